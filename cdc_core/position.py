@@ -1,0 +1,145 @@
+"""Positions in the binlog: values, numeric order, Canal's JSON.
+
+Order is by journal number, then offset, never by the journal's name as text.
+Source: Canal's `EntryPosition`, `LogPosition`, `LogIdentity`; MySQL manual, "The Binary Log".
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cdc_core.errors import PositionError
+
+OFFSET_BITS = 38  # a journal of up to 256 GiB; leaves 25 bits for its number, in a signed 64 bit integer
+_MAX_OFFSET = (1 << OFFSET_BITS) - 1
+_MAX_NUMBER = (1 << (63 - OFFSET_BITS)) - 1
+_LOG_POSITION_TYPE = "com.alibaba.otter.canal.protocol.position.LogPosition"
+
+
+def journal_number(journal_name: str) -> int:
+    """The number after the last dot: 7 for `mysql-bin.000007`. Raises PositionError without one."""
+    number = journal_name.rpartition(".")[2]
+    if not (number.isascii() and number.isdigit()):
+        raise PositionError(
+            f"journal name {journal_name!r} has no number after its last dot",
+            hint="Give a binlog file as SHOW BINARY LOGS lists it, e.g. mysql-bin.000001.",
+        )
+    return int(number)
+
+
+@functools.total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class EntryPosition:
+    """A place between two events: the journal and the offset where the next event starts.
+
+    `timestamp` is in milliseconds since the epoch. Equality and order look at journal number and offset alone.
+    """
+
+    journal_name: str
+    position: int
+    timestamp: int | None = None
+    server_id: int | None = None
+    gtid: str = ""
+    included: bool = False
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return journal_number(self.journal_name), self.position
+
+    def version(self) -> int:
+        """The position as one rising 64 bit integer: Delta's txnVersion."""
+        number, offset = self.order
+        if offset > _MAX_OFFSET or number > _MAX_NUMBER:
+            raise PositionError(
+                "position does not fit 64 bits", place=str(self), hint="Run PURGE and RESET on the source's binlogs."
+            )
+        return number << OFFSET_BITS | offset
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EntryPosition) and self.order == other.order
+
+    def __lt__(self, other: EntryPosition) -> bool:
+        return self.order < other.order
+
+    def __hash__(self) -> int:
+        return hash(self.order)
+
+    def __str__(self) -> str:
+        return f"{self.journal_name}:{self.position}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Canal's field names, as in its JSON."""
+        return {
+            "gtid": self.gtid,
+            "included": self.included,
+            "journalName": self.journal_name,
+            "position": self.position,
+            "serverId": self.server_id,
+            "timestamp": self.timestamp,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> EntryPosition:
+        """Raises PositionError when a field is missing or of the wrong kind."""
+        try:
+            position = cls(
+                journal_name=str(fields["journalName"]),
+                position=int(fields["position"]),
+                timestamp=fields.get("timestamp"),
+                server_id=fields.get("serverId"),
+                gtid=fields.get("gtid") or "",
+                included=bool(fields.get("included", False)),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise PositionError(
+                f"not a position: {fields!r}", hint='Expected {"journalName": "mysql-bin.000001", "position": 4}.'
+            ) from error
+        position.version()
+        return position
+
+
+def split_version(version: int) -> tuple[int, int]:
+    """The journal number and offset of `EntryPosition.version()`."""
+    return version >> OFFSET_BITS, version & _MAX_OFFSET
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """A position together with the server that it belongs to: what a cursor holds."""
+
+    address: str
+    port: int
+    postion: EntryPosition  # Canal's spelling, kept as on the wire
+    slave_id: int = -1
+
+    def to_json(self) -> str:
+        """Canal's cursor node, byte for byte in its field order."""
+        node = {
+            "@type": _LOG_POSITION_TYPE,
+            "identity": {"slaveId": self.slave_id, "sourceAddress": {"address": self.address, "port": self.port}},
+            "postion": self.postion.to_dict(),
+        }
+        return json.dumps(node, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> LogPosition:
+        """Reads what Canal or we wrote. Raises PositionError."""
+        try:
+            node = json.loads(text)
+            source = node["identity"]["sourceAddress"]
+            return cls(
+                address=str(source["address"]),
+                port=int(source["port"]),
+                postion=EntryPosition.from_dict(node["postion"]),
+                slave_id=int(node["identity"].get("slaveId", -1)),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise PositionError(
+                f"not a cursor in Canal's JSON: {text[:200]!r}", hint="Mend or remove the node, then start again."
+            ) from error
+
+    def at(self, position: EntryPosition) -> LogPosition:
+        return replace(self, postion=position)

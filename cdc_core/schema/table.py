@@ -1,0 +1,58 @@
+"""Definitions of tables as of a position: plain values, shared by decoder, doors and Spark.
+
+A definition comes from a TABLE_MAP event (`binlog.table_map`), completed from information_schema
+(`schema.information_schema`) with what the event does not say: comments, and names where row metadata is MINIMAL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `type_code` and `meta` are those of TABLE_MAP (the real type for ENUM, SET and JSON);
+    `charset` is a collation id, 63 for binary; `labels` are those of ENUM or SET."""
+
+    name: str
+    type_code: int
+    meta: int
+    unsigned: bool = False
+    nullable: bool = True
+    charset: int = 0
+    labels: tuple[str, ...] = ()
+    comment: str = ""
+    column_type: str = ""  # as declared, e.g. `decimal(12,2)`; empty when unknown
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """One version of one table's definition."""
+
+    database: str
+    table: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    comment: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    @property
+    def version(self) -> str:
+        """A fingerprint of what matters to rows: the same after a restart, changed by any change of a column."""
+        rows = [(c.name, c.type_code, c.meta, c.unsigned, c.charset, c.labels) for c in self.columns]
+        text = json.dumps([self.database, self.table, rows, self.primary_key])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"version": self.version}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> TableSchema:
+        columns = tuple(Column(**{**c, "labels": tuple(c.get("labels", ()))}) for c in fields["columns"])
+        return cls(fields["database"], fields["table"], columns, tuple(fields["primary_key"]), fields.get("comment", ""))
