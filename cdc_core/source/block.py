@@ -55,3 +55,12 @@ class Block:
     def nbytes(self) -> int:
         """What the block counts for in the ring."""
         return int(self.data.nbytes + self.index.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSlice:
+    """Rows `low` (inclusive) to `high` (exclusive) of a block's index: a part of a claim's range."""
+
+    block: Block
+    low: int
+    high: int
