@@ -1,0 +1,76 @@
+"""Which program serves a MySQL version, and its initialised data directory, made once and copied from then on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestration.stack.artifacts import artifacts_dir, locked, mysql_prefix
+from orchestration.stack.home import Notify, quiet
+from orchestration.stack.prerequisites import need_mariadb
+from orchestration.stack.process import ProcessError
+
+MARIADB = "mariadb"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A server program: the command without a data directory, and the one that initialises `{data}`."""
+
+    version: str
+    command: tuple[str, ...]
+    initialise: tuple[str, ...]
+    notify: Notify = quiet
+
+    @property
+    def mariadb(self) -> bool:
+        return self.version == MARIADB
+
+
+def install(version: str, notify: Notify = quiet) -> Installed:
+    """Raises ConfigError with the remedy when the server cannot be had."""
+    if version == MARIADB:
+        mariadbd, installer = need_mariadb(notify)
+        initialise = (installer, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db")
+        return Installed(version, (mariadbd, "--no-defaults", *_as_root()), (*initialise, *_as_root()), notify)
+    prefix = mysql_prefix(version, notify)
+    messages = prefix / "share"
+    plugins = prefix / "plugins"
+    plugins.mkdir(exist_ok=True)
+    command = [str(prefix / "bin" / "mysqld"), "--no-defaults", f"--basedir={prefix}", f"--plugin-dir={plugins}"]
+    command += [f"--lc-messages-dir={messages}", f"--character-sets-dir={messages / 'charsets'}", *_as_root()]
+    initialise = (*command, "--initialize-insecure", "--innodb-buffer-pool-size=64M")
+    return Installed(version, tuple(command), (*initialise, "--loose-innodb-redo-log-capacity=32M"), notify)
+
+
+def copy_template(installed: Installed, data: Path) -> None:
+    """Puts a freshly initialised data directory at `data`, with an identity of its own."""
+    template = artifacts_dir() / f"data-{installed.version}"
+    with locked(template):
+        if not template.is_dir():
+            installed.notify(f"initialising a data directory for {installed.version} (once)")
+            _initialise(installed, template)
+    data.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(data, ignore_errors=True)
+    shutil.copytree(template, data)
+
+
+def _initialise(installed: Installed, template: Path) -> None:
+    scratch = template.with_name(template.name + ".tmp")
+    shutil.rmtree(scratch, ignore_errors=True)
+    done = subprocess.run([*installed.initialise, f"--datadir={scratch}"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ProcessError(
+            f"cannot initialise a data directory for {installed.version}:\n{done.stderr[-2000:]}",
+            place=str(scratch),
+            hint="The server's own message says why.",
+        )
+    (scratch / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: every copy gets its own
+    scratch.rename(template)
+
+
+def _as_root() -> tuple[str, ...]:
+    return ("--user=root",) if os.geteuid() == 0 else ()

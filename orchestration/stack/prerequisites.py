@@ -1,0 +1,92 @@
+"""System packages that the stack's servers need: installed when we are root on Debian, else named in the error.
+
+Never asks for a password and never touches anything that is already there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from cdc_core.errors import ConfigError
+from orchestration.stack.home import Notify, quiet
+
+
+def need_java(notify: Notify = quiet) -> str:
+    """The path of `java`. Raises ConfigError with the command that installs it."""
+    need("a Java runtime", lambda: shutil.which("java") is not None, ["openjdk-17-jre-headless"], notify)
+    return shutil.which("java") or "java"
+
+
+def need_libraries(notify: Notify = quiet) -> None:
+    """What the packaged MySQL servers link against."""
+    need("libaio", lambda: _loads("libaio.so.1"), ["libaio1"], notify)
+    need("libnuma", lambda: _loads("libnuma.so.1"), ["libnuma1"], notify)
+
+
+def need_mariadb(notify: Notify = quiet) -> tuple[str, str]:
+    """`mariadbd` and `mariadb-install-db`: the package without a system service."""
+    need("MariaDB", lambda: _mariadbd() is not None, ["mariadb-server-core"], notify)
+    return _mariadbd() or "mariadbd", shutil.which("mariadb-install-db") or "mariadb-install-db"
+
+
+def need_chromium(notify: Notify = quiet) -> str:
+    """The path of a Chromium browser."""
+    need("Chromium", lambda: _chromium() is not None, ["chromium"], notify)
+    return _chromium() or "chromium"
+
+
+def need(what: str, there: Callable[[], bool], packages: list[str], notify: Notify = quiet) -> None:
+    """Installs `packages` unless `there()` already. Raises ConfigError when that is not ours to do or does not help."""
+    if there():
+        return
+    command = f"apt-get install -y --no-install-recommends {' '.join(packages)}"
+    if not _may_install():
+        raise ConfigError(f"{what} is not installed", hint=f"Run: sudo {command}")
+    notify(f"installing {' '.join(packages)}")
+    apt_install(packages)
+    if not there():
+        raise ConfigError(f"{what} is still missing after an installation", hint=f"Look into: {command}")
+
+
+def apt_install(packages: list[str]) -> None:
+    install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]
+    if _apt(install).returncode == 0:
+        return
+    _apt(["apt-get", "update", "-qq"])
+    done = _apt(install)
+    if done.returncode:
+        raise ConfigError(
+            f"apt-get could not install {' '.join(packages)}",
+            place=done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "",
+            hint=f"Run it by hand: {' '.join(install)}",
+        )
+
+
+def _apt(command: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def _may_install() -> bool:
+    return os.geteuid() == 0 and Path("/etc/debian_version").is_file() and shutil.which("apt-get") is not None
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+def _mariadbd() -> str | None:
+    return shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+def _chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
