@@ -1,0 +1,78 @@
+"""The ring with a lock, and waiting around it: the source waits for room, claimers wait for rows.
+
+All who look at the ring or at the session over it hold `changed` (one condition, re-entrant). Nothing here does I/O,
+and nobody may do any while holding it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from cdc_core.source.block import Block
+from cdc_core.store.ring import Ring
+
+T = TypeVar("T")
+
+_STOP_CHECK = 1.0  # a stop event cannot wake a condition, so a waiting put looks at it once a second
+
+
+class Store:
+    """`blocked_seconds` is the time that puts waited for room, the present wait included."""
+
+    def __init__(self, ring: Ring, clock: Callable[[], float] = time.monotonic) -> None:
+        self.ring = ring
+        self.changed = threading.Condition()
+        self._clock = clock
+        self._blocked = 0.0
+        self._blocked_since: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Store {self.ring!r}{' blocked' if self._blocked_since is not None else ''}>"
+
+    @property
+    def blocked_seconds(self) -> float:
+        since = self._blocked_since
+        return self._blocked + (self._clock() - since if since is not None else 0.0)
+
+    def put(self, block: Block, stop: threading.Event) -> bool:
+        """Waits while the ring is full. False when `stop` was set before there was room."""
+        with self.changed:
+            try:
+                while not self.ring.try_put(block):
+                    if stop.is_set():
+                        return False
+                    if self._blocked_since is None:
+                        self._blocked_since = self._clock()
+                        self.changed.notify_all()  # a full ring serves what it else holds back
+                    self.changed.wait(_STOP_CHECK)
+            finally:
+                self._blocked, self._blocked_since = self.blocked_seconds, None
+            self.changed.notify_all()
+            return True
+
+    def wait_for(self, look: Callable[[], T | None], timeout: float, wake: Callable[[], float | None]) -> T | None:
+        """The first answer of `look` that is not None, looked for on every change until `timeout`.
+
+        `wake` says after how many seconds it is worth looking again without a change, if ever.
+        """
+        deadline = self._clock() + timeout
+        with self.changed:
+            while True:
+                found = look()
+                left = deadline - self._clock()
+                if found is not None or left <= 0:
+                    return found
+                sooner = wake()
+                self.changed.wait(left if sooner is None else max(0.01, min(left, sooner)))
+
+    def wait_full(self, timeout: float) -> bool:
+        """Waits until a put is refused."""
+        with self.changed:
+            return self.changed.wait_for(lambda: self.ring.full, timeout)
+
+    def notify(self) -> None:
+        with self.changed:
+            self.changed.notify_all()
