@@ -1,0 +1,102 @@
+"""Sessions on a Spark Connect server: one per table that is merged at the same time.
+
+Delta's txnAppId and txnVersion are settings of a session, so tables merged side by side need one each. A server that
+is away is a LakeError after seconds, not after Spark's own ten minutes of retries.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import grpc
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.client.retries import DefaultPolicy
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.errors import LakeError
+from spark_jobs.source import SluiceSource
+
+_GONE = ("SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CHANGED", "UNAVAILABLE", "StatusCode.UNAVAILABLE")
+
+
+def connect(remote: str, token: str = "") -> SparkSession:
+    """A session of its own, with the data source `sluice` known to it. Raises LakeError when no server answers."""
+    separator = "" if remote.rstrip("/").count("/") > 2 or ";" in remote else "/"
+    url = f"{remote}{separator};token={token};use_ssl=false" if token else remote
+    try:
+        spark = SparkSession.builder.remote(url).create()
+        spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
+        spark.dataSource.register(SluiceSource)
+    except (PySparkException, grpc.RpcError) as error:
+        raise server_away(remote) from error
+    return spark
+
+
+def disconnect(spark: SparkSession) -> None:
+    """Ends the session at the server; one that is gone already is no error."""
+    with suppress(PySparkException, grpc.RpcError):
+        spark.stop()
+
+
+def server_away(remote: str) -> LakeError:
+    hint = "Start the Spark Connect server, or name one that runs in SPARK_REMOTE; the batch stays claimable."
+    return LakeError("the Spark Connect server does not answer", place=remote, hint=hint)
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether the server or the session behind a call is no longer there."""
+    if isinstance(error, grpc.RpcError):
+        return True
+    return isinstance(error, PySparkException) and any(word in str(error) for word in _GONE)
+
+
+class Sessions:
+    """A pool that makes sessions as they are needed and keeps them for the next batch."""
+
+    def __init__(self, remote: str, token: str = "") -> None:
+        self.remote = remote
+        self._token = token
+        self._idle: queue.LifoQueue[SparkSession] = queue.LifoQueue()
+
+    def __repr__(self) -> str:
+        return f"<Sessions remote={self.remote} idle={self._idle.qsize()}>"
+
+    @contextmanager
+    def take(self) -> Iterator[SparkSession]:
+        """Lends a session to one thread. A session that met an error is not lent again."""
+        spark = self._next()
+        try:
+            yield spark
+        except BaseException as error:
+            disconnect(spark)
+            if is_gone(error):
+                raise server_away(self.remote) from error
+            raise
+        self._idle.put(spark)
+
+    def _next(self) -> SparkSession:
+        """An idle session that still answers, or a new one."""
+        while True:
+            try:
+                spark = self._idle.get_nowait()
+            except queue.Empty:
+                return connect(self.remote, self._token)
+            with suppress(PySparkException, grpc.RpcError):
+                spark.conf.get("spark.sql.session.timeZone")
+                return spark
+
+    def close(self) -> None:
+        while True:
+            try:
+                disconnect(self._idle.get_nowait())
+            except queue.Empty:
+                return
+
+    def __enter__(self) -> Sessions:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()

@@ -1,0 +1,134 @@
+"""What a source table's columns are in Delta, and what a changed definition means.
+
+The Arrow schema of a plan (docs/architecture.md, "Types") is the authority; this module only renders it. Columns are
+nullable in the lake whatever the source says. A column that came to the source is added; anything else that changed
+stops the table, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from cdc_core.errors import TableStopped
+
+OP, COUNT = "_sluice_op", "_sluice_count"
+RESERVED = (OP, COUNT, "_sluice_journal", "_sluice_position", "_sluice_row", "_sluice_timestamp")
+_DELTA_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+_NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")  # what Parquet's column names cannot hold
+_PLAIN = (
+    (pt.is_int8, "tinyint"),
+    (pt.is_int16, "smallint"),
+    (pt.is_int32, "int"),
+    (pt.is_int64, "bigint"),
+    (pt.is_float32, "float"),
+    (pt.is_float64, "double"),
+    (pt.is_boolean, "boolean"),
+    (pt.is_date32, "date"),
+    (pt.is_string, "string"),
+    (pt.is_large_string, "string"),
+    (pt.is_binary, "binary"),
+    (pt.is_large_binary, "binary"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeColumn:
+    """A column as Delta knows it: its name and type in SQL."""
+
+    name: str
+    type: str
+    comment: str = ""
+
+    @property
+    def ddl(self) -> str:
+        comment = f" COMMENT {literal(self.comment)}" if self.comment else ""
+        return f"{quote(self.name)} {self.type}{comment}"
+
+
+def quote(name: str) -> str:
+    """An identifier in Spark's SQL, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A string literal in Spark's SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """The SQL type of an Arrow type. Raises ValueError for one that the types table does not have."""
+    if pt.is_dictionary(kind):
+        return spark_type(kind.value_type)
+    if pt.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if pt.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    for fits, name in _PLAIN:
+        if fits(kind):
+            return name
+    raise ValueError(f"no Delta type for Arrow's {kind}")
+
+
+def lake_columns(schema: pa.Schema, comments: dict[str, str], table: str) -> tuple[LakeColumn, ...]:
+    """The source's own columns of a plan's schema. Raises TableStopped for names that a Delta table cannot hold."""
+    columns = tuple(
+        LakeColumn(field.name, spark_type(field.type), comments.get(field.name, ""))
+        for field in schema
+        if field.name not in RESERVED or field.name not in schema.names[-len(RESERVED) :]
+    )
+    seen: dict[str, str] = {}
+    for column in columns:
+        twin = seen.setdefault(column.name.lower(), column.name)
+        if twin is not column.name:
+            message = f"columns {twin!r} and {column.name!r} differ only in case, which Delta cannot tell apart"
+            raise TableStopped(message, place=table, hint="Rename one of them at the source.")
+    return columns
+
+
+def check_names(source_names: Sequence[str], table: str) -> None:
+    """Raises TableStopped when a source column has the name of one of our system columns."""
+    for name in source_names:
+        if name.lower() in RESERVED:
+            hint = "Rename it at the source: names that start with _sluice_ are ours."
+            raise TableStopped(f"column {name!r} has a reserved name", place=table, hint=hint)
+
+
+def needs_mapping(columns: Sequence[LakeColumn]) -> bool:
+    """Whether a name needs Delta's column mapping. Without it more readers can open the table, so it is not the rule."""
+    return any(_NEEDS_MAPPING.search(column.name) for column in columns)
+
+
+def delta_type(name: str) -> str:
+    """Delta's own name of a primitive type, as it stands in the log, in SQL."""
+    return _DELTA_NAMES.get(name, name)
+
+
+def added_columns(old: Sequence[LakeColumn], new: Sequence[LakeColumn], table: str) -> tuple[LakeColumn, ...]:
+    """What `new` has and `old` has not. Raises TableStopped when anything else differs but the order."""
+    before = {column.name: column for column in old}
+    after = {column.name: column for column in new}
+    for column in old:
+        now = after.get(column.name)
+        if now is None:
+            _stop(f"column {column.name!r} ({column.type}) is gone from the source, or was renamed", table)
+        elif now.type != column.type:
+            _stop(f"column {column.name!r} was {column.type} and is {now.type} now", table)
+    return tuple(column for column in new if column.name not in before)
+
+
+def check_key(old: Sequence[str], new: Sequence[str], table: str) -> None:
+    if tuple(old) != tuple(new):
+        _stop(f"the primary key was ({', '.join(old) or 'none'}) and is ({', '.join(new) or 'none'}) now", table)
+
+
+def _stop(message: str, table: str) -> None:
+    hint = (
+        "Take the change back at the source, or move the Delta table away and build it again from the source; "
+        "then lift the stop of this table."
+    )
+    raise TableStopped(message, place=table, hint=hint)
