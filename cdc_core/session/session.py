@@ -62,7 +62,7 @@ class Session:
         ring: Ring,
         table_of: Callable[[int], TableSchema],
         first_batch: int,
-        last_gtid: Callable[[list[BlockSlice]], str] = lambda slices: "",
+        last_gtid: Callable[[list[BlockSlice]], str] = lambda _slices: "",
     ) -> None:
         self.clients: dict[int, ClientState] = {}
         self._destination = destination
@@ -77,7 +77,7 @@ class Session:
         return f"<Session {self._destination} outstanding={out}>"
 
     def subscribe(self, client_id: int, cursor: EntryPosition | None, epoch: int, *, wait: bool = True) -> None:
-        """A client at `cursor`. With `wait` its events are yet to come; without, it starts at the newest transaction."""
+        """A client at `cursor`, its events yet to come; without `wait` it starts at the newest transaction in the ring."""
         if client_id not in self.clients:
             self._ring.subscribe(client_id, cursor if wait else None)
             self.clients[client_id] = ClientState(client_id, cursor, cursor, cursor, epoch, self._generation)
@@ -148,7 +148,7 @@ class Session:
             raise SessionError(
                 f"batch {batch_id} cannot be acked: {expected}",
                 place=self._place(client_id),
-                hint="Ack in the order of the claims; a batch that was rolled back or whose lease ran out is claimed anew.",
+                hint="Ack in the order of the claims; what was rolled back or outlived its lease is claimed anew.",
             )
         self._check_owner(client_id, first, owner)
         return self._begin(client, first.range, first.id)

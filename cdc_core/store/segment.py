@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """`rows[i]` counts the rows before event i (one more entry than events); `commits` are the events just after each COMMIT."""
+    """`rows[i]` counts the rows before event i (one entry more than events); `commits` number the events after COMMITs."""
 
     block: Block
     first: Cursor

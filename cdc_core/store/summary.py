@@ -61,9 +61,7 @@ def _add_times(times: dict[int, int], events: npt.NDArray[np.void]) -> None:
         times[second] = times.get(second, 0) + int(count)
 
 
-def _tables(
-    counts: dict[int, npt.NDArray[np.int64]], table_of: Callable[[int], TableSchema]
-) -> tuple[TableRange, ...]:
+def _tables(counts: dict[int, npt.NDArray[np.int64]], table_of: Callable[[int], TableSchema]) -> tuple[TableRange, ...]:
     by_name: dict[str, tuple[TableSchema, npt.NDArray[np.int64]]] = {}
     for schema_id, row in sorted(counts.items()):
         schema = table_of(schema_id)
