@@ -34,7 +34,7 @@ def install(version: str, notify: Notify = quiet) -> Installed:
     """Raises ConfigError with the remedy when the server cannot be had."""
     if version == MARIADB:
         mariadbd, installer = need_mariadb(notify)
-        initialise = (installer, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db")
+        initialise = [installer, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]
         return Installed(version, (mariadbd, "--no-defaults", *_as_root()), (*initialise, *_as_root()), notify)
     prefix = mysql_prefix(version, notify)
     messages = prefix / "share"
@@ -42,7 +42,7 @@ def install(version: str, notify: Notify = quiet) -> Installed:
     plugins.mkdir(exist_ok=True)
     command = [str(prefix / "bin" / "mysqld"), "--no-defaults", f"--basedir={prefix}", f"--plugin-dir={plugins}"]
     command += [f"--lc-messages-dir={messages}", f"--character-sets-dir={messages / 'charsets'}", *_as_root()]
-    initialise = (*command, "--initialize-insecure", "--innodb-buffer-pool-size=64M")
+    initialise = [*command, "--initialize-insecure", "--innodb-buffer-pool-size=64M"]
     return Installed(version, tuple(command), (*initialise, "--loose-innodb-redo-log-capacity=32M"), notify)
 
 

@@ -1,0 +1,1 @@
+"""Measurements: each `bench_*.py` prints one JSON object a line."""
