@@ -1,0 +1,208 @@
+"""Cuts the stream of a dump into blocks. Does no I/O: the socket's owner asks where bytes go, then for blocks.
+
+Promises: every event of a block is whole, has its checksum verified and cut off, and follows the one before it without
+a gap; a block never spans journals; the same bytes give the same blocks however they arrive (but for flushes).
+FORMAT_DESCRIPTION, ROTATE, heartbeats and whatever stands outside the journal are handled here and stay out of blocks.
+Does not promise to know an event's meaning, nor that a transaction is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from cdc_core.errors import DecodeError
+from cdc_core.source import cutter
+from cdc_core.source.block import INDEX, Block
+from cdc_core.source.control import DAMAGED_HINT, checksummed, raise_parting, rotation
+from cdc_core.source.cutter import CHECKSUM, FULL_PACKET, HEADER, PACKET
+from cdc_core.source.large import LargeEvent
+
+JOURNAL_START = 4  # a journal's first event follows its magic number
+_MIN_BUFFER = PACKET + 1 + HEADER
+_MAX_BLOCK = FULL_PACKET - 2  # what spans packets is always a large event
+_FAULTS = {
+    cutter.OUTSIDE: "an event without a place in the journal",
+    cutter.BAD_LENGTH: "an event whose length is wrong",
+    cutter.BAD_CHECKSUM: "an event whose checksum is wrong",
+    cutter.BAD_POSITION: "an event whose end does not follow the one before it",
+    cutter.BAD_SEQUENCE: "a packet out of order",
+    cutter.BAD_PACKET: "a packet that is not an event",
+}
+
+
+class Framer:
+    """`space()` and `received(n)` take bytes in, `blocks()` gives blocks out.
+
+    `checksum` says whether the server adds checksums until the first FORMAT_DESCRIPTION tells. Events that end at or
+    before `since` in the first journal are read over.
+    """
+
+    def __init__(
+        self,
+        journal_name: str,
+        position: int,
+        *,
+        checksum: bool,
+        block_bytes: int = 262144,
+        receive_buffer: int = 1 << 20,
+        sequence: int = 1,
+        since: int = 0,
+    ) -> None:
+        self.journal_name = journal_name
+        self.position = position
+        self.heartbeats = 0
+        self._checksum = checksum
+        self._sequence = sequence
+        self._since = since
+        self._buffer = np.empty(max(receive_buffer, _MIN_BUFFER), np.uint8)
+        self._at = self._stop = 0
+        block_bytes = min(max(block_bytes, HEADER), self._buffer.size - _MIN_BUFFER + HEADER, _MAX_BLOCK)
+        self._block = np.empty(block_bytes, np.uint8)
+        self._index = np.zeros(block_bytes // 32 + 1, INDEX)
+        self._fill = self._rows = 0
+        self._start = max(position, since)
+        self._large: LargeEvent | None = None
+
+    def __repr__(self) -> str:
+        waiting = self._stop - self._at
+        return f"<Framer {self.journal_name}:{self.position} rows={self._rows} waiting={waiting}>"
+
+    def space(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        if self._large is not None and self._at == self._stop and self._large.wants:
+            return self._large.space()
+        if self._at == self._stop:
+            self._at = self._stop = 0
+        elif self._at and self._buffer.size - self._stop < self._buffer.size // 4 + 1:
+            waiting = self._stop - self._at
+            self._buffer[:waiting] = self._buffer[self._at : self._stop].copy()
+            self._at, self._stop = 0, waiting
+        return memoryview(self._buffer)[self._stop :]
+
+    def received(self, count: int) -> None:
+        """`count` bytes were written to the last `space()`."""
+        if self._large is not None and self._at == self._stop and self._large.wants:
+            self._large.received(count)
+        else:
+            self._stop += count
+
+    def blocks(self, *, flush: bool = True) -> Iterator[Block]:
+        """The blocks that are full or, with `flush`, all there is of whole events. Raises what `fault` and the server
+        say, after the sound events before it."""
+        while (code := self._large_step() if self._large else self._cut()) != cutter.MORE:
+            if self._rows:
+                yield self._take()
+            if code == cutter.LARGE and self._large is None:
+                self._begin_large()
+            elif code == cutter.LARGE:
+                yield from self._end_large()
+            elif code == cutter.CONTROL:
+                self._control(*self._next_event())
+            elif code == cutter.SERVER:
+                raise_parting(self._buffer[self._at + PACKET : self._packet_end()].tobytes(), self._place())
+            elif code != cutter.FULL:
+                self._fail(code)
+        if flush and self._rows:
+            yield self._take()
+
+    def _cut(self) -> int:
+        code, self._at, self._sequence, self._fill, self._rows, self.position = cutter.cut(
+            self._buffer,
+            self._at,
+            self._stop,
+            self._sequence,
+            self._block,
+            self._fill,
+            self._index,
+            self._rows,
+            self.position,
+            self._since,
+            self._checksum,
+        )
+        return int(code)
+
+    def _take(self) -> Block:
+        """What was cut so far, copied to its exact size."""
+        index, data = self._index[: self._rows].copy(), self._block[: self._fill].copy()
+        block = Block(self.journal_name, self._start, data, index)
+        self._start, self._fill, self._rows = block.end, 0, 0
+        return block
+
+    def _place(self) -> str:
+        return f"{self.journal_name}:{self.position}"
+
+    def _fail(self, code: int) -> NoReturn:
+        raise DecodeError(_FAULTS[code], place=self._place(), hint=DAMAGED_HINT)
+
+    def _packet_end(self) -> int:
+        return self._at + PACKET + int.from_bytes(self._buffer[self._at : self._at + 3].tobytes(), "little")
+
+    def _next_event(self) -> tuple[npt.NDArray[np.uint8], int]:
+        """Take the event of the packet at hand from the buffer."""
+        end = self._packet_end()
+        event = self._buffer[self._at + PACKET + 1 : end]
+        self._at, self._sequence = end, (self._sequence + 1) & 0xFF
+        return event, int(event[4])
+
+    def _begin_large(self) -> None:
+        header = self._buffer[self._at : self._at + _MIN_BUFFER].tobytes()
+        self._large = LargeEvent.begin(header, self._sequence)
+        if self._large is None:
+            self._fail(cutter.BAD_LENGTH)
+        self._at += PACKET + 1
+
+    def _large_step(self) -> int:
+        assert self._large is not None
+        code, self._at = self._large.take(self._buffer, self._at, self._stop)
+        return code
+
+    def _end_large(self) -> Iterator[Block]:
+        assert self._large is not None
+        data, self._sequence, self._large = self._large.data, self._large.sequence, None
+        kind = int(data[4])
+        if kind in (cutter.ROTATE, cutter.FORMAT_DESCRIPTION, cutter.HEARTBEAT, cutter.HEARTBEAT_V2):
+            self._control(data, kind)
+            return
+        verdict, end = cutter.examine(data, 0, data.size, self.position, self._checksum)
+        if verdict != cutter.SOUND and not (verdict == cutter.OUTSIDE and cutter.outside(kind)):
+            self._fail(verdict)
+        self.position = end
+        if verdict == cutter.SOUND and end > self._since:
+            index = np.zeros(1, INDEX)
+            kept = data[: data.size - CHECKSUM] if self._checksum else data
+            cutter.describe(index, 0, data, 0, end, 0, kept.size)
+            block = Block(self.journal_name, self._start, kept, index)
+            self._start = end
+            yield block
+
+    def _control(self, event: npt.NDArray[np.uint8], kind: int) -> None:
+        """FORMAT_DESCRIPTION, ROTATE or a heartbeat, checksum included."""
+        if kind == cutter.FORMAT_DESCRIPTION:
+            self._checksum = checksummed(event.tobytes(), self._place())
+            event[17] &= 0xFF ^ cutter.IN_USE
+        verdict, end = cutter.examine(event, 0, event.size, self.position, self._checksum)
+        if kind in (cutter.HEARTBEAT, cutter.HEARTBEAT_V2):
+            if verdict in (cutter.BAD_LENGTH, cutter.BAD_CHECKSUM):
+                self._fail(verdict)
+            self.heartbeats += 1
+            return
+        if verdict not in (cutter.SOUND, cutter.OUTSIDE):
+            self._fail(verdict)
+        if kind == cutter.FORMAT_DESCRIPTION and verdict == cutter.SOUND and self.position != JOURNAL_START:
+            self._fail(cutter.BAD_POSITION)
+        self.position, self._start = end, max(end, self._since)
+        if kind == cutter.ROTATE:
+            whole = event[: event.size - CHECKSUM] if self._checksum else event
+            self._rotate(*rotation(whole.tobytes(), self._place()))
+
+    def _rotate(self, journal_name: str, position: int) -> None:
+        """The stream goes on there. A made-up ROTATE at the start only repeats what we asked for."""
+        if journal_name == self.journal_name and position != self.position:
+            self._fail(cutter.BAD_POSITION)
+        if journal_name != self.journal_name:
+            self._since = 0
+        self.journal_name, self.position, self._start = journal_name, position, max(position, self._since)
