@@ -51,6 +51,7 @@ class ClientState:
     rollbacks: int
     batches: list[Batch] = field(default_factory=list)
     busy: bool = False
+    last_acked: tuple[int, str] | None = None  # so that an ack whose answer was lost may be made again
 
 
 class Session:
@@ -77,7 +78,7 @@ class Session:
         return f"<Session {self._destination} outstanding={out}>"
 
     def subscribe(self, client_id: int, cursor: EntryPosition | None, epoch: int, *, wait: bool = True) -> None:
-        """A client at `cursor`, its events yet to come; without `wait` it starts at the newest transaction in the ring."""
+        """A client at `cursor`, its events yet to come; without `wait` it starts at the ring's newest transaction."""
         if client_id not in self.clients:
             self._ring.subscribe(client_id, cursor if wait else None)
             self.clients[client_id] = ClientState(client_id, cursor, cursor, cursor, epoch, self._generation)
@@ -139,6 +140,9 @@ class Session:
 
     # -- ack
 
+    def already_acked(self, client_id: int, batch_id: int, owner: str) -> bool:
+        return self.client(client_id).last_acked == (batch_id, owner)
+
     def begin_ack(self, client_id: int, batch_id: int, owner: str) -> Step:
         """Only the first outstanding batch, and only by its owner."""
         client = self.client(client_id)
@@ -177,7 +181,8 @@ class Session:
         if step.batch_id is None:
             client.read = client.acked
         else:
-            client.batches.pop(0)
+            done = client.batches.pop(0)
+            client.last_acked = (done.id, done.claim.owner)
         self._ring.ack(step.client_id, step.range.end)
         client.busy = False
         return client.cursor

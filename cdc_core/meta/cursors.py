@@ -1,0 +1,155 @@
+"""One destination's clients as they are kept: Canal's layout and JSON, and beside them what is ours.
+
+    /otter/canal/destinations/{destination}/{client}/cursor         Canal's LogPosition
+                                                    /filter         Canal's filter expression
+                                                    /epoch          rises with every deliberate rewind
+                                                    /acked          the end of the last acked batch that had rows
+                                                    /stopped/{table}
+
+A cursor is written before `write` returns, and never lower than it was. What cannot be read is never overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import quote
+
+from cdc_core.errors import CursorError, PositionError
+from cdc_core.meta.nodes import Change, Node, Nodes
+from cdc_core.position import EntryPosition, LogPosition
+
+_MEND = "Mend or remove the node, then start again; nothing was overwritten."
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedTable:
+    """A table that cannot go on, why, since which position, and what mends it."""
+
+    table: str
+    reason: str
+    hint: str
+    position: dict[str, Any] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Cursors:
+    """No state of its own: every call goes to `nodes`."""
+
+    def __init__(self, nodes: Nodes, destination: str) -> None:
+        self._nodes = nodes
+        self._root = f"/otter/canal/destinations/{destination}"
+
+    def clients(self) -> list[int]:
+        return sorted(int(name) for name in self._nodes.children(self._root) if name.isdigit())
+
+    def subscribe(self, client_id: int, filter_text: str = "") -> None:
+        """Makes the client known; an existing one keeps its cursor."""
+        path = self._path(client_id, "filter")
+        node = self._nodes.read(path)
+        if node is None or node.value.decode() != filter_text:
+            self._put(path, node, filter_text.encode())
+
+    def read(self, client_id: int) -> LogPosition | None:
+        """The cursor, or None when the client has none yet. Raises CursorError for a node that is not one."""
+        path = self._path(client_id, "cursor")
+        return self._parse(path, self._nodes.read(path))
+
+    def write(self, client_id: int, cursor: LogPosition | None, acked: EntryPosition | None = None) -> None:
+        """Moves the cursor on, and with it the end of the last batch that had rows; either alone as well."""
+        changes: dict[str, Change] = {}
+        if cursor is not None:
+            changes |= self._cursor_change(self._path(client_id, "cursor"), cursor)
+        if acked is not None:
+            changes |= self._acked_change(client_id, acked)
+        if changes:
+            self._nodes.write(changes)
+
+    def acked(self, client_id: int) -> EntryPosition | None:
+        """The end of the last acked batch that had rows, in the present epoch."""
+        return self._read_acked(client_id, self.epoch(client_id))[1]
+
+    def epoch(self, client_id: int) -> int:
+        path = self._path(client_id, "epoch")
+        node = self._nodes.read(path)
+        if node is None:
+            return 0
+        if not node.value.isdigit():
+            raise self._broken(path, node, "an epoch, a number")
+        return int(node.value)
+
+    def stopped(self, client_id: int) -> list[StoppedTable]:
+        root = self._path(client_id, "stopped")
+        return [found for name in self._nodes.children(root) if (found := self._read_stopped(f"{root}/{name}"))]
+
+    def stop_table(self, client_id: int, stopped: StoppedTable) -> None:
+        path = self._stopped_path(client_id, stopped.table)
+        self._put(path, self._nodes.read(path), json.dumps(stopped.to_dict()).encode())
+
+    def resume_table(self, client_id: int, table: str) -> None:
+        path = self._stopped_path(client_id, table)
+        node = self._nodes.read(path)
+        if node is not None:
+            self._nodes.write({path: Change(None, node.version)})
+
+    def _cursor_change(self, path: str, cursor: LogPosition) -> dict[str, Change]:
+        node = self._nodes.read(path)
+        present = self._parse(path, node)
+        if present is not None and cursor.postion < present.postion:
+            raise CursorError(
+                f"cursor {cursor.postion} is lower than {present.postion}, which is kept",
+                place=self._nodes.place(path),
+                hint="Another service may serve this destination; a deliberate rewind raises the epoch.",
+            )
+        return {path: Change(cursor.to_json().encode(), node.version if node else None)}
+
+    def _acked_change(self, client_id: int, acked: EntryPosition) -> dict[str, Change]:
+        epoch = self.epoch(client_id)
+        node, present = self._read_acked(client_id, epoch)
+        if present is not None and acked <= present:
+            return {}
+        value = json.dumps({"epoch": epoch, **acked.to_dict()}).encode()
+        return {self._path(client_id, "acked"): Change(value, node.version if node else None)}
+
+    def _read_acked(self, client_id: int, epoch: int) -> tuple[Node | None, EntryPosition | None]:
+        path = self._path(client_id, "acked")
+        node = self._nodes.read(path)
+        if node is None:
+            return None, None
+        try:
+            fields = json.loads(node.value)
+            return node, EntryPosition.from_dict(fields) if fields["epoch"] == epoch else None
+        except (PositionError, KeyError, TypeError, ValueError) as error:
+            raise self._broken(path, node, "a position with its epoch") from error
+
+    def _read_stopped(self, path: str) -> StoppedTable | None:
+        node = self._nodes.read(path)
+        if node is None:
+            return None
+        try:
+            return StoppedTable(**json.loads(node.value))
+        except (TypeError, ValueError) as error:
+            raise self._broken(path, node, "a stopped table") from error
+
+    def _parse(self, path: str, node: Node | None) -> LogPosition | None:
+        if node is None:
+            return None
+        try:
+            return LogPosition.from_json(node.value)
+        except PositionError as error:
+            raise self._broken(path, node, "a cursor in Canal's JSON") from error
+
+    def _put(self, path: str, node: Node | None, value: bytes) -> None:
+        self._nodes.write({path: Change(value, node.version if node else None)})
+
+    def _broken(self, path: str, node: Node, expected: str) -> CursorError:
+        return CursorError(f"not {expected}: {node.value[:200]!r}", place=self._nodes.place(path), hint=_MEND)
+
+    def _path(self, client_id: int, name: str) -> str:
+        return f"{self._root}/{client_id}/{name}"
+
+    def _stopped_path(self, client_id: int, table: str) -> str:
+        return f"{self._path(client_id, 'stopped')}/{quote(table, safe='')}"

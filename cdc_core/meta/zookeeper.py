@@ -1,0 +1,106 @@
+"""Cursors in ZooKeeper. Each call waits for the ensemble's answer, or fails within seconds.
+
+Lost connections and lost sessions heal by themselves (kazoo reconnects); calls made meanwhile fail with CursorError
+and may be made again. A write whose answer was lost may have been done: its versions keep it from being done late.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import CREATOR_ALL_ACL
+
+from cdc_core.errors import CursorError
+from cdc_core.meta.nodes import Change, Node, conflict
+
+_CALL_SECONDS = 10.0
+_RECONNECT = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
+
+
+class ZookeeperNodes:
+    """A connection shared by all destinations. `hosts` is `host:port,host:port/chroot`; `auth` is `user:password`."""
+
+    def __init__(
+        self, hosts: str, auth: str = "", session_seconds: float = 10.0, connect_seconds: float = 10.0
+    ) -> None:
+        self._hosts = hosts
+        self._client = KazooClient(
+            hosts=hosts,
+            timeout=session_seconds,
+            connection_retry=_RECONNECT,
+            auth_data=[("digest", auth)] if auth else None,
+            default_acl=CREATOR_ALL_ACL if auth else None,
+        )
+        self._client.start_async().wait(connect_seconds)
+
+    def __repr__(self) -> str:
+        return f"<ZookeeperNodes {self._hosts} {self._client.state}>"
+
+    def place(self, path: str) -> str:
+        return f"{self._client.chroot}{path}"
+
+    def read(self, path: str) -> Node | None:
+        try:
+            value, stat = self._call(path, lambda: self._client.get_async(path))
+        except NoNodeError:
+            return None
+        return Node(value, stat.version)
+
+    def write(self, changes: Mapping[str, Change]) -> None:
+        for path, change in changes.items():
+            if change.version is None and change.value is not None:
+                parent = path.rpartition("/")[0]
+                self._call(parent, lambda parent=parent: self._client.ensure_path_async(parent))  # type: ignore[misc]
+        request = self._client.transaction()
+        for path, change in changes.items():
+            _add(request, path, change)
+        results = self._call(", ".join(changes), request.commit_async)
+        for path, result in zip(changes, results, strict=True):
+            if isinstance(result, BadVersionError | NodeExistsError | NoNodeError):
+                raise conflict(self.place(path))
+        for path, result in zip(changes, results, strict=True):
+            if isinstance(result, Exception):
+                raise self._away(path, result)
+
+    def children(self, path: str) -> list[str]:
+        try:
+            return sorted(self._call(path, lambda: self._client.get_children_async(path)))
+        except NoNodeError:
+            return []
+
+    def close(self) -> None:
+        with contextlib.suppress(KazooException, KazooTimeoutError):
+            self._client.stop()
+        self._client.close()
+
+    def _call(self, path: str, start: Callable[[], Any]) -> Any:
+        if not self._client.connected:  # kazoo would queue the call, and do it whenever the ensemble is back
+            raise self._away(path, "not connected")
+        try:
+            return start().get(timeout=_CALL_SECONDS)
+        except NoNodeError:
+            raise
+        except (KazooException, KazooTimeoutError) as error:
+            raise self._away(path, error) from error
+
+    def _away(self, path: str, why: object) -> CursorError:
+        reason = why if isinstance(why, str) else (str(why) or type(why).__name__)
+        return CursorError(
+            f"ZooKeeper at {self._hosts} does not answer: {reason}",
+            place=self.place(path),
+            hint="Start ZooKeeper or correct canal.zkServers; the call may be made again.",
+        )
+
+
+def _add(request: Any, path: str, change: Change) -> None:
+    if change.value is None:
+        request.delete(path, version=-1 if change.version is None else change.version)
+    elif change.version is None:
+        request.create(path, change.value)
+    else:
+        request.set_data(path, change.value, version=change.version)
