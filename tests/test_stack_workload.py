@@ -1,0 +1,43 @@
+"""The demo's workload on a real server."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from orchestration.stack import shop
+from orchestration.stack.mysql import MySqlServer
+from orchestration.stack.workload import Workload, open_shop
+
+
+@pytest.mark.integration
+def test_the_workload_changes_every_table_and_counts_its_rows(mysql8: MySqlServer) -> None:
+    """Each table has rows, each kind of change happened, and `rows` is what the binlog got."""
+    mysql8.execute(f"DROP DATABASE IF EXISTS {shop.DATABASE}")
+    with mysql8.root() as connection:
+        open_shop(connection, random.Random(1))
+        workload = Workload(mysql8.root, rate=1e9, rng=random.Random(2))
+        with connection.cursor() as cursor:
+            for _ in range(300):
+                workload.step(cursor)
+            counts = {}
+            for table in shop.TABLES:
+                cursor.execute(f"SELECT COUNT(*) FROM {table}")
+                counts[table] = cursor.fetchone()[0]
+    mysql8.execute(f"DROP DATABASE {shop.DATABASE}")
+
+    assert all(counts.values())
+    assert workload.transactions == 300
+    assert workload.rows > 1500
+
+
+@pytest.mark.integration
+def test_the_workload_keeps_its_rate_and_shows_its_failure(mysql8: MySqlServer) -> None:
+    """A vanished database ends the thread, and `stop` says so."""
+    mysql8.execute(f"DROP DATABASE IF EXISTS {shop.DATABASE}")
+    workload = Workload(mysql8.root, rate=100)
+    workload.start()
+
+    with pytest.raises(Exception, match=shop.DATABASE):
+        workload.stop()
