@@ -1,0 +1,80 @@
+"""Integers of 1, 2, 3, 4 and 8 bytes, signed and unsigned. The gathering kernel also serves bits, floats, years and enums."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import types
+
+from cdc_core.binlog.columns.kernel import (
+    LONGS,
+    OK,
+    READ_BYTES,
+    READ_LONGS,
+    SHORT,
+    Answer,
+    Bytes,
+    Cells,
+    Longs,
+    fixed,
+    kernel,
+)
+from cdc_core.schema.table import Column
+
+UINT64 = pa.decimal128(20, 0)
+
+_WIDTH = {1: 1, 2: 2, 9: 3, 3: 4, 8: 8}  # bytes by type code: TINY, SHORT, INT24, LONG, LONGLONG
+_SIGNED = {1: pa.int8(), 2: pa.int16(), 3: pa.int32(), 4: pa.int32(), 8: pa.int64()}  # by width
+_UNSIGNED = {1: pa.int16(), 2: pa.int32(), 3: pa.int32(), 4: pa.int64(), 8: UINT64}
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    kinds = _UNSIGNED if column.unsigned else _SIGNED
+    return kinds[_WIDTH[column.type_code]]
+
+
+def decode(cells: Cells) -> pa.Array:
+    kind = arrow_type(cells.column)
+    values = gathered(cells, _WIDTH[cells.column.type_code], signed=not cells.column.unsigned)
+    return unsigned64(values, cells.present()) if kind == UINT64 else narrowed(kind, values, cells.present())
+
+
+def gathered(cells: Cells, width: int, *, signed: bool = False, big_endian: bool = False) -> Longs:
+    """The integers of `width` bytes at each start; 0 for NULL. Unsigned 64 bit come as their two's complement."""
+    values = np.empty(len(cells), np.int64)
+    cells.check(_gather(cells.data, cells.starts, width, signed, big_endian, values))
+    return values
+
+
+def narrowed(kind: pa.DataType, values: Longs, present: Bytes) -> pa.Array:
+    """As an Arrow array of a narrower integer type; the caller knows that the values fit."""
+    return fixed(kind, values.astype(kind.to_pandas_dtype(), copy=False), present)
+
+
+def unsigned64(values: Longs, present: Bytes) -> pa.Array:
+    """Unsigned 64 bit integers as decimal128(20, 0): there is no such type in Spark."""
+    pairs: npt.NDArray[np.int64] = np.zeros((len(values), 2), np.int64)
+    pairs[:, 0] = values
+    return fixed(UINT64, pairs, present)
+
+
+@kernel(READ_BYTES, READ_LONGS, types.int64, types.boolean, types.boolean, LONGS)
+def _gather(data: Bytes, starts: Longs, width: int, signed: bool, big_endian: bool, values: Longs) -> Answer:
+    shift = 64 - 8 * width
+    for i in range(len(starts)):
+        start = starts[i]
+        value = np.int64(0)
+        if start >= 0:
+            if start + width > len(data):
+                return SHORT, i
+            if big_endian:
+                for k in range(width):
+                    value = value << 8 | np.int64(data[start + k])
+            else:
+                for k in range(width):
+                    value |= np.int64(data[start + k]) << (8 * k)
+            if signed:
+                value = (value << shift) >> shift
+        values[i] = value
+    return OK, 0

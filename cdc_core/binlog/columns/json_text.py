@@ -1,0 +1,188 @@
+"""MySQL's binary JSON to the text that `CAST(j AS CHAR)` gives.
+
+A document is a type and a value. Objects and arrays hold offsets from their own start, so the writer walks them with a
+stack of its own. Nothing is believed: offsets stay within their container, depth is bounded as in MySQL, and a
+document's text is bounded by its size, so that no damage makes it read or write out of bounds or run for ever.
+JSON of MariaDB is text: see `strings`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit, types
+
+from cdc_core.binlog.columns.json_opaque import put_opaque
+from cdc_core.binlog.columns.json_scalar import NUMBER_SIZES, put_literal, put_number, put_quoted, read_size, read_word
+from cdc_core.binlog.columns.kernel import (
+    BYTES,
+    FULL,
+    INTS,
+    MALFORMED,
+    MAX_TEXT,
+    OK,
+    READ_BYTES,
+    READ_LONGS,
+    SHORT,
+    TOO_LARGE,
+    Answer,
+    Bytes,
+    Cells,
+    Longs,
+    kernel,
+    variable,
+)
+from cdc_core.binlog.columns.strings import checked
+from cdc_core.schema.table import Column
+
+_MAX_DEPTH = 100
+_BASE, _END, _COUNT, _NEXT, _UNIT, _OBJECT = range(6)  # of one open container on the stack
+_LARGE_ARRAY, _LITERAL, _DOUBLE, _STRING, _OPAQUE = 0x03, 0x04, 0x0B, 0x0C, 0x0F
+
+
+def arrow_type(column: Column) -> pa.DataType:  # noqa: ARG001
+    return pa.string()
+
+
+def decode(cells: Cells) -> pa.Array:
+    offsets = np.zeros(len(cells) + 1, np.int32)
+    out = np.empty(_room(len(cells.data)), np.uint8)
+    image, code = 0, FULL
+    while code == FULL:
+        code, image = _print(cells.data, cells.starts, cells.column.meta, image, out, offsets)
+        if code == FULL:
+            used, out = out[: offsets[image]], np.empty(2 * len(out), np.uint8)
+            out[: len(used)] = used
+    cells.check((code, image))
+    return checked(cells, variable(pa.string(), offsets, out[: offsets[-1]], cells.present()))
+
+
+@njit(nogil=True)  # type: ignore[misc]
+def _room(size: int) -> int:
+    """Bytes to have free before a document of `size` bytes: twice its greatest text, since one value may overshoot."""
+    return 16 * size + 1024
+
+
+@njit(nogil=True)  # type: ignore[misc]
+def _open(data: Bytes, kind: int, value: int, end: int, stack: npt.NDArray[np.int64], depth: int) -> bool:
+    """Pushes an object or array; false when its header does not fit."""
+    unit = 4 if kind & 1 else 2
+    is_object = 1 if kind < 2 else 0
+    if value + 2 * unit > end:
+        return False
+    count, size = read_word(data, value, unit), read_word(data, value + unit, unit)
+    header = 2 * unit + count * ((1 + unit) + is_object * (unit + 2))
+    if size > end - value or header > size:
+        return False
+    stack[depth, _BASE], stack[depth, _END] = value, value + size
+    stack[depth, _COUNT], stack[depth, _NEXT] = count, 0
+    stack[depth, _UNIT], stack[depth, _OBJECT] = unit, is_object
+    return True
+
+
+@njit(nogil=True)  # type: ignore[misc]
+def _separate(data: Bytes, out: Bytes, at: int, stack: npt.NDArray[np.int64], top: int) -> Answer:
+    """The comma before the next value, and its key."""
+    number, unit, base = stack[top, _NEXT], stack[top, _UNIT], stack[top, _BASE]
+    if number:
+        out[at], out[at + 1] = 0x2C, 0x20
+        at += 2
+    if not stack[top, _OBJECT]:
+        return OK, at
+    entry = base + 2 * unit + number * (unit + 2)
+    key = base + read_word(data, entry, unit)
+    length = read_word(data, entry + unit, 2)
+    if key + length > stack[top, _END]:
+        return MALFORMED, at
+    at = put_quoted(data, key, key + length, out, at)
+    out[at], out[at + 1] = 0x3A, 0x20
+    return OK, at + 2
+
+
+@njit(nogil=True)  # type: ignore[misc]
+def _step(data: Bytes, stack: npt.NDArray[np.int64], top: int) -> tuple[int, int, int]:
+    """Type, start and limit of the next value in the container; start -1 when it lies outside."""
+    number, unit, base, end = stack[top, _NEXT], stack[top, _UNIT], stack[top, _BASE], stack[top, _END]
+    keys = stack[top, _OBJECT] * stack[top, _COUNT] * (unit + 2)
+    entry = base + 2 * unit + keys + number * (1 + unit)
+    stack[top, _NEXT] = number + 1
+    kind = np.int64(data[entry])
+    if kind >= _LITERAL and kind < _DOUBLE and NUMBER_SIZES[kind] <= unit:
+        return kind, entry + 1, entry + 1 + unit  # small values stand in the entry itself
+    offset = read_word(data, entry + 1, unit)
+    return kind, (base + offset if offset < end - base else -1), end
+
+
+@njit(nogil=True)  # type: ignore[misc]
+def _scalar(data: Bytes, kind: int, value: int, end: int, out: Bytes, at: int) -> Answer:
+    if kind == _LITERAL:
+        return (SHORT, at) if value >= end else put_literal(np.int64(data[value]), out, at)
+    if kind <= _DOUBLE:
+        return put_number(data, kind, value, end, out, at)
+    if kind == _STRING:
+        length, low = read_size(data, value, end)
+        if length < 0:
+            return MALFORMED, at
+        return OK, put_quoted(data, low, low + length, out, at)
+    if kind == _OPAQUE:
+        return put_opaque(data, value, end, out, at)
+    return MALFORMED, at
+
+
+@njit(nogil=True)  # type: ignore[misc]
+def write_document(data: Bytes, low: int, high: int, out: Bytes, at: int, stack: npt.NDArray[np.int64]) -> Answer:
+    """Writes one document; answers a code and the end. An empty one is null, as the server takes it."""
+    if low == high:
+        return put_literal(0, out, at)
+    budget = at + _room(high - low) // 2
+    kind, value, end, depth = np.int64(data[low]), low + 1, high, 0
+    while True:
+        if kind <= _LARGE_ARRAY:
+            if depth == _MAX_DEPTH or not _open(data, kind, value, end, stack, depth):
+                return MALFORMED, at
+            out[at] = 0x7B if stack[depth, _OBJECT] else 0x5B
+            at += 1
+            depth += 1
+        else:
+            code, at = _scalar(data, kind, value, end, out, at)
+            if code:
+                return code, at
+        while depth and stack[depth - 1, _NEXT] == stack[depth - 1, _COUNT]:
+            depth -= 1
+            out[at] = 0x7D if stack[depth, _OBJECT] else 0x5D
+            at += 1
+        if at > budget:
+            return MALFORMED, at
+        if depth == 0:
+            return OK, at
+        code, at = _separate(data, out, at, stack, depth - 1)
+        if code:
+            return code, at
+        kind, value, end = _step(data, stack, depth - 1)
+        if value < 0:
+            return MALFORMED, at
+
+
+@kernel(READ_BYTES, READ_LONGS, types.int64, types.int64, BYTES, INTS)
+def _print(data: Bytes, starts: Longs, prefix: int, image: int, out: Bytes, offsets: npt.NDArray[np.int32]) -> Answer:
+    """Documents from `image` on, until `out` is full."""
+    stack = np.empty((_MAX_DEPTH, 6), np.int64)
+    for i in range(image, len(starts)):
+        start, at = starts[i], np.int64(offsets[i])
+        if start >= 0:
+            if start + prefix > len(data):
+                return SHORT, i
+            size = read_word(data, start, prefix)
+            low = start + prefix
+            if size > len(data) - low:
+                return SHORT, i
+            if at + _room(size) > len(out):
+                return FULL, i
+            code, at = write_document(data, low, low + size, out, at, stack)
+            if code:
+                return code, i
+            if at > MAX_TEXT:
+                return TOO_LARGE, i
+        offsets[i + 1] = at
+    return OK, 0
