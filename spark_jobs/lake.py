@@ -174,7 +174,7 @@ def lake_errors(place: str) -> Iterator[None]:
             raise
         hint = "Read the Spark server's log for the whole of it; the batch stays claimable."
         if any(word in text for word in _SPACE):
-            hint = "The disk is full: make room in the lake and in Spark's scratch directory; the batch stays claimable."
+            hint = "The disk is full: make room in the lake and in Spark's scratch; the batch stays claimable."
         elif any(word in text for word in _DENIED):
             hint = "Make the lake writable for the account that runs Spark; the batch stays claimable."
         raise LakeError(f"Spark failed: {_first_line(error)}", place=place, hint=hint) from error

@@ -13,12 +13,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as flight
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
+
+from cdc_core.client.changes import read_split
 
 
 def command(options: Mapping[str, str]) -> bytes:
@@ -36,9 +37,12 @@ def command(options: Mapping[str, str]) -> bytes:
     return json.dumps(fields).encode()
 
 
-def call_options(token: str) -> flight.FlightCallOptions:
+def _info(options: Mapping[str, str]) -> flight.FlightInfo:
+    token = options.get("token")
     headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
-    return flight.FlightCallOptions(headers=headers)
+    with flight.connect(options["url"]) as client:
+        descriptor = flight.FlightDescriptor.for_command(command(options))
+        return client.get_flight_info(descriptor, flight.FlightCallOptions(headers=headers))
 
 
 def pack_tickets(tickets: Sequence[bytes]) -> str:
@@ -64,19 +68,12 @@ class SluiceReader(DataSourceReader):
         packed = self._options.get("tickets")
         if packed is not None:
             return [Split(base64.b64decode(ticket)) for ticket in packed.split(",") if ticket]
-        with flight.connect(self._options["url"]) as client:
-            descriptor = flight.FlightDescriptor.for_command(command(self._options))
-            info = client.get_flight_info(descriptor, call_options(self._options.get("token", "")))
-            return [Split(endpoint.ticket.ticket) for endpoint in info.endpoints]
+        return [Split(endpoint.ticket.ticket) for endpoint in _info(self._options).endpoints]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Split)
-        with flight.connect(self._options["url"]) as client:
-            ticket = flight.Ticket(partition.ticket)
-            stream = client.do_get(ticket, call_options(self._options.get("token", "")))
-            for chunk in stream:
-                # Spark matches Arrow columns by name and wants them all in its own order
-                yield chunk.data.select(self._columns)
+        for batch in read_split(self._options["url"], partition.ticket, token=self._options.get("token")):
+            yield batch.select(self._columns)
 
 
 class SluiceSource(DataSource):
@@ -93,16 +90,7 @@ class SluiceSource(DataSource):
         """Asked only when the reader was given no schema: the service's own for that table."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        options = self._plain()
-        with flight.connect(options["url"]) as client:
-            descriptor = flight.FlightDescriptor.for_command(command(options))
-            info = client.get_flight_info(descriptor, call_options(options.get("token", "")))
-        return from_arrow_schema(info.schema)
+        return from_arrow_schema(_info(self._plain()).schema, prefer_timestamp_ntz=True)
 
     def reader(self, schema: StructType) -> SluiceReader:
         return SluiceReader(self._plain(), schema.fieldNames())
-
-
-def describe(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without what must not be shown."""
-    return {key: value for key, value in options.items() if key not in {"token", "tickets"}}

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from cdc_core.errors import TableStopped
+from cdc_core.schema.table import TableSchema
 
 OP, COUNT = "_sluice_op", "_sluice_count"
 RESERVED = (OP, COUNT, "_sluice_journal", "_sluice_position", "_sluice_row", "_sluice_timestamp")
@@ -74,32 +75,24 @@ def spark_type(kind: pa.DataType) -> str:
     raise ValueError(f"no Delta type for Arrow's {kind}")
 
 
-def lake_columns(schema: pa.Schema, comments: dict[str, str], table: str) -> tuple[LakeColumn, ...]:
+def lake_columns(schema: pa.Schema, table: TableSchema) -> tuple[LakeColumn, ...]:
     """The source's own columns of a plan's schema. Raises TableStopped for names that a Delta table cannot hold."""
-    columns = tuple(
-        LakeColumn(field.name, spark_type(field.type), comments.get(field.name, ""))
-        for field in schema
-        if field.name not in RESERVED or field.name not in schema.names[-len(RESERVED) :]
-    )
+    comments = {column.name: column.comment for column in table.columns}
     seen: dict[str, str] = {}
-    for column in columns:
-        twin = seen.setdefault(column.name.lower(), column.name)
-        if twin is not column.name:
-            message = f"columns {twin!r} and {column.name!r} differ only in case, which Delta cannot tell apart"
-            raise TableStopped(message, place=table, hint="Rename one of them at the source.")
-    return columns
-
-
-def check_names(source_names: Sequence[str], table: str) -> None:
-    """Raises TableStopped when a source column has the name of one of our system columns."""
-    for name in source_names:
+    for name in comments:
         if name.lower() in RESERVED:
             hint = "Rename it at the source: names that start with _sluice_ are ours."
-            raise TableStopped(f"column {name!r} has a reserved name", place=table, hint=hint)
+            raise TableStopped(f"column {name!r} has a reserved name", place=table.name, hint=hint)
+        if name.lower() in seen:
+            message = f"columns {seen[name.lower()]!r} and {name!r} differ only in case, which Delta cannot tell apart"
+            raise TableStopped(message, place=table.name, hint="Rename one of them at the source.")
+        seen[name.lower()] = name
+    fields = [field for field in schema if field.name not in RESERVED]
+    return tuple(LakeColumn(field.name, spark_type(field.type), comments.get(field.name, "")) for field in fields)
 
 
 def needs_mapping(columns: Sequence[LakeColumn]) -> bool:
-    """Whether a name needs Delta's column mapping. Without it more readers can open the table, so it is not the rule."""
+    """Whether a name needs Delta's column mapping. It is not the rule: more readers can open a table without."""
     return any(_NEEDS_MAPPING.search(column.name) for column in columns)
 
 

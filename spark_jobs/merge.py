@@ -1,0 +1,224 @@
+"""Applies one claim to the lake, its tables side by side, each in one Delta commit, exactly once.
+
+Promises: a table whose lake version is at or past the batch's end is left alone; a batch claimed again with other
+boundaries adds only what is new; a commit that raced another of the same version is skipped by Delta. A table that
+cannot take its changes comes back with `stop` set while the others go on. It neither acks nor rolls back.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.client.changes import TableRead, flight_info
+from cdc_core.errors import LakeError, TableStopped
+from cdc_core.session.claim import Claim, TableRange
+from spark_jobs.checks import TableResult
+from spark_jobs.lake import Lake, TableState, app_id, check_owner, lake_errors
+from spark_jobs.session import Sessions
+from spark_jobs.source import pack_tickets
+from spark_jobs.statements import FEWER_COPIES, append_copies, append_upserts, merge_copies, merge_keyed
+from spark_jobs.types import COUNT, OP, LakeColumn, added_columns, check_key, lake_columns, quote, spark_type
+
+_VIEW = "sluice_net"
+_TXN = "spark.databricks.delta.write.txn"
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_INTEGERS = {"tinyint", "smallint", "int", "bigint", "decimal(20,0)"}
+_ROWS_PER_SPLIT = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A claim with what all its tables need."""
+
+    claim: Claim
+    lake: Lake
+    sessions: Sessions
+    flight_url: str
+    token: str
+    run_id: str
+    max_splits: int
+    clock: Callable[[], float]
+
+    def metadata(self, table: str) -> str:
+        """Delta's user metadata of a commit: also what finds the commit again."""
+        claim = self.claim
+        fields = {"destination": claim.destination, "client_id": claim.client_id, "epoch": claim.epoch}
+        fields |= {"batch_id": claim.batch_id, "run_id": self.run_id, "table": table, "gtid": claim.end.gtid}
+        return json.dumps(fields | {"start": str(claim.start), "end": str(claim.end)})
+
+
+def apply_batch(
+    claim: Claim,
+    lake: Lake,
+    sessions: Sessions,
+    flight_url: str,
+    *,
+    token: str = "",
+    run_id: str = "",
+    parallelism: int = 4,
+    max_splits: int = 4,
+    stopped: Collection[str] = (),
+    clock: Callable[[], float] = time.time,
+) -> list[TableResult]:
+    """Applies every table of the claim that is not `stopped`; results in the claim's order.
+
+    Any error but TableStopped is raised when all tables are at rest; what they committed stays and is replayed as
+    nothing the next time.
+    """
+    lake.check_writable()
+    batch = Batch(claim, lake, sessions, flight_url, token, run_id, max_splits, clock)
+    tables = [table for table in claim.tables if table.name not in stopped]
+    largest_first = sorted(tables, key=lambda table: -table.rows)
+    with ThreadPoolExecutor(max(1, min(parallelism, len(tables))), thread_name_prefix="merge") as pool:
+        futures = {table.name: pool.submit(_apply_or_stop, batch, table) for table in largest_first}
+    return [futures[table.name].result() for table in tables]
+
+
+def _apply_or_stop(batch: Batch, table: TableRange) -> TableResult:
+    try:
+        return apply_table(batch, table)
+    except TableStopped as stop:
+        return TableResult(table.name, keyed=bool(table.schema.primary_key), stop=stop)
+
+
+def apply_table(batch: Batch, table: TableRange) -> TableResult:
+    """One table's share of a batch."""
+    claim, began = batch.claim, time.perf_counter()
+    path = batch.lake.path(table.schema.database, table.schema.table)
+    app, end = app_id(claim.destination, claim.client_id, table.name, claim.epoch), claim.end.version()
+    state = batch.lake.state(path, app)
+    after = state.applied if state else None
+    keyed, complete = bool(table.schema.primary_key), state is not None and state.complete
+    result = TableResult(table.name, keyed, complete, after=after, version=end)
+    if state:
+        check_owner(state, claim.destination, table.schema, path)
+        if after is not None and after >= end:
+            return replace(result, replayed=True, delta_version=state.version, applied_at=batch.clock())
+    splits = max(1, min(batch.max_splits, -(-table.rows // _ROWS_PER_SPLIT)))
+    read = flight_info(batch.flight_url, claim, table.name, after=after, splits=splits, token=batch.token or None)
+    with batch.sessions.take() as spark, lake_errors(path):
+        state, result = _prepare(batch, spark, path, read, state, app, result)
+        if read.tickets:
+            _load(batch, spark, read)
+            with _transaction(spark, app, end, batch.metadata(table.name)):
+                _run(spark, _statement(path, read, state), path)
+    result = _measure(batch, path, table.name, read, replace(result, delta_version=state.version))
+    return replace(result, merge_seconds=time.perf_counter() - began, applied_at=batch.clock())
+
+
+def _prepare(
+    batch: Batch,
+    spark: SparkSession,
+    path: str,
+    read: TableRead,
+    state: TableState | None,
+    app: str,
+    result: TableResult,
+) -> tuple[TableState, TableResult]:
+    """Makes the table or adds its new columns, before the batch's own transaction."""
+    columns = lake_columns(read.schema, read.table)
+    created = state is None
+    added: tuple[LakeColumn, ...] = ()
+    if state is None:
+        batch.lake.create(spark, path, batch.claim.destination, read.table, columns)
+    else:
+        check_key(state.primary_key, read.table.primary_key, read.table.name)
+        added = added_columns(state.columns, columns, read.table.name)
+        if added:
+            batch.lake.add_columns(spark, path, read.table, columns, added)
+    if created or added:
+        state = batch.lake.state(path, app)
+    if state is None:
+        hint = "Spark and this process must see the same lake: name it by a path or URI that both can open."
+        raise LakeError("the table that Spark made is not there", place=path, hint=hint)
+    names = tuple(column.name for column in added)
+    return state, replace(result, created=created, added_columns=names, complete=state.complete)
+
+
+def _load(batch: Batch, spark: SparkSession, read: TableRead) -> None:
+    """Makes the net changes a view of this session. The token's option has a name that Spark redacts."""
+    schema = ", ".join(f"{quote(field.name)} {spark_type(field.type)}" for field in read.schema)
+    reader = spark.read.format("sluice").schema(schema).option("url", batch.flight_url)
+    reader = reader.option("tickets", pack_tickets(read.tickets))
+    if batch.token:
+        reader = reader.option("token", batch.token)
+    reader.load().createOrReplaceTempView(_VIEW)
+
+
+def _statement(path: str, read: TableRead, state: TableState) -> str:
+    names = [name for name in read.schema.names if name not in (OP, COUNT)]
+    key = read.table.primary_key
+    if not key:
+        grows = read.counts["insert_only"]
+        return append_copies(path, _VIEW, names) if grows else merge_copies(path, _VIEW, names)
+    if state.fresh:
+        return append_upserts(path, _VIEW, names)
+    prune = len(key) == 1 and _type_of(state.columns, key[0]) in _INTEGERS
+    return merge_keyed(path, _VIEW, names, key, read.counts, prune)
+
+
+def _type_of(columns: Collection[LakeColumn], name: str) -> str:
+    return next((column.type for column in columns if column.name == name), "")
+
+
+@contextmanager
+def _transaction(spark: SparkSession, app: str, version: int, metadata: str) -> Iterator[None]:
+    """The session's commits carry the batch's version, and none after it does."""
+    settings = {f"{_TXN}AppId": app, f"{_TXN}Version": str(version), _METADATA: metadata}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        with suppress(PySparkException):  # an error of its own is on its way; `Sessions` ends such a session
+            for key in settings:
+                spark.conf.unset(key)
+
+
+def _run(spark: SparkSession, statement: str, path: str) -> None:
+    try:
+        spark.sql(statement).collect()
+    except PySparkException as error:
+        if FEWER_COPIES not in str(error):
+            raise
+        told = str(error).partition(FEWER_COPIES + ": ")[2].partition("\n")[0][:100]
+        message = f"the lake has fewer copies of a row than the source deleted ({told})"
+        hint = "The lake never had those rows: build the table again from the source, then lift its stop."
+        raise TableStopped(message, place=path, hint=hint) from error
+
+
+def _measure(batch: Batch, path: str, table: str, read: TableRead, result: TableResult) -> TableResult:
+    """Delta's own numbers of the commit. Changes that cancel each other out need none, and one that Delta skipped,
+    because the version is there, left none."""
+    counts = read.counts
+    commit = batch.lake.commit_of(path, batch.metadata(table)) if read.tickets else {}
+    if commit is None:
+        return replace(result, replayed=True)
+    metrics: dict[str, Any] = commit.get("operationMetrics", {})
+
+    def number(name: str) -> int:
+        return int(metrics.get(name, 0))
+
+    merged = "numTargetRowsInserted" in metrics
+    return replace(
+        result,
+        inserts=counts["raw_inserts"],
+        updates=counts["raw_updates"],
+        deletes=counts["raw_deletes"],
+        net_rows=counts["rows"],
+        upserts=counts["upserts"],
+        net_deletes=counts["deletes"],
+        inserted=number("numTargetRowsInserted" if merged else "numOutputRows"),
+        updated=number("numTargetRowsUpdated"),
+        deleted=number("numTargetRowsDeleted"),
+        delta_version=commit.get("version", result.delta_version),
+    )
