@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
@@ -41,3 +42,21 @@ def test_the_workload_keeps_its_rate_and_shows_its_failure(mysql8: MySqlServer) 
 
     with pytest.raises(Exception, match=shop.DATABASE):
         workload.stop()
+
+
+@pytest.mark.integration
+def test_the_samples_cover_all_rows_at_about_the_rate(mysql8: MySqlServer) -> None:
+    """Every committed row is in a sample, positions rise, and two seconds at 400 rows/s are not 200 and not 1,600."""
+    mysql8.execute(f"DROP DATABASE IF EXISTS {shop.DATABASE}")
+    with mysql8.root() as connection:
+        open_shop(connection, random.Random(1))
+    workload = Workload(mysql8.root, rate=400)
+    workload.start()
+    time.sleep(2)
+    workload.stop()
+    mysql8.execute(f"DROP DATABASE {shop.DATABASE}")
+    versions = [sample.version for sample in workload.samples]
+
+    assert sum(sample.rows for sample in workload.samples) == workload.rows
+    assert versions == sorted(set(versions))
+    assert 200 < workload.rows < 1600

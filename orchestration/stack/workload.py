@@ -15,13 +15,19 @@ from typing import Any
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
+from cdc_core.position import EntryPosition
 from orchestration.stack import shop
+from orchestration.stack.freshness import Sample
 
+_SAMPLE_SECONDS = 0.25
 _PATHS = ("/", "/cart", "/search?q=tea", "/p/17", "/p/42", "/account")
 
 
 class Workload:
-    """One customer-facing process of the shop, in a thread. `rows` and `transactions` count what was committed."""
+    """One customer-facing process of the shop, in a thread, and the only one that writes there.
+
+    `rows` and `transactions` count what was committed; `samples` say when, and up to which position of the binlog.
+    """
 
     def __init__(
         self,
@@ -29,10 +35,11 @@ class Workload:
         *,
         rate: float,
         rng: random.Random | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.rows = 0
         self.transactions = 0
+        self.samples: list[Sample] = []
         self.error: Exception | None = None
         self._connect = connect
         self._rate = rate
@@ -84,16 +91,21 @@ class Workload:
         try:
             with self._connect() as connection, connection.cursor() as cursor:
                 cursor.execute(f"USE {shop.DATABASE}")
-                began = self._clock()
                 while not self._stop.is_set():
-                    self.step(cursor)
-                    ahead = self.rows / self._rate - (self._clock() - began)
-                    if ahead < -1:
-                        began -= ahead + 1  # a pause of the machine is not made up for by a burst
-                    elif ahead > 0:
-                        self._stop.wait(ahead)
+                    self._sample(cursor)
         except Exception as error:
             self.error = error
+
+    def _sample(self, cursor: Cursor) -> None:
+        """Some transactions, then a pause for the rate's sake."""
+        since, before = self._clock(), self.rows
+        while not self.rows > before or self._clock() < since + _SAMPLE_SECONDS / 2:
+            self.step(cursor)
+            if self.rows - before >= self._rate * _SAMPLE_SECONDS:
+                break
+        changed = self.rows - before
+        self.samples.append(Sample(since, _version(cursor), changed))
+        self._stop.wait(max(0.0, since + changed / self._rate - self._clock()))
 
     def _check_out(self, cursor: Cursor) -> int:
         rng, order = self._rng, self._next_order
@@ -171,6 +183,14 @@ class Workload:
 
     def _customer(self) -> int:
         return self._rng.randrange(1, self._next_customer)
+
+
+def _version(cursor: Cursor) -> int:
+    """Where the binlog stands, as one integer."""
+    cursor.execute("SHOW MASTER STATUS")
+    row = cursor.fetchone()
+    assert row is not None
+    return EntryPosition(row[0], int(row[1])).version()
 
 
 def _many(cursor: Cursor, sql: str, rows: Sequence[tuple[object, ...]]) -> int:
