@@ -55,4 +55,4 @@ def crc32(data: npt.NDArray[np.uint8], start: int, stop: int) -> int:
     while at < end:
         crc = np.uint32(crc >> 8) ^ _T[0, data[at] ^ np.uint8(crc & 0xFF)]
         at += one
-    return np.uint32(~crc)
+    return int(np.int64(np.uint32(~crc)))

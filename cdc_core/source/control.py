@@ -70,7 +70,7 @@ def server_error(code: int, text: str, place: str) -> SluiceError:
         hint = "Give each reader of this server its own canal.instance.mysql.slaveId (0: one is made up)."
         return SourceError("another replica took our server id: " + message, place=place, hint=hint)
     if "max_allowed_packet" in lower and "bogus" not in lower:
-        hint = "Run SET GLOBAL max_allowed_packet = 1073741824; if it is that already, the position is no event's start."
+        hint = "Run SET GLOBAL max_allowed_packet = 1073741824; if it is that already, the position starts no event."
         return SourceError(message, place=place, hint=hint)
     if "crc" in lower or "bogus data" in lower or "corrupt" in lower or "truncated" in lower:
         return DecodeError(message, place=place, hint=DAMAGED_HINT)

@@ -20,7 +20,6 @@ MAX_EVENT = (1 << 30) + (1 << 20)  # servers send at most 1 GiB and a little
 
 ROTATE, FORMAT_DESCRIPTION, HEARTBEAT, HEARTBEAT_V2 = 4, 15, 27, 41
 ARTIFICIAL = 0x20  # flag of events that are in no journal
-IN_USE = 0x01  # flag of the FORMAT_DESCRIPTION of the journal being written; not part of its checksum
 
 # what a cut ended with
 MORE, FULL, CONTROL, LARGE, SERVER = 0, 1, 2, 3, 4
@@ -30,19 +29,15 @@ SOUND, OUTSIDE, BAD_LENGTH, BAD_CHECKSUM, BAD_POSITION, BAD_SEQUENCE, BAD_PACKET
 
 @njit(nogil=True, cache=True)
 def u32(data: npt.NDArray[np.uint8], at: int) -> int:
-    return (
-        np.int64(data[at])
-        | np.int64(data[at + 1]) << 8
-        | np.int64(data[at + 2]) << 16
-        | np.int64(data[at + 3]) << 24
-    )
+    low = np.int64(data[at]) | np.int64(data[at + 1]) << 8
+    return int(low | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24)
 
 
 @njit(nogil=True, cache=True)
 def outside(kind: int) -> bool:
     """Types that a server makes up for us, so that they stand outside the journal: PREVIOUS_GTIDS and MariaDB's
     GTID_LIST and START_ENCRYPTION."""
-    return kind == 35 or kind == 163 or kind == 164
+    return kind in (35, 163, 164)
 
 
 @njit(nogil=True, cache=True)
@@ -103,7 +98,7 @@ def cut(
     """
     code = MORE
     while stop - at > PACKET:
-        size = np.int64(source[at]) | np.int64(source[at + 1]) << 8 | np.int64(source[at + 2]) << 16
+        size = int(np.int64(source[at]) | np.int64(source[at + 1]) << 8 | np.int64(source[at + 2]) << 16)
         first = source[at + PACKET]
         if source[at + 3] != sequence:
             code = BAD_SEQUENCE
@@ -130,7 +125,7 @@ def cut(
             break
         start = at + PACKET + 1
         kind = source[start + 4]
-        if kind == ROTATE or kind == FORMAT_DESCRIPTION or kind == HEARTBEAT or kind == HEARTBEAT_V2:
+        if kind in (ROTATE, FORMAT_DESCRIPTION, HEARTBEAT, HEARTBEAT_V2):
             code = CONTROL
             break
         kept = length - CHECKSUM if checksum else length

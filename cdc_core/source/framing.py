@@ -81,7 +81,7 @@ class Framer:
             waiting = self._stop - self._at
             self._buffer[:waiting] = self._buffer[self._at : self._stop].copy()
             self._at, self._stop = 0, waiting
-        return memoryview(self._buffer)[self._stop :]
+        return self._buffer.data[self._stop :]
 
     def received(self, count: int) -> None:
         """`count` bytes were written to the last `space()`."""
@@ -183,7 +183,6 @@ class Framer:
         """FORMAT_DESCRIPTION, ROTATE or a heartbeat, checksum included."""
         if kind == cutter.FORMAT_DESCRIPTION:
             self._checksum = checksummed(event.tobytes(), self._place())
-            event[17] &= 0xFF ^ cutter.IN_USE
         verdict, end = cutter.examine(event, 0, event.size, self.position, self._checksum)
         if kind in (cutter.HEARTBEAT, cutter.HEARTBEAT_V2):
             if verdict in (cutter.BAD_LENGTH, cutter.BAD_CHECKSUM):

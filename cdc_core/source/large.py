@@ -33,7 +33,7 @@ class LargeEvent:
         return cls(length, packet, (sequence + 1) & 0xFF)
 
     def space(self) -> memoryview:
-        return memoryview(self.data)[self._have : self._have + self.wants]
+        return self.data.data[self._have : self._have + self.wants]
 
     def received(self, count: int) -> None:
         self._have += count

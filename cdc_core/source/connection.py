@@ -1,0 +1,151 @@
+"""Connections to the source over pymysql, with each failure named. No retries here, and no password in any message."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+from pymysql.constants import CR, ER
+
+from cdc_core.errors import ConfigError, SluiceError, SourceError, SourceUnavailable
+from cdc_core.source.settings import SourceSettings, SslMode
+
+Connection = pymysql.Connection
+_DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698, 1820, 1862, 3118}
+_TLS_HINT = (
+    "Check canal.instance.ssl mode, CA and certificate against the server's (SHOW VARIABLES LIKE 'ssl%'), "
+    "and that the host is named as in the certificate."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerVersion:
+    """What the server says it is in its greeting."""
+
+    flavor: str  # mysql or mariadb
+    number: tuple[int, ...]
+    text: str
+
+    @property
+    def mariadb(self) -> bool:
+        return self.flavor == "mariadb"
+
+
+def version_of(conn: Connection) -> ServerVersion:
+    """MariaDB greets with 5.5.5- before its own version."""
+    text = str(conn.get_server_info())  # type: ignore[no-untyped-call]
+    mariadb = "mariadb" in text.lower()
+    text = text.removeprefix("5.5.5-") if mariadb else text
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    number = tuple(int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    return ServerVersion("mariadb" if mariadb else "mysql", number, text)
+
+
+def connect(settings: SourceSettings) -> Connection:
+    """A connection with autocommit. Raises SourceUnavailable, or SourceError where trying again cannot help."""
+    mode = _mode(settings)
+    if mode is SslMode.DISABLED:
+        return _open(settings, None)
+    try:
+        return _open(settings, _tls_context(settings, mode))
+    except _TlsError as failure:
+        if mode is SslMode.PREFERRED:
+            return _open(settings, None)
+        raise SourceError(
+            f"TLS with the server failed: {failure.reason}", place=settings.account, hint=_TLS_HINT
+        ) from failure
+
+
+class _TlsError(Exception):
+    """The handshake failed, not the account: PREFERRED goes on without."""
+
+    def __init__(self, reason: object) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def _mode(settings: SourceSettings) -> SslMode:
+    try:
+        return SslMode(str(settings.ssl_mode).upper())
+    except ValueError as error:
+        modes = ", ".join(SslMode)
+        raise ConfigError(
+            f"unknown ssl mode {str(settings.ssl_mode)!r}", place=settings.account, hint=f"Use one of {modes}."
+        ) from error
+
+
+def _tls_context(settings: SourceSettings, mode: SslMode) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=settings.ssl_ca or None)
+        if settings.ssl_cert:
+            context.load_cert_chain(settings.ssl_cert, settings.ssl_key or None)
+    except (OSError, ssl.SSLError) as error:
+        files = ", ".join(filter(None, (settings.ssl_ca, settings.ssl_cert, settings.ssl_key)))
+        raise ConfigError(
+            f"TLS files cannot be read: {error}", place=files, hint="Give PEM files that this process may read."
+        ) from error
+    context.check_hostname = mode is SslMode.VERIFY_IDENTITY
+    verify = mode in (SslMode.VERIFY_CA, SslMode.VERIFY_IDENTITY)
+    context.verify_mode = ssl.CERT_REQUIRED if verify else ssl.CERT_NONE
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # MySQL's own certificates lack extensions that this asks for
+    return context
+
+
+def _open(settings: SourceSettings, context: ssl.SSLContext | None) -> Connection:
+    tls: dict[str, Any] = {"ssl": context} if context else {"ssl_disabled": True}
+    try:
+        return pymysql.connect(
+            host=settings.host,
+            port=settings.port,
+            user=settings.user,
+            password=settings.password,
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=max(1, int(settings.connect_timeout)),
+            read_timeout=settings.so_timeout,
+            write_timeout=settings.so_timeout,
+            **tls,
+        )
+    except pymysql.err.MySQLError as error:
+        original = getattr(error, "original_exception", None)
+        if isinstance(original, ssl.SSLError):
+            raise _TlsError(original) from error
+        if error.args and error.args[0] == CR.CR_SSL_CONNECTION_ERROR:
+            raise _TlsError(error.args[-1]) from error
+        raise source_error(error, settings) from error
+    except RuntimeError as error:  # an authentication plugin that pymysql lacks
+        raise SourceError(
+            f"the account's way of authentication is not supported: {error}",
+            place=settings.account,
+            hint=f"ALTER USER '{settings.user}' IDENTIFIED WITH caching_sha2_password BY '...';",
+        ) from error
+
+
+def source_error(error: Exception, settings: SourceSettings) -> SluiceError:
+    """What an error of pymysql's or the network's means to us."""
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    text = str(error.args[-1]) if error.args else type(error).__name__
+    if code in _DENIED:
+        return SourceError(
+            f"the server refuses the account ({code}): {text}",
+            place=settings.account,
+            hint="Check canal.instance.dbUsername and dbPassword; on the server: "
+            f"ALTER USER '{settings.user}'@'%' IDENTIFIED BY '...';",
+        )
+    if code in (ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR):
+        return SourceError(
+            f"the account lacks a privilege ({code}): {text}",
+            place=settings.account,
+            hint=f"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{settings.user}'@'%';",
+        )
+    passing = isinstance(error, (OSError, pymysql.err.OperationalError, pymysql.err.InterfaceError))
+    if passing or code in (CR.CR_SERVER_LOST, CR.CR_SERVER_GONE_ERROR):
+        return SourceUnavailable(
+            f"the server cannot be reached: {text}",
+            place=settings.address,
+            hint="Check that it runs and that host and port are right; it is tried again.",
+        )
+    return SourceError(f"the server answers ({code}): {text}", place=settings.account, hint="Mend what it names.")

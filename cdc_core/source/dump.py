@@ -1,0 +1,161 @@
+"""Keeps a dump going: connects, checks, asks where to go on, reads the socket, hands blocks on, connects again.
+
+Promises: blocks come in order and without gaps from where `resume` said, also after a lost connection (which may bring
+a transaction's beginning once more); a silent server is noticed after three heartbeats; what trying again cannot
+mend is raised out of `run`. Does not filter, decode, or remember positions.
+"""
+
+from __future__ import annotations
+
+import secrets
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pymysql
+
+from cdc_core.errors import SourceUnavailable
+from cdc_core.position import EntryPosition
+from cdc_core.source.block import Block
+from cdc_core.source.checks import ServerInfo, check_server
+from cdc_core.source.connection import Connection, connect, source_error
+from cdc_core.source.dump_command import begin_dump
+from cdc_core.source.framing import Framer
+from cdc_core.source.settings import SourceSettings
+
+_FIRST_DELAY, _LAST_DELAY = 1.0, 30.0  # seconds between attempts
+_RANDOM = secrets.SystemRandom()
+_TICK = 1.0  # how often a quiet dump looks for `stop`
+_MISSED = 3  # heartbeats
+_AGAIN = "It is tried again; check the server and the network if it stays so."
+
+
+@dataclass(slots=True)
+class DumpStatus:
+    """What others may read of a running dump; times are the dump's clock's."""
+
+    connected: bool = False
+    reconnects: int = 0
+    received_bytes: int = 0
+    last_received: float = 0.0  # any byte, heartbeats included
+    last_block: float = 0.0
+    heartbeats: int = 0
+    trouble: str = ""  # why the last connection was lost; empty while connected
+
+
+class Dump:
+    """`on_connect` comes with each connection, before `resume`; `on_reset` before the first block of each connection
+    and of each journal. `on_block` may block for as long as it likes."""
+
+    def __init__(
+        self,
+        settings: SourceSettings,
+        *,
+        on_block: Callable[[Block], None],
+        on_connect: Callable[[ServerInfo], None] = lambda _: None,
+        on_reset: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] | None = None,
+        jitter: Callable[[], float] = _RANDOM.random,
+    ) -> None:
+        self.settings = settings.identified()
+        self.status = DumpStatus()
+        self._on_block, self._on_connect, self._on_reset = on_block, on_connect, on_reset
+        self._clock, self._sleep, self._jitter = clock, sleep, jitter
+        self._failures = 0
+        self._journal = ""
+
+    def __repr__(self) -> str:
+        state = "connected" if self.status.connected else "away"
+        return f"<Dump {self.settings.account} {state} reconnects={self.status.reconnects}>"
+
+    def run(self, resume: Callable[[Connection], EntryPosition], stop: threading.Event) -> None:
+        """Until `stop`, or an error that is not SourceUnavailable. `resume` says where each connection starts."""
+        while not stop.is_set():
+            try:
+                self._connection(resume, stop)
+            except SourceUnavailable as error:
+                self.status.trouble = str(error)
+                self.status.reconnects += 1
+                (self._sleep or stop.wait)(self._delay())
+            finally:
+                self.status.connected = False
+
+    def _delay(self) -> float:
+        """Doubles with each failure in a row; jitter keeps several destinations apart."""
+        longest = min(_FIRST_DELAY * 2.0 ** min(self._failures, 10), _LAST_DELAY)
+        self._failures += 1
+        return longest * (0.5 + 0.5 * self._jitter())
+
+    def _connection(self, resume: Callable[[Connection], EntryPosition], stop: threading.Event) -> None:
+        conn = connect(self.settings)
+        try:
+            framer = self._begin(conn, resume)
+            self.status.connected, self.status.trouble = True, ""
+            self._on_reset()
+            self._journal = framer.journal_name
+            self._stream(conn._sock, framer, stop)  # type: ignore[attr-defined]
+        finally:
+            conn._force_close()  # type: ignore[attr-defined]
+
+    def _begin(self, conn: Connection, resume: Callable[[Connection], EntryPosition]) -> Framer:
+        try:
+            info = check_server(conn, self.settings)
+            self._on_connect(info)
+            return begin_dump(conn, self.settings, info, resume(conn))
+        except pymysql.err.MySQLError as error:
+            raise source_error(error, self.settings) from error
+
+    def _stream(self, sock: socket.socket, framer: Framer, stop: threading.Event) -> None:
+        sock.setblocking(False)
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        patience = max(_MISSED * self.settings.heartbeat_seconds, _TICK)
+        heard = self._clock()
+        while not stop.is_set():
+            count = self._receive(sock, framer)
+            if self._hand_on(framer, flush=count == 0) or count:
+                heard = self._clock()  # time spent in `on_block` is not the server's silence
+            elif self._clock() - heard > patience:
+                raise SourceUnavailable(
+                    f"no byte for {patience:g} s, three heartbeats", place=self.settings.address, hint=_AGAIN
+                )
+            if not count:
+                poll.poll(min(_TICK, patience) * 1000)
+
+    def _receive(self, sock: socket.socket, framer: Framer) -> int:
+        """How many bytes came; 0 when the socket has no more for now."""
+        try:
+            count = sock.recv_into(framer.space())
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return 0
+        except OSError as error:
+            raise SourceUnavailable(
+                f"the connection broke: {error}", place=self.settings.address, hint=_AGAIN
+            ) from error
+        if not count:
+            raise SourceUnavailable("the server closed the connection", place=self.settings.address, hint=_AGAIN)
+        framer.received(count)
+        self.status.received_bytes += count
+        self.status.last_received = self._clock()
+        return count
+
+    def _hand_on(self, framer: Framer, *, flush: bool) -> bool:
+        """Whether there were blocks."""
+        beats, any_block = framer.heartbeats, False
+        for block in framer.blocks(flush=flush):
+            if block.journal_name != self._journal:
+                self._on_reset()
+                self._journal = block.journal_name
+            self._on_block(block)
+            any_block = True
+        if any_block:
+            self.status.last_block = self._clock()
+        self.status.heartbeats += framer.heartbeats - beats
+        if any_block or framer.heartbeats > beats:
+            self._failures = 0
+        return any_block

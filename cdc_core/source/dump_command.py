@@ -1,0 +1,66 @@
+"""Asks the server for its binlog: session variables, registration as a replica, COM_BINLOG_DUMP by file and position.
+
+After `begin_dump` the connection speaks no more SQL; its socket carries the stream that a `Framer` cuts.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from pymysql.constants import COMMAND
+
+from cdc_core.position import EntryPosition
+from cdc_core.source.checks import ServerInfo
+from cdc_core.source.connection import Connection
+from cdc_core.source.framing import JOURNAL_START, Framer
+from cdc_core.source.settings import SourceSettings
+
+_MAX_OFFSET = (1 << 32) - 1  # the command has 32 bits for the offset
+_SEND_ANNOTATE_ROWS = 2  # MariaDB: without them the stream would have gaps
+_WRITE_TIMEOUT = 86400  # the server waits this long while our ring is full
+
+
+def begin_dump(conn: Connection, settings: SourceSettings, info: ServerInfo, position: EntryPosition) -> Framer:
+    """Send all and return the framer for what comes. Raises pymysql's errors.
+
+    Beyond 4 GiB the journal is read from its start, and what lies before `position` is read over.
+    """
+    offset = position.position if position.position <= _MAX_OFFSET else JOURNAL_START
+    with conn.cursor() as cursor:
+        for statement in _session(settings, info):
+            cursor.execute(statement)
+    _send(conn, COMMAND.COM_REGISTER_SLAVE, _registration(settings))
+    conn._read_packet()  # type: ignore[no-untyped-call]
+    flags = _SEND_ANNOTATE_ROWS if info.flavor == "mariadb" else 0
+    request = struct.pack("<IHI", offset, flags, settings.slave_id) + position.journal_name.encode()
+    _send(conn, COMMAND.COM_BINLOG_DUMP, request)
+    return Framer(
+        position.journal_name,
+        offset,
+        checksum=info.checksum.upper() == "CRC32",
+        block_bytes=settings.block_bytes,
+        receive_buffer=settings.receive_buffer,
+        since=position.position,
+    )
+
+
+def _session(settings: SourceSettings, info: ServerInfo) -> list[str]:
+    """Servers look for the old names or the new; both are set everywhere."""
+    period = int(settings.heartbeat_seconds * 1_000_000_000)
+    statements = [f"SET SESSION net_write_timeout = {_WRITE_TIMEOUT}"]
+    for prefix in ("master", "source"):
+        statements.append(f"SET @{prefix}_binlog_checksum = '{info.checksum}', @{prefix}_heartbeat_period = {period}")
+    statements.append(f"SET @slave_uuid = '{settings.replica_uuid}', @replica_uuid = '{settings.replica_uuid}'")
+    if info.flavor == "mariadb":
+        statements.append("SET @mariadb_slave_capability = 4")
+    return statements
+
+
+def _registration(settings: SourceSettings) -> bytes:
+    """Server id, host, no user, no password, port, rank, and the source's id, which it fills in itself."""
+    host = settings.report_host.encode()[:60]
+    return struct.pack("<IB", settings.slave_id, len(host)) + host + struct.pack("<BBHII", 0, 0, 0, 0, 0)
+
+
+def _send(conn: Connection, command: int, payload: bytes) -> None:
+    conn._execute_command(command, payload)  # type: ignore[attr-defined]

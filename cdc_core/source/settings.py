@@ -1,0 +1,63 @@
+"""How to reach one MySQL server, and as whom. Plain values; nothing is read from files here."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import uuid
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+_NAMESPACE = uuid.UUID("6a8f0f0e-7a1c-4d0f-9f43-5b1c1d0c7e55")
+
+
+class SslMode(StrEnum):
+    """As of MySQL's own clients. PREFERRED goes on without TLS; VERIFY_IDENTITY also checks the host's name."""
+
+    DISABLED = "DISABLED"
+    PREFERRED = "PREFERRED"
+    REQUIRED = "REQUIRED"
+    VERIFY_CA = "VERIFY_CA"
+    VERIFY_IDENTITY = "VERIFY_IDENTITY"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """`slave_id` 0 stands for a made-up one. `receive_buffer` and `block_bytes` are in bytes, times in seconds."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    slave_id: int = 0
+    ssl_mode: SslMode | str = SslMode.PREFERRED
+    ssl_ca: str = ""
+    ssl_cert: str = ""
+    ssl_key: str = ""
+    heartbeat_seconds: float = 5.0
+    connect_timeout: float = 10
+    so_timeout: float = 30
+    receive_buffer: int = 1 << 20
+    block_bytes: int = 262144
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def account(self) -> str:
+        return f"{self.user}@{self.address}"
+
+    @property
+    def report_host(self) -> str:
+        """What we call ourselves in SHOW REPLICAS."""
+        return socket.gethostname()[:60]
+
+    @property
+    def replica_uuid(self) -> str:
+        """The same for this host and server id, so that a server ends a dump that we left behind."""
+        return str(uuid.uuid5(_NAMESPACE, f"{self.report_host}/{self.slave_id}"))
+
+    def identified(self) -> SourceSettings:
+        """These settings with a server id: their own, or a random one out of the way of ids that people give."""
+        return self if self.slave_id else replace(self, slave_id=(1 << 30) + secrets.randbelow(1 << 31))
