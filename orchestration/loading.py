@@ -1,0 +1,116 @@
+"""From a folder of destinations to Dagster's definitions: `{folder}/{name}/defs.yaml`, each on its own.
+
+A file that cannot be read does not keep the others from loading. In its place stands a sensor whose every tick fails
+with the file, the key and the remedy, so that it is seen where an operator looks.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import yaml
+from dagster.components.core.component_tree import ComponentTree
+from dagster.components.resolved.errors import ResolutionException
+from pydantic import ValidationError
+
+from cdc_core.errors import ConfigError, SluiceError
+
+FOLDER_VARIABLE = "SLUICE_DEFS"
+SHIPPED = Path(__file__).parent / "defs"
+_REMEDY = "Mend the file, then reload this code location; orchestration/defs/example.yaml shows every key."
+
+
+def defs_folder() -> Path:
+    """The folder named by SLUICE_DEFS, else the one beside this file."""
+    return Path(os.environ.get(FOLDER_VARIABLE) or SHIPPED).absolute()
+
+
+def load_folder(folder: Path) -> dg.Definitions:
+    """All destinations of a folder. Raises ConfigError when there is no such folder."""
+    if not folder.is_dir():
+        raise ConfigError("no such folder of destinations", place=str(folder), hint=f"Mend {FOLDER_VARIABLE}.")
+    whole = dg.Definitions(executor=dg.in_process_executor)
+    for file in sorted([*folder.glob("*/defs.yaml"), *folder.glob("*/defs.yml")]):
+        try:
+            grown = dg.Definitions.merge(whole, load_destination(file))
+            dg.Definitions.validate_loadable(grown)
+        except ConfigError as error:
+            grown = dg.Definitions.merge(whole, _stand_in(file, error))
+        except dg.DagsterInvalidDefinitionError as error:
+            twin = ConfigError(f"does not fit beside the others: {error}", place=str(file), hint=_REMEDY)
+            grown = dg.Definitions.merge(whole, _stand_in(file, twin))
+        whole = grown
+    return whole
+
+
+def load_destination(file: Path) -> dg.Definitions:
+    """One file's definitions. Raises ConfigError with file, line and key."""
+    folder = file.parent
+    module = types.ModuleType(f"sluice_defs_{re.sub('[^A-Za-z0-9_]', '_', folder.name)}")
+    module.__file__, module.__path__ = None, [str(folder)]
+    sys.modules[module.__name__] = module  # the component loader knows folders as modules only
+    try:
+        return ComponentTree.from_module(module, folder).build_defs(folder)
+    except Exception as error:
+        raise _as_config_error(file, error) from error
+
+
+def _as_config_error(file: Path, error: BaseException) -> ConfigError:
+    """The cause that names a key; Dagster wraps it in a drawing of the component tree."""
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, SluiceError):
+            place = f"{file} ({cause.place})" if cause.place else str(file)
+            return ConfigError(cause.message, place=place, hint=cause.hint)
+        if isinstance(cause, ValidationError):
+            return _invalid(file, cause)
+        if isinstance(cause, yaml.MarkedYAMLError):
+            line = f":{cause.problem_mark.line + 1}" if cause.problem_mark else ""
+            return ConfigError(f"not YAML: {cause.problem}", place=f"{file}{line}", hint=_REMEDY)
+        if isinstance(cause, ResolutionException):
+            return ConfigError(str(cause).strip().splitlines()[-1], place=str(cause).splitlines()[0], hint=_REMEDY)
+    return ConfigError(f"cannot be loaded: {causes[-1]}", place=str(file), hint=_REMEDY)
+
+
+def _invalid(file: Path, error: ValidationError) -> ConfigError:
+    """All wrong keys at once. Each value may also be a template, so "or a string" is no news."""
+    keys: dict[str, str] = {}
+    lines: list[str] = []
+    for found in error.errors():
+        path, _, where = ".".join(str(part) for part in found["loc"]).partition(" at ")
+        if path.endswith(".str"):
+            continue
+        keys[re.sub(r"\.?[A-Z]\w*Model|\.(int|float|bool|list\[.*?\]|dict\[.*?\])", "", path)] = found["msg"]
+        lines += re.findall(r":(\d+)", where)
+    told = "; ".join(f"{key}: {message}" for key, message in keys.items())
+    return ConfigError(told, place=f"{file}:{lines[0]}" if lines else str(file), hint=_REMEDY)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _stand_in(file: Path, error: ConfigError) -> dg.Definitions:
+    """A sensor that says what is wrong, as long as it is."""
+    logging.getLogger("dagster").error("%s", error)
+    name = re.sub(r"[^A-Za-z0-9_]", "_", file.parent.name)
+
+    @dg.sensor(
+        name=f"broken_{name}",
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=str(error),
+    )
+    def broken(_context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        raise error
+
+    return dg.Definitions(sensors=[broken])
