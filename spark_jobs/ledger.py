@@ -115,7 +115,9 @@ def check_cursor(acked: EntryPosition | None, epoch: int, ledger: Ledger) -> Non
     last = ledger.last(epoch)
     if last is None or acked > last:
         stands = f"ends at {last}" if last else f"has no batch of epoch {epoch}"
-        hint = "Name the lake that the batches went to, or restore it; else rewind the destination to what the lake has."
+        hint = (
+            "Name the lake that the batches went to, or restore it; else rewind the destination to what the lake has."
+        )
         raise LakeError(f"batches are acked to {acked}, but the lake's ledger {stands}", place=ledger.path, hint=hint)
 
 

@@ -1,0 +1,147 @@
+"""spark_jobs.verify against a real MySQL: it finds what is wrong with a lake, and nothing where nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from cdc_core.errors import LakeError
+from cdc_core.position import EntryPosition
+from spark_jobs.compare import compare
+from spark_jobs.lake import Lake, app_id
+from spark_jobs.verify import Reader, Source, verify
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(params=["mysql8", "mysql57", "mariadb"])
+def server(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def database(server: Any) -> Iterator[str]:
+    with server.database() as name:
+        yield name
+
+
+def source(server: Any) -> Source:
+    return Source(server.host, server.port, server.user, server.password)
+
+
+def reader() -> Reader:
+    return Reader("d", 1, 0, lambda: EntryPosition("bin.9999999", 4))
+
+
+def run(server: Any, statements: list[str]) -> None:
+    with server.root() as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def test_each_kind_of_difference_is_counted(server: Any, database: str, tmp_path: Path) -> None:
+    """By key: one missing, two extra (one of them a second copy of a key), one different. Without: copies."""
+    run(server, [f"CREATE TABLE {database}.k (id INT PRIMARY KEY, v VARCHAR(9))"])
+    run(server, [f"INSERT INTO {database}.k VALUES (1,'a'),(2,'b'),(3,NULL)"])
+    run(server, [f"CREATE TABLE {database}.m (a INT, b VARCHAR(9))"])
+    run(server, [f"INSERT INTO {database}.m VALUES (1,'x'),(1,'x'),(2,NULL)"])
+    lake = Lake(tmp_path)
+    keyed = pa.table({"id": pa.array([1, 1, 3, 4], pa.int32()), "v": ["a", "a", "z", "n"]})
+    write_deltalake(lake.path(database, "k"), keyed)
+    copies = pa.table({"a": pa.array([1, 1, 1, 3], pa.int32()), "b": ["x", "x", "x", None]})
+    write_deltalake(lake.path(database, "m"), copies)
+    k, m = verify(source(server), [(database, "k"), (database, "m")], lake, reader())
+    assert (k["source_rows"], k["lake_rows"], k["missing"], k["extra"], k["different"]) == (3, 4, 1, 2, 1)
+    assert (m["source_rows"], m["lake_rows"], m["missing"], m["extra"], m["different"]) == (3, 4, 1, 2, 0)
+    assert set(k) == {"table", "source_rows", "lake_rows", "missing", "extra", "different", "position"}
+    assert k["position"] == m["position"]
+
+
+def test_values_are_told_exactly(server: Any, database: str, tmp_path: Path) -> None:
+    """The oracle's values, at their edges, are those that Arrow has for them."""
+    run(
+        server,
+        [
+            f"CREATE TABLE {database}.t (id INT PRIMARY KEY, u BIGINT UNSIGNED, f FLOAT, d DOUBLE, n DECIMAL(20,6), "
+            "big DECIMAL(65,2), b1 BIT(1), b9 BIT(9), b64 BIT(64), y YEAR, dt DATE, t TIME(6), dtm DATETIME(6), "
+            "ts TIMESTAMP(6) NULL, s SET('a','b'), bin VARBINARY(9), txt TEXT CHARACTER SET latin1)",
+            f"INSERT INTO {database}.t VALUES (1, 18446744073709551615, 3.4e38, 0.1, -12345678901234.567891, "
+            "-0.50, 1, 257, 18446744073709551615, 2155, '1000-01-01', '-00:00:01.500000', "
+            "'9999-12-31 23:59:59.999999', '2038-01-19 03:14:07.000001', 'a,b', x'00ff00', 'café'), (2, 0, 16777217, 1e-300, 0, 0, 0, 0, 0, 1901, "
+            "NULL, '838:59:59', NULL, NULL, '', '', ''), (3, " + ", ".join(["NULL"] * 16) + ")",
+        ],
+    )
+    (row,) = verify(source(server), [(database, "t")], Lake(tmp_path), reader())
+    assert (row["source_rows"], row["missing"], row["lake_rows"]) == (3, 3, 0)
+    lake = Lake(tmp_path)
+    write_deltalake(lake.path(database, "t"), pa.table(expected_columns()))
+    (row,) = verify(source(server), [(database, "t")], lake, reader())
+    assert (row["missing"], row["extra"], row["different"]) == (0, 0, 0)
+
+
+def expected_columns() -> dict[str, pa.Array]:
+    """What the types table of docs/architecture.md makes of those rows."""
+    from datetime import UTC, date, datetime
+    from decimal import Decimal
+
+    top = Decimal(2**64 - 1)
+    return {
+        "id": pa.array([1, 2, 3], pa.int32()),
+        "u": pa.array([top, Decimal(0), None], pa.decimal128(20, 0)),
+        "f": pa.array([3.4e38, 16777216.0, None], pa.float32()),
+        "d": pa.array([0.1, 1e-300, None], pa.float64()),
+        "n": pa.array([Decimal("-12345678901234.567891"), Decimal(0), None], pa.decimal128(20, 6)),
+        "big": pa.array(["-0.50", "0.00", None]),
+        "b1": pa.array([True, False, None]),
+        "b9": pa.array([257, 0, None], pa.int64()),
+        "b64": pa.array([top, Decimal(0), None], pa.decimal128(20, 0)),
+        "y": pa.array([2155, 1901, None], pa.int16()),
+        "dt": pa.array([date(1000, 1, 1), None, None], pa.date32()),
+        "t": pa.array([-1_500_000, 3_020_399_000_000, None], pa.int64()),
+        "dtm": pa.array([datetime(9999, 12, 31, 23, 59, 59, 999999), None, None], pa.timestamp("us")),
+        "ts": pa.array([datetime(2038, 1, 19, 3, 14, 7, 1, UTC), None, None], pa.timestamp("us", "UTC")),
+        "s": pa.array(["a,b", "", None]),
+        "bin": pa.array([b"\x00\xff\x00", b"", None], pa.binary()),
+        "txt": pa.array(["café", "", None]),
+    }
+
+
+def test_a_lake_beyond_the_position_is_an_error(mysql8: Any, tmp_path: Path) -> None:
+    """A batch applied after the snapshot cannot be told from a difference, so it is refused."""
+    lake = Lake(tmp_path)
+    with mysql8.database() as database:
+        run(mysql8, [f"CREATE TABLE {database}.k (id INT PRIMARY KEY)"])
+        later = Transaction(app_id("d", 1, f"{database}.k", 0), EntryPosition("bin.999999", 4).version())
+        commit = CommitProperties(app_transactions=[later])
+        write_deltalake(lake.path(database, "k"), pa.table({"id": pa.array([], pa.int32())}), commit_properties=commit)
+        with pytest.raises(LakeError, match="already"):
+            list(verify(source(mysql8), [(database, "k")], lake, reader()))
+
+
+def test_a_lake_that_does_not_arrive_is_an_error(mysql8: Any, tmp_path: Path) -> None:
+    """The wait has an end, and says how far the client is."""
+    behind = Reader("d", 1, 0, lambda: EntryPosition("bin.000001", 4))
+    with mysql8.database() as database:
+        run(mysql8, [f"CREATE TABLE {database}.k (id INT PRIMARY KEY)"])
+        with pytest.raises(LakeError, match=r"has not reached .* acked to bin.000001:4"):
+            list(verify(source(mysql8), [(database, "k")], Lake(tmp_path), behind, timeout_seconds=1))
+
+
+def test_parts_count_what_the_whole_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparing part by part changes nothing in the outcome, by key and without."""
+    ids = pa.array(range(1000), pa.int32())
+    names = ["id", "raw"]
+    raw = pa.array([bytes([n % 256]) for n in range(1000)], pa.binary())
+    write_deltalake(tmp_path / "a", pa.table({"id": ids, "raw": raw}))
+    write_deltalake(tmp_path / "b", pa.table({"id": ids, "raw": raw}).slice(10))
+    both = DeltaTable(tmp_path / "a"), DeltaTable(tmp_path / "b")
+    for key in (["id"], []):
+        whole = compare(*both, names, key, "t")
+        monkeypatch.setattr("spark_jobs.compare._ROWS_AT_ONCE", 100)
+        assert compare(*both, names, key, "t") == whole
+        assert whole.missing == 10
