@@ -23,11 +23,11 @@ from cdc_core.binlog.columns.kernel import (
     MALFORMED,
     MAX_TEXT,
     OK,
-    READ_BYTES,
     TOO_LARGE,
     Answer,
     Bytes,
     Cells,
+    int64,
     kernel,
     unsupported,
     variable,
@@ -135,7 +135,7 @@ def _beyond_codec(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("mysql", _beyond_codec)
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def put_character(point: int, out: Bytes, at: int) -> int:
     """Writes one code point in UTF-8, at most four bytes; answers the end."""
     if point < 0x80:
@@ -188,14 +188,14 @@ def _widen(
     """Units of two bytes, with surrogates, or of four."""
     at = 0
     for i in range(len(offsets) - 1):
-        low, high = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        low, high = int64(offsets[i]), int64(offsets[i + 1])
         if (high - low) % unit:
             return MALFORMED, i
         lead = 0
         for k in range(low, high, unit):
             point = 0
             for b in range(unit):
-                point = point << 8 | np.int64(raw[k + b if big_endian else k + unit - 1 - b])
+                point = point << 8 | int64(raw[k + b if big_endian else k + unit - 1 - b])
             trails = unit == 2 and 0xDC00 <= point < 0xE000
             if trails != (lead > 0) or point > 0x10FFFF or (unit == 4 and 0xD800 <= point < 0xE000):
                 return MALFORMED, i

@@ -1,4 +1,4 @@
-"""Collation ids by character set: those of MySQL 5.7 to 9 and of MariaDB to 10.11, as their information_schema lists them."""
+"""Collation ids by character set, as the information_schema of MySQL 5.7 to 9 and of MariaDB to 10.11 lists them."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from cdc_core.binlog.columns.kernel import (
     Cells,
     Longs,
     fixed,
+    int64,
     kernel,
     unsupported,
     variable,
@@ -96,7 +97,7 @@ def _pack(data: Bytes, starts: Longs, sizes: Longs, limits: Longs, values: npt.N
             for g in range(len(sizes)):
                 group = 0
                 for _ in range(sizes[g]):
-                    group = group << 8 | (np.int64(data[at]) ^ flip ^ first)
+                    group = group << 8 | (int64(data[at]) ^ flip ^ first)
                     first = 0
                     at += 1
                 if group >= limits[g]:
@@ -114,7 +115,7 @@ def _pack(data: Bytes, starts: Longs, sizes: Longs, limits: Longs, values: npt.N
     return OK, 0
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def decimal_text(data: Bytes, start: int, limit: int, precision: int, scale: int, out: Bytes, at: int) -> int:
     """Prints a packed decimal at `at`, at most precision + 3 bytes; answers the end, or an error code negated."""
     whole, rest = precision - scale, scale % _DIGITS
@@ -146,7 +147,7 @@ def decimal_text(data: Bytes, start: int, limit: int, precision: int, scale: int
             return -SHORT
         group = 0
         for _ in range(_SIZES[digits]):
-            group = group << 8 | (np.int64(data[start]) ^ flip ^ first)
+            group = group << 8 | (int64(data[start]) ^ flip ^ first)
             first = 0
             start += 1
         if group >= _POWERS[digits]:

@@ -1,4 +1,4 @@
-"""Integers of 1, 2, 3, 4 and 8 bytes, signed and unsigned. The gathering kernel also serves bits, floats, years and enums."""
+"""Integers of 1, 2, 3, 4 and 8 bytes, signed and unsigned. Bits, floats, years and enums use the same kernel."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from cdc_core.binlog.columns.kernel import (
     Cells,
     Longs,
     fixed,
+    int64,
     kernel,
 )
 from cdc_core.schema.table import Column
@@ -64,16 +65,16 @@ def _gather(data: Bytes, starts: Longs, width: int, signed: bool, big_endian: bo
     shift = 64 - 8 * width
     for i in range(len(starts)):
         start = starts[i]
-        value = np.int64(0)
+        value = int64(0)
         if start >= 0:
             if start + width > len(data):
                 return SHORT, i
             if big_endian:
                 for k in range(width):
-                    value = value << 8 | np.int64(data[start + k])
+                    value = value << 8 | int64(data[start + k])
             else:
                 for k in range(width):
-                    value |= np.int64(data[start + k]) << (8 * k)
+                    value |= int64(data[start + k]) << (8 * k)
             if signed:
                 value = (value << shift) >> shift
         values[i] = value

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from cdc_core.binlog.columns.kernel import Bytes
+from cdc_core.binlog.columns.kernel import Bytes, int64
 
 Word = np.uint64
 
@@ -36,7 +36,7 @@ def _powers() -> npt.NDArray[np.uint64]:
 _POWERS = _powers()
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _product(a: Word, b: Word) -> tuple[Word, Word]:
     """High and low word of a product."""
     a1, a0, b1, b0 = a >> _HALF, a & _LOW, b >> _HALF, b & _LOW
@@ -46,7 +46,7 @@ def _product(a: Word, b: Word) -> tuple[Word, Word]:
     return left + (cross >> _HALF) + (other >> _HALF) + (middle >> _HALF), middle << _HALF | right & _LOW
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _rounded_to_odd(high: Word, low: Word, factor: Word) -> Word:
     carry, _ = _product(low, factor)
     top, bottom = _product(high, factor)
@@ -56,11 +56,11 @@ def _rounded_to_odd(high: Word, low: Word, factor: Word) -> Word:
     return top | Word(bottom > _ONE)
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def shortest(bits: Word) -> tuple[Word, int]:
     """Digits and power of ten of a positive finite double."""
     fraction = bits & _FRACTION
-    exponent = np.int64(bits >> np.uint64(52))
+    exponent = int64(bits >> np.uint64(52))
     number, power = fraction, -1074
     if exponent:
         number, power = fraction | _HIDDEN, exponent - 1075
@@ -87,7 +87,7 @@ def shortest(bits: Word) -> tuple[Word, int]:
     return digits + Word(up), k
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def put_unsigned(value: Word, out: Bytes, at: int) -> int:
     """Writes a decimal number; answers the end."""
     rest = value // _TEN
@@ -101,7 +101,7 @@ def put_unsigned(value: Word, out: Bytes, at: int) -> int:
     return end
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def put_double(bits: Word, out: Bytes, at: int) -> int:
     """Writes a finite double, at most 40 bytes; answers the end."""
     if bits & _SIGN:
@@ -127,7 +127,7 @@ def put_double(bits: Word, out: Bytes, at: int) -> int:
     return _with_point(out, at, end, point)
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _with_point(out: Bytes, at: int, end: int, point: int) -> int:
     """Sets a point among the digits, or `0.` and zeros before them."""
     shift = 1 if point > 0 else 2 - point
@@ -140,7 +140,7 @@ def _with_point(out: Bytes, at: int, end: int, point: int) -> int:
     return end + shift
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _exponential(out: Bytes, at: int, end: int, exponent: int) -> int:
     """A point after the first digit, and an exponent."""
     if end - at > 1:

@@ -8,7 +8,7 @@ from numba import njit
 from cdc_core.binlog.columns.decimals import decimal_text
 from cdc_core.binlog.columns.json_double import put_unsigned
 from cdc_core.binlog.columns.json_scalar import read_size, read_word
-from cdc_core.binlog.columns.kernel import MALFORMED, OK, Answer, Bytes
+from cdc_core.binlog.columns.kernel import MALFORMED, OK, Answer, Bytes, int64
 
 _TIMESTAMP, _DATE, _TIME, _DATETIME, _DECIMAL = 7, 10, 11, 12, 246
 _LINE = 19  # groups of four letters, after which the server's base64 has a line feed
@@ -16,18 +16,18 @@ _PREFIX = np.frombuffer(b'"base64:type', np.uint8)
 _ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _put_decimal(data: Bytes, low: int, high: int, out: Bytes, at: int) -> Answer:
     if low + 2 > high or data[low] > 65 or data[low + 1] > data[low]:
         return MALFORMED, at
-    end = decimal_text(data, low + 2, high, np.int64(data[low]), np.int64(data[low + 1]), out, at)
+    end = decimal_text(data, low + 2, high, int64(data[low]), int64(data[low + 1]), out, at)
     return (OK, end) if end >= 0 else (-end, at)
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _put_temporal(kind: int, packed: int, out: Bytes, at: int) -> Answer:
-    """Bits from the left: 17 of year * 13 + month, 5 of day (times: none), 5 to 10, 6 and 6 of time, 24 of microseconds.
-    MySQL 8.0 itself prints hours of a TIME above 31 wrongly; these are the hours that were stored."""
+    """Bits from the left: 17 of year * 13 + month and 5 of day, which TIME lacks; hour, 6 of minute, 6 of second; 24 of
+    microseconds. MySQL 8.0 itself prints hours of a TIME above 31 wrongly; these are those that were stored."""
     out[at] = 0x22
     at += 1
     if packed < 0 and kind == _TIME:
@@ -51,7 +51,7 @@ def _put_temporal(kind: int, packed: int, out: Bytes, at: int) -> Answer:
     return OK, at
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _put_padded(number: int, width: int, after: int, out: Bytes, at: int) -> int:
     """A number with leading zeros up to `width`, and what stands after it."""
     limit = 10
@@ -65,7 +65,7 @@ def _put_padded(number: int, width: int, after: int, out: Bytes, at: int) -> int
     return end + 1
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _put_base64(kind: int, data: Bytes, low: int, high: int, out: Bytes, at: int) -> int:
     for k in range(len(_PREFIX)):
         out[at] = _PREFIX[k]
@@ -80,7 +80,7 @@ def _put_base64(kind: int, data: Bytes, low: int, high: int, out: Bytes, at: int
         start = low + 3 * group
         bits = 0
         for k in range(3):
-            bits = bits << 8 | (np.int64(data[start + k]) if start + k < high else 0)
+            bits = bits << 8 | (int64(data[start + k]) if start + k < high else 0)
         for k in range(4):
             out[at + k] = _ALPHABET[bits >> (18 - 6 * k) & 63] if start + k <= high else 0x3D
         at += 4
@@ -88,12 +88,12 @@ def _put_base64(kind: int, data: Bytes, low: int, high: int, out: Bytes, at: int
     return at + 1
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def put_opaque(data: Bytes, value: int, end: int, out: Bytes, at: int) -> Answer:
     """A field type, a length and that type's own bytes."""
     if value >= end:
         return MALFORMED, at
-    kind = np.int64(data[value])
+    kind = int64(data[value])
     length, low = read_size(data, value + 1, end)
     if length < 0:
         return MALFORMED, at

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from cdc_core.binlog.columns.json_double import put_double, put_unsigned
-from cdc_core.binlog.columns.kernel import MALFORMED, OK, SHORT, Answer, Bytes
+from cdc_core.binlog.columns.kernel import MALFORMED, OK, SHORT, Answer, Bytes, int64
 
 NUMBER_SIZES = (
     0,
@@ -40,23 +40,23 @@ def _escapes() -> Bytes:
 _ESCAPES = _escapes()
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def read_word(data: Bytes, start: int, width: int) -> int:
     """A little-endian number of up to 8 bytes."""
-    value = np.int64(0)
+    value = int64(0)
     for k in range(width):
-        value |= np.int64(data[start + k]) << (8 * k)
+        value |= int64(data[start + k]) << (8 * k)
     return value
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def read_size(data: Bytes, start: int, end: int) -> tuple[int, int]:
     """A length of one to five bytes, seven bits each, and what follows it; -1 when that goes beyond `end`."""
-    length = np.int64(0)
+    length = int64(0)
     for k in range(5):
         if start + k >= end:
             break
-        byte = np.int64(data[start + k])
+        byte = int64(data[start + k])
         length |= (byte & 0x7F) << (7 * k)
         if byte < 0x80:
             low = start + k + 1
@@ -64,7 +64,7 @@ def read_size(data: Bytes, start: int, end: int) -> tuple[int, int]:
     return -1, start
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def put_literal(number: int, out: Bytes, at: int) -> Answer:
     """0 null, 1 true, 2 false."""
     if number > 2:
@@ -75,7 +75,7 @@ def put_literal(number: int, out: Bytes, at: int) -> Answer:
     return OK, at
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def put_number(data: Bytes, kind: int, value: int, end: int, out: Bytes, at: int) -> Answer:
     """Odd types below double are signed, even ones not."""
     size = NUMBER_SIZES[kind]
@@ -96,7 +96,7 @@ def put_number(data: Bytes, kind: int, value: int, end: int, out: Bytes, at: int
     return OK, put_unsigned(np.uint64(word), out, at)
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def put_quoted(data: Bytes, low: int, high: int, out: Bytes, at: int) -> int:
     """A string in double quotes, escaped as the server does; at most six bytes for one."""
     out[at] = 0x22
@@ -121,6 +121,6 @@ def put_quoted(data: Bytes, low: int, high: int, out: Bytes, at: int) -> int:
     return at + 1
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def put_hex(digit: int) -> int:
     return digit + (0x30 if digit < 10 else 0x57)

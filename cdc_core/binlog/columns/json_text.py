@@ -30,6 +30,7 @@ from cdc_core.binlog.columns.kernel import (
     Bytes,
     Cells,
     Longs,
+    int64,
     kernel,
     variable,
 )
@@ -47,7 +48,7 @@ def arrow_type(column: Column) -> pa.DataType:  # noqa: ARG001
 
 def decode(cells: Cells) -> pa.Array:
     offsets = np.zeros(len(cells) + 1, np.int32)
-    out = np.empty(_room(len(cells.data)), np.uint8)
+    out = np.empty(3 * len(cells.data) + _room(0), np.uint8)
     image, code = 0, FULL
     while code == FULL:
         code, image = _print(cells.data, cells.starts, cells.column.meta, image, out, offsets)
@@ -58,13 +59,13 @@ def decode(cells: Cells) -> pa.Array:
     return checked(cells, variable(pa.string(), offsets, out[: offsets[-1]], cells.present()))
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _room(size: int) -> int:
     """Bytes to have free before a document of `size` bytes: twice its greatest text, since one value may overshoot."""
     return 16 * size + 1024
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _open(data: Bytes, kind: int, value: int, end: int, stack: npt.NDArray[np.int64], depth: int) -> bool:
     """Pushes an object or array; false when its header does not fit."""
     unit = 4 if kind & 1 else 2
@@ -81,7 +82,7 @@ def _open(data: Bytes, kind: int, value: int, end: int, stack: npt.NDArray[np.in
     return True
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _separate(data: Bytes, out: Bytes, at: int, stack: npt.NDArray[np.int64], top: int) -> Answer:
     """The comma before the next value, and its key."""
     number, unit, base = stack[top, _NEXT], stack[top, _UNIT], stack[top, _BASE]
@@ -100,24 +101,24 @@ def _separate(data: Bytes, out: Bytes, at: int, stack: npt.NDArray[np.int64], to
     return OK, at + 2
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _step(data: Bytes, stack: npt.NDArray[np.int64], top: int) -> tuple[int, int, int]:
     """Type, start and limit of the next value in the container; start -1 when it lies outside."""
     number, unit, base, end = stack[top, _NEXT], stack[top, _UNIT], stack[top, _BASE], stack[top, _END]
     keys = stack[top, _OBJECT] * stack[top, _COUNT] * (unit + 2)
     entry = base + 2 * unit + keys + number * (1 + unit)
     stack[top, _NEXT] = number + 1
-    kind = np.int64(data[entry])
+    kind = int64(data[entry])
     if kind >= _LITERAL and kind < _DOUBLE and NUMBER_SIZES[kind] <= unit:
         return kind, entry + 1, entry + 1 + unit  # small values stand in the entry itself
     offset = read_word(data, entry + 1, unit)
     return kind, (base + offset if offset < end - base else -1), end
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _scalar(data: Bytes, kind: int, value: int, end: int, out: Bytes, at: int) -> Answer:
     if kind == _LITERAL:
-        return (SHORT, at) if value >= end else put_literal(np.int64(data[value]), out, at)
+        return (SHORT, at) if value >= end else put_literal(int64(data[value]), out, at)
     if kind <= _DOUBLE:
         return put_number(data, kind, value, end, out, at)
     if kind == _STRING:
@@ -130,13 +131,13 @@ def _scalar(data: Bytes, kind: int, value: int, end: int, out: Bytes, at: int) -
     return MALFORMED, at
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def write_document(data: Bytes, low: int, high: int, out: Bytes, at: int, stack: npt.NDArray[np.int64]) -> Answer:
     """Writes one document; answers a code and the end. An empty one is null, as the server takes it."""
     if low == high:
         return put_literal(0, out, at)
     budget = at + _room(high - low) // 2
-    kind, value, end, depth = np.int64(data[low]), low + 1, high, 0
+    kind, value, end, depth = int64(data[low]), low + 1, high, 0
     while True:
         if kind <= _LARGE_ARRAY:
             if depth == _MAX_DEPTH or not _open(data, kind, value, end, stack, depth):
@@ -169,7 +170,7 @@ def _print(data: Bytes, starts: Longs, prefix: int, image: int, out: Bytes, offs
     """Documents from `image` on, until `out` is full."""
     stack = np.empty((_MAX_DEPTH, 6), np.int64)
     for i in range(image, len(starts)):
-        start, at = starts[i], np.int64(offsets[i])
+        start, at = starts[i], int64(offsets[i])
         if start >= 0:
             if start + prefix > len(data):
                 return SHORT, i

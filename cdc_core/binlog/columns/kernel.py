@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,8 @@ READ_LONGS = types.Array(types.int64, 1, "C", readonly=True)
 BYTES = types.uint8[::1]
 INTS = types.int32[::1]
 LONGS = types.int64[::1]
-ANSWER = types.UniTuple(types.int64, 2)
+ANSWER = types.UniTuple(types.int64, 2)  # type: ignore[no-untyped-call]
+int64 = cast("Callable[[Any], int]", np.int64)  # in kernels: typed as what it is there, a machine word
 
 _BROKEN = {
     SHORT: "the value reaches beyond the event's data",
@@ -49,9 +50,10 @@ _BROKEN = {
 _DAMAGED = "The binlog is damaged or was written by an unknown server version; compare with mysqlbinlog --verbose."
 
 
-def kernel(*signature: Any) -> Callable[[Any], Any]:
+def kernel(*signature: Any) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
     """Compiles a kernel for one signature that answers (code, image); cached on disk."""
-    compiled: Callable[[Any], Any] = njit(ANSWER(*signature), nogil=True, cache=True)
+    compiled: Callable[[Callable[..., Answer]], Callable[..., Answer]]
+    compiled = njit(ANSWER(*signature), nogil=True, cache=True)
     return compiled
 
 

@@ -26,6 +26,7 @@ from cdc_core.binlog.columns.kernel import (
     Bytes,
     Cells,
     Longs,
+    int64,
     kernel,
     variable,
 )
@@ -97,7 +98,7 @@ def _measure(data: Bytes, starts: Longs, prefix: int, width: int, offsets: npt.N
                 return SHORT, i
             length = 0
             for k in range(prefix):
-                length |= np.int64(data[start + k]) << (8 * k)
+                length |= int64(data[start + k]) << (8 * k)
             if start + prefix + length > len(data):
                 return SHORT, i
             if width and length > width:
@@ -117,8 +118,8 @@ def _copy(data: Bytes, starts: Longs, prefix: int, offsets: npt.NDArray[np.int32
         if start >= 0:
             length = 0
             for k in range(prefix):
-                length |= np.int64(data[start + k]) << (8 * k)
-            at = np.int64(offsets[i])
+                length |= int64(data[start + k]) << (8 * k)
+            at = int64(offsets[i])
             for k in range(length):
                 out[at + k] = data[start + prefix + k]
     return OK, 0

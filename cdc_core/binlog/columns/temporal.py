@@ -25,6 +25,7 @@ from cdc_core.binlog.columns.kernel import (
     Cells,
     Longs,
     fixed,
+    int64,
     kernel,
 )
 from cdc_core.schema.table import Column
@@ -65,16 +66,24 @@ def decode(cells: Cells) -> pa.Array:
     if code == _YEAR:
         years = gathered(cells, 1)
         return fixed(kind, np.where(years == 0, 0, years + 1900).astype(np.int16), cells.present())
-    fraction = (cells.column.meta + 1) // 2 if code in (_TIMESTAMP2, _DATETIME2, _TIME2) else _OLD
-    kernels = {_DATE: _dates, _TIME: _times, _TIMESTAMP: _timestamps, _DATETIME: _datetimes}
-    family = {_NEWDATE: _DATE, _TIME2: _TIME, _TIMESTAMP2: _TIMESTAMP, _DATETIME2: _DATETIME}.get(code, code)
     values, present = np.zeros(len(cells), np.int64), cells.present()
-    strict = cells.zero_dates == "fail"
-    cells.check(kernels[family](cells.data, cells.starts, fraction, strict, values, present))
-    return fixed(kind, values.astype(np.int32) if family == _DATE else values, present)
+    cells.check(_read(cells, values, present))
+    return fixed(kind, values.astype(np.int32) if kind == pa.date32() else values, present)
 
 
-@njit(nogil=True)  # type: ignore[misc]
+def _read(cells: Cells, values: Longs, present: Bytes) -> Answer:
+    """Fills in values, and takes away presence where a zero date becomes NULL."""
+    code, strict = cells.column.type_code, cells.zero_dates == "fail"
+    if code in (_DATE, _NEWDATE):
+        return _dates(cells.data, cells.starts, strict, values, present)
+    fraction = (cells.column.meta + 1) // 2 if code in (_TIMESTAMP2, _DATETIME2, _TIME2) else _OLD
+    if code in (_TIME, _TIME2):
+        return _times(cells.data, cells.starts, fraction, values)
+    read = _datetimes if code in (_DATETIME, _DATETIME2) else _timestamps
+    return read(cells.data, cells.starts, fraction, strict, values, present)
+
+
+@njit(nogil=True)
 def _days(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 in the proleptic Gregorian calendar, year 0 included."""
     shifted = year - (month <= 2)
@@ -83,7 +92,7 @@ def _days(year: int, month: int, day: int) -> int:
     return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _is_date(year: int, month: int, day: int) -> bool:
     """Year 0 with a month and a day is a date to MySQL."""
     if month < 1 or month > 12 or day < 1 or day > 31:
@@ -94,27 +103,27 @@ def _is_date(year: int, month: int, day: int) -> bool:
     return day <= 30 or (month != 4 and month != 6 and month != 9 and month != 11)
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _big(data: Bytes, start: int, width: int) -> int:
     value = 0
     for k in range(width):
-        value = value << 8 | np.int64(data[start + k])
+        value = value << 8 | int64(data[start + k])
     return value
 
 
-@njit(nogil=True)  # type: ignore[misc]
+@njit(nogil=True)
 def _little(data: Bytes, start: int, width: int) -> int:
     value = 0
     for k in range(width):
-        value |= np.int64(data[start + k]) << (8 * k)
+        value |= int64(data[start + k]) << (8 * k)
     return value
 
 
-_TEMPORAL = (READ_BYTES, READ_LONGS, types.int64, types.boolean, LONGS, BYTES)
+_DATED = (READ_BYTES, READ_LONGS, types.int64, types.boolean, LONGS, BYTES)
 
 
-@kernel(*_TEMPORAL)
-def _dates(data: Bytes, starts: Longs, fraction: int, strict: bool, values: Longs, present: Bytes) -> Answer:
+@kernel(READ_BYTES, READ_LONGS, types.boolean, LONGS, BYTES)
+def _dates(data: Bytes, starts: Longs, strict: bool, values: Longs, present: Bytes) -> Answer:
     """Three bytes, little-endian: 15 bits of year, 4 of month, 5 of day."""
     for i in range(len(starts)):
         start = starts[i]
@@ -133,7 +142,7 @@ def _dates(data: Bytes, starts: Longs, fraction: int, strict: bool, values: Long
     return OK, 0
 
 
-@kernel(*_TEMPORAL)
+@kernel(*_DATED)
 def _datetimes(data: Bytes, starts: Longs, fraction: int, strict: bool, values: Longs, present: Bytes) -> Answer:
     """Big-endian, offset by half its range: 17 bits of year * 13 + month, 5 of day, 5, 6 and 6 of time, a fraction.
     The old form is the decimal number YYYYMMDDhhmmss in eight bytes."""
@@ -168,7 +177,7 @@ def _datetimes(data: Bytes, starts: Longs, fraction: int, strict: bool, values: 
     return OK, 0
 
 
-@kernel(*_TEMPORAL)
+@kernel(*_DATED)
 def _timestamps(data: Bytes, starts: Longs, fraction: int, strict: bool, values: Longs, present: Bytes) -> Answer:
     """Seconds since 1970 in four bytes, unsigned, big-endian with a fraction; the old form is little-endian.
     Second 0 is the zero timestamp, whatever its fraction: the first that MySQL allows is second 1."""
@@ -196,8 +205,8 @@ def _timestamps(data: Bytes, starts: Longs, fraction: int, strict: bool, values:
     return OK, 0
 
 
-@kernel(*_TEMPORAL)
-def _times(data: Bytes, starts: Longs, fraction: int, strict: bool, values: Longs, present: Bytes) -> Answer:
+@kernel(READ_BYTES, READ_LONGS, types.int64, LONGS)
+def _times(data: Bytes, starts: Longs, fraction: int, values: Longs) -> Answer:
     """Big-endian, offset by half its range, the fraction included in the sign: 10 bits of hours, 6 and 6.
     The old form is the signed decimal number HHMMSS in three bytes."""
     width = 3 if fraction == _OLD else 3 + fraction
