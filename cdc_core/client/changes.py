@@ -19,8 +19,7 @@ from cdc_core.errors import SluiceError
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 
-# Large strings of one batch may pass gRPC's default of 4 MB; a proxy from the environment is not for a data plane.
-_OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
+_OPTIONS = [("grpc.enable_http_proxy", 0)]  # a proxy of the environment is not meant for rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +110,9 @@ def _answers(url: str) -> Iterator[None]:
     """Turns Flight's errors into ours: the service's own come with their JSON beside the message."""
     try:
         yield
-    except (flight.FlightUnavailableError, flight.FlightTimedOutError) as error:
-        raise unavailable(url, error) from error
     except pa.ArrowException as error:
         if told := getattr(error, "extra_info", b""):
             raise error_from(json.loads(told)) from error
+        if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
+            raise unavailable(url, error) from error
         raise SluiceError(f"the read failed: {error}", place=url, hint="The service's log has the details.") from error

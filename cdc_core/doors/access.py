@@ -1,0 +1,59 @@
+"""Who may pass: one token for all, compared in constant time.
+
+Programs send it as a bearer token. People's browsers may send it as the password of HTTP Basic, under any user name,
+but only to read: a browser adds such a password also to what other sites make it send. Without a token a service
+that is bound to loopback answers only to loopback's own names, so that no other site's name can be pointed at it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import ipaddress
+
+from cdc_core.errors import AccessDenied
+
+_HINT = "Send the value of sluice.token as `Authorization: Bearer ...` (browsers: as the password)."
+
+
+def check_token(token: str | None, authorization: str | None, *, reading: bool = False) -> None:
+    """Raises AccessDenied unless there is no token to ask for, or the header holds it."""
+    if not token:
+        return
+    scheme, _, given = (authorization or "").partition(" ")
+    if scheme.lower() == "basic" and reading:
+        given = _password(given)
+    elif scheme.lower() != "bearer":
+        given = ""
+    if not hmac.compare_digest(given.strip().encode(), token.encode()):
+        raise AccessDenied("no token, or a wrong one" if given else "a token is needed", hint=_HINT)
+
+
+def check_host(bound: str, host_header: str) -> None:
+    """Raises AccessDenied when a service on loopback is asked under a name that is not loopback's."""
+    if _is_loopback(bound) and not _is_loopback(_name(host_header)):
+        raise AccessDenied(
+            f"asked under the name {host_header[:100]!r}",
+            hint="Without sluice.token the service answers only to 127.0.0.1 and localhost.",
+        )
+
+
+def _password(encoded: str) -> str:
+    try:
+        return base64.b64decode(encoded, validate=True).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def _name(host_header: str) -> str:
+    if host_header.startswith("["):
+        return host_header[1:].partition("]")[0]
+    return host_header.partition(":")[0]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,68 @@
+"""Counts of what clients ask and get, per destination: kept by the doors, shown in /metrics.
+
+One `Traffic` is shared by the doors of a service. It forgets all with the process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+BUCKETS_MS = (2.5, 10.0, 25.0, 100.0)  # those of the Canal dashboards
+
+
+@dataclass(slots=True)
+class Calls:
+    """Of one destination. `latency` counts per bucket, the last one without a bound."""
+
+    packets: Counter[str] = field(default_factory=Counter)
+    errors: Counter[int] = field(default_factory=Counter)
+    nbytes: int = 0
+    empty: int = 0
+    latency: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_MS) + 1))
+    total_ms: float = 0.0
+
+    def copy(self) -> Calls:
+        return Calls(
+            self.packets.copy(), self.errors.copy(), self.nbytes, self.empty, list(self.latency), self.total_ms
+        )
+
+
+class Traffic:
+    """Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: dict[str, Calls] = {}
+
+    def __repr__(self) -> str:
+        return f"<Traffic {sum(calls.packets.total() for calls in self._calls.values())} packets>"
+
+    def sent(self, destination: str, packet: str, nbytes: int = 0, *, empty: bool = False) -> None:
+        """An answer to a client: `packet` is its type in Canal's words."""
+        with self._lock:
+            calls = self._of(destination)
+            calls.packets[packet] += 1
+            calls.nbytes += nbytes
+            calls.empty += empty
+
+    def failed(self, destination: str, code: int) -> None:
+        with self._lock:
+            self._of(destination).errors[code] += 1
+
+    def took(self, destination: str, milliseconds: float) -> None:
+        bucket = next((at for at, bound in enumerate(BUCKETS_MS) if milliseconds <= bound), len(BUCKETS_MS))
+        with self._lock:
+            calls = self._of(destination)
+            calls.latency[bucket] += 1
+            calls.total_ms += milliseconds
+
+    def items(self) -> Iterator[tuple[str, Calls]]:
+        with self._lock:
+            snapshot = {name: calls.copy() for name, calls in self._calls.items()}
+        yield from sorted(snapshot.items())
+
+    def _of(self, destination: str) -> Calls:
+        return self._calls.setdefault(destination, Calls())

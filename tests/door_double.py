@@ -1,0 +1,235 @@
+"""A server that the doors can be tried against: one destination whose batches are put in by hand, with real rows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cdc_core.binlog.annotate import Annotator
+from cdc_core.errors import CursorError, RangeGone, SessionError, SluiceError, UnknownDestination
+from cdc_core.position import EntryPosition
+from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.schema.table import TableSchema
+from cdc_core.session.claim import Claim, TableRange
+from cdc_core.source.block import Block, BlockSlice
+from tests.binlog_files import Log, image, table_map_body
+
+COLUMNS = [("id", 8, b""), ("qty", 3, b""), ("name", 15, b"\xff\x00")]
+TABLE = "shop.orders"
+
+
+@dataclass
+class Config:
+    lease_seconds: float = 60.0
+    heartbeat_seconds: float = 5.0
+
+
+def orders(first: int, count: int, registry: SchemaRegistry, start: int = 4) -> Block:
+    """One transaction that inserts `count` orders, a hundred rows an event."""
+    log = Log(start)
+    log.query("BEGIN")
+    log.table_map(9, table_map_body("orders", COLUMNS, [0]))
+    ids = list(range(first, first + count))
+    for at in range(0, count, 100):
+        images = b"".join(image(COLUMNS, (key, key % 7, f"n{key}")) for key in ids[at : at + 100])
+        log.rows(30, 9, 3, images, flags=int(at + 100 >= count))
+    log.add(16, (7).to_bytes(8, "little"))
+    block = log.block()
+    Annotator(registry, lambda schema: schema, lambda database, table: True).annotate(
+        block.journal_name, block.data, block.index
+    )
+    return block
+
+
+@dataclass
+class Instance:
+    """Batches wait in `blocks`; those claimed are in `held`. `fail` is raised by whatever needs the source."""
+
+    name: str = "shop"
+    registry: SchemaRegistry = field(default_factory=SchemaRegistry)
+    config: Config = field(default_factory=Config)
+    blocks: list[Block] = field(default_factory=list)
+    held: dict[int, tuple[Claim, Block]] = field(default_factory=dict)
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    stopped: list[dict[str, Any]] = field(default_factory=list)
+    numbers: dict[str, Any] = field(default_factory=dict)
+    error: dict[str, Any] | None = None
+    state: str = "running"
+    connected: bool = True
+    fail: Exception | None = None
+    cursor: EntryPosition | None = None
+    last_acked: int = 0
+    next_batch: int = 1
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def put(self, count: int, first: int = 1) -> None:
+        with self.changed:
+            start = self.blocks[-1].end if self.blocks else 4
+            self.blocks.append(orders(first, count, self.registry, start))
+            self.changed.notify_all()
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "destination": self.name,
+            "state": self.state,
+            "source": {
+                "address": "127.0.0.1:3306",
+                "version": "8.0.31",
+                "server_id": 1,
+                "connected": self.connected,
+            },
+            "position": EntryPosition("mysql-bin.000003", 9000, 1_700_000_000_000, 1).to_dict(),
+            "store": {
+                "put": 900,
+                "get": 500,
+                "ack": 400,
+                "items": 500,
+                "bytes": 9_000_000,
+                "capacity_items": 16384,
+                "capacity_bytes": 16_777_216,
+            },
+            "lag_seconds": 0.4,
+            "backlog_rows": len(self.blocks),
+            "clients": [self.client(1001)],
+            "error": self.error,
+        }
+
+    def tables(self) -> list[TableSchema]:
+        return [self.registry.get(0)] if len(self.registry) else []
+
+    def client(self, client_id: int) -> dict[str, Any]:
+        claims = [
+            {
+                "batch_id": c.batch_id,
+                "owner": c.owner,
+                "lease_deadline": c.lease_deadline,
+                "start": c.start.to_dict(),
+                "end": c.end.to_dict(),
+                "rows": c.rows,
+            }
+            for c, _ in self.held.values()
+        ]
+        cursor = None if self.cursor is None else self.cursor.to_dict()
+        return {
+            "client_id": client_id,
+            "cursor": cursor,
+            "acked": cursor,
+            "epoch": 1,
+            "backlog_rows": len(self.blocks),
+            "backlog_bytes": 1000,
+            "put": 900,
+            "get": 500,
+            "ack": 400,
+            "claims": claims,
+            "stopped": self.stopped,
+            "rollbacks": 0,
+        }
+
+    def claim(
+        self, client_id: int, batch_size: int, timeout_seconds: float, owner: str, lease_seconds: float
+    ) -> Claim | None:
+        if self.fail:
+            raise self.fail
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.blocks, timeout_seconds):
+                return None
+            block = self.blocks.pop(0)
+            claim = self._claim(block, client_id, owner, time.time() + lease_seconds)
+            self.held[claim.batch_id] = (claim, block)
+            self.next_batch += 1
+            return claim
+
+    def _claim(self, block: Block, client_id: int, owner: str, deadline: float) -> Claim:
+        rows = int(block.index["rows"].sum())
+        return Claim(
+            destination=self.name,
+            client_id=client_id,
+            batch_id=self.next_batch,
+            start=EntryPosition(block.journal_name, block.start),
+            end=EntryPosition(block.journal_name, block.end),
+            tables=(TableRange(self.registry.get(0), rows, 0, 0),),
+            transactions=1,
+            events=len(block.index),
+            nbytes=block.nbytes,
+            execute_times=((1_700_000_000, rows),),
+            epoch=1,
+            owner=owner,
+            lease_deadline=deadline,
+        )
+
+    def ack(self, client_id: int, batch_id: int, owner: str) -> EntryPosition | None:
+        self.calls.append(("ack", batch_id))
+        if self.fail:
+            raise self.fail
+        if batch_id != self.last_acked:
+            claim, _ = self._held(batch_id, owner)
+            del self.held[batch_id]
+            self.cursor, self.last_acked = claim.end, batch_id
+        return self.cursor
+
+    def renew(self, client_id: int, batch_id: int, owner: str, lease_seconds: float) -> float:
+        self.calls.append(("renew", batch_id, lease_seconds))
+        claim, block = self._held(batch_id, owner)
+        self.held[batch_id] = (replace(claim, lease_deadline=time.time() + lease_seconds), block)
+        return self.held[batch_id][0].lease_deadline
+
+    def rollback(self, client_id: int, batch_id: int | None, owner: str | None, reason: str) -> list[int]:
+        self.calls.append(("rollback", batch_id, reason))
+        given = [held for held in sorted(self.held) if batch_id is None or held >= batch_id]
+        self.blocks[:0] = [self.held.pop(held)[1] for held in given]
+        return given
+
+    def stop_table(self, client_id: int, table: str, reason: str, hint: str, position: EntryPosition) -> None:
+        self.stopped.append({"table": table, "reason": reason, "hint": hint, "position": position.to_dict()})
+
+    def resume_table(self, client_id: int, table: str) -> None:
+        self.stopped = [entry for entry in self.stopped if entry["table"] != table]
+
+    def slices(self, client_id: int, batch_id: int) -> list[BlockSlice]:
+        if batch_id not in self.held:
+            raise RangeGone(f"batch {batch_id} is gone", place=f"{self.name}/{client_id}", hint="Claim again.")
+        block = self.held[batch_id][1]
+        return [BlockSlice(block, 0, len(block.index))]
+
+    def metrics(self) -> dict[str, Any]:
+        return {"heartbeat_age_seconds": 0.5, **self.numbers}
+
+    def _held(self, batch_id: int, owner: str) -> tuple[Claim, Block]:
+        if batch_id not in self.held:
+            raise SessionError(f"batch {batch_id} is not outstanding", place=self.name, hint="Claim again.")
+        if self.held[batch_id][0].owner != owner:
+            raise SessionError("not yours", place=self.name, hint="Roll back.")
+        return self.held[batch_id]
+
+
+class Server:
+    """What the doors see."""
+
+    def __init__(self, *instances: Instance) -> None:
+        self.instances = {instance.name: instance for instance in instances}
+
+    def destinations(self) -> list[str]:
+        return sorted(self.instances)
+
+    def instance(self, name: str) -> Instance:
+        if name not in self.instances:
+            raise UnknownDestination(f"no destination {name!r}", hint="Known: " + ", ".join(self.instances))
+        return self.instances[name]
+
+
+@contextmanager
+def opened(door: Any) -> Iterator[Any]:
+    """The door, open for the length of the block."""
+    door.start()
+    try:
+        yield door
+    finally:
+        door.stop()
+
+
+def cursor_store_away() -> SluiceError:
+    return CursorError("ZooKeeper is away", place="/otter/canal", hint="Start ZooKeeper.")

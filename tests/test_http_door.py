@@ -1,0 +1,253 @@
+"""The HTTP door over a real socket, in front of a hand-made server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from cdc_core.doors.http import HttpDoor
+from cdc_core.errors import ConfigError
+from tests.door_double import TABLE, Instance, Server, cursor_store_away, opened
+
+CLIENT = "/v1/destinations/shop/clients/1001"
+CLAIM = {"batch_size": 100, "timeout_seconds": 0.0, "owner": "run-1", "lease_seconds": 30.0}
+
+
+@pytest.fixture
+def instance() -> Instance:
+    return Instance()
+
+
+@pytest.fixture
+def http(instance: Instance) -> Iterator[httpx.Client]:
+    with opened(HttpDoor(Server(instance), "127.0.0.1", 0)) as door, httpx.Client(base_url=door.url) as client:
+        yield client
+
+
+@pytest.fixture
+def guarded(instance: Instance) -> Iterator[httpx.Client]:
+    door = HttpDoor(Server(instance), "127.0.0.1", 0, "s3cret")
+    with opened(door), httpx.Client(base_url=door.url) as client:
+        yield client
+
+
+def test_claim_renew_ack(http: httpx.Client, instance: Instance) -> None:
+    """A claim goes through its life over HTTP."""
+    instance.put(3)
+    claim = http.post(f"{CLIENT}/claims", json=CLAIM).json()
+
+    assert claim["batch_id"] == 1
+    assert claim["tables"][0]["inserts"] == 3
+    assert http.get(CLIENT).json()["claims"][0]["owner"] == "run-1"
+    renewed = http.post(f"{CLIENT}/claims/1/renew", json={"owner": "run-1", "lease_seconds": 90.0})
+    assert renewed.json()["lease_deadline"] > claim["lease_deadline"] + 50
+    acked = http.post(f"{CLIENT}/claims/1/ack", json={"owner": "run-1"})
+    assert acked.json()["cursor"]["position"] == claim["end"]["position"]
+    assert http.post(f"{CLIENT}/claims", json=CLAIM).status_code == 204
+
+
+def test_rollback_of_one_and_of_all(http: httpx.Client, instance: Instance) -> None:
+    """Both kinds of rollback answer with the ids that were given back."""
+    for first in (1, 10, 20):
+        instance.put(2, first)
+        http.post(f"{CLIENT}/claims", json=CLAIM)
+
+    later = http.post(f"{CLIENT}/claims/2/rollback", json={"owner": "run-1", "reason": "merge failed"})
+    assert later.json() == {"rolled_back": [2, 3]}
+    rest = http.post(f"{CLIENT}/rollback", json={"owner": None, "reason": "give back"})
+    assert rest.json() == {"rolled_back": [1]}
+
+
+def test_lists_destinations_and_tables(http: httpx.Client, instance: Instance) -> None:
+    """Status and tables come as the contract says."""
+    instance.put(1)
+
+    assert [d["destination"] for d in http.get("/v1/destinations").json()] == ["shop"]
+    status = http.get("/v1/destinations/shop").json()
+    assert status["store"]["capacity_items"] == 16384
+    assert status["error"] is None
+    (table,) = http.get("/v1/destinations/shop/tables").json()
+    assert table["primary_key"] == ["id"]
+
+
+def test_stops_and_resumes_a_table(http: httpx.Client, instance: Instance) -> None:
+    """A stopped table is kept with its reason until it is resumed."""
+    body = {"reason": "type changed", "hint": "rebuild", "position": {"journalName": "b.000001", "position": 4}}
+
+    assert http.put(f"{CLIENT}/stopped/{TABLE}", json=body).status_code == 204
+    assert instance.stopped[0]["table"] == TABLE
+    assert http.delete(f"{CLIENT}/stopped/{TABLE}").status_code == 204
+    assert instance.stopped == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "place"),
+    [
+        ("/v1/destinations/nope/clients/1/claims", CLAIM, 404, ""),
+        (f"{CLIENT}/claims", {**CLAIM, "batchsize": 5}, 400, "body.batchsize"),
+        (f"{CLIENT}/claims", {**CLAIM, "batch_size": 0}, 400, "body.batch_size"),
+        (f"{CLIENT}/claims", {**CLAIM, "batch_size": "5"}, 400, "body.batch_size"),
+        (f"{CLIENT}/claims", {**CLAIM, "timeout_seconds": 61.0}, 400, "body.timeout_seconds"),
+        (f"{CLIENT}/claims/77/ack", {"owner": "run-1"}, 409, "shop"),
+        (f"{CLIENT}/claims/x/ack", {"owner": "run-1"}, 400, "path.batch_id"),
+        ("/v1/nothing", {}, 404, "POST /v1/nothing"),
+    ],
+)
+def test_refusals_have_one_form(
+    http: httpx.Client, path: str, body: dict[str, object], status: int, place: str
+) -> None:
+    """Every refusal names what is wrong, where, and the remedy."""
+    answer = http.post(path, json=body)
+
+    assert answer.status_code == status
+    told = answer.json()
+    assert set(told) == {"error", "message", "place", "hint"}
+    assert told["place"] == place
+    assert told["hint"]
+
+
+def test_a_body_that_is_not_declared_json_is_refused(http: httpx.Client, instance: Instance) -> None:
+    """Another site's form cannot make a browser claim."""
+    instance.put(1)
+    body = '{"batch_size": 1, "owner": "x"}'
+
+    answer = http.post(f"{CLIENT}/claims", content=body, headers={"content-type": "text/plain"})
+    assert answer.status_code == 400
+    assert instance.held == {}
+
+
+def test_another_sites_name_is_refused(http: httpx.Client) -> None:
+    """On loopback without a token, only loopback's names are answered."""
+    assert http.get("/v1/destinations", headers={"host": "evil.example:80"}).status_code == 401
+    assert http.get("/v1/destinations", headers={"host": "localhost:80"}).status_code == 200
+
+
+def test_store_of_cursors_away_is_503(http: httpx.Client, instance: Instance) -> None:
+    """What is away is told with its remedy, as worth trying again."""
+    instance.fail = cursor_store_away()
+
+    answer = http.post(f"{CLIENT}/claims/1/ack", json={"owner": "run-1"})
+    assert (answer.status_code, answer.json()["hint"]) == (503, "Start ZooKeeper.")
+
+
+def test_a_fault_of_ours_does_not_tell_its_text(http: httpx.Client, instance: Instance) -> None:
+    """An unexpected exception is a 500 of the same form, without what it says."""
+    instance.fail = ValueError("password=hunter2")
+
+    answer = http.post(f"{CLIENT}/claims", json=CLAIM)
+    assert answer.status_code == 500
+    assert answer.json()["error"] == "InternalError"
+    assert "hunter2" not in answer.text
+
+
+def test_many_waiting_claimers_hold_up_nobody(http: httpx.Client, instance: Instance) -> None:
+    """With 60 claimers waiting, status answers at once, and rows reach one of them."""
+
+    def claim(_: int) -> int:
+        body = {**CLAIM, "timeout_seconds": 3.0}
+        return httpx.post(f"{http.base_url}{CLIENT}/claims", json=body, timeout=20).status_code
+
+    with ThreadPoolExecutor(60) as pool:
+        answers = [pool.submit(claim, n) for n in range(60)]
+        time.sleep(1.0)
+        began = time.monotonic()
+        assert http.get("/v1/destinations").status_code == 200
+        took = time.monotonic() - began
+        instance.put(1)
+        codes = sorted(answer.result() for answer in answers)
+    assert took < 1.0
+    assert codes == [200] + [204] * 59
+
+
+def test_a_claim_of_a_claimer_that_left_is_given_back(http: httpx.Client, instance: Instance) -> None:
+    """Rows that arrive for a broken connection are claimed by nobody."""
+    with pytest.raises(httpx.ReadTimeout):
+        http.post(f"{CLIENT}/claims", json={**CLAIM, "timeout_seconds": 20.0}, timeout=0.5)
+    instance.put(1)
+
+    deadline = time.monotonic() + 5
+    while instance.held and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1.2)
+    assert instance.held == {}
+    assert len(instance.blocks) == 1
+
+
+def test_token_is_asked_for(guarded: httpx.Client) -> None:
+    """Without the token only health is told; with it, everything."""
+    for path in ("/", "/docs", "/metrics", "/openapi.json", "/v1/destinations"):
+        assert guarded.get(path).status_code == 401
+        assert guarded.get(path, headers={"authorization": "Bearer wrong"}).status_code == 401
+        assert guarded.get(path, headers={"authorization": "Bearer s3cret"}).status_code == 200
+    assert guarded.get("/healthz").status_code == 200
+    assert guarded.get("/readyz").status_code == 200
+
+
+def test_browsers_read_with_a_password_but_do_not_write(guarded: httpx.Client, instance: Instance) -> None:
+    """HTTP Basic opens the pages; a claim wants a bearer token."""
+    assert guarded.get("/", auth=("me", "s3cret")).status_code == 200
+    assert guarded.get("/").headers["www-authenticate"].startswith("Basic")
+    assert guarded.post(f"{CLIENT}/claims", json=CLAIM, auth=("me", "s3cret")).status_code == 401
+
+
+def test_ready_names_what_is_not(http: httpx.Client, instance: Instance) -> None:
+    """Ready is: all run, are connected, and hear from their source."""
+    assert http.get("/readyz").status_code == 200
+
+    instance.numbers["heartbeat_age_seconds"] = 16.0
+    assert http.get("/readyz").status_code == 503
+    instance.connected = False
+    assert "not connected" in http.get("/readyz").json()["not_ready"][0]["message"]
+    instance.state, instance.error = "failed", {"error": "SourceError", "message": "m", "place": "p", "hint": "h"}
+    assert http.get("/readyz").json()["not_ready"][0]["hint"] == "h"
+    assert http.get("/healthz").json() == {"status": "alive"}
+
+
+def test_openapi_lists_the_calls_with_examples(http: httpx.Client) -> None:
+    """The document has each call of the contract, and its page shows them without anything from elsewhere."""
+    document = http.get("/openapi.json").json()
+    client = "/v1/destinations/{destination}/clients/{client_id}"
+
+    assert {"/v1/destinations", f"{client}/claims", f"{client}/claims/{{batch_id}}/ack"} <= document["paths"].keys()
+    assert document["components"]["schemas"]["ClaimRequest"]["properties"]["batch_size"]["examples"] == [10000]
+    page = http.get("/docs").text
+    assert f"{client}/rollback" in page
+    assert "https://" not in page
+
+
+def test_taken_port_names_the_key(http: httpx.Client) -> None:
+    """A port in use is a configuration error with its key."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError) as refused:
+            HttpDoor(Server(), "127.0.0.1", port).start()
+    assert refused.value.place == f"127.0.0.1:{port}"
+    assert "canal.metrics.pull.port" in refused.value.hint
+
+
+def test_stops_while_claimers_wait(instance: Instance) -> None:
+    """A door closes within seconds, and leaves no thread."""
+    door = HttpDoor(Server(instance), "127.0.0.1", 0)
+    door.start()
+    body = {**CLAIM, "timeout_seconds": 50.0}
+    waiting = threading.Thread(target=lambda: _ignore(door.url, body))
+    waiting.start()
+    time.sleep(0.3)
+    began = time.monotonic()
+    door.stop()
+    waiting.join(5)
+    assert time.monotonic() - began < 6
+    assert not any(thread.name == "http door" for thread in threading.enumerate())
+
+
+def _ignore(url: str, body: dict[str, object]) -> None:
+    try:
+        httpx.post(f"{url}{CLIENT}/claims", json=body, timeout=60)
+    except httpx.TransportError:
+        return
