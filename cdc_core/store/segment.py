@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """`rows[i]` counts the rows before event i (one entry more than events); `commits` number the events after COMMITs."""
+    """`rows[i]` counts the rows before event i (and after the last); `commits` number the events after COMMITs."""
 
     block: Block
     first: Cursor
@@ -40,8 +40,9 @@ class Segment:
     def at(self, sequence: int) -> Cursor:
         """The cursor before event `sequence`, which lies in this segment or just after it."""
         event = sequence - self.first.sequence
-        index = self.block.index
-        nbytes = self.block.nbytes if event == self.events else int(index["offset"][event]) + event * INDEX.itemsize
+        offset = self.block.index["offset"]
+        data = self.block.data.nbytes if event == self.events else int(offset[event]) - int(offset[0])
+        nbytes = data + event * INDEX.itemsize
         return Cursor(sequence, self.first.rows + int(self.rows[event]), self.first.nbytes + nbytes)
 
     def last_commit(self, low: int, high: int) -> int | None:

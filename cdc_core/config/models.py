@@ -1,0 +1,97 @@
+"""What the configuration says, as frozen values. An alias is the key in the file; ours start with `sluice.`.
+
+Nothing here opens a file. A model checks each value by itself; whether the source accepts them is the source's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Positive = Annotated[int, Field(gt=0)]
+Upper = BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value)
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda v: tuple(n.strip() for n in v.split(",") if n.strip()) if isinstance(v, str) else v),
+]
+SslMode = Annotated[Literal["DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"], Upper]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class ServiceConfig(_Model):
+    """canal.properties: what all destinations share."""
+
+    conf_dir: Path = Field(alias="canal.conf.dir")
+    data_dir: Path = Field(alias="canal.file.data.dir")
+    host: str = Field("127.0.0.1", alias="canal.ip")
+    http_port: Port = Field(11112, alias="canal.metrics.pull.port")
+    flight_port: Port = Field(11113, alias="sluice.flight.port")
+    zk_servers: str = Field("", alias="canal.zkServers")
+    zk_auth: SecretStr = Field(SecretStr(""), alias="sluice.zk.auth")
+    destinations: Names = Field((), alias="canal.destinations")
+    auto_scan: bool = Field(True, alias="canal.auto.scan")
+    auto_scan_interval: Positive = Field(5, alias="canal.auto.scan.interval")
+    token: SecretStr = Field(SecretStr(""), alias="sluice.token")
+    token_file: Path | None = Field(None, alias="sluice.token.file")
+
+
+class InstanceConfig(_Model):
+    """instance.properties over canal.properties: one destination."""
+
+    destination: str = Field(alias="canal.instance.destination")
+    slave_id: Annotated[int, Field(ge=0, lt=1 << 32)] = Field(0, alias="canal.instance.mysql.slaveId")
+    address: str = Field("127.0.0.1:3306", alias="canal.instance.master.address", pattern=r"^[^\s:]+(:\d{1,5})?$")
+    journal_name: str = Field("", alias="canal.instance.master.journal.name", pattern=r"^$|\.\d+$")
+    position: Annotated[int, Field(ge=4)] = Field(4, alias="canal.instance.master.position")
+    user: str = Field("canal", alias="canal.instance.dbUsername")
+    password: SecretStr = Field(SecretStr("canal"), alias="canal.instance.dbPassword")
+    encrypted: Literal[False] = Field(False, alias="canal.instance.enableDruid")
+    filter_regex: str = Field(r".*\..*", alias="canal.instance.filter.regex")
+    filter_black_regex: str = Field(r"mysql\.slave_.*", alias="canal.instance.filter.black.regex")
+    buffer_size: Positive = Field(16384, alias="canal.instance.memory.buffer.size")
+    buffer_memunit: Positive = Field(1024, alias="canal.instance.memory.buffer.memunit")
+    batch_mode: Annotated[Literal["MEMSIZE", "ITEMSIZE"], Upper] = Field(
+        "MEMSIZE", alias="canal.instance.memory.batch.mode"
+    )
+    ssl_mode: SslMode = Field("DISABLED", alias="canal.instance.master.sslMode")
+    ssl_ca: Path | None = Field(None, alias="sluice.ssl.ca")
+    ssl_cert: Path | None = Field(None, alias="sluice.ssl.cert")
+    ssl_key: Path | None = Field(None, alias="sluice.ssl.key")
+    heartbeat_seconds: Annotated[float, Field(gt=0)] = Field(5.0, alias="sluice.heartbeat.seconds")
+    lease_seconds: Annotated[float, Field(gt=0)] = Field(60.0, alias="sluice.lease.seconds")
+    zero_dates: Literal["fail", "null"] = Field("fail", alias="sluice.zero.dates")
+    block_bytes: Annotated[int, Field(ge=4096)] = Field(262144, alias="sluice.block.bytes")
+
+    @property
+    def host(self) -> str:
+        return self.address.partition(":")[0]
+
+    @property
+    def port(self) -> int:
+        return int(self.address.partition(":")[2] or 3306)
+
+    @property
+    def capacity_bytes(self) -> int:
+        """MEMSIZE bounds the bytes; ITEMSIZE the items, and the bytes only so that memory cannot run out."""
+        return self.buffer_size * (self.buffer_memunit if self.batch_mode == "MEMSIZE" else _ITEM_BYTES)
+
+    @property
+    def capacity_items(self) -> int | None:
+        return self.buffer_size if self.batch_mode == "ITEMSIZE" else None
+
+    @model_validator(mode="after")
+    def _certificate_with_key(self) -> Self:
+        if (self.ssl_cert is None) != (self.ssl_key is None):
+            raise ValueError("sluice.ssl.cert and sluice.ssl.key belong together")
+        return self
+
+
+_ITEM_BYTES = 1 << 20
+SERVICE_KEYS = frozenset(str(field.alias) for field in ServiceConfig.model_fields.values())
+INSTANCE_KEYS = frozenset(str(field.alias) for field in InstanceConfig.model_fields.values())

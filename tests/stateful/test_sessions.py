@@ -1,0 +1,201 @@
+"""Ring and sessions against a model in plain Python: nothing lost, nothing twice, in order, whatever is called when.
+
+The model is a list of rows by transaction, and for each client how many transactions it has acked and what is out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from cdc_core.errors import SessionError
+from cdc_core.position import EntryPosition
+from cdc_core.session.claim import Claim
+from cdc_core.session.session import Session
+from cdc_core.source.block import BlockSlice, Kind
+from cdc_core.store.ring import Ring
+from cdc_core.testing import Clock, Event, Tables, block, table, transaction
+
+CLIENTS = (1, 2)
+LEASE = 10.0
+transactions = st.lists(st.lists(st.integers(1, 9), max_size=6), min_size=1, max_size=5)
+client_ids = st.sampled_from(CLIENTS)
+
+
+def row_events(slices: list[BlockSlice]) -> list[int]:
+    """The ends of the rows events in a range: what identifies them."""
+    parts = [s.block.index[s.low : s.high] for s in slices]
+    return [int(end) for part in parts for end in part["end"][part["kind"] == Kind.ROWS]]
+
+
+class Sessions(RuleBasedStateMachine):
+    """Events are named by the offset where they end; `log` has all rows events put, `commits` all transaction ends."""
+
+    @initialize(capacity=st.sampled_from([600, 2500, 10_000]))
+    def start(self, capacity: int) -> None:
+        self.tables = Tables([table(), table(), table("shop.items"), table("shop.items", 2)])
+        self.ring = Ring(self.tables.get, capacity, merge_bytes=2000)
+        self.session = Session("d", self.ring, self.tables.get, first_batch=1000)
+        self.clock = Clock()
+        self.end, self.pending = 4, list[Event]()
+        self.log: list[tuple[int, int]] = []  # (end, rows)
+        self.commits: list[int] = []
+        self.acked: dict[int, list[int]] = defaultdict(list)
+        self.out: dict[int, list[tuple[Claim, list[int]]]] = defaultdict(list)
+        self.seen_ids: list[int] = []
+        for client in CLIENTS:
+            self.session.subscribe(client, EntryPosition("mysql-bin.000001", 4), epoch=0)
+
+    @rule(rows=transactions, schema=st.integers(0, 3), filtered=st.booleans())
+    def write(self, rows: list[list[int]], schema: int, filtered: bool) -> None:
+        """The source commits some transactions, the first perhaps filtered out; they are put in pieces later."""
+        for number, events in enumerate(rows):
+            self.pending += transaction(*events, schema=schema, filtered=filtered and number == 0)
+
+    @precondition(lambda self: self.pending)
+    @rule(count=st.integers(1, 40))
+    def put(self, count: int) -> None:
+        """The next events come as one block, if there is room."""
+        events = self.pending[:count]
+        new = block(events, start=self.end)
+        if self.ring.try_put(new):
+            del self.pending[:count]
+            for event, end in zip(events, new.index["end"].tolist(), strict=True):
+                if event.kind == Kind.ROWS:
+                    self.log.append((end, event.rows))
+                if event.kind == Kind.COMMIT:
+                    self.commits.append(end)
+            self.end = new.end
+
+    @rule(client=client_ids, steps=st.lists(st.integers(0, 12), min_size=1, max_size=8))
+    def work(self, client: int, steps: list[int]) -> None:
+        """A claimer at work: 0 to 3 acks the first of its batches, any other number claims so many rows."""
+        for step in steps:
+            self.claim(client, step) if step > 3 else self.ack_first(client)
+
+    def claim(self, client: int, max_rows: int) -> None:
+        claim = self.session.claim(client, max_rows, f"owner {client}", LEASE, self.clock())
+        self._expired(client)
+        if claim is None:
+            return
+        slices = self.session.slices(client, claim.batch_id)
+        assert slices is not None
+        ends = row_events(slices)
+        before = len(self.acked[client]) + sum(len(events) for _, events in self.out[client])
+        expected = self.log[before : before + len(ends)]
+
+        assert ends == [end for end, _ in expected]
+        assert claim.rows == sum(rows for _, rows in expected) == sum(rows for _, rows in claim.execute_times)
+        assert claim.rows <= max_rows or len(ends) == 1
+        assert claim.partial == (claim.end.position not in self.commits)
+        assert claim.batch_id not in self.seen_ids
+        names = {(t.name, t.schema.version) for t in claim.tables}
+        assert len(names) == len({name for name, _ in names})
+        assert claim.transactions == sum(claim.start.position < c <= claim.end.position for c in self.commits)
+        self.seen_ids.append(claim.batch_id)
+        self.out[client].append((claim, ends))
+
+    def ack_first(self, client: int) -> None:
+        if not self.out[client]:
+            return
+        claim, ends = self.out[client].pop(0)
+        self._finish(client, self.session.begin_ack(client, claim.batch_id, claim.owner).cursor is not None, claim)
+        self.acked[client] += ends
+
+    def _finish(self, client: int, moves: bool, claim: Claim) -> None:
+        """The two steps of an ack, the first given up once as if ZooKeeper were away."""
+        state = self.session.client(client)
+        state.busy = False
+        step = self.session.begin_ack(client, claim.batch_id, claim.owner)
+        assert self.session.claim(client, 5, "x", LEASE, self.clock()) is None
+        before = state.cursor
+        cursor = self.session.finish(step)
+        assert cursor is not None
+        assert before is not None
+        assert cursor >= before
+        assert moves == (cursor != before)
+        assert cursor.position == 4 or cursor.position in self.commits
+
+    @rule(client=client_ids)
+    def ack_wrongly(self, client: int) -> None:
+        """Out of order, by a stranger, or of a batch that is gone: refused, naming the batch expected."""
+        ids = [claim.batch_id for claim, _ in self.out[client]]
+        for wrong in {*ids[1:], 999, *[i for i in self.seen_ids if i not in ids][-2:]}:
+            try:
+                self.session.begin_ack(client, wrong, f"owner {client}")
+            except SessionError as error:
+                assert (str(ids[0]) if ids else "none is outstanding") in error.message
+            else:
+                raise AssertionError(f"batch {wrong} was acked")
+
+    @rule(client=client_ids, data=st.data())
+    def rollback(self, client: int, data: st.DataObject) -> None:
+        """From one batch on, or all."""
+        ids = [claim.batch_id for claim, _ in self.out[client]]
+        chosen = data.draw(st.sampled_from([None, *ids]))
+        expected = ids if chosen is None else ids[ids.index(chosen) :]
+
+        assert self.session.rollback(client, chosen, None) == expected
+
+        del self.out[client][len(ids) - len(expected) :]
+
+    @rule(client=client_ids)
+    def skip(self, client: int) -> None:
+        """What has no rows is passed only when nothing is out, and never passes rows."""
+        step = self.session.begin_skip(client)
+        if step is not None:
+            assert not self.out[client]
+            self.session.finish(step)
+
+    @rule(seconds=st.sampled_from([1.0, 4.0, 11.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.turn(seconds)
+
+    @rule(client=client_ids)
+    def renew(self, client: int) -> None:
+        if self.out[client]:
+            claim, ends = self.out[client][0]
+            deadline = self.session.renew(client, claim.batch_id, claim.owner, LEASE, self.clock())
+            assert deadline == self.clock() + LEASE
+
+    def _expired(self, client: int) -> None:
+        """Leases were looked at: what outlived its lease came back, with all later ones."""
+        still = {batch.id for batch in self.session.client(client).batches}
+        self.out[client] = [(claim, ends) for claim, ends in self.out[client] if claim.batch_id in still]
+
+    @invariant()
+    def sequences_are_in_order(self) -> None:
+        for marks in self.ring.clients.values():
+            assert marks.ack <= marks.get <= self.ring.put
+
+    @invariant()
+    def capacity_holds(self) -> None:
+        one_segment = len(self.ring._segments) <= 1
+        assert one_segment or self.ring.nbytes <= self.ring.capacity_bytes
+
+    def teardown(self) -> None:
+        """Everything put comes out: give all back, then drain both clients while the rest is put."""
+        if not hasattr(self, "ring"):
+            return
+        for _ in range(10_000):
+            if not self.pending and all(len(self.acked[c]) == len(self.log) for c in CLIENTS):
+                break
+            self.put(5) if self.pending else None
+            for client in CLIENTS:
+                self.session.rollback(client, None, None)
+                self.out[client].clear()
+                self.skip(client)
+                self.claim(client, 20)
+                self.ack_first(client)
+        assert not self.pending
+        for client in CLIENTS:
+            assert self.acked[client] == [end for end, _ in self.log]
+        assert int(np.sum([rows for _, rows in self.log])) == self.ring.put.rows
+
+
+TestSessions = Sessions.TestCase
+TestSessions.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
