@@ -1,0 +1,68 @@
+"""`sluice status`: asks the service."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+from cdc_core.client.failures import error_from, unavailable
+
+
+def run(service: str, token: str, *, as_json: bool) -> int:
+    """1 when a destination has failed."""
+    found = destinations(service, token)
+    if as_json:
+        print(json.dumps(found))
+    else:
+        _print(found)
+    return 1 if any(one["error"] for one in found) else 0
+
+
+def destinations(service: str, token: str = "") -> list[dict[str, Any]]:
+    """All destinations' states. Raises ServiceUnavailable, AccessDenied."""
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    url = f"{service.rstrip('/')}/v1/destinations"
+    try:
+        answer = httpx.get(url, headers=headers, timeout=10, trust_env=False)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise unavailable(service, error) from error
+    try:
+        told = answer.json()
+    except ValueError as error:
+        raise unavailable(service, f"not an answer of the service ({answer.status_code})") from error
+    if not answer.is_success:
+        raise error_from(told)
+    return list(told)
+
+
+def _print(found: list[dict[str, Any]]) -> None:
+    table = Table()
+    for name in ("destination", "state", "source", "position", "lag", "backlog"):
+        table.add_column(name, justify="right" if name in ("lag", "backlog") else "left")
+    for one in found:
+        table.add_row(
+            one["destination"],
+            one["state"],
+            str(one["source"].get("address", "")),
+            _position(one["position"]),
+            _number(one["lag_seconds"], " s"),
+            _number(one["backlog_rows"], " rows"),
+        )
+    console = Console()
+    console.print(table)
+    for one in found:
+        if error := one["error"]:
+            console.print(f"[red]{one['destination']}[/red]: {error['message']}\n   at: {error['place']}")
+            console.print(f" hint: {error['hint']}")
+
+
+def _position(position: dict[str, Any] | None) -> str:
+    return f"{position['journalName']}:{position['position']}" if position else "-"
+
+
+def _number(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:.0f}{unit}"

@@ -1,0 +1,116 @@
+"""The command as a user types it: exit codes, help, errors in three parts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cdc_core.config import load_service
+from cdc_core.errors import ConfigError
+from orchestration.commands.up import defs_folder
+from orchestration.stack.home import free_port
+from orchestration.stack.ports import Ports
+
+
+def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "orchestration.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("command", ["demo", "up", "server", "status", "verify"])
+def test_every_command_explains_itself(command: str) -> None:
+    """Help is there, with --json among the options."""
+    done = sluice(command, "--help")
+
+    assert done.returncode == 0
+    assert "--json" in done.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """The command answers at once: neither Dagster nor Spark nor the compiler is loaded for it."""
+    code = "import sys, orchestration.cli; print([m for m in ('dagster', 'pyspark', 'numba') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_bad_usage_is_two() -> None:
+    """An option that is not there."""
+    assert sluice("status", "--nonsense").returncode == 2
+
+
+def test_the_version_is_told() -> None:
+    """For people and for programs."""
+    assert sluice("--version").stdout.startswith("sluice 0.")
+    assert json.loads(sluice("--json", "--version").stdout)["version"].startswith("0.")
+
+
+def test_a_failure_has_message_place_and_remedy() -> None:
+    """No traceback; exit code 1."""
+    url = f"http://127.0.0.1:{free_port()}"
+    done = sluice("status", "--service", url)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the service does not answer")
+    assert f"at: {url}" in done.stderr
+    assert "hint: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failure_as_json_has_the_same_parts() -> None:
+    """What a program reads."""
+    done = sluice("status", "--json", "--service", f"http://127.0.0.1:{free_port()}")
+
+    assert set(json.loads(done.stdout)) == {"error", "message", "place", "hint"}
+    assert done.returncode == 1
+
+
+def test_up_names_the_missing_file(tmp_path: Path) -> None:
+    """A configuration directory without canal.properties."""
+    done = sluice("up", "--conf", str(tmp_path), "--lake", str(tmp_path / "lake"))
+
+    assert done.returncode == 1
+    assert str(tmp_path / "canal.properties") in done.stderr
+
+
+def test_a_taken_port_is_named_with_its_remedy(tmp_path: Path) -> None:
+    """Before anything is started."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError) as caught:
+            Ports(free_port(), free_port(), port).check_free()
+
+    assert str(caught.value).startswith(f"port {port} is taken")
+    assert "--dagster-port" in caught.value.hint
+
+
+def test_up_makes_a_component_for_each_destination(tmp_path: Path) -> None:
+    """Without a defs.yaml of the user's, every configured destination goes to the lake."""
+    (tmp_path / "canal.properties").write_text("canal.destinations = a,b\ncanal.metrics.pull.port = 1234\n")
+    service, _ = load_service(tmp_path)
+    folder = defs_folder(None, tmp_path / "state", ["a", "b"], "/lake", service, "sc://127.0.0.1:1")
+
+    made = {path.parent.name: yaml.safe_load(path.read_text())["attributes"] for path in folder.glob("*/defs.yaml")}
+    assert sorted(made) == ["a", "b"]
+    assert made["a"]["lake"] == "/lake"
+    assert made["a"]["service"]["http"] == "http://127.0.0.1:1234"
+
+
+def test_up_takes_one_file_or_a_folder(tmp_path: Path) -> None:
+    """A file is put into a folder as Dagster wants it; a folder is used as it is."""
+    (tmp_path / "canal.properties").write_text("")
+    service, _ = load_service(tmp_path)
+    file = tmp_path / "mine" / "defs.yaml"
+    file.parent.mkdir()
+    file.write_text("type: x\n")
+
+    made = defs_folder(file, tmp_path / "state", [], "/lake", service, "sc://x")
+    assert (made / "mine" / "defs.yaml").read_text() == "type: x\n"
+    assert defs_folder(tmp_path, tmp_path / "state", [], "/lake", service, "sc://x") == tmp_path
