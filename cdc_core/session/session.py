@@ -33,10 +33,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A range about to be acked. `cursor` is what to write first; None when no transaction ends in it."""
+    """A range about to be acked, up to `end`. `cursor` is what to write first; None when no transaction ends in it."""
 
     client_id: int
     range: Range
+    end: EntryPosition
     cursor: EntryPosition | None
     batch_id: int | None = None
 
@@ -46,7 +47,6 @@ class ClientState:
     client_id: int
     cursor: EntryPosition | None  # the last acked transaction end; None before the first transaction came
     read: EntryPosition | None  # where the next claim starts
-    acked: EntryPosition | None  # the last acked event: ahead of the cursor within a large transaction
     epoch: int
     rollbacks: int
     batches: list[Batch] = field(default_factory=list)
@@ -81,7 +81,11 @@ class Session:
         """A client at `cursor`, its events yet to come; without `wait` it starts at the ring's newest transaction."""
         if client_id not in self.clients:
             self._ring.subscribe(client_id, cursor if wait else None)
-            self.clients[client_id] = ClientState(client_id, cursor, cursor, cursor, epoch, self._generation)
+            self.clients[client_id] = ClientState(client_id, cursor, cursor, epoch, self._generation)
+
+    def unsubscribe(self, client_id: int) -> None:
+        self._ring.unsubscribe(client_id)
+        self.clients.pop(client_id, None)
 
     def client(self, client_id: int) -> ClientState:
         if client_id not in self.clients:
@@ -171,15 +175,14 @@ class Session:
             low, high = found.start.sequence, found.committed.sequence
             cursor = replace(self._ring.position(high), gtid=self._last_gtid(self._ring.slices(low, high)))
         client.busy = True
-        return Step(client.client_id, found, cursor, batch_id)
+        return Step(client.client_id, found, self._ring.position(found.end.sequence), cursor, batch_id)
 
     def finish(self, step: Step) -> EntryPosition | None:
         """The cursor is written: the range is done with. Returns the client's cursor."""
         client = self.client(step.client_id)
-        client.acked = self._ring.position(step.range.end.sequence)
         client.cursor = step.cursor or client.cursor
         if step.batch_id is None:
-            client.read = client.acked
+            client.read = step.end
         else:
             done = client.batches.pop(0)
             client.last_acked = (done.id, done.claim.owner)

@@ -25,6 +25,7 @@ class Store:
     def __init__(self, ring: Ring, clock: Callable[[], float] = time.monotonic) -> None:
         self.ring = ring
         self.changed = threading.Condition()
+        self.closed = False
         self._clock = clock
         self._blocked = 0.0
         self._blocked_since: float | None = None
@@ -42,7 +43,7 @@ class Store:
         with self.changed:
             try:
                 while not self.ring.try_put(block):
-                    if stop.is_set():
+                    if self.closed or stop.is_set():
                         return False
                     if self._blocked_since is None:
                         self._blocked_since = self._clock()
@@ -63,7 +64,7 @@ class Store:
             while True:
                 found = look()
                 left = deadline - self._clock()
-                if found is not None or left <= 0:
+                if found is not None or left <= 0 or self.closed:
                     return found
                 sooner = wake()
                 self.changed.wait(left if sooner is None else max(0.01, min(left, sooner)))
@@ -71,8 +72,10 @@ class Store:
     def wait_full(self, timeout: float) -> bool:
         """Waits until a put is refused."""
         with self.changed:
-            return self.changed.wait_for(lambda: self.ring.full, timeout)
+            return self.changed.wait_for(lambda: self.ring.full or self.closed, timeout)
 
-    def notify(self) -> None:
+    def close(self) -> None:
+        """Ends all waiting, now and later."""
         with self.changed:
+            self.closed = True
             self.changed.notify_all()
