@@ -169,7 +169,7 @@ class Annotator:
         raise DecodeError(
             f"statement-format change: {text[:80]!r}",
             place=place,
-            hint="SET GLOBAL binlog_format=ROW (sessions may override it), then take a new snapshot of the tables it changed.",
+            hint="SET GLOBAL binlog_format=ROW (sessions may override it), then take a new snapshot of its tables.",
         )
 
 

@@ -85,7 +85,7 @@ REFUSALS: dict[int, tuple[str, str]] = {
         "encrypted binlog",
         "Read it over the replication protocol, where the server decrypts it, or SET encrypt_binlog=OFF.",
     ),
-    **{code: ("compressed event", _COMPRESSED) for code in range(165, 172)},
+    **dict.fromkeys(range(165, 172), ("compressed event", _COMPRESSED)),
 }
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 1, 2, 3, 4  # codes of `op`

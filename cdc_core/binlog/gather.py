@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numba import from_dtype, njit, types
 
 from cdc_core.binlog.events import OPERATION, UPDATE_BEFORE
-from cdc_core.binlog.images import BYTES
+from cdc_core.binlog.images import BYTES, int64
 from cdc_core.position import journal_number, split_version
 from cdc_core.source.block import INDEX, BlockSlice, Kind
 
@@ -60,7 +60,7 @@ def gather(
     after: int | None = None,
     wanted: Wanted | None = None,
 ) -> Iterator[Chunk]:
-    """Chunks of the rows events with one of these schema ids, in order; events at or below version `after` are left out.
+    """Chunks of the rows events with one of these schema ids, in order, without those at or below version `after`.
 
     Ordinals count the images of the events that are left, whether or not they are `wanted`."""
     wanted = wanted or Wanted()
@@ -154,7 +154,7 @@ def _copy(
         event = index[i]
         if event.kind != _ROWS or event.end <= floor or event.schema >= mask.size or not mask[event.schema]:
             continue
-        images = np.int64(event.rows)
+        images = int64(event.rows)
         if OPERATION[event.type] == UPDATE_BEFORE:
             images *= 2
         ordinal = state[_ORDINAL]
@@ -166,12 +166,12 @@ def _copy(
                 state[_NEXT] += 1
             wanted = state[_NEXT] < kept.size and kept[state[_NEXT]] < ordinal + images
         if wanted:
-            count, size, length = state[_EVENTS], state[_BYTES], np.int64(event.length)
+            count, size, length = state[_EVENTS], state[_BYTES], int64(event.length)
             if size + length > into.size or count == into_index.size:
                 return i
             if count > 0 and state[_IMAGES] + images > CHUNK_IMAGES:
                 return i
-            offset = np.int64(event.offset)
+            offset = int64(event.offset)
             into[size : size + length] = data[offset : offset + length]
             into_index[count] = event
             into_index[count].offset = size

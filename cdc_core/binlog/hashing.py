@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
-from cdc_core.binlog.images import BYTES, LAYOUT, STARTS, little
+from cdc_core.binlog.images import BYTES, LAYOUT, STARTS, int64, little
 
 _WORD = types.uint64
-_STATE = types.UniTuple(_WORD, 4)
+_STATE = types.UniTuple(_WORD, 4)  # type: ignore[no-untyped-call]
+_HASH = types.UniTuple(_WORD, 2)  # type: ignore[no-untyped-call]
 _FINAL, _SECOND = np.uint64(0xFF), np.uint64(0xDD)
 
 
@@ -58,9 +59,7 @@ def _three(state: Any) -> Any:
 
 
 @njit(
-    types.UniTuple(_WORD, 2)(
-        BYTES, STARTS, types.int64, LAYOUT, LAYOUT, types.Array(types.uint64, 1, "C", readonly=True)
-    ),
+    _HASH(BYTES, STARTS, types.int64, LAYOUT, LAYOUT, types.Array(types.uint64, 1, "C", readonly=True)),
     nogil=True,
     cache=True,
 )
@@ -77,18 +76,14 @@ def hash_row(data: Any, starts: Any, image: int, columns: Any, layout: Any, seed
         if at < 0:
             state = _absorb(state, np.uint64(0))
             continue
-        size = np.int64(layout[column])
+        size = int64(layout[column])
         if size < 0:
             prefix = -size
             size = little(data, at, prefix)
             at += prefix
         state = _absorb(state, np.uint64(size + 1))
         for i in range(0, size, 8):
-            if size - i >= 8:
-                word = little(data, at + i, 8)
-            else:
-                word = little(data, at + i, size - i)
-            state = _absorb(state, np.uint64(word))
+            state = _absorb(state, np.uint64(little(data, at + i, min(8, size - i))))
     state = _three((state[0], state[1], state[2] ^ _FINAL, state[3]))
     low = state[0] ^ state[1] ^ state[2] ^ state[3]
     state = _three((state[0], state[1] ^ _SECOND, state[2], state[3]))

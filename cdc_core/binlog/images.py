@@ -5,6 +5,7 @@ Nothing here raises or allocates. A negative end means that the bytes do not add
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,18 @@ from cdc_core.binlog.events import HEADER
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 LAYOUT = types.Array(types.int32, 1, "C", readonly=True)
 STARTS = types.int64[:, ::1]
+TWO = types.UniTuple(types.int64, 2)  # type: ignore[no-untyped-call]
+_FIVE = types.UniTuple(types.int64, 5)  # type: ignore[no-untyped-call]
+int64: Callable[[Any], int] = np.int64  # type: ignore[assignment]  # in kernels: typed as what it is there, a machine word
 ABSENT, NULL = -2, -1  # in `starts`
 
 
 @njit(types.int64(BYTES, types.int64, types.int64), nogil=True, cache=True)
 def little(data: Any, at: int, size: int) -> int:
     """`size` bytes as a little-endian number."""
-    value = np.int64(0)
+    value = int64(0)
     for i in range(size):
-        value |= np.int64(data[at + i]) << (8 * i)
+        value |= int64(data[at + i]) << (8 * i)
     return value
 
 
@@ -36,9 +40,7 @@ def _bits(data: Any, at: int, columns: int) -> int:
     return count
 
 
-@njit(
-    types.UniTuple(types.int64, 5)(BYTES, types.int64, types.int64, types.int64, types.boolean), nogil=True, cache=True
-)
+@njit(_FIVE(BYTES, types.int64, types.int64, types.int64, types.boolean), nogil=True, cache=True)
 def rows_header(data: Any, offset: int, length: int, columns: int, update: bool) -> tuple[int, int, int, int, int]:
     """Of a rows event: offsets of its two presence bitmaps (the same one unless an update), how many bits each has,
     and where its first image starts: -1 when the bytes do not add up or the column count is another."""
@@ -55,7 +57,7 @@ def rows_header(data: Any, offset: int, length: int, columns: int, update: bool)
         at += extra
     if at + 3 > stop:
         return 0, 0, 0, 0, -1
-    count, at = np.int64(data[at]), at + 1
+    count, at = int64(data[at]), at + 1
     if count == 252:
         count, at = little(data, at, 2), at + 2
     size = (count + 7) >> 3
@@ -73,7 +75,7 @@ def rows_header(data: Any, offset: int, length: int, columns: int, update: bool)
     cache=True,
 )
 def image_end(data: Any, at: int, stop: int, layout: Any, present: int, width: int, starts: Any, image: int) -> int:
-    """Where the image that starts at `at` ends, or -1. Its values' places go to `starts[:, image]` unless that is empty.
+    """Where the image that starts at `at` ends, or -1. Its values' places go to `starts[:, image]`, if there are any.
 
     `present` is the offset of the presence bitmap, `width` the number of bits set in it."""
     columns = layout.size
@@ -95,7 +97,7 @@ def image_end(data: Any, at: int, stop: int, layout: Any, present: int, width: i
         else:
             if record:
                 starts[column, image] = at
-            size = np.int64(layout[column])
+            size = int64(layout[column])
             if size < 0:
                 if at - size > stop:
                     return -1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ import pyarrow as pa
 
 from cdc_core.binlog import net_kernels as kernels
 from cdc_core.binlog.columns import decode
-from cdc_core.binlog.gather import CHUNK_IMAGES, EVERY, Chunk, Wanted, gather
+from cdc_core.binlog.columns.kernel import ZeroDates
+from cdc_core.binlog.gather import CHUNK_IMAGES, Chunk, Wanted, gather
 from cdc_core.binlog.hashing import new_seed
-from cdc_core.binlog.rows import DELETE, INSERT, UPDATE_BEFORE, RowImages, images_in, walk
-from cdc_core.binlog.system_columns import CHANGES, NET, arrow_schema, changes_columns
+from cdc_core.binlog.rows import DELETE, UPDATE_BEFORE, RowImages, images_in, walk
+from cdc_core.binlog.system_columns import CHANGES, NET, REMOVE, UPSERT, arrow_schema, changes_columns
 from cdc_core.errors import DecodeError, SchemaError
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
@@ -31,6 +33,9 @@ _SEED = new_seed()  # of this process: hashes are never stored
 _INTEGERS = {1, 2, 3, 8, 9}
 _LIMITS = np.iinfo(np.int64)
 _HALF = 1 << 63
+_COUNTED = (
+    "rows", "upserts", "deletes", "raw_inserts", "raw_updates", "raw_deletes", "insert_only", "min_key", "max_key",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +70,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The metadata `sluice.plan`."""
-        names = (
-            "rows", "upserts", "deletes", "raw_inserts", "raw_updates", "raw_deletes", "insert_only", "min_key", "max_key",
-        )  # fmt: skip
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _COUNTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def plan_changes(
         deletes += int(rows[np.isin(kind, (25, 32))].sum())
     images = inserts + 2 * updates + deletes
     cuts = [images * i // splits for i in range(splits + 1)]
-    parts = tuple((low, high, high - low) for low, high in zip(cuts, cuts[1:], strict=False) if high > low)
+    parts = tuple((low, high, high - low) for low, high in pairwise(cuts) if high > low)
     return Plan(
         found.schema, CHANGES, slices, found.schemas, after, found.layout, parts,
         rows=images, upserts=inserts + updates, deletes=deletes,
@@ -115,7 +117,7 @@ def plan_changes(
     )  # fmt: skip
 
 
-def read(plan: Plan, split: int = 0) -> Iterator[pa.RecordBatch]:
+def read(plan: Plan, split: int = 0, zero_dates: ZeroDates = "fail") -> Iterator[pa.RecordBatch]:
     """The batches of one split: at most 65,536 rows each, and about as many bytes as a chunk."""
     if not plan.splits:
         return
@@ -130,7 +132,7 @@ def read(plan: Plan, split: int = 0) -> Iterator[pa.RecordBatch]:
         chosen, ordinals = _chosen(chunk, images, low, high, kept)
         for at in range(0, len(chosen), CHUNK_IMAGES):
             part = slice(at, at + CHUNK_IMAGES)
-            yield _batch(plan, chunk, images, chosen[part], ordinals[part])
+            yield _batch(plan, chunk, images, chosen[part], ordinals[part], zero_dates)
 
 
 def _range(slices: Sequence[BlockSlice], registry: SchemaRegistry, table: str, after: int | None) -> _Range:
@@ -166,7 +168,7 @@ class _Tables:
     def entries(self) -> int:
         return int(self.counts[kernels.ENTRIES])
 
-    def raw(self) -> dict[str, int]:
+    def raw(self) -> dict[str, Any]:
         inserts, updates, deletes = self.counts[kernels.INSERTS : kernels.DELETES + 1].tolist()
         return {"raw_inserts": inserts, "raw_updates": updates, "raw_deletes": deletes}
 
@@ -245,11 +247,7 @@ def _keyless(found: _Range, splits: int) -> Plan:
 def _parts(kept: npt.NDArray[np.int64], splits: int) -> tuple[tuple[int, int, int], ...]:
     """Contiguous parts with about equally many kept rows; none of them empty."""
     cuts = [len(kept) * i // splits for i in range(splits + 1)]
-    return tuple(
-        (int(kept[low]), int(kept[high - 1]) + 1, high - low)
-        for low, high in zip(cuts, cuts[1:], strict=False)
-        if high > low
-    )
+    return tuple((int(kept[low]), int(kept[high - 1]) + 1, high - low) for low, high in pairwise(cuts) if high > low)
 
 
 def _chosen(
@@ -267,23 +265,23 @@ def _chosen(
 
 
 def _batch(
-    plan: Plan, chunk: Chunk, images: RowImages, chosen: npt.NDArray[np.int64], ordinals: npt.NDArray[np.int64]
+    plan: Plan,
+    chunk: Chunk,
+    images: RowImages,
+    chosen: npt.NDArray[np.int64],
+    ordinals: npt.NDArray[np.int64],
+    zero_dates: ZeroDates,
 ) -> pa.RecordBatch:
-    whole = len(chosen) == len(images)
-    starts = images.starts if whole else np.ascontiguousarray(images.starts[:, chosen])
-    op = images.op[chosen]
+    starts = images.starts if len(chosen) == len(images) else np.ascontiguousarray(images.starts[:, chosen])
+    op, event = images.op[chosen], images.event[chosen]
     if plan.mode == CHANGES:
-        batch = decode(plan.schema, chunk.data, starts)
-        extra = changes_columns(chunk, op, images.event[chosen], images.row[chosen])
+        extra = changes_columns(chunk, op, event, images.row[chosen])
     elif plan.copies is not None and plan.kept is not None:
-        batch = decode(plan.schema, chunk.data, starts)
         extra = [pa.array(plan.copies[np.searchsorted(plan.kept, ordinals)])]
     else:
-        keys = np.array([column.name in plan.schema.primary_key for column in plan.schema.columns])
-        kernels.blank(starts, op, keys)
-        batch = decode(plan.schema, chunk.data, starts)
-        removed = (op == DELETE) | (op == UPDATE_BEFORE)
-        extra = [pa.array(np.where(removed, 2, 1).astype(np.int8))]
+        kernels.blank(starts, op, np.array([c.name in plan.schema.primary_key for c in plan.schema.columns]))
+        extra = [pa.array(np.where((op == DELETE) | (op == UPDATE_BEFORE), REMOVE, UPSERT).astype(np.int8))]
+    batch = decode(plan.schema, chunk.data, starts, zero_dates=zero_dates, place=lambda i: chunk.place(int(event[i])))
     return pa.RecordBatch.from_arrays(batch.columns + extra, schema=plan.arrow_schema)
 
 
@@ -298,7 +296,3 @@ def _partial(schema: TableSchema, place: str) -> DecodeError:
         place=place,
         hint="SET GLOBAL binlog_row_image=FULL (sessions may override it), then take a new snapshot of the table.",
     )
-
-
-assert INSERT == 1  # the codes of `op` are part of the contract
-EVERY_IMAGE = EVERY

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from cdc_core.binlog.events import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from cdc_core.binlog.events import DELETE, INSERT, UPDATE_BEFORE
 from cdc_core.binlog.hashing import hash_row
-from cdc_core.binlog.images import BYTES, LAYOUT, STARTS, little
+from cdc_core.binlog.images import BYTES, LAYOUT, STARTS, int64, little
 
 # Places in the `counts` vector.
 ENTRIES, INSERTS, UPDATES, DELETES, LEAST, GREATEST = range(6)
@@ -32,7 +32,7 @@ def _entry(one: Any, two: Any, slots: Any, hashes: Any, counts: Any) -> int:
     mask = np.uint64(slots.size - 1)
     place = one & mask
     while slots[place] != 0:
-        number = np.int64(slots[place]) - 1
+        number = int64(slots[place]) - 1
         if hashes[number, 0] == one and hashes[number, 1] == two:
             return number
         place = (place + np.uint64(1)) & mask
@@ -40,7 +40,7 @@ def _entry(one: Any, two: Any, slots: Any, hashes: Any, counts: Any) -> int:
     counts[ENTRIES] += 1
     slots[place] = number + 1
     hashes[number, 0], hashes[number, 1] = one, two
-    return -1 - number
+    return int64(-1 - number)
 
 
 @njit(types.void(BYTES, types.int64, types.int64, types.boolean, types.int64[::1]), nogil=True, cache=True)
@@ -49,7 +49,7 @@ def _bounds(data: Any, at: int, size: int, unsigned: bool, counts: Any) -> None:
     value = little(data, at, size)
     if unsigned:
         if size == 8:
-            value ^= np.int64(-0x8000000000000000)
+            value ^= int64(-0x8000000000000000)
     else:
         shift = 64 - 8 * size
         value = (value << shift) >> shift
@@ -89,7 +89,7 @@ def absorb_keys(
         if number < 0:
             number = -1 - number
             mark[number] = FRESH if operation == INSERT else KNOWN
-        removed = operation == DELETE or operation == UPDATE_BEFORE  # an update of the same key is undone by its after
+        removed = operation in (DELETE, UPDATE_BEFORE)  # of the same key: undone by its after image, the next
         last[number] = base + image
         mark[number] = (mark[number] & FRESH) | (REMOVED if removed else 0)
     return -1
@@ -107,7 +107,7 @@ def absorb_rows(
     data: Any, starts: Any, op: Any, base: int, columns: Any, layout: Any, seed: Any,
     slots: Any, hashes: Any, last: Any, copies: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """Counts each distinct row, plus one for a new image and minus one for an old one; `last`: an image that shows it."""
+    """Counts each distinct row: plus one for a new image, minus one for an old one. `last`: an image that shows it."""
     for image in range(op.size):
         operation = op[image]
         if operation == INSERT:
@@ -122,7 +122,7 @@ def absorb_rows(
             number = -1 - number
             copies[number] = 0
         last[number] = base + image
-        copies[number] += 1 if operation == INSERT or operation == UPDATE_AFTER else -1
+        copies[number] += -1 if operation in (DELETE, UPDATE_BEFORE) else 1
 
 
 @njit(types.void(STARTS, types.Array(types.uint8, 1, "C", readonly=True), types.boolean[::1]), nogil=True, cache=True)
@@ -133,28 +133,3 @@ def blank(starts: Any, op: Any, keys: Any) -> None:
             for image in range(op.size):
                 if op[image] == DELETE or op[image] == UPDATE_BEFORE:
                     starts[column, image] = -1
-
-
-@njit(
-    types.int64(types.Array(types.int64, 1, "C", readonly=True), types.int64, types.Array(types.int64, 1, "C", readonly=True),
-                types.Array(types.int32, 1, "C", readonly=True), types.int64[::1]),
-    nogil=True,
-    cache=True,
-)  # fmt: skip
-def choose(kept: Any, at: int, ordinals: Any, events: Any, chosen: Any) -> int:
-    """Which images of a chunk are kept: their numbers go to `chosen`. `at`: the first of `kept` that may be in it.
-    Returns how many."""
-    count, row, event = 0, np.int64(0), np.int64(-1)
-    for image in range(events.size):
-        if events[image] != event:
-            event, row = np.int64(events[image]), np.int64(0)
-        ordinal = ordinals[event] + row
-        row += 1
-        while at < kept.size and kept[at] < ordinal:
-            at += 1
-        if at == kept.size:
-            break
-        if kept[at] == ordinal:
-            chosen[count] = image
-            count += 1
-    return count

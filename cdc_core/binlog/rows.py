@@ -14,7 +14,7 @@ from numba import from_dtype, njit, types
 
 from cdc_core.binlog.events import DELETE, INSERT, OPERATION, UPDATE_AFTER, UPDATE_BEFORE
 from cdc_core.binlog.gather import Chunk
-from cdc_core.binlog.images import ABSENT, BYTES, LAYOUT, NULL, STARTS, image_end, rows_header
+from cdc_core.binlog.images import ABSENT, BYTES, LAYOUT, NULL, STARTS, TWO, image_end, int64, rows_header
 from cdc_core.binlog.layout import layout_of
 from cdc_core.errors import DecodeError
 from cdc_core.source.block import INDEX
@@ -24,8 +24,8 @@ __all__ = ["ABSENT", "DELETE", "INSERT", "NULL", "UPDATE_AFTER", "UPDATE_BEFORE"
 
 @dataclass(frozen=True, slots=True)
 class RowImages:
-    """`starts[column, image]` is the offset of a value's first byte in the chunk's data (of its length prefix, if it has
-    one), NULL or ABSENT. `op`, `event` (row of the chunk's index) and `row` (number within its event) are one an image.
+    """`starts[column, image]` is the offset of a value's first byte in the chunk's data (of its length prefix, if any),
+    NULL or ABSENT. `op`, `event` (row of the chunk's index) and `row` (number within its event) are one an image.
     `new_full`, `old_full`: no image of that kind leaves a column out."""
 
     starts: npt.NDArray[np.int64]
@@ -61,7 +61,7 @@ def walk(chunk: Chunk, layout: npt.NDArray[np.int32]) -> RowImages:
 
 
 @njit(
-    types.UniTuple(types.int64, 2)(
+    TWO(
         BYTES,
         types.Array(from_dtype(INDEX), 1, "C", readonly=True),
         LAYOUT,
@@ -78,7 +78,7 @@ def _walk(data: Any, index: Any, layout: Any, starts: Any, op: Any, event_of: An
     image, partial, columns = 0, 0, layout.size
     for i in range(index.size):
         event = index[i]
-        offset, length = np.int64(event.offset), np.int64(event.length)
+        offset, length = int64(event.offset), int64(event.length)
         operation = OPERATION[event.type]
         update = operation == UPDATE_BEFORE
         before, after, bits, bits_after, at = rows_header(data, offset, length, columns, update)
@@ -90,7 +90,7 @@ def _walk(data: Any, index: Any, layout: Any, starts: Any, op: Any, event_of: An
             partial |= 1
         stop = offset + length
         for row in range(event.rows):
-            number = np.int64(event.row_base) + row
+            number = int64(event.row_base) + row
             at = image_end(data, at, stop, layout, before, bits, starts, image)
             op[image], event_of[image], row_of[image] = operation, i, number
             image += 1

@@ -29,7 +29,7 @@ from cdc_core.binlog.events import (
     XA_PREPARE,
     XID,
 )
-from cdc_core.binlog.images import BYTES, LAYOUT, image_end, little, rows_header
+from cdc_core.binlog.images import BYTES, LAYOUT, TWO, image_end, int64, little, rows_header
 from cdc_core.source.block import INDEX, Kind
 
 # Why `scan` came back.
@@ -39,9 +39,8 @@ DONE, UNSEEN_TABLE, STATEMENT, FULL, BAD_UNKNOWN, BAD_REFUSED, BAD_TABLE, BAD_RO
 IN_TRANSACTION, KEPT, MAPS, MARIADB = range(4)  # the first three end with the transaction
 
 # A TABLE_MAP body as seen before: its bytes (in the arena), its definition, and how its rows lie.
-ENTRY = np.dtype(
-    [("hash", "<u8"), ("start", "<i8"), ("length", "<i8"), ("schema", "<i8"), ("layout", "<i8"), ("columns", "<i8")]
-)
+_FIELDS = ("hash", "start", "length", "schema", "layout", "columns")
+ENTRY = np.dtype([(name, "<u8" if name == "hash" else "<i8") for name in _FIELDS])
 MAP = np.dtype([("id", "<i8"), ("entry", "<i8")])  # a table id of the present statement
 
 _BEGIN = np.frombuffer(b"BEGIN", np.uint8)
@@ -66,25 +65,25 @@ def hash_bytes(data: Any, at: int, size: int) -> Any:
 def _starts_with(data: Any, at: int, size: int, word: Any) -> bool:
     if size < word.size:
         return False
-    for i in range(word.size):
+    for i in range(word.size):  # noqa: SIM110 (kernels have no generators)
         if data[at + i] != word[i]:
             return False
     return True
 
 
-@njit(types.UniTuple(types.int64, 2)(BYTES, types.int64, types.int64), nogil=True, cache=True)
+@njit(TWO(BYTES, types.int64, types.int64), nogil=True, cache=True)
 def query_text(data: Any, offset: int, length: int) -> tuple[int, int]:
     """Offset and size of a QUERY event's statement; size -1 when the event is too short."""
     at, stop = offset + HEADER, offset + length
     if at + 13 > stop:
         return at, -1
-    start = at + 13 + little(data, at + 11, 2) + np.int64(data[at + 8]) + 1
+    start = at + 13 + little(data, at + 11, 2) + int64(data[at + 8]) + 1
     return start, stop - start
 
 
-@njit(types.int64(BYTES, types.int64, types.int64, from_dtype(ENTRY)[::1], types.int64, BYTES), nogil=True, cache=True)
-def _find(data: Any, at: int, size: int, entries: Any, count: int, arena: Any) -> int:
-    """The entry of a TABLE_MAP body, or -1. `entries` is an open-addressing table: `columns` is -1 in an empty place."""
+@njit(types.int64(BYTES, types.int64, types.int64, from_dtype(ENTRY)[::1], BYTES), nogil=True, cache=True)
+def _find(data: Any, at: int, size: int, entries: Any, arena: Any) -> int:
+    """The entry of a TABLE_MAP body, or -1. `entries` is an open-addressing table; `columns` is -1 in empty places."""
     wanted = hash_bytes(data, at, size)
     mask = np.uint64(entries.size - 1)
     place = wanted & mask
@@ -97,7 +96,7 @@ def _find(data: Any, at: int, size: int, entries: Any, count: int, arena: Any) -
                     same = False
                     break
             if same:
-                return np.int64(place)
+                return int64(place)
         place = (place + np.uint64(1)) & mask
     return -1
 
@@ -123,7 +122,7 @@ def count_rows(data: Any, offset: int, length: int, operation: int, layout: Any,
 
 
 @njit(
-    types.UniTuple(types.int64, 2)(
+    TWO(
         BYTES,
         from_dtype(INDEX)[::1],
         types.int64,
@@ -143,7 +142,7 @@ def scan(
     nowhere = np.empty((0, 0), np.int64)
     for i in range(first, index.size):
         event = index[i]
-        offset, length = np.int64(event.offset), np.int64(event.length)
+        offset, length = int64(event.offset), int64(event.length)
         kind, schema, rows = _OTHER, -1, 0
         if length < HEADER or offset + length > data.size:
             return BAD_SHORT, i
@@ -153,7 +152,7 @@ def scan(
                 return BAD_SHORT, i
             if state[MAPS] == maps.size:
                 return FULL, i
-            entry = _find(data, offset + HEADER + 8, length - HEADER - 8, entries, entries.size, arena)
+            entry = _find(data, offset + HEADER + 8, length - HEADER - 8, entries, arena)
             if entry < 0:
                 return UNSEEN_TABLE, i
             maps[state[MAPS]].id = little(data, offset + HEADER, 6)

@@ -186,7 +186,10 @@ def _zip(columns: list[int], values: list[_T]) -> dict[int, _T]:
 
 def _complete(column: Column, index: int, found: _Metadata) -> Column:
     charset = found.charset.get(index, 0) if column.type_code != GEOMETRY else 0
-    labels = tuple(label.decode(codec_of(charset)) for label in found.labels.get(index, ()))
+    try:
+        labels = tuple(label.decode(codec_of(charset)) for label in found.labels.get(index, ()))
+    except UnicodeError as error:
+        raise _damaged(f"a label does not fit its character set ({error})") from error
     name = found.names[index].decode() if found.names else ""
     unsigned = found.unsigned.get(index, False) and column.type_code != YEAR
     return replace(column, name=name, unsigned=unsigned, charset=charset, labels=labels)

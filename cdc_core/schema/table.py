@@ -55,4 +55,6 @@ class TableSchema:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> TableSchema:
         columns = tuple(Column(**{**c, "labels": tuple(c.get("labels", ()))}) for c in fields["columns"])
-        return cls(fields["database"], fields["table"], columns, tuple(fields["primary_key"]), fields.get("comment", ""))
+        return cls(
+            fields["database"], fields["table"], columns, tuple(fields["primary_key"]), fields.get("comment", "")
+        )

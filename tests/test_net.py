@@ -1,0 +1,237 @@
+"""Net changes against a model of dictionaries, over rows events written by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from cdc_core.binlog.annotate import Annotator
+from cdc_core.binlog.net import plan_changes, plan_net, read
+from cdc_core.errors import DecodeError, SchemaError
+from cdc_core.position import EntryPosition
+from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.source.block import Block, BlockSlice
+from tests.binlog_files import Log, block, image, table_map_body
+
+KEYED = [("a", 8, b""), ("b", 15, b"\x14\x00"), ("v", 3, b"")]
+ONE_KEY = [("id", 8, b""), ("v", 15, b"\x14\x00")]
+Change = tuple[str, tuple[Any, ...] | None, tuple[Any, ...] | None]  # operation, old row, new row
+
+
+def slices_of(log: Log, cuts: int = 1) -> tuple[list[BlockSlice], SchemaRegistry]:
+    """The log, annotated, as so many blocks."""
+    registry = SchemaRegistry()
+    annotator = Annotator(registry, lambda schema: schema, lambda database, table: True)
+    size = max(1, len(log.events) // cuts)
+    blocks = [block(log.events[at : at + size]) for at in range(0, len(log.events), size)]
+    for one in blocks:
+        annotator.annotate(one.journal_name, one.data, one.index)
+    return [BlockSlice(one, 0, len(one.index)) for one in blocks], registry
+
+
+def written(changes: list[list[Change]], columns: list[tuple[str, int, bytes]], key: list[int]) -> Log:
+    """A transaction for each list of changes; neighbours of the same kind share an event."""
+    log = Log()
+    for number, transaction in enumerate(changes):
+        log.query("BEGIN")
+        for kind, old, new in transaction:
+            log.table_map(number + 1, table_map_body("t", columns, key))
+            images = b"".join(image(columns, row) for row in (old, new) if row is not None)
+            log.rows({"insert": 30, "update": 31, "delete": 32}[kind], number + 1, len(columns), images)
+        log.add(16, bytes(8))
+    return log
+
+
+def rows_of(
+    slices: list[BlockSlice], registry: SchemaRegistry, after: int | None, splits: int
+) -> list[tuple[Any, ...]]:
+    plan = plan_net(slices, registry, "shop.t", after, splits)
+    batches = [batch for split in range(len(plan.splits)) for batch in read(plan, split)]
+    assert all(batch.schema == plan.arrow_schema for batch in batches)
+    assert sum(batch.num_rows for batch in batches) == plan.rows == sum(rows for _, _, rows in plan.splits)
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+VALUES = st.one_of(st.none(), st.integers(0, 3))
+KEYS = st.tuples(st.integers(-2, 2), st.sampled_from(["", "a", "ab", "abcdefghi", "abcdefgh"]))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[list[Change]]:
+    """Transactions that a server could write: inserts of free keys, changes of present ones."""
+    table: dict[tuple[int, str], Any] = dict(draw(st.dictionaries(KEYS, VALUES, max_size=4)))
+    history: list[list[Change]] = []
+    for _ in range(draw(st.integers(1, 6))):
+        transaction: list[Change] = []
+        for _ in range(draw(st.integers(1, 5))):
+            key, value = draw(KEYS), draw(VALUES)
+            if not table or (key not in table and draw(st.booleans())):
+                if key not in table:
+                    transaction.append(("insert", None, (*key, value)))
+                    table[key] = value
+                continue
+            old = draw(st.sampled_from(sorted(table)))
+            old_row = (*old, table.pop(old))
+            if draw(st.booleans()):
+                transaction.append(("delete", old_row, None))
+                continue
+            new = key if key not in table else old
+            transaction.append(("update", old_row, (*new, value)))
+            table[new] = value
+        history.append(transaction)
+    return history
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories(), st.integers(1, 4), st.integers(0, 6), st.integers(1, 5))
+def test_net_leaves_the_last_row_of_each_key(history: list[list[Change]], splits: int, skipped: int, cuts: int) -> None:
+    """Whatever is inserted, renamed along chains, deleted and put back, one row a key is left; `after` cuts exactly."""
+    log = written(history, KEYED, [0, 1])
+    ends = [end for end, event in log.events if event[4] == 16]
+    after = EntryPosition("mysql-bin.000001", ends[skipped - 1]).version() if 0 < skipped <= len(ends) else None
+    kept = [change for transaction in history[skipped if after else 0 :] for change in transaction]
+    model: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for _, old, new in kept:
+        if old is not None:
+            model[old[:2]] = (*old[:2], None, 2)
+        if new is not None:
+            model[new[:2]] = (*new, 1)
+    slices, registry = slices_of(log, cuts)
+    if not any(history):
+        with pytest.raises(SchemaError):
+            plan_net(slices, registry, "shop.t")
+        return
+
+    found = rows_of(slices, registry, after, splits)
+    plan = plan_net(slices, registry, "shop.t", after, splits)
+
+    assert sorted(found, key=repr) == sorted(model.values(), key=repr)
+    assert (plan.upserts, plan.deletes) == (
+        sum(row[-1] == 1 for row in model.values()),
+        sum(row[-1] == 2 for row in model.values()),
+    )
+    raw = Counter(kind for kind, _, _ in kept)
+    assert (plan.raw_inserts, plan.raw_updates, plan.raw_deletes) == (raw["insert"], raw["update"], raw["delete"])
+    if plan.insert_only:
+        first: dict[tuple[Any, ...], str] = {}
+        for kind, old, new in kept:
+            for row in (old, new):
+                if row is not None:
+                    first.setdefault(row[:2], kind)
+        assert plan.deletes == 0
+        assert set(first.values()) <= {"insert"}
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.lists(st.tuples(VALUES, st.sampled_from([None, "", "x", "xy"])), min_size=1, max_size=4), max_size=6)
+)
+def test_without_a_key_distinct_rows_are_counted(pairs: list[list[tuple[Any, Any]]]) -> None:
+    """Each distinct row has the sum of its comings and goings; what cancels out is left out."""
+    columns = [("v", 3, b""), ("s", 15, b"\x14\x00")]
+    history: list[list[Change]] = [[("insert", None, (7, "seed"))]]
+    for rows in pairs:
+        old, new = rows[0], rows[-1]
+        one: Change = {1: ("insert", None, new), 2: ("delete", old, None)}.get(len(rows), ("update", old, new))
+        history.append([one])
+    model: Counter[tuple[Any, ...]] = Counter()
+    for transaction in history:
+        for _, before, after in transaction:
+            if before is not None:
+                model[before] -= 1
+            if after is not None:
+                model[after] += 1
+    slices, registry = slices_of(written(history, columns, []), 3)
+
+    found = rows_of(slices, registry, None, 2)
+
+    assert sorted(found, key=repr) == sorted(((*row, count) for row, count in model.items() if count), key=repr)
+
+
+def test_bounds_of_a_single_integer_key() -> None:
+    """The least and greatest key are told, deletes included."""
+    history: list[list[Change]] = [
+        [("insert", None, (-5, "a")), ("delete", (900, "b"), None), ("insert", None, (7, "c"))]
+    ]
+    slices, registry = slices_of(written(history, ONE_KEY, [0]))
+
+    plan = plan_net(slices, registry, "shop.t")
+
+    assert (plan.min_key, plan.max_key) == (-5, 900)
+    assert not plan.insert_only
+
+
+def test_inserts_alone_are_known_as_such() -> None:
+    """An insert that is updated later still is an insert; a changed key is not."""
+    inserts: list[list[Change]] = [[("insert", None, (1, "a"))], [("update", (1, "a"), (1, "b"))]]
+    moved: list[list[Change]] = [[("insert", None, (1, "a"))], [("update", (1, "a"), (2, "b"))]]
+
+    plans = [plan_net(*slices_of(written(history, ONE_KEY, [0])), "shop.t") for history in (inserts, moved)]
+
+    assert [plan.insert_only for plan in plans] == [True, False]
+
+
+def test_changes_hands_out_every_image_in_order() -> None:
+    """All images, with where and when they were written; splits join without gap or overlap."""
+    history: list[list[Change]] = [
+        [("insert", None, (1, "a"))],
+        [("update", (1, "a"), (2, "b"))],
+        [("delete", (2, "b"), None)],
+    ]
+    slices, registry = slices_of(written(history, ONE_KEY, [0]))
+    plan = plan_changes(slices, registry, "shop.t", None, 3)
+
+    rows = [row for split in range(len(plan.splits)) for batch in read(plan, split) for row in batch.to_pylist()]
+
+    assert [(row["id"], row["_sluice_op"]) for row in rows] == [
+        (1, "insert"), (1, "update_before"), (2, "update_after"), (2, "delete"),
+    ]  # fmt: skip
+    positions = [row["_sluice_position"] for row in rows]
+    assert positions == sorted(positions)
+    assert {row["_sluice_journal"] for row in rows} == {1}
+    assert plan.to_dict()["raw_updates"] == 1
+
+
+def test_a_range_without_the_table_is_an_error() -> None:
+    """A claim's table is looked for by its name."""
+    slices, registry = slices_of(written([[("insert", None, (1, "a"))]], ONE_KEY, [0]))
+
+    with pytest.raises(SchemaError, match="no rows of this table"):
+        plan_net(slices, registry, "shop.other")
+
+
+def test_an_image_that_lacks_columns_is_refused() -> None:
+    """A minimal row image would turn absent values into NULL."""
+    log = Log()
+    log.query("BEGIN")
+    log.table_map(1, table_map_body("t", ONE_KEY, [0]))
+    log.add(30, (1).to_bytes(6, "little") + b"\1\0\2\0" + bytes([2, 0b01]) + b"\0" + (5).to_bytes(8, "little"))
+    log.add(16, bytes(8))
+    slices, registry = slices_of(log)
+
+    with pytest.raises(DecodeError, match="leaves out columns"):
+        plan_net(slices, registry, "shop.t")
+
+
+def test_large_and_many_blocks_are_cut_into_batches() -> None:
+    """More rows than a batch holds come in several, none lost."""
+    log = Log()
+    body = table_map_body("t", ONE_KEY, [0])
+    for start in range(0, 150_000, 50_000):
+        log.query("BEGIN")
+        log.table_map(1, body)
+        log.rows(30, 1, 2, b"".join(image(ONE_KEY, (n, "x")) for n in range(start, start + 50_000)))
+        log.add(16, bytes(8))
+    one: Block = log.block()
+    slices, registry = slices_of(log)
+    assert one.nbytes > 0
+    plan = plan_net(slices, registry, "shop.t", None, 2)
+
+    batches = [batch for split in range(2) for batch in read(plan, split)]
+
+    assert sorted(value for batch in batches for value in batch.column("id").to_pylist()) == list(range(150_000))
+    assert max(batch.num_rows for batch in batches) <= 65536
