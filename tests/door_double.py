@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002, ARG005 - a double takes what the real one takes
 """A server that the doors can be tried against: one destination whose batches are put in by hand, with real rows."""
 
 from __future__ import annotations

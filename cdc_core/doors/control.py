@@ -33,6 +33,7 @@ _FAILURES: dict[int | str, dict[str, Any]] = {
     409: {"model": models.Failure, "description": "Does not fit the session"},
     410: {"model": models.Failure, "description": "The range is gone"},
     503: {"model": models.Failure, "description": "Source, store or cursor store away"},
+    "default": {"model": models.Failure, "description": "Anything else"},
 }
 _DESTINATION = "/destinations/{destination}"
 _CLIENT = _DESTINATION + "/clients/{client_id}"

@@ -88,8 +88,8 @@ def build_app(server: ServerPort, host: str, token: str | None, traffic: Traffic
 
 def _add_pages(app: FastAPI, server: ServerPort, traffic: Traffic) -> None:
     @app.get("/", include_in_schema=False)
-    def status() -> Any:
-        return status_page(server)
+    def status(part: str = "") -> Any:
+        return status_page(server, part)
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> Any:

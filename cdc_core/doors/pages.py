@@ -1,6 +1,6 @@
 """The pages for people: status at `/`, the calls at `/docs`. Each is one file, with nothing from elsewhere.
 
-The status page is whole without JavaScript; with it, it fetches itself anew every two seconds and swaps its body in.
+The status page is whole without JavaScript; with it, it fetches its body anew every two seconds.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ def _environment() -> Environment:
     return environment
 
 
-def status_page(server: ServerPort) -> HTMLResponse:
+def status_page(server: ServerPort, part: str = "") -> HTMLResponse:
+    """The whole page, or with `part="body"` what of it changes."""
     now = time.time()
     destinations = [_shown(instance) for instance in instances(server).values()]
-    return _page("status.html", destinations=destinations, now=now)
+    return _page("body.html" if part == "body" else "status.html", destinations=destinations, now=now)
 
 
 def docs_page(document: dict[str, Any]) -> HTMLResponse:

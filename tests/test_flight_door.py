@@ -1,0 +1,254 @@
+"""The Flight door over a real socket: plans, tickets, streams, errors."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from cdc_core.client.changes import changes, flight_info, read_split
+from cdc_core.client.failures import ServiceUnavailable
+from cdc_core.doors.flight import FlightDoor
+from cdc_core.doors.plans import Plans, Read, read_ticket
+from cdc_core.doors.traffic import Traffic
+from cdc_core.errors import AccessDenied, ConfigError, RangeGone, SchemaError, SluiceError, UnknownDestination
+from cdc_core.session.claim import Claim
+from tests.door_double import TABLE, Instance, Server, opened
+
+
+@pytest.fixture
+def instance() -> Instance:
+    return Instance()
+
+
+@pytest.fixture
+def door(instance: Instance) -> Iterator[FlightDoor]:
+    with opened(FlightDoor(Server(instance), "127.0.0.1", 0)) as door:
+        yield door
+
+
+def claimed(instance: Instance, rows: int) -> Claim:
+    instance.put(rows)
+    claim = instance.claim(1001, rows, 0, "run-1", 60)
+    assert claim is not None
+    return claim
+
+
+def test_splits_together_are_the_claims_rows(instance: Instance, door: FlightDoor) -> None:
+    """Each row is in one split, and the plan says how many there are."""
+    claim = claimed(instance, 1000)
+    read = flight_info(door.url, claim, TABLE, splits=3)
+
+    assert (read.rows, read.counts["upserts"], read.counts["raw_inserts"]) == (1000, 1000, 1000)
+    assert read.table == instance.registry.get(0)
+    assert len(read.tickets) == 3
+    ids = [batch["id"].to_pylist() for ticket in read.tickets for batch in read_split(door.url, ticket)]
+    assert sorted(sum(ids, [])) == list(range(1, 1001))
+
+
+def test_changes_reads_all_of_a_table(instance: Instance, door: FlightDoor) -> None:
+    """One reader over all splits, in the schema of the mode."""
+    claim = claimed(instance, 250)
+
+    table = changes(door.url, claim, TABLE, mode="changes", splits=2).read_all()
+    assert table["_sluice_op"].unique().to_pylist() == ["insert"]
+    assert table["name"].to_pylist()[:2] == ["n1", "n2"]
+    assert table.num_rows == 250
+
+
+def test_nothing_after_the_applied_version(instance: Instance, door: FlightDoor) -> None:
+    """Rows that the lake has already are left out, and empty splits with them."""
+    claim = claimed(instance, 10)
+
+    read = flight_info(door.url, claim, TABLE, after=claim.end.version(), splits=4)
+    assert (read.rows, read.tickets) == (0, ())
+    assert changes(door.url, claim, TABLE, after=claim.end.version()).read_all().num_rows == 0
+
+
+def test_ticket_of_a_gone_claim_is_refused(instance: Instance, door: FlightDoor) -> None:
+    """A ticket does not outlive its claim, although its plan was made before."""
+    claim = claimed(instance, 10)
+    (ticket,) = flight_info(door.url, claim, TABLE).tickets
+    assert sum(batch.num_rows for batch in read_split(door.url, ticket)) == 10
+
+    instance.rollback(1001, claim.batch_id, None, "test")
+    with pytest.raises(RangeGone) as refused:
+        list(read_split(door.url, ticket))
+    assert refused.value.hint == "Claim again."
+    assert refused.value.place == "shop/1001"
+
+
+def test_a_stream_that_began_goes_on(instance: Instance, door: FlightDoor) -> None:
+    """A rollback does not tear rows away from one who reads them."""
+    claim = claimed(instance, 300)
+    reader = changes(door.url, claim, TABLE, splits=1)
+    first = reader.read_next_batch().num_rows
+    instance.rollback(1001, None, None, "test")
+    assert first + sum(batch.num_rows for batch in reader) == 300
+
+
+def test_errors_come_back_as_they_were_raised(instance: Instance, door: FlightDoor) -> None:
+    """Class, message and remedy cross the wire."""
+    claim = claimed(instance, 1)
+
+    with pytest.raises(SchemaError) as unknown:
+        flight_info(door.url, claim, "shop.nothing")
+    assert unknown.value.place == "shop.nothing"
+    with pytest.raises(UnknownDestination):
+        flight_info(door.url, Claim(**{**_fields(claim), "destination": "nope"}), TABLE)
+    with pytest.raises(ConfigError) as malformed:
+        flight_info(door.url, claim, TABLE, splits=0)
+    assert malformed.value.place == "splits"
+
+
+def test_a_fault_of_ours_does_not_tell_its_text(instance: Instance, door: FlightDoor) -> None:
+    """An unexpected exception does not carry its words or its traceback to the client."""
+    claim = claimed(instance, 1)
+    instance.registry = None
+    with pytest.raises(SluiceError) as failed:
+        flight_info(door.url, claim, TABLE)
+    assert "NoneType" not in str(failed.value)
+    assert "InternalError" in failed.value.message
+
+
+@pytest.mark.parametrize("ticket", [b"", b"{}", b"[]", b'{"destination": 1}', b"\xff\x00"])
+def test_tickets_that_are_none_of_ours(door: FlightDoor, ticket: bytes) -> None:
+    """Garbage is refused with what is expected."""
+    with pytest.raises(ConfigError):
+        list(read_split(door.url, ticket))
+
+
+def test_a_split_beyond_the_plan_is_refused(instance: Instance, door: FlightDoor) -> None:
+    """A forged number of a split is an error, not an empty table."""
+    claim = claimed(instance, 1)
+    with pytest.raises(ConfigError):
+        list(read_split(door.url, Read("shop", 1001, claim.batch_id, TABLE, splits=4).ticket(3)))
+    with pytest.raises(ConfigError):
+        read_ticket(Read("shop", 1001, 1, TABLE, splits=2).ticket(2))
+
+
+def test_token_is_asked_for(instance: Instance) -> None:
+    """Plans and rows want the token."""
+    claim = claimed(instance, 5)
+    with opened(FlightDoor(Server(instance), "127.0.0.1", 0, "s3cret")) as door:
+        for token in (None, "wrong"):
+            with pytest.raises(AccessDenied):
+                flight_info(door.url, claim, TABLE, token=token)
+        (ticket,) = flight_info(door.url, claim, TABLE, token="s3cret").tickets
+        with pytest.raises(AccessDenied):
+            list(read_split(door.url, ticket))
+        assert sum(batch.num_rows for batch in read_split(door.url, ticket, token="s3cret")) == 5
+
+
+def test_several_read_side_by_side(instance: Instance, door: FlightDoor) -> None:
+    """Eight streams at a time, each whole."""
+    claim = claimed(instance, 2000)
+    tickets = flight_info(door.url, claim, TABLE, splits=8).tickets
+    with ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(lambda ticket: sum(b.num_rows for b in read_split(door.url, ticket)), tickets))
+    assert (len(rows), sum(rows)) == (8, 2000)
+
+
+def test_nobody_there() -> None:
+    """An address without a service is told as such, as worth trying again."""
+    claim = claimed(Instance(), 1)
+    with pytest.raises(ServiceUnavailable) as away:
+        flight_info("grpc://127.0.0.1:9", claim, TABLE)
+    assert away.value.place == "grpc://127.0.0.1:9"
+
+
+def test_taken_port_names_the_key() -> None:
+    """A port in use is a configuration error with its key."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError) as refused:
+        FlightDoor(Server(), "127.0.0.1", taken.getsockname()[1]).start()
+    assert "sluice.flight.port" in refused.value.hint
+
+
+def test_closes_while_a_stream_is_left_unread(instance: Instance) -> None:
+    """A client that stops reading does not keep the service from ending."""
+    door = FlightDoor(Server(instance), "127.0.0.1", 0)
+    door.start()
+    claim = claimed(instance, 2000)
+    reader = changes(door.url, claim, TABLE)
+    reader.read_next_batch()
+    ending = threading.Thread(target=door.stop)
+    ending.start()
+    ending.join(8)
+    assert not ending.is_alive()
+
+
+def test_get_schema(instance: Instance, door: FlightDoor) -> None:
+    """The schema can be asked for without tickets."""
+    claim = claimed(instance, 1)
+    command = {"destination": "shop", "client_id": 1001, "batch_id": claim.batch_id, "table": TABLE}
+    with flight.connect(door.url) as client:
+        answer = client.get_schema(flight.FlightDescriptor.for_command(json.dumps(command).encode()))
+    assert answer.schema.names == ["id", "qty", "name", "_sluice_op"]
+    assert answer.schema.field("id").type == pa.int64()
+
+
+def test_what_is_sent_is_counted(instance: Instance) -> None:
+    """Rows sent show in the traffic of their destination."""
+    traffic = Traffic()
+    with opened(FlightDoor(Server(instance), "127.0.0.1", 0, traffic=traffic)) as door:
+        changes(door.url, claimed(instance, 100), TABLE).read_all()
+    ((name, calls),) = traffic.items()
+    assert (name, calls.packets["ROWS"]) == ("shop", 1)
+    assert calls.nbytes > 100 * 12
+
+
+def test_plans_are_made_once_and_forgotten_with_their_claim() -> None:
+    """Those who ask at the same time share one plan; the sweep lets go of what is gone."""
+    made: list[Read] = []
+    gone: set[int] = set()
+    go = threading.Event()
+
+    def plan(read: Read) -> str:
+        go.wait(5)
+        made.append(read)
+        return f"plan {read.batch_id}"
+
+    def alive(read: Read) -> None:
+        if read.batch_id in gone:
+            raise RangeGone("gone", hint="Claim again.")
+
+    plans = Plans(plan, alive, size=2)
+    with ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(plans.get, Read("shop", 1, 1, TABLE)) for _ in range(4)]
+        go.set()
+        assert {answer.result() for answer in answers} == {"plan 1"}
+    assert len(made) == 1
+    for batch in (2, 3):
+        plans.get(Read("shop", 1, batch, TABLE))
+    assert repr(plans) == "<Plans 2 of 2>"
+    gone.update((2, 3))
+    plans.sweep()
+    assert repr(plans) == "<Plans 0 of 2>"
+    with pytest.raises(RangeGone):
+        plans.get(Read("shop", 1, 3, TABLE))
+
+
+def test_a_plan_that_failed_is_not_kept() -> None:
+    """The next one to ask tries again."""
+    answers: list[object] = [SchemaError("not yet", hint="Wait."), "plan"]
+
+    def plan(_: Read) -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    plans = Plans(plan, lambda read: None)
+    with pytest.raises(SchemaError):
+        plans.get(Read("shop", 1, 1, TABLE))
+    assert plans.get(Read("shop", 1, 1, TABLE)) == "plan"
+
+
+def _fields(claim: Claim) -> dict[str, object]:
+    return {name: getattr(claim, name) for name in claim.__dataclass_fields__}
