@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cdc_core.source.block import INDEX, Block
+from orchestration.stack.mysql import MySqlServer
 
 HEADER = struct.Struct("<IBIIIH")
 
@@ -106,3 +107,18 @@ def image(columns: list[tuple[str, int, bytes]], values: tuple[object, ...]) -> 
         else:
             out += packed(str(value).encode())
     return bytes(nulls) + out
+
+
+def capture(server: MySqlServer, *statements: str) -> Block:
+    """What these statements write to a real server's binlog, as one block: from a new file on."""
+    connection = server.root()
+    with connection, connection.cursor() as cursor:
+        cursor.execute("FLUSH BINARY LOGS")
+        for statement in statements:
+            cursor.execute(statement)
+        cursor.execute("SHOW BINARY LOGS")
+        name = cursor.fetchall()[-1][0]
+        cursor.execute("SELECT @@log_bin_basename")
+        row = cursor.fetchone()
+    assert row is not None
+    return read_binlog(Path(row[0]).parent / name)

@@ -74,6 +74,13 @@ def parse(body: bytes, mariadb: bool = False) -> TableSchema:
     """The definition in a TABLE_MAP event's body, which starts behind the header, table id and flags.
 
     MariaDB counts GEOMETRY among the columns that have a character set."""
+    try:
+        return _parse(body, mariadb)
+    except ValueError as error:
+        raise _damaged(str(error)) from error
+
+
+def _parse(body: bytes, mariadb: bool) -> TableSchema:
     reader = _Reader(body)
     database, table = (_identifier(reader) for _ in range(2))
     codes = reader.take(reader.packed())
@@ -93,7 +100,10 @@ def parse(body: bytes, mariadb: bool = False) -> TableSchema:
 def names_in(body: bytes) -> tuple[str, str]:
     """Database and table alone: enough to ask the filter."""
     reader = _Reader(body)
-    return _identifier(reader), _identifier(reader)
+    try:
+        return _identifier(reader), _identifier(reader)
+    except ValueError as error:
+        raise _damaged(str(error)) from error
 
 
 def _identifier(reader: _Reader) -> str:
@@ -186,10 +196,7 @@ def _zip(columns: list[int], values: list[_T]) -> dict[int, _T]:
 
 def _complete(column: Column, index: int, found: _Metadata) -> Column:
     charset = found.charset.get(index, 0) if column.type_code != GEOMETRY else 0
-    try:
-        labels = tuple(label.decode(codec_of(charset)) for label in found.labels.get(index, ()))
-    except UnicodeError as error:
-        raise _damaged(f"a label does not fit its character set ({error})") from error
+    labels = tuple(label.decode(codec_of(charset)) for label in found.labels.get(index, ()))
     name = found.names[index].decode() if found.names else ""
     unsigned = found.unsigned.get(index, False) and column.type_code != YEAR
     return replace(column, name=name, unsigned=unsigned, charset=charset, labels=labels)
