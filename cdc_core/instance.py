@@ -1,0 +1,311 @@
+"""One destination: source -> annotate -> trim -> store -> session, put together.
+
+    dump thread    Dump -> Annotator -> trim -> Store.put      errors: state failed, again after a pause
+    tidy thread    leases that ran out, cursors over ranges without rows
+    callers        claim, ack, rollback, ... (`session.serving`)
+
+The cursor moves by acks alone: whatever fails here leaves it where it was. Other destinations are not touched.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from cdc_core.binlog.annotate import Annotator
+from cdc_core.binlog.gtids import last_gtid
+from cdc_core.config.models import InstanceConfig
+from cdc_core.errors import SluiceError, SourceUnavailable
+from cdc_core.health import Health
+from cdc_core.meta.cursors import Cursors, StoppedTable
+from cdc_core.meta.nodes import Nodes
+from cdc_core.position import EntryPosition, LogPosition, journal_number
+from cdc_core.schema.information_schema import complete, list_tables
+from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.schema.table import TableSchema
+from cdc_core.session.claim import Claim
+from cdc_core.session.figures import lag_seconds, session_metrics, store_figures
+from cdc_core.session.serving import Serving
+from cdc_core.session.session import Session
+from cdc_core.sink.filter import make_filter
+from cdc_core.sink.resume import trim
+from cdc_core.source.block import Block, BlockSlice
+from cdc_core.source.checks import ServerInfo
+from cdc_core.source.connection import Connection, connect
+from cdc_core.source.dump import Dump
+from cdc_core.source.settings import SourceSettings
+from cdc_core.source.start_position import find_start_position
+from cdc_core.store.ring import Ring
+from cdc_core.store.store import Store
+
+_TIDY_SECONDS = 5.0
+_FULL_PAUSE = 1.0  # between two looks at a ring that stays full
+_JOIN_SECONDS = 10.0
+
+log = structlog.get_logger(__name__)
+
+
+class Instance:
+    """`start` returns at once; `status()` tells how it goes. `clock` is in epoch seconds, `pauses` are the shortest
+    and the longest between two attempts."""
+
+    def __init__(
+        self,
+        config: InstanceConfig,
+        nodes: Nodes,
+        clock: Callable[[], float] = time.time,
+        pauses: tuple[float, float] = (5.0, 60.0),
+    ) -> None:
+        self.config = config
+        self.registry = SchemaRegistry()
+        self.store = Store(Ring(self.registry.get, config.capacity_bytes, config.capacity_items))
+        self.health = Health(clock, pauses)
+        self._clock = clock
+        self._accept = make_filter(config.filter_regex, config.filter_black_regex)
+        session = Session(config.destination, self.store.ring, self.registry.get, int(clock() * 1000) * 1000, _gtid)
+        self.serving = Serving(
+            self.store,
+            session,
+            Cursors(nodes, config.destination),
+            LogPosition(config.host, config.port, EntryPosition("start.0", 0)),
+            config.filter_regex,
+            clock,
+        )
+        self._session = session
+        self._settings = source_settings(config)
+        self._annotator = Annotator(self.registry, self._resolve, self._accept)
+        self._dump = Dump(
+            self._settings, on_block=self._on_block, on_connect=self._on_connect, on_reset=self._annotator.reset
+        )
+        self._server: ServerInfo | None = None
+        self._start: EntryPosition | None = None
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def __repr__(self) -> str:
+        return f"<Instance {self.config.destination} {self.state} {self.store!r}>"
+
+    # -- life
+
+    def start(self) -> None:
+        for name, work in (("dump", self._run), ("tidy", self._tidy)):
+            thread = threading.Thread(target=work, name=f"{name} {self.config.destination}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        """Outstanding claims are lost with it: their rows are read again from the cursor."""
+        self._stop.set()
+        self.store.close()
+        for thread in self._threads:
+            thread.join(_JOIN_SECONDS)
+
+    def _run(self) -> None:
+        """The dump thread: until stopped, again and again after what it cannot go on from."""
+        while not self._stop.is_set():
+            try:
+                self._dump.run(self._resume, self._stop)
+            except Exception as error:
+                pause = self.health.failed(error)
+                self._tell(error, pause)
+                self._stop.wait(pause)
+
+    def _tell(self, error: Exception, pause: float) -> None:
+        told = self.health.error or {}
+        expected = isinstance(error, SluiceError)
+        log.error("destination failed", destination=self.config.destination, **told, again=pause, exc_info=not expected)
+
+    def _tidy(self) -> None:
+        while not self._stop.is_set():
+            full = self.store.wait_full(_TIDY_SECONDS)
+            try:
+                for client_id, batches in self.serving.tidy().items():
+                    log.warning("lease ran out", destination=self.config.destination, client=client_id, batches=batches)
+                self.health.tidied(None)
+            except SluiceError as error:
+                if self.health.tidied(error):
+                    log.error("cursor stands still", destination=self.config.destination, **error.as_dict())
+            if full:
+                self._stop.wait(_FULL_PAUSE)
+
+    # -- the way of the data
+
+    def _resume(self, conn: Connection) -> EntryPosition:
+        """Where a connection starts: behind the last transaction put, at first at the smallest cursor."""
+        start = self.store.ring.last_commit or self._start or self._first_start(conn)
+        self.health.connected()
+        log.info("reading", destination=self.config.destination, source=self._settings.address, position=str(start))
+        return start
+
+    def _first_start(self, conn: Connection) -> EntryPosition:
+        kept = self.serving.kept_cursors()
+        smallest = min((cursor for cursor in kept.values() if cursor is not None), default=None)
+        configured = EntryPosition(self.config.journal_name, self.config.position) if self.config.journal_name else None
+        found, why = find_start_position(conn, smallest, configured)
+        start = replace(found, gtid="")  # the server's executed set is not a transaction's GTID
+        for client_id, cursor in kept.items():
+            self.serving.restore(client_id, cursor or start)
+        log.info("start position", destination=self.config.destination, position=str(start), why=why)
+        self._start = start
+        return start
+
+    def _on_connect(self, server: ServerInfo) -> None:
+        self._server = server
+        for warning in server.warnings:
+            log.warning("source", destination=self.config.destination, warning=warning)
+
+    def _on_block(self, block: Block) -> None:
+        if self._stop.is_set():  # a block refused by a stop must not be followed by the next one
+            return
+        self._annotator.annotate(block.journal_name, block.data, block.index)
+        fresh = self._unseen(block)
+        if fresh is not None and self.store.put(fresh, self._stop):
+            self.health.progressed()
+
+    def _unseen(self, block: Block) -> Block | None:
+        """What of a block was not put before."""
+        last = self.store.ring.last_position
+        if last is None:
+            return block
+        ahead = journal_number(block.journal_name) - journal_number(last.journal_name)
+        if ahead:
+            return block if ahead > 0 else None
+        return trim(block, last.position)
+
+    def _resolve(self, schema: TableSchema) -> TableSchema:
+        return complete(schema, lambda: connect(self._settings))
+
+    # -- what clients ask
+
+    def claim(
+        self, client_id: int, batch_size: int, timeout_seconds: float, owner: str, lease_seconds: float
+    ) -> Claim | None:
+        """getWithoutAck: None when nothing came within the time."""
+        self._check_ready()
+        return self.serving.claim(client_id, batch_size, timeout_seconds, owner, lease_seconds)
+
+    def ack(self, client_id: int, batch_id: int, owner: str) -> EntryPosition | None:
+        self._check_ready()
+        return self.serving.ack(client_id, batch_id, owner)
+
+    def renew(self, client_id: int, batch_id: int, owner: str, lease_seconds: float) -> float:
+        self._check_ready()
+        return self.serving.renew(client_id, batch_id, owner, lease_seconds)
+
+    def rollback(self, client_id: int, batch_id: int | None, owner: str | None, reason: str) -> list[int]:
+        self._check_ready()
+        given = self.serving.rollback(client_id, batch_id, owner)
+        if given:
+            log.warning("rolled back", destination=self.config.destination, batches=given, owner=owner, reason=reason)
+        return given
+
+    def slices(self, client_id: int, batch_id: int) -> list[BlockSlice]:
+        self._check_ready()
+        return self.serving.slices(client_id, batch_id)
+
+    def stop_table(self, client_id: int, table: str, reason: str, hint: str, position: EntryPosition) -> None:
+        self._check_ready()
+        self.serving.stop_table(client_id, StoppedTable(table, reason, hint, position.to_dict()))
+
+    def resume_table(self, client_id: int, table: str) -> None:
+        self._check_ready()
+        self.serving.resume_table(client_id, table)
+
+    def client(self, client_id: int) -> dict[str, Any]:
+        self._check_ready()
+        return self.serving.client(client_id)
+
+    def _check_ready(self) -> None:
+        """Before the first connection no client is known: that is the source's state, not the caller's mistake."""
+        if not self._session.clients:
+            told = self.error or {}
+            why = told.get("message", "it has not connected yet")
+            raise SourceUnavailable(
+                f"destination {self.config.destination} is {self.state}: {why}",
+                place=str(told.get("place", "")),
+                hint=str(told.get("hint", "Call again.")),
+            )
+
+    # -- what it tells
+
+    @property
+    def state(self) -> str:
+        return "stopped" if self._stop.is_set() else self.health.state(self._dump.status)
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        return self.health.error_of(self._dump.status, self._settings.address)
+
+    def tables(self) -> list[TableSchema]:
+        """The captured tables as the server has them now."""
+        with connect(self._settings) as conn:
+            return list_tables(conn, self._accept)
+
+    def status(self) -> dict[str, Any]:
+        ring, server = self.store.ring, self._server
+        with self.store.changed:
+            position = ring.last_position or self._start
+            return {
+                "destination": self.config.destination,
+                "state": self.state,
+                "source": {
+                    "address": self._settings.address,
+                    "version": server.version if server else None,
+                    "server_id": server.server_id if server else None,
+                    "connected": self._dump.status.connected,
+                },
+                "position": position.to_dict() if position else None,
+                "store": store_figures(ring),
+                "lag_seconds": lag_seconds(ring, self._clock()),
+                "backlog_rows": ring.put.rows - min((m.ack.rows for m in ring.clients.values()), default=0),
+                "clients": [self.serving.client(client_id) for client_id in sorted(self._session.clients)],
+                "error": self.error,
+            }
+
+    def metrics(self) -> dict[str, float | None]:
+        """The numbers of `/metrics`, named in docs/architecture.md."""
+        dump, now = self._dump.status, self._clock()
+        with self.store.changed:
+            figures = session_metrics(self.store.ring, self._session, now)
+            blocked = self.store.blocked_seconds * 1000
+            stopped = sum(map(len, self.serving.stopped.values()))
+        heard = dump.last_received
+        return figures | {
+            "traffic_delay": figures["put_delay"],
+            "received_binlog_bytes": dump.received_bytes,
+            "publish_blocking_time": blocked,
+            "sink_blocking_time": blocked,
+            "parse_errors": self.health.parse_errors,
+            "reconnects": dump.reconnects,
+            "leader": 1,
+            "schema_versions": len(self.registry),
+            "heartbeat_age_seconds": time.monotonic() - heard if heard else None,
+            "stopped_tables": stopped,
+        }
+
+
+def source_settings(config: InstanceConfig) -> SourceSettings:
+    return SourceSettings(
+        host=config.host,
+        port=config.port,
+        user=config.user,
+        password=config.password.get_secret_value(),
+        slave_id=config.slave_id,
+        ssl_mode=config.ssl_mode,
+        ssl_ca=str(config.ssl_ca or ""),
+        ssl_cert=str(config.ssl_cert or ""),
+        ssl_key=str(config.ssl_key or ""),
+        heartbeat_seconds=config.heartbeat_seconds,
+        block_bytes=config.block_bytes,
+    )
+
+
+def _gtid(slices: list[BlockSlice]) -> str:
+    """The GTID of the last transaction in a range; empty where the server gives none."""
+    found = (last_gtid(part.block.data, part.block.index[part.low : part.high]) for part in reversed(slices))
+    return next((gtid for gtid in found if gtid), "")
