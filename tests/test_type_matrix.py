@@ -1,5 +1,6 @@
 """Every column type as the server's own SELECT tells it: written by SQL, decoded from the binlog, compared as text."""
 
+# ruff: noqa: RUF001
 from __future__ import annotations
 
 import random
@@ -39,14 +40,14 @@ _CHARSETS = {
     "macroman": "aéΩ∞",
     "macce": "ačřž",
     "keybcs2": "ačř░√",
-    "armscii8": "aԱաև"[:3],
+    "armscii8": "aԱա",
     "geostd8": "aაბგ",
     "swe7": "aÅÄÖü",
     "utf16": "aé漢😀",
     "utf16le": "aé漢😀",
     "utf32": "aé漢😀",
     "ucs2": "aé漢",
-    "gbk": "a汉字€"[:3],
+    "gbk": "a汉字",
     "gb2312": "a汉字",
     "big5": "a漢字碁",
     "sjis": "a漢字カｶ\\",
@@ -79,7 +80,7 @@ _FAMILIES: dict[str, Callable[[random.Random], Iterable[Case]]] = {
     "floats": type_matrix.floats,
     "temporals": type_matrix.temporals,
     "strings": lambda rng: type_matrix.strings(rng, _CHARSETS),
-    "enums": lambda rng: type_matrix.enums(),
+    "enums": type_matrix.enums,
 }
 
 
