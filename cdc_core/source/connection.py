@@ -15,6 +15,7 @@ from cdc_core.source.settings import SourceSettings, SslMode
 
 Connection = pymysql.Connection
 _DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698, 1820, 1862, 3118}
+_PASSING = (pymysql.err.OperationalError, pymysql.err.InterfaceError, pymysql.err.InternalError)
 _TLS_HINT = (
     "Check canal.instance.ssl mode, CA and certificate against the server's (SHOW VARIABLES LIKE 'ssl%'), "
     "and that the host is named as in the certificate."
@@ -111,7 +112,8 @@ def _open(settings: SourceSettings, context: ssl.SSLContext | None) -> Connectio
         )
     except pymysql.err.MySQLError as error:
         original = getattr(error, "original_exception", None)
-        if isinstance(original, ssl.SSLError):
+        gone = (ssl.SSLEOFError, ssl.SSLZeroReturnError)  # hung up in the handshake: a restart, not a refusal
+        if isinstance(original, ssl.SSLError) and not isinstance(original, gone):
             raise _TlsError(original) from error
         if error.args and error.args[0] == CR.CR_SSL_CONNECTION_ERROR:
             raise _TlsError(error.args[-1]) from error
@@ -141,7 +143,7 @@ def source_error(error: Exception, settings: SourceSettings) -> SluiceError:
             place=settings.account,
             hint=f"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{settings.user}'@'%';",
         )
-    passing = isinstance(error, (OSError, pymysql.err.OperationalError, pymysql.err.InterfaceError))
+    passing = isinstance(error, (OSError, *_PASSING))
     if passing or code in (CR.CR_SERVER_LOST, CR.CR_SERVER_GONE_ERROR):
         return SourceUnavailable(
             f"the server cannot be reached: {text}",

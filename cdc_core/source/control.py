@@ -73,6 +73,7 @@ def server_error(code: int, text: str, place: str) -> SluiceError:
         hint = "Run SET GLOBAL max_allowed_packet = 1073741824; if it is that already, the position starts no event."
         return SourceError(message, place=place, hint=hint)
     if "crc" in lower or "bogus data" in lower or "corrupt" in lower or "truncated" in lower:
+        message = "the journal is damaged, or the position is no event's start: " + message
         return DecodeError(message, place=place, hint=DAMAGED_HINT)
     if "first log file name" in lower:
         return PositionError("the journal is no longer there: " + message, place=place, hint=_NEW_START)

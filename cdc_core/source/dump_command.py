@@ -37,7 +37,7 @@ def begin_dump(conn: Connection, settings: SourceSettings, info: ServerInfo, pos
     return Framer(
         position.journal_name,
         offset,
-        checksum=info.checksum.upper() == "CRC32",
+        checksum=True,
         block_bytes=settings.block_bytes,
         receive_buffer=settings.receive_buffer,
         since=position.position,
@@ -45,11 +45,14 @@ def begin_dump(conn: Connection, settings: SourceSettings, info: ServerInfo, pos
 
 
 def _session(settings: SourceSettings, info: ServerInfo) -> list[str]:
-    """Servers look for the old names or the new; both are set everywhere."""
+    """Servers look for the old names or the new; both are set everywhere.
+
+    CRC32 is what we can take, also from a server that writes none: it may change its mind while we read.
+    """
     period = int(settings.heartbeat_seconds * 1_000_000_000)
     statements = [f"SET SESSION net_write_timeout = {_WRITE_TIMEOUT}"]
     for prefix in ("master", "source"):
-        statements.append(f"SET @{prefix}_binlog_checksum = '{info.checksum}', @{prefix}_heartbeat_period = {period}")
+        statements.append(f"SET @{prefix}_binlog_checksum = 'CRC32', @{prefix}_heartbeat_period = {period}")
     statements.append(f"SET @slave_uuid = '{settings.replica_uuid}', @replica_uuid = '{settings.replica_uuid}'")
     if info.flavor == "mariadb":
         statements.append("SET @mariadb_slave_capability = 4")

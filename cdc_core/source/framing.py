@@ -37,8 +37,8 @@ _FAULTS = {
 class Framer:
     """`space()` and `received(n)` take bytes in, `blocks()` gives blocks out.
 
-    `checksum` says whether the server adds checksums until the first FORMAT_DESCRIPTION tells. Events that end at or
-    before `since` in the first journal are read over.
+    `checksum` is what the server was told that we take: it counts until the first FORMAT_DESCRIPTION tells. Events that
+    end at or before `since` in the first journal are read over.
     """
 
     def __init__(

@@ -67,7 +67,8 @@ def check_exists(conn: Connection, position: EntryPosition) -> None:
     oldest, newest = logs[0], logs[-1]
     found = next((log for log in logs if log.name == position.journal_name), None)
     if found is None:
-        older = journal_number(position.journal_name) < journal_number(oldest.name)
+        ours, theirs = position.journal_name.rpartition("."), oldest.name.rpartition(".")
+        older = ours[0] == theirs[0] and journal_number(position.journal_name) < journal_number(oldest.name)
         what = "was purged" if older else "is none of the server's"
         raise PositionError(
             f"the journal {position.journal_name} {what}; it has {oldest.name} to {newest.name}",
