@@ -25,7 +25,7 @@ Change = tuple[str, tuple[Any, ...] | None, tuple[Any, ...] | None]  # operation
 def slices_of(log: Log, cuts: int = 1) -> tuple[list[BlockSlice], SchemaRegistry]:
     """The log, annotated, as so many blocks."""
     registry = SchemaRegistry()
-    annotator = Annotator(registry, lambda schema: schema, lambda database, table: True)
+    annotator = Annotator(registry, lambda schema: schema, lambda *_: True)
     size = max(1, len(log.events) // cuts)
     blocks = [block(log.events[at : at + size]) for at in range(0, len(log.events), size)]
     for one in blocks:

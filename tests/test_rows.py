@@ -62,12 +62,13 @@ def workload(table: str, seed: int = 5) -> list[str]:
         rows = []
         for _ in range(chance.randint(1, 4)):
             text = "é" * chance.randint(0, 80)
+            moment = chance.choice(["NULL", "'2020-02-29 10:11:12.345'"])
             value = chance.choice(["NULL", f"'{text}'", "'z'"])
             rows.append(
                 f"({number}, '{chance.randint(0, 10**6)}', {chance.choice(['NULL', 2**63 + number])}, "
                 f"{chance.choice(['NULL', '-12.5', '9999999999.0001'])}, {value}, {value}, "
                 f"{chance.choice(['NULL', 'x' + chr(39) + '00ff' + chr(39)])}, {chance.choice(['NULL', '1', '2'])}, "
-                f"{chance.choice(['NULL', '0.1', '-3e200'])}, {chance.choice(['NULL', chr(39) + '2020-02-29 10:11:12.345' + chr(39)])})"
+                f"{chance.choice(['NULL', '0.1', '-3e200'])}, {moment})"
             )
         statements.append(f"INSERT INTO {table} VALUES {', '.join(rows)}")
         if number % 3 == 0:

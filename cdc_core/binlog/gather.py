@@ -18,7 +18,7 @@ from cdc_core.binlog.images import BYTES, int64
 from cdc_core.position import journal_number, split_version
 from cdc_core.source.block import INDEX, BlockSlice, Kind
 
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 2 << 20  # stays in the processor's cache from copying to decoding
 CHUNK_IMAGES = 65536
 _CHUNK_EVENTS = 65536
 EVERY = np.zeros(0, np.int64)  # no choice among the images: all are wanted
@@ -78,6 +78,14 @@ def gather(
                 yield filler.take()
     if filler.state[_EVENTS]:
         yield filler.take()
+
+
+def survey(slices: Iterable[BlockSlice], schemas: int) -> npt.NDArray[np.int64]:
+    """How many images the slices hold of each of so many schema ids."""
+    images = np.zeros(schemas, np.int64)
+    for piece in slices:
+        _survey(piece.block.index, piece.low, piece.high, images)
+    return images
 
 
 def _floor(journal: int, after: int | None) -> int:
@@ -181,3 +189,15 @@ def _copy(
             state[_IMAGES] += images
         state[_ORDINAL] = ordinal + images
     return high
+
+
+@njit(
+    types.void(types.Array(from_dtype(INDEX), 1, "C", readonly=True), types.int64, types.int64, types.int64[::1]),
+    nogil=True,
+    cache=True,
+)
+def _survey(index: Any, low: int, high: int, images: Any) -> None:
+    for i in range(low, high):
+        event = index[i]
+        if event.kind == _ROWS and event.schema < images.size:
+            images[event.schema] += int64(event.rows) * (2 if OPERATION[event.type] == UPDATE_BEFORE else 1)

@@ -1,4 +1,4 @@
-"""Keyed 128-bit hashes of row values: SipHash-1-3 over columns, so that no source can provoke collisions.
+"""Keyed 128-bit hashes of row values: SipHash-1-3's state over columns, so that no source can provoke collisions.
 
 Each value is preceded by a mark of its own: NULL differs from empty, and ("a", "bc") from ("ab", "c").
 Equality by hash alone: two of 2^32 keys collide with a probability of about 2^-65.
@@ -18,7 +18,7 @@ from cdc_core.binlog.images import BYTES, LAYOUT, STARTS, int64, little
 _WORD = types.uint64
 _STATE = types.UniTuple(_WORD, 4)  # type: ignore[no-untyped-call]
 _HASH = types.UniTuple(_WORD, 2)  # type: ignore[no-untyped-call]
-_FINAL, _SECOND = np.uint64(0xFF), np.uint64(0xDD)
+_FINAL = np.uint64(0xFF)
 
 
 def new_seed() -> npt.NDArray[np.uint64]:
@@ -67,7 +67,7 @@ def hash_row(data: Any, starts: Any, image: int, columns: Any, layout: Any, seed
     """Hash of these columns' values in one image. A value that is NULL or absent counts as NULL."""
     state = (
         seed[0] ^ np.uint64(0x736F6D6570736575),
-        seed[1] ^ np.uint64(0x646F72616E646F6D) ^ np.uint64(0xEE),
+        seed[1] ^ np.uint64(0x646F72616E646F6D),
         seed[0] ^ np.uint64(0x6C7967656E657261),
         seed[1] ^ np.uint64(0x7465646279746573),
     )
@@ -84,7 +84,5 @@ def hash_row(data: Any, starts: Any, image: int, columns: Any, layout: Any, seed
         state = _absorb(state, np.uint64(size + 1))
         for i in range(0, size, 8):
             state = _absorb(state, np.uint64(little(data, at + i, min(8, size - i))))
-    state = _three((state[0], state[1], state[2] ^ _FINAL, state[3]))
-    low = state[0] ^ state[1] ^ state[2] ^ state[3]
-    state = _three((state[0], state[1] ^ _SECOND, state[2], state[3]))
-    return low, state[0] ^ state[1] ^ state[2] ^ state[3]
+    a, b, c, d = _three((state[0], state[1], state[2] ^ _FINAL, state[3]))
+    return a ^ b, c ^ d

@@ -18,14 +18,14 @@ import pyarrow as pa
 from cdc_core.binlog import net_kernels as kernels
 from cdc_core.binlog.columns import decode
 from cdc_core.binlog.columns.kernel import ZeroDates
-from cdc_core.binlog.gather import CHUNK_IMAGES, Chunk, Wanted, gather
+from cdc_core.binlog.gather import CHUNK_IMAGES, Chunk, Wanted, gather, survey
 from cdc_core.binlog.hashing import new_seed
-from cdc_core.binlog.rows import DELETE, UPDATE_BEFORE, RowImages, images_in, walk
+from cdc_core.binlog.rows import DELETE, UPDATE_BEFORE, RowImages, walk
 from cdc_core.binlog.system_columns import CHANGES, NET, REMOVE, UPSERT, arrow_schema, changes_columns
 from cdc_core.errors import DecodeError, SchemaError
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
-from cdc_core.source.block import BlockSlice, Kind
+from cdc_core.source.block import BlockSlice
 
 __all__ = ["CHANGES", "NET", "Plan", "arrow_schema", "plan_changes", "plan_net", "read"]
 
@@ -82,6 +82,7 @@ class _Range:
     schemas: frozenset[int]
     after: int | None
     layout: npt.NDArray[np.int32]
+    images: int = 0  # at most: `after` may leave fewer
 
     def chunks(self, wanted: Wanted | None = None) -> Iterator[tuple[Chunk, RowImages]]:
         for chunk in gather(self.slices, self.schemas, after=self.after, wanted=wanted):
@@ -137,11 +138,8 @@ def read(plan: Plan, split: int = 0, zero_dates: ZeroDates = "fail") -> Iterator
 
 def _range(slices: Sequence[BlockSlice], registry: SchemaRegistry, table: str, after: int | None) -> _Range:
     """The table's definitions in the range: several numbers only if they differ in nothing that matters to rows."""
-    seen: set[int] = set()
-    for piece in slices:
-        index = piece.block.index[piece.low : piece.high]
-        seen.update(np.unique(index["schema"][index["kind"] == Kind.ROWS]).tolist())
-    numbers = sorted(number for number in seen if registry.get(number).name == table)
+    images = survey(slices, len(registry))
+    numbers = [number for number in np.flatnonzero(images).tolist() if registry.get(number).name == table]
     if not numbers:
         raise SchemaError(
             "the range has no rows of this table", place=table, hint="Ask for a table that the claim lists."
@@ -151,14 +149,14 @@ def _range(slices: Sequence[BlockSlice], registry: SchemaRegistry, table: str, a
         raise SchemaError(
             "the range holds rows of two definitions of this table", place=table, hint="Claim less: up to the change."
         )
-    return _Range(schema, slices, frozenset(numbers), after, registry.layout(numbers[-1]))
+    return _Range(schema, slices, frozenset(numbers), after, registry.layout(numbers[-1]), int(images[numbers].sum()))
 
 
 class _Tables:
     """The hash tables of a pass: room for every image of the range."""
 
     def __init__(self, found: _Range) -> None:
-        room = _room(found)
+        room = found.images
         self.slots = np.zeros(1 << max(4, (room + room // 2).bit_length()), np.int32)
         self.hashes = np.empty((room, 2), np.uint64)
         self.last = np.empty(room, np.int64)
@@ -171,16 +169,6 @@ class _Tables:
     def raw(self) -> dict[str, Any]:
         inserts, updates, deletes = self.counts[kernels.INSERTS : kernels.DELETES + 1].tolist()
         return {"raw_inserts": inserts, "raw_updates": updates, "raw_deletes": deletes}
-
-
-def _room(found: _Range) -> int:
-    """An upper bound of the range's images of this table."""
-    images = 0
-    for piece in found.slices:
-        index = piece.block.index[piece.low : piece.high]
-        mine = (index["kind"] == Kind.ROWS) & np.isin(index["schema"], list(found.schemas))
-        images += images_in(index[mine])
-    return max(images, 1)
 
 
 def _keyed(found: _Range, splits: int) -> Plan:

@@ -1,0 +1,104 @@
+"""The catalogue of real servers beside their TABLE_MAPs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pymysql
+import pytest
+
+from cdc_core.errors import SchemaError
+from cdc_core.schema.information_schema import complete, list_tables
+from cdc_core.schema.table import TableSchema
+from orchestration.stack.mysql import MySqlServer
+from tests.test_table_map import RICH, definitions
+
+SERVERS = ["mysql8", "mysql57", "mariadb"]
+
+
+def written(server: MySqlServer, database: str) -> TableSchema:
+    """The definition in the binlog of a table that now exists."""
+    (schema,) = definitions(
+        server, RICH.format(database=database), f"INSERT INTO {database}.rich (id, s) VALUES (1, 2)"
+    )
+    return schema
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", SERVERS)
+def test_completed_is_the_same_from_all_servers(name: str, request: pytest.FixtureRequest) -> None:
+    """Names, key, signs, labels and character sets are there whatever the event says; it stays right on types."""
+    server = request.getfixturevalue(name)
+    with server.database() as database:
+        event = written(server, database)
+        schema = complete(event, server.connect)
+
+        found = {column.name: column for column in schema.columns}
+        assert schema.primary_key == ("s", "id")
+        assert [(c.type_code, c.meta) for c in schema.columns] == [(c.type_code, c.meta) for c in event.columns]
+        assert [found[n].unsigned for n in ("id", "ti", "f", "n", "y", "s")] == [True, True, True, True, False, False]
+        assert found["e"].labels == ("x", "é", "it's")
+        assert [found[n].charset for n in ("v", "a", "bi", "lb")] == [8, 11, 63, 63]
+        assert found["n"].column_type == "decimal(20,5) unsigned"
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", SERVERS)
+def test_listed_tables_are_as_their_events_will_be(name: str, request: pytest.FixtureRequest) -> None:
+    """Type codes, lengths and comments can be told before the first event; the filter decides which tables."""
+    server = request.getfixturevalue(name)
+    with server.database() as database:
+        event = written(server, database)
+        server.execute(f"CREATE TABLE {database}.other (i INT)", f"ALTER TABLE {database}.rich COMMENT 'of all types'")
+        with server.connect() as connection:
+            (listed,) = list_tables(connection, lambda owner, table: (owner, table) == (database, "rich"))
+
+        assert [(c.type_code, c.meta) for c in listed.columns] == [(c.type_code, c.meta) for c in event.columns]
+        assert listed.primary_key == ("s", "id")
+        assert listed.comment == "of all types"
+
+
+@pytest.mark.integration
+def test_comments_come_from_the_catalogue(mysql8: MySqlServer) -> None:
+    """An event has none."""
+    with mysql8.database() as database:
+        (event,) = definitions(
+            mysql8,
+            f"CREATE TABLE {database}.t (id INT PRIMARY KEY COMMENT 'the key', j JSON) COMMENT 'a table'",
+            f"INSERT INTO {database}.t VALUES (1, '[]')",
+        )
+
+        schema = complete(event, mysql8.connect)
+
+        assert (schema.comment, schema.columns[0].comment) == ("a table", "the key")
+        assert [c.column_type for c in schema.columns] == ["int", "json"]
+        assert schema.version == event.version
+
+
+@pytest.mark.integration
+def test_a_catalogue_that_does_not_fit_is_not_used(mysql8: MySqlServer) -> None:
+    """FULL metadata then stands alone; without names the definition is refused."""
+    with mysql8.database() as database:
+        event = written(mysql8, database)
+        mysql8.execute(f"ALTER TABLE {database}.rich DROP COLUMN y")
+        nameless = replace(event, columns=tuple(replace(c, name="") for c in event.columns), primary_key=())
+
+        assert complete(event, mysql8.connect) == event
+        with pytest.raises(SchemaError, match="another by now") as caught:
+            complete(nameless, mysql8.connect)
+        assert "binlog_row_metadata=FULL" in caught.value.hint
+
+
+def test_a_server_that_is_away() -> None:
+    """FULL metadata does not need it."""
+
+    def away() -> pymysql.Connection[pymysql.cursors.Cursor]:
+        raise pymysql.err.OperationalError(2003, "away")
+
+    named = TableSchema.from_dict(
+        {"database": "d", "table": "t", "columns": [{"name": "id", "type_code": 3, "meta": 0}], "primary_key": []}
+    )
+
+    assert complete(named, away) == named
+    with pytest.raises(SchemaError, match="cannot be read"):
+        complete(replace(named, columns=(replace(named.columns[0], name=""),)), away)
