@@ -3,7 +3,7 @@
 The multi-asset cannot be torn apart: claim, merge, checks and ack of a batch are one step whatever is selected.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -20,7 +20,8 @@ from orchestration.settings import Limits, Settings
 from spark_jobs.lake import Lake
 
 _WORTH_A_RETRY = (ServiceUnavailable, SourceUnavailable, LakeError, RangeGone, SessionError)
-_RETRY = dg.RetryPolicy(max_retries=2, delay=5, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+MAX_RETRIES = 2
+RETRY_SECONDS = 5.0  # before the first; twice as long before the next
 
 Schemas = Mapping[str, TableSchema | None]
 
@@ -52,7 +53,6 @@ def delta_asset(settings: Settings, tables: Schemas) -> dg.AssetsDefinition:
         check_specs=checks.specs(settings, list(tables)),
         config_schema=_config_schema(settings.limits),
         required_resource_keys={names.canal, names.lake},
-        retry_policy=_RETRY,
         pool=names.asset,
         description=f"Claims what waits at {settings.destination} and merges it, batch after batch.",
     )
@@ -64,10 +64,19 @@ def delta_asset(settings: Settings, tables: Schemas) -> dg.AssetsDefinition:
         try:
             with canal.connect() as connector, lake.open(connector, canal.token) as applier:
                 yield from Drain(context, names, list(tables), limits, connector, applier).run()
-        except SluiceError as error:
-            raise failure(error, retry=isinstance(error, _WORTH_A_RETRY)) from error
+        except (dg.Failure, dg.DagsterError):
+            raise
+        except Exception as error:
+            raise _again_or_failed(error, context.retry_number) from error
 
     return drain
+
+
+def _again_or_failed(error: Exception, tried: int) -> Exception:
+    """Hiccups are tried again within the run. Not by a RetryPolicy: that one also "retries" a run being terminated."""
+    if tried < MAX_RETRIES and (isinstance(error, _WORTH_A_RETRY) or not isinstance(error, SluiceError)):
+        return dg.RetryRequested(max_retries=MAX_RETRIES, seconds_to_wait=RETRY_SECONDS * 2**tried)
+    return failure(error) if isinstance(error, SluiceError) else error
 
 
 def group(settings: Settings) -> str:

@@ -6,7 +6,7 @@ exactly once, also when the store was empty; a batch's own verdicts are logged b
 `lag_seconds`, on the store, is evaluated by the sensor when it changes, and by hand.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -121,7 +121,7 @@ def lag_check(settings: Settings) -> dg.AssetChecksDefinition:
             with canal.connect() as connector:
                 status = connector.status()
         except SluiceError as error:
-            raise failure(error, retry=False) from error
+            raise failure(error) from error
         found = lag_evaluation(settings, status)
         return dg.AssetCheckResult(
             passed=found.passed, severity=found.severity, description=found.description, metadata=dict(found.metadata)

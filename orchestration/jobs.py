@@ -1,8 +1,9 @@
 """Jobs beside the drain itself: giving claims back by hand."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
 from cdc_core.client.connector import Connector
@@ -19,7 +20,7 @@ class Rollback(dg.Config):
     reason: str = Field("asked for in Dagster", description="Kept in the service's log.")
 
 
-def drain_job(settings: Settings, asset: dg.AssetsDefinition) -> dg.UnresolvedAssetJobDefinition:
+def drain_job(settings: Settings, asset: dg.AssetsDefinition) -> UnresolvedAssetJobDefinition:
     """The job that sensor and schedule start: one process, one Spark session pool."""
     return dg.define_asset_job(
         settings.names.job,
@@ -42,7 +43,7 @@ def rollback_job(settings: Settings) -> dg.JobDefinition:
                 owner = None if config.batch_id is None else _owner(connector, config.batch_id)
                 given = connector.rollback(owner=owner, reason=config.reason)
         except SluiceError as error:
-            raise failure(error, retry=False) from error
+            raise failure(error) from error
         context.log.info(f"given back: {', '.join(map(str, given)) or 'nothing was claimed'}")
 
     @dg.job(

@@ -11,7 +11,8 @@ import os
 import re
 import sys
 import types
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -43,7 +44,7 @@ def load_folder(folder: Path) -> dg.Definitions:
             dg.Definitions.validate_loadable(grown)
         except ConfigError as error:
             grown = dg.Definitions.merge(whole, _stand_in(file, error))
-        except dg.DagsterInvalidDefinitionError as error:
+        except dg.DagsterError as error:
             twin = ConfigError(f"does not fit beside the others: {error}", place=str(file), hint=_REMEDY)
             grown = dg.Definitions.merge(whole, _stand_in(file, twin))
         whole = grown
@@ -57,7 +58,9 @@ def load_destination(file: Path) -> dg.Definitions:
     module.__file__, module.__path__ = None, [str(folder)]
     sys.modules[module.__name__] = module  # the component loader knows folders as modules only
     try:
-        return ComponentTree.from_module(module, folder).build_defs(folder)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.BetaWarning)
+            return ComponentTree.from_module(module, folder).build_defs(folder)
     except Exception as error:
         raise _as_config_error(file, error) from error
 
@@ -75,22 +78,45 @@ def _as_config_error(file: Path, error: BaseException) -> ConfigError:
             line = f":{cause.problem_mark.line + 1}" if cause.problem_mark else ""
             return ConfigError(f"not YAML: {cause.problem}", place=f"{file}{line}", hint=_REMEDY)
         if isinstance(cause, ResolutionException):
-            return ConfigError(str(cause).strip().splitlines()[-1], place=str(cause).splitlines()[0], hint=_REMEDY)
+            return _unresolved(str(cause))
     return ConfigError(f"cannot be loaded: {causes[-1]}", place=str(file), hint=_REMEDY)
 
 
 def _invalid(file: Path, error: ValidationError) -> ConfigError:
     """All wrong keys at once. Each value may also be a template, so "or a string" is no news."""
-    keys: dict[str, str] = {}
-    lines: list[str] = []
+    told: dict[str, str] = {}
     for found in error.errors():
-        path, _, where = ".".join(str(part) for part in found["loc"]).partition(" at ")
-        if path.endswith(".str"):
-            continue
-        keys[re.sub(r"\.?[A-Z]\w*Model|\.(int|float|bool|list\[.*?\]|dict\[.*?\])", "", path)] = found["msg"]
-        lines += re.findall(r":(\d+)", where)
-    told = "; ".join(f"{key}: {message}" for key, message in keys.items())
-    return ConfigError(told, place=f"{file}:{lines[0]}" if lines else str(file), hint=_REMEDY)
+        path = ".".join(str(part) for part in found["loc"]).partition(" at ")[0].removeprefix("attributes.").split(".")
+        if path[-1] != "str":
+            told[".".join(key for key in path if not _is_type(key))] = found["msg"].removeprefix("Value error, ")
+    first = next(iter(told))
+    place = f"{file}:{_line(file, ['attributes', *first.split('.')])}"
+    return ConfigError("; ".join(f"{key}: {message}" for key, message in told.items()), place=place, hint=_REMEDY)
+
+
+def _is_type(part: str) -> bool:
+    """Whether a part of pydantic's path names a member of a union, not a key."""
+    return bool(re.fullmatch(r"[A-Z]\w*Model|(int|float|bool|str|list|dict|literal)(\[.*)?", part))
+
+
+def _line(file: Path, keys: Sequence[str]) -> int:
+    """The line of the deepest of nested keys that the file has."""
+    node, line = yaml.compose(file.read_text()), 1
+    for key in keys:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        found = next(((name, value) for name, value in pairs if name.value == key), None)
+        if found is None:
+            break
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line
+
+
+def _unresolved(text: str) -> ConfigError:
+    """A template that cannot be filled in, or a value within a nested key: Dagster hands on text, its place first."""
+    place, _, key = text.splitlines()[0].partition(" - ")
+    inner = re.search(r"validation errors? for \w+\n(\S+)\n\s+(.+?) \[type=", text)
+    said = f"{key}.{inner[1]}: {inner[2]}" if inner else f"{key}: {text.strip().splitlines()[-1]}"
+    return ConfigError(said.removeprefix("attributes.").replace("Value error, ", ""), place=place, hint=_REMEDY)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

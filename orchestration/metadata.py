@@ -73,9 +73,9 @@ def of_error(error: SluiceError) -> dict[str, dg.MetadataValue[Any]]:
     return {key: dg.MetadataValue.text(text) for key, text in parts.items()}
 
 
-def failure(error: SluiceError, *, retry: bool) -> dg.Failure:
+def failure(error: SluiceError) -> dg.Failure:
     """What Dagster shows of an error that ends a run."""
-    return dg.Failure(description=str(error), metadata=of_error(error), allow_retries=retry)
+    return dg.Failure(description=str(error), metadata=of_error(error), allow_retries=False)
 
 
 def of_store(status: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:

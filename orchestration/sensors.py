@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_core.client.connector import Connector
 from cdc_core.errors import SluiceError
@@ -27,7 +28,7 @@ _OBSERVE_SECONDS = 10.0  # no more often than this, and only what changed: event
 _RECENT_RUNS = 12
 
 
-def backlog_sensor(settings: Settings, job: dg.UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+def backlog_sensor(settings: Settings, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
     """Level-triggered: looks every few seconds, whatever happened before. With a schedule it only watches."""
     names = settings.names
 
@@ -113,20 +114,13 @@ def ended_sensors(settings: Settings) -> list[dg.SensorDefinition]:
 def _ended_sensor(settings: Settings, status: dg.DagsterRunStatus, word: str) -> dg.SensorDefinition:
     names = settings.names
 
-    def give_back(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:
-        run = context.dagster_run
-        if run.tags.get(DESTINATION_TAG) != settings.destination:
-            return dg.SkipReason("a run of something else")
-        canal: CanalResource = getattr(context.resources, names.canal)
-        with canal.connect() as connector:
-            given = connector.rollback(owner=run.run_id, reason=f"run {run.run_id} {word}")
-        context.log.info(f"gave back {given or 'nothing'} of run {run.run_id}, which {word}")
-        return None
+    def ended(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:
+        return give_back(context, settings, word)
 
     return dg.RunStatusSensorDefinition(
         name=f"cdc_{names.safe}_{word}",
         run_status=status,
-        run_status_sensor_fn=give_back,
+        run_status_sensor_fn=ended,
         minimum_interval_seconds=settings.trigger.interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         required_resource_keys={names.canal},
@@ -134,7 +128,19 @@ def _ended_sensor(settings: Settings, status: dg.DagsterRunStatus, word: str) ->
     )
 
 
-def schedule(settings: Settings, job: dg.UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+def give_back(context: dg.RunStatusSensorContext, settings: Settings, word: str) -> dg.SkipReason | None:
+    """What the run held, by its own name: nothing when it was given back before."""
+    run = context.dagster_run
+    if run.tags.get(DESTINATION_TAG) != settings.destination:
+        return dg.SkipReason("a run of something else")
+    canal: CanalResource = getattr(context.resources, settings.names.canal)
+    with canal.connect() as connector:
+        given = connector.rollback(owner=run.run_id, reason=f"run {run.run_id} {word}")
+    context.log.info(f"gave back {given or 'nothing'} of run {run.run_id}, which {word}")
+    return None
+
+
+def schedule(settings: Settings, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
     """The alternative to the sensor: runs by the clock."""
     return dg.ScheduleDefinition(
         name=f"cdc_{settings.names.safe}_schedule",

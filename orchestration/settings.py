@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Literal
+from typing import Literal, TypeVar
 
 import dagster as dg
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from orchestration.names import Names
+
+_N = TypeVar("_N", int, float)
 
 
 class Service(dg.Model, dg.Resolvable):
@@ -33,10 +35,15 @@ class Trigger(dg.Model, dg.Resolvable):
     """
 
     kind: Literal["sensor", "schedule"] = "sensor"
-    interval_seconds: Annotated[int, Field(ge=1)] = 5
-    minimum_rows: Annotated[int, Field(ge=1)] = 1
-    freshness_seconds: Annotated[float, Field(ge=0)] = 60
+    interval_seconds: int = 5
+    minimum_rows: int = 1
+    freshness_seconds: float = 60
     cron: str = "*/5 * * * *"
+
+    @field_validator("interval_seconds", "minimum_rows")
+    @classmethod
+    def _positive(cls, value: int) -> int:
+        return _at_least(1, value)
 
 
 class Limits(dg.Config):
@@ -53,39 +60,47 @@ class Limits(dg.Config):
 class Settings(dg.Model, dg.Resolvable):
     """One destination: its service, its lake, its tables, and how it is drained."""
 
-    destination: Annotated[str, Field(min_length=1)]
-    lake: Annotated[str, Field(min_length=1)]
+    destination: str
+    lake: str
     service: Service = Service()
     spark: str = "sc://127.0.0.1:15002"
     spark_token_env: str = "SPARK_CONNECT_TOKEN"  # noqa: S105
     tables: list[str] | None = None
     complete: bool = False
-    client_id: Annotated[int, Field(ge=1)] = 1001
+    client_id: int = 1001
     group: str | None = None
     owners: list[str] = []
     tags: dict[str, str] = {}
     trigger: Trigger = Trigger()
-    lag_warning_seconds: Annotated[float, Field(gt=0)] = 300
-    batch_size: Annotated[int, Field(ge=1)] = 200_000
-    max_batches: Annotated[int, Field(ge=1)] = 1_000
-    max_seconds: Annotated[float, Field(gt=0)] = 300
-    linger_seconds: Annotated[float, Field(ge=0)] = 10
-    lease_seconds: Annotated[float, Field(gt=0)] = 60
-    parallelism: Annotated[int, Field(ge=1)] = 4
+    lag_warning_seconds: float = 300
+    batch_size: int = 200_000
+    max_batches: int = 1_000
+    max_seconds: float = 300
+    linger_seconds: float = 10
+    lease_seconds: float = 60
+    parallelism: int = 4
+
+    @field_validator("destination", "lake")
+    @classmethod
+    def _not_empty(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("is empty")
+        return value
+
+    @field_validator("client_id", "batch_size", "max_batches", "max_seconds", "lease_seconds", "parallelism")
+    @classmethod
+    def _positive(cls, value: float) -> float:
+        return _at_least(1, value)
 
     @field_validator("tables")
     @classmethod
     def _named_in_full(cls, tables: list[str] | None) -> list[str] | None:
+        if tables == []:
+            raise ValueError("is empty; list database.table, or leave it out to take all that are captured")
         for table in tables or ():
             if not all(table.partition(".")):
                 raise ValueError(f"{table!r} names no database; write it as database.table")
         return tables if tables is None else list(dict.fromkeys(tables))
-
-    @model_validator(mode="after")
-    def _lists_something(self) -> Settings:
-        if self.tables == []:
-            raise ValueError("tables is empty; list database.table, or leave it out to take all that are captured")
-        return self
 
     @property
     def names(self) -> Names:
@@ -94,6 +109,12 @@ class Settings(dg.Model, dg.Resolvable):
     @property
     def limits(self) -> Limits:
         return Limits(**{name: getattr(self, name) for name in Limits.model_fields})
+
+
+def _at_least(least: int, value: _N) -> _N:
+    if value < least:
+        raise ValueError(f"is {value}; it must be at least {least}")
+    return value
 
 
 def secret(variable: str) -> str | None:

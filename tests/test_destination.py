@@ -1,0 +1,141 @@
+"""`defs.yaml`: templates, defaults, and errors that name file, key and remedy without touching other destinations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_core.client.connector import Connector
+from cdc_core.client.failures import unavailable
+from cdc_core.errors import ConfigError
+from cdc_core.schema.table import TableSchema
+from orchestration.destination import CdcDestination
+from orchestration.loading import SHIPPED, load_destination, load_folder
+from tests.canal_double import USERS
+
+GOOD = "  destination: shop\n  lake: /lake\n"
+
+
+@pytest.fixture(autouse=True)
+def service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that answers with one table."""
+    monkeypatch.setattr(Connector, "tables", lambda _self: [USERS])
+
+
+def write(folder: Path, name: str, attributes: str) -> Path:
+    file = folder / name / "defs.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"type: orchestration.destination.CdcDestination\nattributes:\n{attributes}")
+    return file
+
+
+def component(definitions: dg.Definitions) -> CdcDestination:
+    """The component behind a destination, as Dagster keeps it beside each asset."""
+    spec = next(asset for asset in definitions.assets or [] if isinstance(asset, dg.AssetSpec))
+    origin = spec.metadata["dagster/component_origin"].instance
+    assert isinstance(origin, CdcDestination)
+    return origin
+
+
+def test_values_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`{{ env.NAME }}`, also where a number is expected."""
+    monkeypatch.setenv("MY_LAKE", "/mnt/lake")
+    monkeypatch.setenv("MY_BATCH", "1234")
+    lines = ("destination: shop", 'lake: "{{ env.MY_LAKE }}"', 'batch_size: "{{ env.MY_BATCH }}"')
+    file = write(tmp_path, "a", "".join(f"  {line}\n" for line in lines))
+
+    read = component(load_destination(file))
+
+    assert (read.lake, read.limits.batch_size) == ("/mnt/lake", 1234)
+
+
+def test_the_example_says_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the shipped example calls a default is one."""
+    monkeypatch.setenv("SLUICE_LAKE", "/lake")
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    file.write_text((SHIPPED / "example.yaml").read_text())
+
+    example = component(load_destination(file)).model_dump()
+    plain = component(load_destination(write(tmp_path, "plain", GOOD))).model_dump()
+
+    chosen = {"tables", "group", "owners", "tags"}
+    example["service"]["flight"] = None
+    assert {k: v for k, v in example.items() if k not in chosen} == {k: v for k, v in plain.items() if k not in chosen}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "line", "told"),
+    [
+        ("  destination: shop\n", 2, "lake: Field required"),
+        (GOOD + "  colour: red\n", 5, "colour: Extra inputs are not permitted"),
+        (GOOD + "  service: {htp: x}\n", 5, "service.htp: Extra inputs are not permitted"),
+        (GOOD + "  batch_size: many\n", 5, "batch_size: Input should be a valid integer"),
+        (GOOD + "  tables: [orders]\n", 5, "tables: 'orders' names no database"),
+        (GOOD + "  trigger: {kind: prayer}\n", 5, "trigger.kind: Input should be 'sensor' or 'schedule'"),
+        (GOOD + "  group: '{{ envv.X }}'\n", 5, "'envv' not found in scope"),
+        (GOOD + "  max_seconds: 0\n", 5, "max_seconds: is 0.0; it must be at least 1"),
+        (GOOD + "  owners: [\n", 6, "not YAML"),
+        (GOOD + "  owners: [somebody]\n", 0, "somebody"),
+        (GOOD + "  tables: []\n", 5, "tables: is empty"),
+    ],
+)
+def test_a_malformed_file_is_told_with_place_and_remedy(tmp_path: Path, attributes: str, line: int, told: str) -> None:
+    """File, line and key; and what to do."""
+    file = write(tmp_path, "shop", attributes)
+
+    with pytest.raises(ConfigError) as caught:
+        load_destination(file)
+
+    assert told in caught.value.message
+    assert caught.value.place.startswith(f"{file}:{line}" if line else str(file))
+    assert "Mend the file" in caught.value.hint
+
+
+def test_a_malformed_file_leaves_the_others_alone(tmp_path: Path) -> None:
+    """In its place stands a sensor that fails with the error, where an operator looks."""
+    write(tmp_path, "bad", "  destination: bad\n")
+    write(tmp_path, "good", GOOD)
+
+    loaded = load_folder(tmp_path)
+
+    assert dg.AssetKey(["delta", "shop", "shop", "users"]) in loaded.resolve_all_asset_keys()
+    broken = next(sensor for sensor in loaded.sensors or [] if sensor.name == "broken_bad")
+    with pytest.raises(ConfigError, match=r"lake: Field required at .*bad/defs\.yaml"):
+        broken(dg.build_sensor_context())
+
+
+def test_the_same_destination_twice_is_refused_once(tmp_path: Path) -> None:
+    """The first of them works."""
+    write(tmp_path, "a", GOOD)
+    write(tmp_path, "b", GOOD)
+
+    loaded = load_folder(tmp_path)
+
+    assert "cdc_shop_backlog" in {sensor.name for sensor in loaded.sensors or []}
+    assert "broken_b" in {sensor.name for sensor in loaded.sensors or []}
+
+
+def test_discovery_without_a_service_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tables listed, nobody to ask."""
+
+    def away(_self: Connector) -> list[TableSchema]:
+        raise unavailable("http://127.0.0.1:11112", "connection refused")
+
+    monkeypatch.setattr(Connector, "tables", away)
+
+    with pytest.raises(ConfigError) as caught:
+        load_destination(write(tmp_path, "shop", GOOD))
+
+    assert "the tables of shop are not known" in caught.value.message
+    assert caught.value.hint.startswith("Start the service and reload this code location, or list `tables`")
+
+
+def test_names_that_dagster_does_not_take_are_made_to_fit(tmp_path: Path) -> None:
+    """Canal's destinations may have dots and dashes; asset keys keep them."""
+    loaded = load_destination(write(tmp_path, "a", "  destination: eu-shop.1\n  lake: /lake\n"))
+
+    assert dg.AssetKey(["cdc", "eu-shop.1", "store"]) in loaded.resolve_all_asset_keys()
+    assert "drain_eu_shop_1" in {job.name for job in loaded.resolve_all_job_defs()}
