@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Positive = Annotated[int, Field(gt=0)]
@@ -18,6 +18,12 @@ Names = Annotated[
     BeforeValidator(lambda v: tuple(n.strip() for n in v.split(",") if n.strip()) if isinstance(v, str) else v),
 ]
 SslMode = Annotated[Literal["DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"], Upper]
+
+
+def _no_encryption(value: bool) -> bool:
+    if value:
+        raise ValueError("encrypted passwords are not supported")
+    return value
 
 
 class _Model(BaseModel):
@@ -51,7 +57,7 @@ class InstanceConfig(_Model):
     position: Annotated[int, Field(ge=4)] = Field(4, alias="canal.instance.master.position")
     user: str = Field("canal", alias="canal.instance.dbUsername")
     password: SecretStr = Field(SecretStr("canal"), alias="canal.instance.dbPassword")
-    encrypted: Literal[False] = Field(False, alias="canal.instance.enableDruid")
+    encrypted: Annotated[bool, AfterValidator(_no_encryption)] = Field(False, alias="canal.instance.enableDruid")
     filter_regex: str = Field(r".*\..*", alias="canal.instance.filter.regex")
     filter_black_regex: str = Field(r"mysql\.slave_.*", alias="canal.instance.filter.black.regex")
     buffer_size: Positive = Field(16384, alias="canal.instance.memory.buffer.size")

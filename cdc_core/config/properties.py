@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cdc_core.errors import ConfigError
@@ -24,7 +24,7 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 class Property:
     """A value as it stands in the file, escapes undone."""
 
-    value: str
+    value: str = field(repr=False)
     file: Path
     line: int
 
@@ -33,8 +33,8 @@ class Property:
 class Properties:
     """The keys of one file over those of `defaults`."""
 
-    own: Mapping[str, Property]
-    environment: Mapping[str, str]
+    own: Mapping[str, Property] = field(repr=False)  # passwords are among the values
+    environment: Mapping[str, str] = field(repr=False)
     defaults: Properties | None = None
 
     def find(self, key: str) -> Property | None:

@@ -159,7 +159,7 @@ class Session:
                 hint="Ack in the order of the claims; what was rolled back or outlived its lease is claimed anew.",
             )
         self._check_owner(client_id, first, owner)
-        return self._begin(client, first.range, first.id)
+        return replace(self._begin(client, first.range), batch_id=first.id, end=first.claim.end)
 
     def begin_skip(self, client_id: int) -> Step | None:
         """What lies ahead without any row, when nothing is outstanding: the cursor of a quiet schema moves so."""
@@ -167,15 +167,15 @@ class Session:
         if client.busy or client.batches:
             return None
         found = self._ring.take(client_id, 1)
-        return None if found is None or found.rows else self._begin(client, found, None)
+        return None if found is None or found.rows else self._begin(client, found)
 
-    def _begin(self, client: ClientState, found: Range, batch_id: int | None) -> Step:
+    def _begin(self, client: ClientState, found: Range) -> Step:
         cursor = None
         if found.committed is not None:
             low, high = found.start.sequence, found.committed.sequence
             cursor = replace(self._ring.position(high), gtid=self._last_gtid(self._ring.slices(low, high)))
         client.busy = True
-        return Step(client.client_id, found, self._ring.position(found.end.sequence), cursor, batch_id)
+        return Step(client.client_id, found, self._ring.position(found.end.sequence), cursor)
 
     def finish(self, step: Step) -> EntryPosition | None:
         """The cursor is written: the range is done with. Returns the client's cursor."""

@@ -1,0 +1,175 @@
+"""Sessions: acks in order, partial claims, leases, owners. The stateful suite has the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc_core.errors import SessionError
+from cdc_core.position import EntryPosition
+from cdc_core.session.claim import Claim
+from cdc_core.session.session import Session
+from cdc_core.source.block import BlockSlice
+from cdc_core.store.ring import Ring
+from cdc_core.testing import DELETE, UPDATE, Tables, block, transaction
+
+AT = EntryPosition("mysql-bin.000001", 4)
+
+
+def make(*events_of: list, last_gtid: str = "") -> Session:  # type: ignore[type-arg]
+    """A session of client 1, with these transactions put."""
+    ring = Ring(Tables().get, 1 << 20)
+    session = Session("shop", ring, Tables().get, first_batch=7000, last_gtid=lambda _: last_gtid)
+    session.subscribe(1, AT, epoch=3)
+    start = 4
+    for events in events_of:
+        new = block(events, start=start)
+        assert ring.try_put(new)
+        start = new.end
+    return session
+
+
+def claimed(session: Session, rows: int = 100, now: float = 0) -> Claim:
+    found = session.claim(1, rows, "me", 10, now)
+    assert found is not None
+    return found
+
+
+def acked(session: Session, batch_id: int) -> EntryPosition | None:
+    return session.finish(session.begin_ack(1, batch_id, "me"))
+
+
+def test_a_claim_describes_its_range() -> None:
+    """Start, end, counts by operation, times, epoch, lease; the next one starts where it ends."""
+    session = make(transaction(2, 1), transaction(3, type=UPDATE), transaction(4, type=DELETE), last_gtid="uuid:9")
+
+    first, second = claimed(session, rows=6), claimed(session)
+
+    assert (first.batch_id, second.batch_id) == (7000, 7001)
+    assert (first.start, first.end, second.start) == (AT, EntryPosition("mysql-bin.000001", 364), first.end)
+    assert (first.end.gtid, first.end.timestamp, first.end.server_id) == ("uuid:9", 1_700_000_000_000, 1)
+    assert [(t.name, t.inserts, t.updates, t.deletes) for t in first.tables] == [("shop.orders", 3, 3, 0)]
+    assert (first.transactions, first.events, second.tables[0].deletes) == (2, 9, 4)
+    assert first.execute_times == ((1_700_000_000, 6),)
+    assert (first.epoch, first.owner, first.lease_deadline) == (3, "me", 10)
+    assert repr(session) == "<Session shop outstanding={1: [7000, 7001]}>"
+
+
+def test_acks_come_in_order() -> None:
+    """The error names the batch that is expected, or that none is."""
+    session = make(transaction(1), transaction(1))
+    first, second = claimed(session, rows=1), claimed(session, rows=1)
+
+    with pytest.raises(SessionError, match="the next to ack is 7000"):
+        session.begin_ack(1, second.batch_id, "me")
+
+    assert acked(session, first.batch_id) == first.end
+    assert session.already_acked(1, first.batch_id, "me")
+    assert acked(session, second.batch_id) == second.end
+    with pytest.raises(SessionError, match="none is outstanding"):
+        session.begin_ack(1, first.batch_id, "me")
+
+
+def test_an_ack_that_could_not_be_kept_may_be_made_again() -> None:
+    """Between the steps nothing is served; afterwards the claim is as it was."""
+    session = make(transaction(1), transaction(1))
+    found = claimed(session, rows=1)
+
+    step = session.begin_ack(1, found.batch_id, "me")
+    assert session.claim(1, 1, "me", 10, 0) is None
+    assert session.expire(1, 1000) == []
+    session.abandon(step)
+
+    assert session.client(1).cursor == AT
+    assert acked(session, found.batch_id) == found.end
+
+
+def test_a_partial_ack_moves_the_store_but_not_the_cursor() -> None:
+    """The cursor stays at the last transaction's end until the large one has ended."""
+    session = make(transaction(3, 3, 3))
+    end = EntryPosition("mysql-bin.000001", 244)
+
+    seen = []
+    for _ in range(3):
+        found = claimed(session, rows=4)
+        step = session.begin_ack(1, found.batch_id, "me")
+        assert step.end == found.end
+        seen.append((found.partial, session.finish(step)))
+
+    assert seen == [(True, AT), (True, AT), (False, end)]
+
+
+def test_rollback_gives_back_a_batch_and_the_later_ones() -> None:
+    """They are claimed again from the same place under new ids; what is unknown gives nothing back."""
+    session = make(transaction(1), transaction(1), transaction(1))
+    first, second, _ = (claimed(session, rows=1) for _ in range(3))
+    before = session.client(1).rollbacks
+
+    assert session.rollback(1, 99, None) == []
+    assert session.rollback(1, second.batch_id, "me") == [7001, 7002]
+    again = claimed(session)
+
+    assert (again.batch_id, again.start, again.rows) == (7003, first.end, 2)
+    assert session.rollback(1, None, "somebody") == []
+    assert session.rollback(1, None, "me") == [7000, 7003]
+    assert session.client(1).rollbacks == before + 2
+
+
+def test_a_lease_that_ends_gives_back_the_later_ones_too() -> None:
+    """At the next look; renewing in time keeps it; a late ack is refused when somebody else has it."""
+    session = make(transaction(1), transaction(1))
+    first, second = claimed(session, rows=1, now=0), claimed(session, rows=1, now=5)
+    assert session.next_deadline(1) == 10
+
+    assert session.renew(1, first.batch_id, "me", 10, now=9) == 19
+    assert session.expire(1, now=18.9) == [second.batch_id]
+    assert session.rollback(1, None, None) == [first.batch_id]
+
+    taken = claimed(session, now=20)
+    assert session.claim(1, 100, "other", 10, now=29) is None
+    theirs = session.claim(1, 100, "other", 10, now=30)
+    assert theirs is not None
+    with pytest.raises(SessionError, match=f"the next to ack is {theirs.batch_id}"):
+        session.begin_ack(1, taken.batch_id, "me")
+
+
+def test_strangers_are_refused() -> None:
+    """Another owner neither acks, renews nor gives back by name; unknown clients and batches are named."""
+    session = make(transaction(1))
+    found = claimed(session)
+
+    for call in (
+        lambda: session.begin_ack(1, found.batch_id, "you"),
+        lambda: session.renew(1, found.batch_id, "you", 10, 0),
+        lambda: session.rollback(1, found.batch_id, "you"),
+    ):
+        with pytest.raises(SessionError, match="belongs to 'me', not to 'you'"):
+            call()
+    with pytest.raises(SessionError, match="batch 1 is not outstanding"):
+        session.renew(1, 1, "me", 10, 0)
+    with pytest.raises(SessionError, match="client 5 is not subscribed"):
+        session.claim(5, 1, "me", 10, 0)
+
+
+def test_skipping_needs_an_idle_client() -> None:
+    """Ranges without rows are passed when nothing is out, and rows never are."""
+    session = make(transaction(0, filtered=True), transaction(1), transaction(0, filtered=True))
+    assert session.begin_skip(1) is None
+
+    found = claimed(session, rows=1)
+    assert session.begin_skip(1) is None
+    acked(session, found.batch_id)
+
+    assert session.slices(1, found.batch_id) is None
+    assert session.client(1).cursor == EntryPosition("mysql-bin.000001", 484)
+
+
+def test_slices_are_the_claims_rows() -> None:
+    """For as long as the claim is outstanding."""
+    session = make(transaction(1), transaction(1))
+    claimed(session, rows=1)
+    second = claimed(session, rows=1)
+
+    slices = session.slices(1, second.batch_id)
+
+    assert slices is not None
+    assert [(type(s), s.high - s.low) for s in slices] == [(BlockSlice, 4)]
