@@ -27,6 +27,8 @@ TABLE = "shop.orders"
 class Config:
     lease_seconds: float = 60.0
     heartbeat_seconds: float = 5.0
+    batch_mode: str = "MEMSIZE"
+    buffer_size: int = 16384
 
 
 def orders(first: int, count: int, registry: SchemaRegistry, start: int = 4) -> Block:

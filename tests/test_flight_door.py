@@ -48,8 +48,8 @@ def test_splits_together_are_the_claims_rows(instance: Instance, door: FlightDoo
     assert (read.rows, read.counts["upserts"], read.counts["raw_inserts"]) == (1000, 1000, 1000)
     assert read.table == instance.registry.get(0)
     assert len(read.tickets) == 3
-    ids = [batch["id"].to_pylist() for ticket in read.tickets for batch in read_split(door.url, ticket)]
-    assert sorted(sum(ids, [])) == list(range(1, 1001))
+    ids = [key for ticket in read.tickets for batch in read_split(door.url, ticket) for key in batch["id"].to_pylist()]
+    assert sorted(ids) == list(range(1, 1001))
 
 
 def test_changes_reads_all_of_a_table(instance: Instance, door: FlightDoor) -> None:
@@ -244,7 +244,7 @@ def test_a_plan_that_failed_is_not_kept() -> None:
             raise answer
         return answer
 
-    plans = Plans(plan, lambda read: None)
+    plans = Plans(plan, lambda _: None)
     with pytest.raises(SchemaError):
         plans.get(Read("shop", 1, 1, TABLE))
     assert plans.get(Read("shop", 1, 1, TABLE)) == "plan"

@@ -13,39 +13,14 @@ from cdc_core.doors.metrics import render
 from cdc_core.doors.traffic import Traffic
 from tests.door_double import Instance, Server, opened
 
-NUMBERS = {
-    key: float(at)
-    for at, key in enumerate(
-        [
-            "subscriptions",
-            "traffic_delay",
-            "transactions",
-            "received_binlog_bytes",
-            "publish_blocking_time",
-            "sink_blocking_time",
-            "store_produce_seq",
-            "store_consume_seq",
-            "store_produce_mem",
-            "store_consume_mem",
-            "put_delay",
-            "get_delay",
-            "ack_delay",
-            "put_rows",
-            "get_rows",
-            "ack_rows",
-            "parse_errors",
-            "reconnects",
-            "leader",
-            "cursor_age_seconds",
-            "unacked_batches",
-            "schema_versions",
-            "heartbeat_age_seconds",
-            "lag_seconds",
-            "stopped_tables",
-        ],
-        start=1,
-    )
-}
+KEYS = (
+    *("subscriptions", "traffic_delay", "transactions", "received_binlog_bytes", "publish_blocking_time"),
+    *("sink_blocking_time", "store_produce_seq", "store_consume_seq", "store_produce_mem", "store_consume_mem"),
+    *("put_delay", "get_delay", "ack_delay", "put_rows", "get_rows", "ack_rows"),
+    *("parse_errors", "reconnects", "leader", "cursor_age_seconds", "unacked_batches", "schema_versions"),
+    *("heartbeat_age_seconds", "lag_seconds", "stopped_tables"),
+)
+NUMBERS = {key: float(at) for at, key in enumerate(KEYS, start=1)}
 
 # name, type, labels: what dashboards made for Canal look for
 CANAL = [

@@ -24,6 +24,7 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 
+MAX_WAIT = 60.0  # what the service grants to one claim call
 _PAUSES = (0.1, 0.4, 1.0)  # seconds before each repetition of a call whose connection broke
 
 
@@ -79,7 +80,11 @@ class Connector:
     def get_without_ack(
         self, batch_size: int, *, owner: str, timeout_seconds: float = 0.0, lease_seconds: float | None = None
     ) -> Claim | None:
-        """The next range of at most about `batch_size` rows, or None when there is none within the time."""
+        """The next range of at most about `batch_size` rows, or None when there is none within the time.
+
+        Waits for a minute at most.
+        """
+        timeout_seconds = min(timeout_seconds, MAX_WAIT)
         body = {
             "batch_size": batch_size,
             "timeout_seconds": timeout_seconds,

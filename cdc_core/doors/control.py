@@ -95,7 +95,7 @@ def _add_claiming(router: APIRouter, server: ServerPort, traffic: Traffic) -> No
 async def _wait(
     request: Request, instance: InstancePort, client_id: int, body: models.ClaimRequest, limiter: CapacityLimiter
 ) -> Claim | None:
-    lease = instance.config.lease_seconds if body.lease_seconds is None else body.lease_seconds
+    lease = _lease(instance, body.lease_seconds)
     deadline = time.monotonic() + body.timeout_seconds
     while True:
         left = max(0.0, deadline - time.monotonic())
@@ -110,6 +110,12 @@ async def _wait(
             return found
 
 
+def _lease(instance: InstancePort, asked: float | None) -> float:
+    """A destination without a configuration refuses the call that follows, whatever the lease."""
+    configured = instance.config.lease_seconds if instance.config is not None else 0.0
+    return float(configured if asked is None else asked)
+
+
 def _add_batches(router: APIRouter, server: ServerPort) -> None:
     @router.post(_BATCH + "/ack", response_model=models.AckAnswer)
     def ack(destination: str, client_id: ClientId, batch_id: BatchId, body: models.AckRequest) -> Any:
@@ -121,7 +127,7 @@ def _add_batches(router: APIRouter, server: ServerPort) -> None:
     def renew(destination: str, client_id: ClientId, batch_id: BatchId, body: models.RenewRequest) -> Any:
         """Prolongs a claim's lease from now on."""
         instance = server.instance(destination)
-        lease = instance.config.lease_seconds if body.lease_seconds is None else body.lease_seconds
+        lease = _lease(instance, body.lease_seconds)
         return {"lease_deadline": instance.renew(client_id, batch_id, body.owner, lease)}
 
     @router.post(_BATCH + "/rollback", response_model=models.RollbackAnswer)

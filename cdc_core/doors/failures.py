@@ -6,7 +6,6 @@ from typing import Any
 
 from cdc_core.errors import (
     AccessDenied,
-    ConfigError,
     PositionError,
     RangeGone,
     SessionError,
@@ -14,14 +13,14 @@ from cdc_core.errors import (
     UnknownDestination,
 )
 
-# The first that fits; whatever is left is the source, the store or the cursor store being away or out of order.
+# The first that fits; whatever is left is the source, the store or the cursor store being away,
+# or a destination whose own configuration is wrong.
 _STATUS: tuple[tuple[type[SluiceError], int], ...] = (
     (AccessDenied, 401),
     (UnknownDestination, 404),
     (RangeGone, 410),
     (SessionError, 409),
     (PositionError, 400),
-    (ConfigError, 400),
 )
 AWAY = 503
 

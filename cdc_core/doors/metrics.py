@@ -96,8 +96,8 @@ def _infos(statuses: dict[str, dict[str, Any]], configs: dict[str, Any]) -> Iter
     store = Metric("canal_instance_store", "Batch mode and size of the store", "gauge")
     state = Metric("sluice_state", "The destination's state", "gauge")
     for name, status in statuses.items():
-        mode = getattr(configs[name], "batch_mode", "MEMSIZE")
-        size = str(status["store"]["capacity_items"])
+        mode = getattr(configs[name], "batch_mode", "")
+        size = str(getattr(configs[name], "buffer_size", ""))
         instance.add_sample(instance.name, {"destination": name, "mode": "sluice"}, 1)
         parser.add_sample(parser.name, {"destination": name, "parallel": "false"}, 1)
         store.add_sample(store.name, {"destination": name, "batchMode": mode, "size": size}, 1)

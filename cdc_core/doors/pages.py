@@ -43,11 +43,7 @@ def docs_page(document: dict[str, Any]) -> HTMLResponse:
 
 
 def _shown(instance: InstancePort) -> dict[str, Any]:
-    """Status with each client's own state and the count of reconnects."""
-    status = instance.status()
-    ids = [client["client_id"] if isinstance(client, dict) else client for client in status["clients"]]
-    clients = [instance.client(client_id) for client_id in ids]
-    return {**status, "clients": clients, "reconnects": instance.metrics().get("reconnects")}
+    return {**instance.status(), "reconnects": instance.metrics().get("reconnects")}
 
 
 def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
