@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.columns import decode
+from cdc_core.binlog.columns.narrow import NARROW
 from cdc_core.binlog.gather import gather
 from cdc_core.binlog.rows import walk
 from cdc_core.schema.registry import SchemaRegistry
@@ -210,6 +211,9 @@ def strings(rng: random.Random, charsets: dict[str, str]) -> Iterator[Case]:
         for declared in ("CHAR(60)", "VARCHAR(60)", "VARCHAR(300)", "TINYTEXT", "TEXT", "LONGTEXT"):
             table = f"{declared.lower().replace('(', '_').replace(')', '')}_{name}"
             yield Case(table, f"{declared} CHARACTER SET {name}", values, hexadecimal, TEXT)
+    for name in NARROW:
+        values = [f"_{name} x'{byte:02x}'" for byte in range(256)]
+        yield Case(f"every_{name}", f"VARCHAR(2) CHARACTER SET {name}", values, hexadecimal, TEXT)
     yield Case("char_255", "CHAR(255) CHARACTER SET utf8mb4", ["''", "'é'", "REPEAT('😀', 255)"], hexadecimal, TEXT)
     blobs = ["x''", "x'00'", "x'0000'", "x'61'", "x'6100'", "x'ff00ff'", "x'2020'"]
     for declared in (

@@ -101,11 +101,11 @@ def put_quoted(data: Bytes, low: int, high: int, out: Bytes, at: int) -> int:
     """A string in double quotes, escaped as the server does; at most six bytes for one."""
     out[at] = 0x22
     at += 1
-    for k in range(low, high):
+    for k in range(np.uint64(low), np.uint64(high)):
         byte = data[k]
         escape = _ESCAPES[byte]
         if escape == 0:
-            out[at] = byte
+            out[np.uint64(at)] = byte
             at += 1
             continue
         out[at] = 0x5C
