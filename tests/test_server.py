@@ -1,0 +1,191 @@
+"""All destinations of a directory: one failing alone, added, changed, removed; and the service as a process."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cdc_core import log
+from cdc_core.config import load_service
+from cdc_core.errors import ConfigError, UnknownDestination
+from cdc_core.server import CanalServer, serve, token_of
+from orchestration.stack.mysql import MySqlServer
+from tests.conftest import free_port
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    directory = tmp_path / "conf"
+    directory.mkdir()
+    (directory / "canal.properties").write_text(
+        f"canal.metrics.pull.port = {free_port()}\nsluice.flight.port = {free_port()}\ncanal.auto.scan.interval = 1\n"
+    )
+    return directory
+
+
+def destination(conf: Path, name: str, text: str = "canal.instance.master.address=127.0.0.1:9\n") -> Path:
+    path = conf / name / "instance.properties"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def server(conf: Path) -> Iterator[CanalServer]:
+    """A server whose destinations have no MySQL behind them."""
+    destination(conf, "shop")
+    server = CanalServer(load_service(conf, {})[0], conf)
+    server.start()
+    yield server
+    server.stop()
+
+
+def until(condition: Callable[[], Any], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_broken_destination_fails_alone(conf: Path, server: CanalServer) -> None:
+    """Its status has the place and the remedy, its calls raise it; the other is as it was; mended it starts."""
+    shop = server.instance("shop")
+    path = destination(conf, "bad", "canal.instance.memory.buffer.size=many\n")
+    destination(conf, "regex", "canal.instance.filter.regex=shop.(\n")
+    server.scan()
+
+    assert server.destinations() == ["bad", "regex", "shop"]
+    status = server.instance("bad").status()
+    assert status["state"] == "failed"
+    assert status["error"]["place"] == f"{path}:1: canal.instance.memory.buffer.size"
+    with pytest.raises(ConfigError):
+        server.instance("bad").claim(1001, 1, 0, "me", 60)
+    assert server.instance("regex").status()["error"]["error"] == "ConfigError"
+    assert server.instance("shop") is shop
+
+    destination(conf, "bad")
+    server.scan()
+    assert server.instance("bad").status()["state"] in ("starting", "failed")
+    assert server.instance("bad").config.host == "127.0.0.1"
+
+
+def test_the_directory_is_scanned(conf: Path, server: CanalServer) -> None:
+    """New ones start, changed ones start anew, removed ones stop."""
+    destination(conf, "second")
+    until(lambda: server.destinations() == ["second", "shop"])
+
+    before = server.instance("shop")
+    destination(conf, "shop", "canal.instance.master.address=127.0.0.1:10\n")
+    until(lambda: server.instance("shop") is not before)
+    assert before.status()["state"] == "stopped"
+
+    destination(conf, "second").unlink()
+    until(lambda: server.destinations() == ["shop"])
+    with pytest.raises(UnknownDestination, match="second"):
+        server.instance("second")
+
+
+def test_a_source_that_cannot_be_reached_is_told(server: CanalServer) -> None:
+    """failed, with address and reason; since when stays while it lasts."""
+    until(lambda: server.instance("shop").status()["state"] == "failed")
+
+    first = server.instance("shop").status()["error"]
+    assert (first["error"], first["place"]) == ("SourceUnavailable", "127.0.0.1:9")
+    assert server.instance("shop").status()["error"]["since"] == first["since"]
+    assert server.instance("shop").metrics()["reconnects"] >= 1
+
+
+def test_the_token_comes_from_a_key_or_a_file(conf: Path, tmp_path: Path) -> None:
+    """An empty or missing file is an error, not an open door."""
+    config = load_service(conf, {})[0]
+    assert token_of(config) is None
+
+    path = tmp_path / "token"
+    by_file = config.model_copy(update={"token_file": path})
+    with pytest.raises(ConfigError, match="cannot read the token"):
+        token_of(by_file)
+    path.write_text("\n")
+    with pytest.raises(ConfigError, match="empty"):
+        token_of(by_file)
+    path.write_text("abc\n")
+    assert token_of(by_file) == "abc"
+
+
+def test_a_bad_start_exits_with_the_reason(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No such directory; a malformed value; a port that is taken."""
+    assert serve(conf / "nothing") == 1
+    assert "canal.properties" in capsys.readouterr().err
+
+    config = load_service(conf, {})[0]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", config.http_port))
+        taken.listen()
+        assert serve(conf) == 1
+    assert f"127.0.0.1:{config.http_port}" in capsys.readouterr().err
+
+    (conf / "canal.properties").write_text("canal.metrics.pull.port = 111111\n")
+    assert serve(conf) == 1
+    assert "canal.properties:1: canal.metrics.pull.port" in capsys.readouterr().err
+
+
+@pytest.mark.integration
+def test_the_process_serves_and_ends_on_sigterm(conf: Path, mysql8: MySqlServer) -> None:
+    """Health, status and a password in the environment; exit code 0, and no secret in the log."""
+    destination(
+        conf,
+        "shop",
+        f"canal.instance.master.address={mysql8.host}:{mysql8.port}\ncanal.instance.dbUsername={mysql8.user}\n"
+        "canal.instance.dbPassword=${SHOP_PASSWORD}\nsluice.what=1\n",
+    )
+    url = f"http://127.0.0.1:{load_service(conf, {})[0].http_port}"
+    environment = {**os.environ, "SHOP_PASSWORD": mysql8.password}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cdc_core.server", "--conf", str(conf)], env=environment, stderr=subprocess.PIPE
+    )
+    try:
+        until(lambda: answers(f"{url}/readyz"), seconds=60)
+        (status,) = httpx.get(f"{url}/v1/destinations").json()
+        assert (status["destination"], status["state"], status["source"]["version"]) == ("shop", "running", "8.0.31")
+        assert httpx.get(f"{url}/v1/destinations/shop/clients/1001").json()["cursor"] == status["position"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+
+    assert process.returncode == 0
+    events = [json.loads(line) for line in err.decode().splitlines()]
+    assert {"event": "unknown keys", "keys": ["sluice.what"]}.items() <= events[0].items()
+    assert mysql8.password not in err.decode()
+    assert (conf / "shop" / "cursors.json").exists()
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_secrets_do_not_reach_the_log() -> None:
+    """By their name, at any depth."""
+    import structlog
+
+    stream = io.StringIO()
+    log.configure(stream, as_json=True)
+    structlog.get_logger().info("hello", password="a1", at={"token": "b2", "fine": 1}, batches=[1])
+    line = json.loads(stream.getvalue())
+    structlog.reset_defaults()
+
+    assert (line["event"], line["level"], line["at"]) == ("hello", "info", {"token": "***", "fine": 1})
+    assert line["password"] == "***"
