@@ -16,6 +16,7 @@ from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig, ServiceConfig
 from cdc_core.errors import ConfigError
 from cdc_core.position import EntryPosition
+from cdc_core.server import token_of
 from orchestration.commands.demo import comparison
 from spark_jobs.lake import Lake
 from spark_jobs.verify import Reader, Source, verify
@@ -73,7 +74,7 @@ def _destination(question: Question, instance: InstanceConfig, connector: Connec
 
 def _connector(question: Question, service: ServiceConfig, destination: str) -> Connector:
     url = question.service or f"http://{service.host}:{service.http_port}"
-    token = question.token or service.token.get_secret_value() or None
+    token = question.token or token_of(service)
     return Connector(url, destination, client_id=question.client, token=token)
 
 
