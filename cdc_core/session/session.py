@@ -117,7 +117,7 @@ class Session:
         low, high = found.start.sequence, found.end.sequence
         slices = self._ring.slices(low, high)
         summary = summarize(slices, self._table_of)
-        end = replace(self._ring.position(high), gtid=self._last_gtid(slices))
+        end = self._position(found.start.sequence, high, client.read)
         return Claim(
             destination=self._destination,
             client_id=client.client_id,
@@ -159,7 +159,7 @@ class Session:
                 hint="Ack in the order of the claims; what was rolled back or outlived its lease is claimed anew.",
             )
         self._check_owner(client_id, first, owner)
-        return replace(self._begin(client, first.range), batch_id=first.id, end=first.claim.end)
+        return replace(self._begin(client, first.range, first.claim.start), batch_id=first.id, end=first.claim.end)
 
     def begin_skip(self, client_id: int) -> Step | None:
         """What lies ahead without any row, when nothing is outstanding: the cursor of a quiet schema moves so."""
@@ -167,15 +167,18 @@ class Session:
         if client.busy or client.batches:
             return None
         found = self._ring.take(client_id, 1)
-        return None if found is None or found.rows else self._begin(client, found)
+        return None if found is None or found.rows else self._begin(client, found, client.read)
 
-    def _begin(self, client: ClientState, found: Range) -> Step:
-        cursor = None
-        if found.committed is not None:
-            low, high = found.start.sequence, found.committed.sequence
-            cursor = replace(self._ring.position(high), gtid=self._last_gtid(self._ring.slices(low, high)))
+    def _begin(self, client: ClientState, found: Range, start: EntryPosition | None) -> Step:
+        low, committed = found.start.sequence, found.committed
+        cursor = None if committed is None else self._position(low, committed.sequence, start)
         client.busy = True
-        return Step(client.client_id, found, self._ring.position(found.end.sequence), cursor)
+        return Step(client.client_id, found, self._position(low, found.end.sequence, start), cursor)
+
+    def _position(self, low: int, high: int, start: EntryPosition | None) -> EntryPosition:
+        """Where a range ends, with the GTID that was last begun in it or, within one transaction, before it."""
+        gtid = self._last_gtid(self._ring.slices(low, high)) or (start.gtid if start else "")
+        return replace(self._ring.position(high), gtid=gtid)
 
     def finish(self, step: Step) -> EntryPosition | None:
         """The cursor is written: the range is done with. Returns the client's cursor."""
