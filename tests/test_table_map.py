@@ -27,7 +27,8 @@ EXPECTED = {
     "f": (4, 4, True), "n": (246, 20 << 8 | 5, True),
     "b1": (16, 1, False), "b64": (16, 8 << 8, False), "c": (254, 40, False),
     "wide": (254, 400, False), "v": (15, 20, False), "a": (15, 300, False), "bi": (254, 16, False),
-    "g": (255, 4, False), "t": (252, 1, False), "lb": (252, 4, False), "e": (247, 1, False), "e2": (247, 1, False), "se": (248, 1, False),
+    "g": (255, 4, False), "t": (252, 1, False), "lb": (252, 4, False), "e": (247, 1, False), "e2": (247, 1, False),
+    "se": (248, 1, False),
     "dt": (18, 3, False), "ts": (17, 6, False), "tm": (19, 2, False), "da": (10, 0, False), "doubled": (3, 0, False),
 }  # fmt: skip
 

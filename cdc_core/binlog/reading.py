@@ -1,0 +1,75 @@
+"""A plan's splits as Arrow, in bounded batches: each split any number of times while the plan lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cdc_core.binlog.columns import decode
+from cdc_core.binlog.columns.kernel import ZeroDates
+from cdc_core.binlog.gather import CHUNK_IMAGES, Chunk, Wanted
+from cdc_core.binlog.net_kernels import blank
+from cdc_core.binlog.plan import Plan, TableRows, partial_image
+from cdc_core.binlog.rows import DELETE, UPDATE_BEFORE, RowImages
+from cdc_core.binlog.system_columns import CHANGES, REMOVE, UPSERT, changes_columns
+
+
+def read(plan: Plan, split: int = 0, zero_dates: ZeroDates = "fail") -> Iterator[pa.RecordBatch]:
+    """The batches of one split: at most 65,536 rows each, and about as many bytes as a chunk."""
+    if not plan.splits:
+        return
+    low, high, _ = plan.splits[split]
+    kept = None
+    if plan.kept is not None:
+        first, end = np.searchsorted(plan.kept, (low, high)).tolist()
+        kept = plan.kept[first:end]
+    source = TableRows(plan.schema, plan.slices, plan.schemas, plan.after, plan.layout)
+    for chunk, images in source.chunks(Wanted(low, high, kept)):
+        _refuse_partial(plan, images, chunk)
+        chosen, ordinals = _chosen(chunk, images, low, high, kept)
+        for at in range(0, len(chosen), CHUNK_IMAGES):
+            part = slice(at, at + CHUNK_IMAGES)
+            yield _batch(plan, chunk, images, chosen[part], ordinals[part], zero_dates)
+
+
+def _chosen(
+    chunk: Chunk, images: RowImages, low: int, high: int, kept: npt.NDArray[np.int64] | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Which of a chunk's images are handed out, and their ordinals."""
+    first = np.searchsorted(images.event, np.arange(len(chunk.index)))
+    ordinals = chunk.ordinals[images.event] + np.arange(len(images)) - first[images.event]
+    if kept is None:
+        chosen = np.flatnonzero((ordinals >= low) & (ordinals < high))
+    else:
+        place = np.searchsorted(kept, ordinals)
+        chosen = np.flatnonzero(kept[np.minimum(place, len(kept) - 1)] == ordinals)
+    return chosen, ordinals[chosen]
+
+
+def _batch(
+    plan: Plan,
+    chunk: Chunk,
+    images: RowImages,
+    chosen: npt.NDArray[np.int64],
+    ordinals: npt.NDArray[np.int64],
+    zero_dates: ZeroDates,
+) -> pa.RecordBatch:
+    starts = images.starts if len(chosen) == len(images) else np.ascontiguousarray(images.starts[:, chosen])
+    op, event = images.op[chosen], images.event[chosen]
+    if plan.mode == CHANGES:
+        extra = changes_columns(chunk, op, event, images.row[chosen])
+    elif plan.copies is not None and plan.kept is not None:
+        extra = [pa.array(plan.copies[np.searchsorted(plan.kept, ordinals)])]
+    else:
+        blank(starts, op, np.array([c.name in plan.schema.primary_key for c in plan.schema.columns]))
+        extra = [pa.array(np.where((op == DELETE) | (op == UPDATE_BEFORE), REMOVE, UPSERT).astype(np.int8))]
+    batch = decode(plan.schema, chunk.data, starts, zero_dates=zero_dates, place=lambda i: chunk.place(int(event[i])))
+    return pa.RecordBatch.from_arrays(batch.columns + extra, schema=plan.arrow_schema)
+
+
+def _refuse_partial(plan: Plan, images: RowImages, chunk: Chunk) -> None:
+    if plan.mode == CHANGES and not (images.new_full and images.old_full):
+        raise partial_image(plan.schema, chunk.place(0))
