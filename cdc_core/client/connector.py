@@ -25,6 +25,7 @@ from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 
 MAX_WAIT = 60.0  # what the service grants to one claim call
+_LEAVE_SECONDS = 1.0  # for a renewal that is under way when the block is left
 _PAUSES = (0.1, 0.4, 1.0)  # seconds before each repetition of a call whose connection broke
 
 
@@ -194,6 +195,7 @@ class _Lease:
 
     def __exit__(self, *_: object) -> None:
         self._left.set()
+        self._thread.join(_LEAVE_SECONDS)
 
     def check(self) -> None:
         """Raises when the service said that the claim is ours no more."""

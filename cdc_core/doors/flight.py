@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 _SWEEP_SECONDS = 1.0  # how long blocks of an acked range may be held on to
 _STOP_SECONDS = 5.0
+_CLIP = 1000  # characters of an error: gRPC tells it in headers, which may have 8 KB
 
 _log = logging.getLogger(__name__)
 
@@ -173,4 +174,5 @@ def _as_flight(error: Exception) -> flight.FlightError:
         kind = flight.FlightUnauthenticatedError
     elif isinstance(error, SourceUnavailable):
         kind = flight.FlightUnavailableError
-    return kind(str(error), json.dumps(error.as_dict()).encode())
+    told = {key: value[:_CLIP] for key, value in error.as_dict().items()}
+    return kind(str(error)[:_CLIP], json.dumps(told).encode())

@@ -56,7 +56,12 @@ class HttpDoor:
         listener = listen(self.host, self.port, "canal.metrics.pull.port")
         self.port = listener.getsockname()[1]
         config = uvicorn.Config(
-            self._app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=2
+            self._app,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=2,
         )
         self._uvicorn = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._uvicorn.run, args=([listener],), name="http door", daemon=True)
