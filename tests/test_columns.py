@@ -225,6 +225,7 @@ def test_damage_is_refused(column: Column, value: bytes) -> None:
     [
         (Column("c", 255, 4), "canal.instance.filter.black.regex"),
         (Column("c", 242, 4), "canal.instance.filter.black.regex"),
+        (Column("c", 254, 16, charset=63, column_type="uuid"), "canal.instance.filter.black.regex"),
         (Column("c", 15, 10, charset=9999), "canal.instance.filter.black.regex"),
         (Column("c", 15, 10), "binlog_row_metadata"),
         (Column("c", 247, 1), "binlog_row_metadata"),
@@ -247,3 +248,22 @@ def test_no_collation_belongs_to_two_character_sets() -> None:
     ids = [number for ranges in RANGES.values() for low, high in ranges for number in range(low, high + 1)]
 
     assert len(ids) == len(set(ids))
+
+
+def test_every_character_set_has_a_way_to_arrow() -> None:
+    """One collation of each, with a letter that all of them share."""
+    for name, ranges in RANGES.items():
+        letter = {"utf16": b"\0a", "ucs2": b"\0a", "utf16le": b"a\0", "utf32": b"\0\0\0a"}.get(name, b"a")
+        array = _decoded(Column("c", 15, 10, charset=ranges[0][0]), [bytes([len(letter)]) + letter])
+
+        assert array.to_pylist() == [b"a" if name == "binary" else "a"]
+
+
+def test_more_text_than_one_array_holds_is_refused() -> None:
+    """Before any byte is copied: 3,000 images of the same megabyte."""
+    data = np.zeros(4 + (1 << 20), np.uint8)
+    data[:4] = np.frombuffer((1 << 20).to_bytes(4, "little"), np.uint8)
+    schema = TableSchema("shop", "t", (Column("c", 252, 4, charset=63),))
+
+    with pytest.raises(DecodeError, match=r"more than 2 GiB .* Claim fewer rows"):
+        decode(schema, data, np.zeros((1, 3000), np.int64))

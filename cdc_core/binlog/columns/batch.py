@@ -38,6 +38,7 @@ _CODES: tuple[tuple[Family, tuple[int, ...]], ...] = (
 _FAMILIES = {code: family for family, codes in _CODES for code in codes}
 _REFUSED = {0: "DECIMAL of before MySQL 5.0", 140: "compressed TEXT of MariaDB", 141: "compressed VARCHAR of MariaDB"}
 _REFUSED |= {242: "VECTOR", 255: "GEOMETRY"}
+_BINARY_IN_DISGUISE = ("uuid", "inet4", "inet6")  # MariaDB logs them like BINARY, but selects text
 
 
 def arrow_type(column: Column) -> pa.DataType:
@@ -77,6 +78,8 @@ def decode(
 
 
 def _family(column: Column) -> Family:
+    if column.column_type.lower().startswith(_BINARY_IN_DISGUISE):
+        raise unsupported(column, f"type {column.column_type} is not supported")
     family = _FAMILIES.get(column.type_code)
     if family is None:
         raise unsupported(column, f"type {_REFUSED.get(column.type_code, column.type_code)} is not supported")

@@ -32,7 +32,7 @@ from cdc_core.binlog.columns.kernel import (
     unsupported,
     variable,
 )
-from cdc_core.binlog.columns.narrow import NARROW, alphabet
+from cdc_core.binlog.columns.narrow import alphabet
 from cdc_core.schema.table import Column
 
 _UTF8 = ("utf8mb4", "utf8mb3", "ascii")
@@ -101,7 +101,6 @@ def to_utf8(cells: Cells, charset: Charset, raw: Bytes, offsets: npt.NDArray[np.
 
 @cache
 def _alphabet(name: str) -> npt.NDArray[np.int64]:
-    assert name in NARROW
     return np.array([ord(character) for character in alphabet(name)], np.int64)
 
 

@@ -27,7 +27,7 @@ def _put_decimal(data: Bytes, low: int, high: int, out: Bytes, at: int) -> Answe
 @njit(nogil=True)
 def _put_temporal(kind: int, packed: int, out: Bytes, at: int) -> Answer:
     """Bits from the left: 17 of year * 13 + month and 5 of day, which TIME lacks; hour, 6 of minute, 6 of second; 24 of
-    microseconds. MySQL 8.0 itself prints hours of a TIME above 31 wrongly; these are those that were stored."""
+    microseconds."""
     out[at] = 0x22
     at += 1
     if packed < 0 and kind == _TIME:
