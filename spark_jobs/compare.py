@@ -57,12 +57,13 @@ def _conditions(columns: Sequence[str], table: DeltaTable, parts: int) -> list[s
     if parts == 1:
         return ["true"]
     binary = {f.name for f in table.schema().fields if getattr(f.type, "type", "") == "binary"}
-    texts = [
-        f"coalesce({f'encode({_quote(c)}, {chr(39)}hex{chr(39)})' if c in binary else f'CAST({_quote(c)} AS VARCHAR)'}, '')"
-        for c in columns
-    ]
+    texts = [f"coalesce({_as_text(name, name in binary)}, '')" for name in columns]
     digits = 1 if parts == 16 else 2
     return [f"left(md5(concat({', '.join(texts)})), {digits}) = '{part:0{digits}x}'" for part in range(parts)]
+
+
+def _as_text(name: str, binary: bool) -> str:
+    return f"encode({_quote(name)}, 'hex')" if binary else f"CAST({_quote(name)} AS VARCHAR)"
 
 
 def _question(names: Sequence[str], key: Sequence[str], where: str) -> str:

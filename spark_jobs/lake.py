@@ -8,6 +8,7 @@ A Delta table that another destination (or somebody else) made is never written.
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,13 +22,14 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
-from cdc_core.errors import LakeError, TableStopped
+from cdc_core.errors import LakeError, RangeGone, TableStopped
 from cdc_core.schema.table import TableSchema
 from spark_jobs.session import is_gone
 from spark_jobs.types import LakeColumn, delta_type, literal, needs_mapping, quote
 
 _SAFE = " $-_.~@!+"
 _SPACE = ("No space left", "Disk quota exceeded")
+_OURS = re.compile(r"cdc_core\.[\w.]*?(\w+): [^\n]*")  # an error of ours, raised in one of Spark's workers
 _DENIED = ("Permission denied", "Read-only file system", "Mkdirs failed", "Not a directory", "AccessDenied", "403")
 
 
@@ -172,12 +174,17 @@ def lake_errors(place: str) -> Iterator[None]:
         text = str(error)
         if is_gone(error):
             raise
+        told = _OURS.search(text)
+        if told and told[1] == "RangeGone":
+            hint = "Claim again: the range is given out anew from the last ack."
+            raise RangeGone("the claim was given back while it was read", place=place, hint=hint) from error
         hint = "Read the Spark server's log for the whole of it; the batch stays claimable."
         if any(word in text for word in _SPACE):
             hint = "The disk is full: make room in the lake and in Spark's scratch; the batch stays claimable."
         elif any(word in text for word in _DENIED):
             hint = "Make the lake writable for the account that runs Spark; the batch stays claimable."
-        raise LakeError(f"Spark failed: {_first_line(error)}", place=place, hint=hint) from error
+        words = told[0][:500] if told else _first_line(error)
+        raise LakeError(f"Spark failed: {words}", place=place, hint=hint) from error
 
 
 def _folder(name: str) -> str:

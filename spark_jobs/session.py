@@ -19,13 +19,12 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.errors import LakeError
 from spark_jobs.source import SluiceSource
 
-_GONE = ("SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CHANGED", "UNAVAILABLE", "StatusCode.UNAVAILABLE")
+_GONE = ("SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CHANGED", "INVALID_HANDLE", "UNAVAILABLE")
 
 
 def connect(remote: str, token: str = "") -> SparkSession:
     """A session of its own, with the data source `sluice` known to it. Raises LakeError when no server answers."""
-    separator = "" if remote.rstrip("/").count("/") > 2 or ";" in remote else "/"
-    url = f"{remote}{separator};token={token};use_ssl=false" if token else remote
+    url = f"{remote.rstrip('/;')}{'' if '/;' in remote else '/'};token={token}" if token else remote
     try:
         spark = SparkSession.builder.remote(url).create()
         spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
@@ -43,7 +42,8 @@ def disconnect(spark: SparkSession) -> None:
 
 def server_away(remote: str) -> LakeError:
     hint = "Start the Spark Connect server, or name one that runs in SPARK_REMOTE; the batch stays claimable."
-    return LakeError("the Spark Connect server does not answer", place=remote, hint=hint)
+    address = remote.partition("/;")[0]  # what follows may hold a token
+    return LakeError("the Spark Connect server does not answer", place=address, hint=hint)
 
 
 def is_gone(error: BaseException) -> bool:
@@ -62,7 +62,7 @@ class Sessions:
         self._idle: queue.LifoQueue[SparkSession] = queue.LifoQueue()
 
     def __repr__(self) -> str:
-        return f"<Sessions remote={self.remote} idle={self._idle.qsize()}>"
+        return f"<Sessions remote={self.remote.partition('/;')[0]} idle={self._idle.qsize()}>"
 
     @contextmanager
     def take(self) -> Iterator[SparkSession]:

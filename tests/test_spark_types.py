@@ -8,7 +8,16 @@ import pytest
 from cdc_core.errors import TableStopped
 from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.statements import merge_keyed
-from spark_jobs.types import LakeColumn, added_columns, check_key, lake_columns, literal, needs_mapping, quote, spark_type
+from spark_jobs.types import (
+    LakeColumn,
+    added_columns,
+    check_key,
+    lake_columns,
+    literal,
+    needs_mapping,
+    quote,
+    spark_type,
+)
 
 ID, NAME = LakeColumn("id", "bigint"), LakeColumn("name", "string")
 

@@ -81,7 +81,9 @@ def seed_net(rng: np.random.Generator, rows: int) -> tuple[pa.Table, dict[str, A
 
 def _inserts(rng: np.random.Generator, rows: int) -> tuple[pa.Table, dict[str, Any]]:
     table, _ = net(rng, -10 * rows, 10 * rows, rows)
-    table = table.set_column(0, "id", pa.array(np.arange(rows))).set_column(6, "_sluice_op", pa.array(np.ones(rows, np.int8)))
+    table = table.set_column(0, "id", pa.array(np.arange(rows))).set_column(
+        6, "_sluice_op", pa.array(np.ones(rows, np.int8))
+    )
     counts = {"rows": rows, "upserts": rows, "deletes": 0, "raw_inserts": rows, "raw_updates": 0, "raw_deletes": 0}
     return table, counts | {"min_key": 0, "max_key": rows - 1, "insert_only": True}
 
@@ -254,7 +256,13 @@ def _ten_tables(service: Feed, sessions: Sessions, root: Path, scale: float, rou
     ways = Ways(service, sessions, root, rows)
     ways.fill()
     took = measure(ways, total, rounds, plain=True)
-    config = {"tables": TABLES, "changes": total, "rows_a_table": rows, "side_by_side": PARALLEL, "cores": os.cpu_count()}
+    config = {
+        "tables": TABLES,
+        "changes": total,
+        "rows_a_table": rows,
+        "side_by_side": PARALLEL,
+        "cores": os.cpu_count(),
+    }
     line("merge_ten_tables", took["ours"], took["bare"], "the same bare MERGEs over Parquet", config)
     line("merge_plain_way", took["ours"], took["plain"], "dictionaries, createDataFrame, one after the other", config)
 
