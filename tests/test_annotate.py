@@ -190,6 +190,7 @@ def test_statement_format_is_refused(text: str) -> None:
         "GRANT SELECT ON shop.* TO someone",
         "CREATE TABLE u (c VARCHAR(9) DEFAULT 'select')",
         "DROP TABLE IF EXISTS `insert`",
+        "CREATE TABLE u (`select` INT)",
         "FLUSH TABLES",
     ],
 )

@@ -47,6 +47,7 @@ _DEFINES = {"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"}
 _CREATE_FROM = re.compile(
     r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?TABLE\b.*\bSELECT\b", re.DOTALL | re.IGNORECASE
 )
+_QUOTED = re.compile(r"`(?:[^`]|``)*`")
 _NAME = r"(`(?:[^`]|``)+`|[\w$]+)"
 _TARGET = re.compile(
     r"(?:(?:INSERT|REPLACE)(?:\s+(?:LOW_PRIORITY|DELAYED|HIGH_PRIORITY|IGNORE))*(?:\s+INTO)?"
@@ -84,7 +85,7 @@ def meaning(text: str) -> Meaning:
         case ["XA", "COMMIT", *_]:
             return Meaning.XA_COMMIT
     first = re.split(r"\W", words[0], maxsplit=1)[0]
-    if first in _CHANGES or _CREATE_FROM.match(plain):
+    if first in _CHANGES or _CREATE_FROM.match(_QUOTED.sub(" ", plain)):
         return Meaning.CHANGE
     return Meaning.DDL if first in _DEFINES else Meaning.OTHER
 

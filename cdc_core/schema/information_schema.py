@@ -13,7 +13,7 @@ from typing import Any
 from pymysql.connections import Connection
 from pymysql.err import Error
 
-from cdc_core.errors import SchemaError
+from cdc_core.errors import SchemaError, SourceError
 from cdc_core.schema.declared import declared_column
 from cdc_core.schema.table import Column, TableSchema
 
@@ -37,9 +37,11 @@ def complete(schema: TableSchema, connection_factory: Callable[[], Connection[An
     try:
         with connection_factory() as connection:
             current = _read(connection, "= %s AND table_name = %s", (schema.database, schema.table))
-    except Error as error:
+    except (Error, SourceError) as error:
         if _is_full(schema):
             return schema
+        if isinstance(error, SourceError):
+            raise  # says itself whether trying again helps
         raise _incomplete(schema, f"the catalogue cannot be read: {error}") from error
     if current and _fits(schema, current[0]):
         return _merged(schema, current[0])
