@@ -9,10 +9,12 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import httpx
 import yaml
 
+from cdc_core.errors import ConfigError
 from orchestration.stack.home import free_port, listening
 from orchestration.stack.process import Process
 from orchestration.stack.service import answers
@@ -57,12 +59,33 @@ class Dagster:
         self._write_configuration()
         for process in self.processes:
             process.start()
+        for name, description in self.sensors().items():
+            if name.startswith("broken_"):
+                raise ConfigError("Dagster cannot load a destination", place=name, hint=description)
         return self
 
     def stop(self) -> None:
         """The daemon first, so that it starts nothing more; runs end with the code server."""
         for process in (self.daemon, self.webserver, self.code_server):
             process.stop()
+
+    def sensors(self) -> dict[str, str]:
+        """Name and description of each sensor that is loaded. One called broken_* stands for a file that is not."""
+        selector = '{repositoryName: "__repository__", repositoryLocationName: "sluice"}'
+        query = (
+            f"{{sensorsOrError(repositorySelector: {selector}) {{... on Sensors {{results {{name description}}}}}}}}"
+        )
+        told = self._ask(query)
+        return {one["name"]: one["description"] or "" for one in told["sensorsOrError"].get("results", [])}
+
+    def failed_runs(self) -> int:
+        """How many runs have failed so far."""
+        told = self._ask("{runsOrError(filter: {statuses: [FAILURE]}) {... on Runs {count}}}")
+        return int(told["runsOrError"].get("count", 0))
+
+    def _ask(self, query: str) -> dict[str, Any]:
+        answer = httpx.post(f"{self.url}/graphql", json={"query": query}, timeout=30, trust_env=False)
+        return dict(answer.raise_for_status().json()["data"])
 
     def _process(self, name: str, command: list[str], log: str, environment: dict[str, str]) -> Process:
         readiness = {
