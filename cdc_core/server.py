@@ -41,14 +41,25 @@ class CanalServer:
         self._scanner: threading.Thread | None = None
         self._zookeeper: ZookeeperNodes | None = None
         self._reported: set[str] = set()
+        self._loaded = self._started = False
 
     def __repr__(self) -> str:
         return f"<CanalServer {', '.join(self.destinations()) or 'no destinations'}>"
 
-    def start(self) -> None:
+    def load(self) -> None:
+        """Sets the destinations up without starting any."""
         if self.config.zk_servers:
             self._zookeeper = ZookeeperNodes(self.config.zk_servers, self.config.zk_auth.get_secret_value())
+        self._loaded = True
         self.scan()
+
+    def start(self) -> None:
+        if not self._loaded:
+            self.load()
+        with self._lock:
+            self._started = True
+            for _, instance in self._running.values():
+                instance.start()
         if self.config.auto_scan:
             self._scanner = threading.Thread(target=self._keep_scanning, name="scan", daemon=True)
             self._scanner.start()
@@ -80,6 +91,7 @@ class CanalServer:
             names = configuration.destinations(self.config)
             for name in [name for name in self._running if name not in names]:
                 self._end(name, "removed")
+                del self._running[name]
             for name in names:
                 self._look_at(name)
 
@@ -110,11 +122,12 @@ class CanalServer:
         if isinstance(instance, Refused):
             log.error("destination refused", destination=name, **instance.error.as_dict())
         self._running[name] = (wanted, instance)
-        instance.start()
+        if self._started:
+            instance.start()
 
     def _end(self, name: str, why: str) -> None:
         log.info("destination stops", destination=name, why=why)
-        self._running.pop(name)[1].stop()
+        self._running[name][1].stop()
 
     def _nodes(self, destination: str) -> Nodes:
         return self._zookeeper or FileNodes(self.config.data_dir / destination / "cursors.json")
@@ -175,6 +188,7 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
         FlightDoor(server, config.host, config.flight_port, token, traffic),
     )
     try:
+        server.load()  # so that no door opens on nothing, and no source is read behind a door that cannot open
         for door in doors:
             door.start()
         server.start()

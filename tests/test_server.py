@@ -93,6 +93,7 @@ def test_the_directory_is_scanned(conf: Path, server: CanalServer) -> None:
 
     destination(conf, "second").unlink()
     until(lambda: server.destinations() == ["shop"])
+    until(lambda: server.instance("shop").status()["state"] == "failed")
     with pytest.raises(UnknownDestination, match="second"):
         server.instance("second")
 

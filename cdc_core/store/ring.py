@@ -138,10 +138,10 @@ class Ring:
         self.put = new.at(new.end)
         self.transactions += len(new.commits)
         self._segments.append(new)
-        self.last_position = self.position(self.put.sequence)
+        self.last_position = new.position(new.end)
         if len(new.commits):
             self._committed = new.at(new.first.sequence + int(new.commits[-1]))
-            self.last_commit = self.position(self._committed.sequence)
+            self.last_commit = new.position(self._committed.sequence)
         self._coalesce()
         return True
 
@@ -240,12 +240,7 @@ class Ring:
 
     def position(self, sequence: int) -> EntryPosition:
         """Where the event just before `sequence` ends."""
-        owner = self._segments[self._segment_of(sequence - 1)]
-        event = sequence - 1 - owner.first.sequence
-        entry = owner.block.index[event]
-        return EntryPosition(
-            owner.block.journal_name, int(entry["end"]), int(entry["timestamp"]) * 1000, owner.server_id(event)
-        )
+        return self._segments[self._segment_of(sequence - 1)].position(sequence)
 
     def transactions_within(self, start: int, end: int) -> int:
         return sum(s.commits_within(start, end) for s in self._between(start, end))

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cdc_core.position import EntryPosition
 from cdc_core.source.block import INDEX, Block, Kind
 from cdc_core.store.cursor import Cursor
 
-_GTID_EVENTS = np.array([33, 34, 42, 162], dtype=np.uint8)  # GTID, ANONYMOUS_GTID, GTID_TAGGED, MariaDB's GTID
-_SERVER_ID = slice(5, 9)  # in an event's header
+_KEPT = np.isin(np.arange(256), [33, 34, 42, 162])  # types of GTID, ANONYMOUS_GTID, GTID_TAGGED, MariaDB's GTID
+_ROWS, _COMMIT = int(Kind.ROWS), int(Kind.COMMIT)
 
 Ints = npt.NDArray[np.int64]
 
@@ -66,21 +67,24 @@ class Segment:
         """(sequence, schema id) of each id's first rows event within [low, high), in order."""
         base = max(low, self.first.sequence)
         part = self.block.index[base - self.first.sequence : high - self.first.sequence]
-        events = np.flatnonzero(part["kind"] == Kind.ROWS)
+        events = np.flatnonzero(part["kind"] == _ROWS)
         ids, where = np.unique(part["schema"][events], return_index=True)
         return sorted((base + int(events[w]), int(i)) for i, w in zip(ids, where, strict=True))
 
-    def server_id(self, event: int) -> int:
-        offset = int(self.block.index["offset"][event])
-        return int.from_bytes(self.block.data[offset : offset + 19][_SERVER_ID].tobytes(), "little")
+    def position(self, sequence: int) -> EntryPosition:
+        """Where the event just before `sequence` ends."""
+        entry = self.block.index[sequence - self.first.sequence - 1]
+        offset = int(entry["offset"])
+        server_id = int.from_bytes(self.block.data[offset + 5 : offset + 9].tobytes(), "little")
+        return EntryPosition(self.block.journal_name, int(entry["end"]), int(entry["timestamp"]) * 1000, server_id)
 
 
 def segment(block: Block, first: Cursor) -> Segment:
     """`block` placed at `first`, with its sums."""
-    is_rows = block.index["kind"] == Kind.ROWS
+    is_rows = block.index["kind"] == _ROWS
     rows = np.zeros(len(block.index) + 1, dtype=np.int64)
     np.cumsum(np.where(is_rows, block.index["rows"], 0), dtype=np.int64, out=rows[1:])
-    commits = np.flatnonzero(block.index["kind"] == Kind.COMMIT) + 1
+    commits = np.flatnonzero(block.index["kind"] == _COMMIT) + 1
     return Segment(block, first, rows, commits.astype(np.int64))
 
 
@@ -91,14 +95,11 @@ def mergeable(left: Block, right: Block, limit: int) -> bool:
 
 
 def merge(left: Segment, right: Segment) -> Segment:
-    shifted = right.block.index.copy()
-    shifted["offset"] += len(left.block.data)
-    block = Block(
-        left.block.journal_name,
-        left.block.start,
-        np.concatenate([left.block.data, right.block.data]),
-        np.concatenate([left.block.index, shifted]),
-    )
+    index = np.empty(left.events + right.events, INDEX)
+    index[: left.events], index[left.events :] = left.block.index, right.block.index
+    index["offset"][left.events :] += len(left.block.data)
+    data = np.concatenate([left.block.data, right.block.data])
+    block = Block(left.block.journal_name, left.block.start, data, index)
     rows = np.concatenate([left.rows, right.rows[1:] + left.rows[-1]])
     return Segment(block, left.first, rows, np.concatenate([left.commits, right.commits + left.events]))
 
@@ -106,9 +107,9 @@ def merge(left: Segment, right: Segment) -> Segment:
 def compact(block: Block) -> Block:
     """A block without captured rows, cut down to transaction ends, GTIDs and the last event; any other as it is."""
     kind = block.index["kind"]
-    if not len(kind) or bool((kind == Kind.ROWS).any()):
+    if not len(kind) or bool((kind == _ROWS).any()):
         return block
-    keep = (kind == Kind.COMMIT) | np.isin(block.index["type"], _GTID_EVENTS)
+    keep = (kind == _COMMIT) | _KEPT[block.index["type"]]
     keep[-1] = True
     index = block.index[keep]
     length = index["length"].astype(np.int64)
