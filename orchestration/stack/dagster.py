@@ -25,9 +25,17 @@ _MODULE = "orchestration.definitions"
 
 
 class Dagster:
-    """`url` is the page for people. `home` holds runs and events and stays over restarts."""
+    """`url` is the page for people. `home` holds runs and events and stays over restarts. `module` is what it loads."""
 
-    def __init__(self, home: Path, *, port: int = 3000, defs: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        port: int = 3000,
+        defs: Path,
+        environment: dict[str, str] | None = None,
+        module: str = _MODULE,
+    ) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.home = home
         self._code_port = free_port()
@@ -39,7 +47,7 @@ class Dagster:
             "SLUICE_DEFS": str(defs),
         }
         workspace = home / "workspace.yaml"
-        code = [sys.executable, "-m", "dagster", "api", "grpc", "-m", _MODULE, "-h", "127.0.0.1"]
+        code = [sys.executable, "-m", "dagster", "api", "grpc", "-m", module, "-h", "127.0.0.1"]
         code += ["-p", str(self._code_port), "-d", str(_PROJECT), "--location-name", "sluice"]
         web = [_program("dagster-webserver"), "-h", "127.0.0.1", "-p", str(port), "-w", str(workspace)]
         daemon = [_program("dagster-daemon"), "run", "-w", str(workspace)]
