@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc_core.binlog.annotate import Annotator
+from cdc_core.binlog.columns.kernel import ZeroDates
 from cdc_core.errors import CursorError, RangeGone, SessionError, SluiceError, UnknownDestination
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
@@ -29,6 +30,7 @@ class Config:
     heartbeat_seconds: float = 5.0
     batch_mode: str = "MEMSIZE"
     buffer_size: int = 16384
+    zero_dates: ZeroDates = "fail"
 
 
 def orders(first: int, count: int, registry: SchemaRegistry, start: int = 4) -> Block:

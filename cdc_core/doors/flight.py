@@ -101,7 +101,9 @@ class _Rows:
         plan = self.plans.get(read)
         if split >= len(plan.splits):
             raise ConfigError("the plan has no such split", place=f"split {split}", hint="Ask for flight info again.")
-        return plan.arrow_schema, self._counted(read.destination, net.read(plan, split))
+        config = self._server.instance(read.destination).config
+        batches = net.read(plan, split, zero_dates=config.zero_dates)
+        return plan.arrow_schema, self._counted(read.destination, batches)
 
     def _counted(self, destination: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -9,9 +9,7 @@ beyond `data`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -50,20 +48,6 @@ _BROKEN = {
     TOO_LARGE: "more than 2 GiB of bytes in one batch",
 }
 _DAMAGED = "The binlog is damaged or was written by an unknown server version; compare with mysqlbinlog --verbose."
-
-
-def _forget_stale() -> None:
-    """Drops compiled kernels that are older than any source here: the cache of one module does not notice that a helper
-    of another has changed."""
-    here = Path(__file__).parent
-    newest = max(source.stat().st_mtime for source in here.glob("*.py"))
-    for cached in (here / "__pycache__").glob("*.nb[ci]"):
-        with suppress(OSError):
-            if cached.stat().st_mtime < newest:
-                cached.unlink()
-
-
-_forget_stale()
 
 
 def kernel(*signature: Any) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
