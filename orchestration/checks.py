@@ -2,7 +2,8 @@
 
 Three gate the ack inside the drain: `key_unique`, `position_monotone`, `rows_add_up`, per table. A fourth,
 `takes_changes`, is red as long as a table is stopped, while the others go on. A run yields every declared check
-exactly once, also when the store was empty; a batch's own verdicts are logged beside its materializations.
+exactly once, also when the store was empty, with the number of batches that passed: a materialization is the event of
+a batch that passed, and Dagster never prunes events.
 `lag_seconds`, on the store, is evaluated by the sensor when it changes, and by hand.
 """
 

@@ -60,7 +60,7 @@ class Drain:
                 stopped |= self._stop(claim, results, stopped)
                 self.lake.note(claim, results, self.run_id)
             tally.add(judgements)
-            self._report(claim, results, judgements)
+            self._report(claim, results)
         self.context.log.info(f"{tally.batches} batches, then {self._end(tally, deadline)}")
         yield from tally.results(stopped)
 
@@ -96,15 +96,13 @@ class Drain:
             stops[result.table] = {"reason": reason, "hint": stop.hint, "position": str(claim.start)}
         return stops
 
-    def _report(self, claim: Claim, results: Sequence[TableResult], judgements: Sequence[checks.Judgement]) -> None:
-        """One materialization a table, its verdicts, a line in the log and the run's tags: the batch is acked."""
+    def _report(self, claim: Claim, results: Sequence[TableResult]) -> None:
+        """One materialization a table, a line in the log and the run's tags: the batch is checked and acked."""
         context, rows = self.context, claim.rows
         for result in results:
             if result.stop is None:
                 facts = of_batch(claim, result, self.run_id)
                 context.log_event(dg.AssetMaterialization(self.names.delta(result.table), metadata=facts))
-        for one in judgements:
-            context.log_event(checks.evaluation(self.names, one, claim))
         slowest = max((result.merge_seconds for result in results), default=0.0)
         context.log.info(
             f"batch {claim.batch_id} acked: {rows} rows of {len(results)} tables, {claim.start} to {claim.end}, "

@@ -37,8 +37,14 @@ def load_folder(folder: Path) -> dg.Definitions:
     """All destinations of a folder. Raises ConfigError when there is no such folder."""
     if not folder.is_dir():
         raise ConfigError("no such folder of destinations", place=str(folder), hint=f"Mend {FOLDER_VARIABLE}.")
+    with warnings.catch_warnings():  # of parts of Dagster that are new, and of those that it is about to leave
+        warnings.simplefilter("ignore")
+        return _load_all(sorted([*folder.glob("*/defs.yaml"), *folder.glob("*/defs.yml")]))
+
+
+def _load_all(files: Sequence[Path]) -> dg.Definitions:
     whole = dg.Definitions(executor=dg.in_process_executor)
-    for file in sorted([*folder.glob("*/defs.yaml"), *folder.glob("*/defs.yml")]):
+    for file in files:
         try:
             grown = dg.Definitions.merge(whole, load_destination(file))
             dg.Definitions.validate_loadable(grown)
@@ -58,9 +64,7 @@ def load_destination(file: Path) -> dg.Definitions:
     module.__file__, module.__path__ = None, [str(folder)]
     sys.modules[module.__name__] = module  # the component loader knows folders as modules only
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", dg.BetaWarning)
-            return ComponentTree.from_module(module, folder).build_defs(folder)
+        return ComponentTree.from_module(module, folder).build_defs(folder)
     except Exception as error:
         raise _as_config_error(file, error) from error
 

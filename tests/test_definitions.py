@@ -7,6 +7,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
+from dagster._core.definitions.repository_definition import RepositoryLoadData
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.failures import unavailable
@@ -150,3 +152,22 @@ def test_listed_tables_need_no_service(tmp_path: Path, monkeypatch: pytest.Monke
     node = load_folder(tmp_path).resolve_asset_graph().get(dg.AssetKey(["delta", "shop", "shop", "users"]))
 
     assert "dagster/column_schema" not in node.metadata
+
+
+def test_a_runs_process_loads_what_the_code_location_knew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables found at the service are kept: a run neither needs the service to load nor sees another set."""
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    file.write_text("type: orchestration.destination.CdcDestination\nattributes: {destination: shop, lake: /lake}\n")
+    monkeypatch.setattr(Connector, "tables", lambda _self: [USERS])
+    kept = load_folder(tmp_path).metadata
+
+    def away(_self: Connector) -> list[TableSchema]:
+        raise unavailable("http://127.0.0.1:11112", "refused")
+
+    monkeypatch.setattr(Connector, "tables", away)
+    known = RepositoryLoadData(cacheable_asset_data={}, reconstruction_metadata=kept)
+    with DefinitionsLoadContext.scoped(DefinitionsLoadContext(DefinitionsLoadType.RECONSTRUCTION, known)):
+        loaded = load_folder(tmp_path)
+
+    assert dg.AssetKey(["delta", "shop", "shop", "users"]) in loaded.resolve_all_asset_keys()
