@@ -15,10 +15,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from cdc_core.client.changes import TableRead, flight_info
+from cdc_core.client.changes import TableRead, flight_info, read_split
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.checks import TableResult
@@ -46,6 +48,7 @@ class Batch:
     token: str
     run_id: str
     max_splits: int
+    local_rows: int
     clock: Callable[[], float]
 
     def metadata(self, table: str) -> str:
@@ -66,16 +69,19 @@ def apply_batch(
     run_id: str = "",
     parallelism: int = 4,
     max_splits: int = 4,
+    local_rows: int = 0,
     stopped: Collection[str] = (),
     clock: Callable[[], float] = time.time,
 ) -> list[TableResult]:
     """Applies every table of the claim that is not `stopped`; results in the claim's order.
 
+    Plans of up to `local_rows` rows are sent along with the statement instead of being pulled by Spark's workers.
+
     Any error but TableStopped is raised when all tables are at rest; what they committed stays and is replayed as
     nothing the next time.
     """
     lake.check_writable()
-    batch = Batch(claim, lake, sessions, flight_url, token, run_id, max_splits, clock)
+    batch = Batch(claim, lake, sessions, flight_url, token, run_id, max_splits, local_rows, clock)
     tables = [table for table in claim.tables if table.name not in stopped]
     largest_first = sorted(tables, key=lambda table: -table.rows)
     with ThreadPoolExecutor(max(1, min(parallelism, len(tables))), thread_name_prefix="merge") as pool:
@@ -146,6 +152,12 @@ def _prepare(
 
 def _load(batch: Batch, spark: SparkSession, read: TableRead) -> None:
     """Makes the net changes a view of this session. The token's option has a name that Spark redacts."""
+    if read.rows <= batch.local_rows:
+        parts = [part for ticket in read.tickets for part in read_split(batch.flight_url, ticket, token=batch.token)]
+        local = pa.Table.from_batches(parts, read.schema.remove_metadata())
+        types = from_arrow_schema(local.schema, prefer_timestamp_ntz=True)
+        spark.createDataFrame(local, types).createOrReplaceTempView(_VIEW)
+        return
     schema = ", ".join(f"{quote(field.name)} {spark_type(field.type)}" for field in read.schema)
     reader = spark.read.format("sluice").schema(schema).option("url", batch.flight_url)
     reader = reader.option("tickets", pack_tickets(read.tickets))

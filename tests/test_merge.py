@@ -150,8 +150,9 @@ def test_another_schema_change_stops_that_table_alone(service: Feed, sessions: S
     assert lines.inserted == 1
 
 
-def test_every_type_arrives_as_it_is(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
-    """The types of the table in docs/architecture.md, at their edges, through Python workers and Delta."""
+@pytest.mark.parametrize("local_rows", [0, 10])
+def test_every_type_arrives_as_it_is(service: Feed, sessions: Sessions, tmp_path: Path, local_rows: int) -> None:
+    """The types of the table in docs/architecture.md, at their edges, through Python workers or sent along."""
     fields = pa.schema(
         [
             ("id", pa.int64()),
@@ -175,7 +176,7 @@ def test_every_type_arrives_as_it_is(service: Feed, sessions: Sessions, tmp_path
     empty = (2, *[None] * (len(fields) - 1))
     service.put(Table("types", fields, key=("id",)), [Change(1, None, full), Change(1, None, empty)])
     lake = Lake(tmp_path)
-    apply_batch(service.claim(1, 0, 1), lake, sessions, service.url)
+    apply_batch(service.claim(1, 0, 1), lake, sessions, service.url, local_rows=local_rows)
     assert rows(lake, "types") == {full: 1, empty: 1}
 
 
