@@ -11,7 +11,7 @@ from typing import Any
 from cdc_core.errors import SluiceError
 
 
-class ServiceUnavailable(SluiceError):  # noqa: N818 - named like its family, by what is the case
+class ServiceUnavailable(SluiceError):
     """The service cannot be reached, or did not answer in time: worth trying again."""
 
 
