@@ -1,10 +1,12 @@
 """How a destination is: the error that it last stopped at, since when, and how long to wait before trying again.
 
-An error stays until there is progress behind it. Knows neither threads nor the source; told by `instance`.
+An error of the dump stays until there is progress behind it; what clients run into (rows that cannot be read, a cursor
+that cannot be written) stays until the same goes well. Knows neither threads nor the source; told by `instance`.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +26,8 @@ class Health:
         self._pauses = pauses
         self._pause = pauses[0]
         self._connected_at: float | None = None
-        self._tidy_error: dict[str, Any] | None = None
+        self._others: dict[tuple[int, str], tuple[dict[str, Any], int]] = {}
+        self._lock = threading.Lock()  # of `_others`, which any caller may change
         self._trouble: tuple[str, float] = ("", 0.0)
 
     def failed(self, error: Exception) -> float:
@@ -42,13 +45,28 @@ class Health:
         """Something came through: what failed before is over."""
         self.error, self._pause = None, self._pauses[0]
 
-    def tidied(self, error: SluiceError | None) -> bool:
-        """Notes whether cursors can be moved. True when this is news."""
-        before = self._tidy_error
-        self._tidy_error = None if error is None else self._dated(error.as_dict(), before)
+    def tidied(self) -> None:
+        """A connection that lives is over what failed before it, also when nothing is written at the source."""
         if self._connected_at is not None and self._clock() - self._connected_at > _PROVEN_SECONDS:
             self.progressed()
-        return (before is None) != (error is None)
+
+    def noted(self, client_id: int, what: str, error: Exception | None, batch_id: int = 0) -> bool:
+        """Notes how something that a client asked for went, beside the dump. True when an error is news."""
+        with self._lock:
+            before, _ = self._others.pop((client_id, what), (None, 0))
+            if error is None:
+                return False
+            told = self._dated(_parts(error), before)
+            self._others[client_id, what] = told, batch_id
+            if told != before:
+                self.parse_errors += isinstance(error, DecodeError | SchemaError)
+            return told != before
+
+    def acked(self, client_id: int, batch_id: int) -> None:
+        """What was wrong with the client's batches up to this one is over."""
+        with self._lock:
+            kept = {w: n for w, n in self._others.items() if w[0] != client_id or n[1] > batch_id}
+            self._others = kept
 
     def state(self, dump: DumpStatus) -> str:
         if self.error is not None or (dump.trouble and not dump.connected):
@@ -62,7 +80,7 @@ class Health:
                 self._trouble = (dump.trouble, self._clock())
             parts = {"error": "SourceUnavailable", "message": dump.trouble, "place": address}
             return parts | {"hint": "It is tried again by itself.", "since": self._trouble[1]}
-        return self.error or self._tidy_error
+        return self.error or next((told for told, _ in list(self._others.values())), None)
 
     def _dated(self, parts: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
         same = before is not None and all(before[key] == parts[key] for key in parts)

@@ -20,7 +20,7 @@ import structlog
 from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.gtids import last_gtid
 from cdc_core.config.models import InstanceConfig
-from cdc_core.errors import SluiceError, SourceUnavailable
+from cdc_core.errors import CursorError, DecodeError, SchemaError, SluiceError, SourceUnavailable
 from cdc_core.health import Health
 from cdc_core.meta.cursors import Cursors, StoppedTable
 from cdc_core.meta.nodes import Nodes
@@ -46,6 +46,7 @@ from cdc_core.store.store import Store
 _TIDY_SECONDS = 5.0
 _FULL_PAUSE = 1.0  # between two looks at a ring that stays full
 _JOIN_SECONDS = 10.0
+_NOBODY = -1  # no client: what the tidy thread runs into
 
 log = structlog.get_logger(__name__)
 
@@ -126,10 +127,10 @@ class Instance:
             try:
                 for client_id, batches in self.serving.tidy().items():
                     log.warning("lease ran out", destination=self.config.destination, client=client_id, batches=batches)
-                self.health.tidied(None)
-            except SluiceError as error:
-                if self.health.tidied(error):
-                    log.error("cursor stands still", destination=self.config.destination, **error.as_dict())
+                self._note(_NOBODY, "the cursor stands still", None)
+            except Exception as error:
+                self._note(_NOBODY, "the cursor stands still", error)
+            self.health.tidied()
             if full:
                 self._stop.wait(_FULL_PAUSE)
 
@@ -191,7 +192,13 @@ class Instance:
 
     def ack(self, client_id: int, batch_id: int, owner: str) -> EntryPosition | None:
         self._check_ready()
-        return self.serving.ack(client_id, batch_id, owner)
+        try:
+            cursor = self.serving.ack(client_id, batch_id, owner)
+        except CursorError as error:
+            self._note(client_id, "an ack cannot be written", error, batch_id)
+            raise
+        self.health.acked(client_id, batch_id)
+        return cursor
 
     def renew(self, client_id: int, batch_id: int, owner: str, lease_seconds: float) -> float:
         self._check_ready()
@@ -207,6 +214,18 @@ class Instance:
     def slices(self, client_id: int, batch_id: int) -> list[BlockSlice]:
         self._check_ready()
         return self.serving.slices(client_id, batch_id)
+
+    def note_read(self, client_id: int, batch_id: int, part: str, error: Exception | None) -> None:
+        """What came of reading rows of a claim: those that cannot be read are shown until they can be, or are acked.
+        That a range is gone concerns its reader alone."""
+        if isinstance(error, DecodeError | SchemaError) or not isinstance(error, SluiceError):
+            self._note(client_id, f"{part} cannot be read", error, batch_id)
+
+    def _note(self, client_id: int, what: str, error: Exception | None, batch_id: int = 0) -> None:
+        if self.health.noted(client_id, what, error, batch_id) and error is not None:
+            expected = isinstance(error, SluiceError)
+            told = error.as_dict() if isinstance(error, SluiceError) else {}
+            log.error(what, destination=self.config.destination, client=client_id, **told, exc_info=not expected)
 
     def stop_table(self, client_id: int, table: str, reason: str, hint: str, position: EntryPosition) -> None:
         self._check_ready()

@@ -51,4 +51,4 @@ class Refused:
     def _refuse(self, *_arguments: Any, **_named: Any) -> NoReturn:
         raise self.error.with_traceback(None)
 
-    claim = ack = renew = rollback = slices = stop_table = resume_table = client = tables = _refuse
+    claim = ack = renew = rollback = slices = note_read = stop_table = resume_table = client = tables = _refuse

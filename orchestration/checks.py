@@ -132,19 +132,18 @@ def lag_check(settings: Settings) -> dg.AssetChecksDefinition:
 
 
 def lag_evaluation(settings: Settings, status: Mapping[str, Any]) -> dg.AssetCheckEvaluation:
-    """Red when the destination failed, yellow when it lags behind."""
+    """Red when the destination has an error, yellow when it lags behind."""
     seconds = float(status.get("lag_seconds") or 0.0)
     error = status.get("error")
     failed = (
         SluiceError(error["message"], place=error.get("place") or "", hint=error.get("hint") or "") if error else None
     )
-    red = failed is not None and status["state"] == "failed"
     return dg.AssetCheckEvaluation(
         asset_key=settings.names.store,
         check_name=LAG,
-        passed=not red and seconds <= settings.lag_warning_seconds,
-        severity=dg.AssetCheckSeverity.ERROR if red else dg.AssetCheckSeverity.WARN,
-        description=str(failed) if red else f"{seconds:.0f} s behind the source",
+        passed=failed is None and seconds <= settings.lag_warning_seconds,
+        severity=dg.AssetCheckSeverity.ERROR if failed else dg.AssetCheckSeverity.WARN,
+        description=str(failed) if failed else f"{seconds:.0f} s behind the source",
         metadata={"lag_seconds": seconds, **(of_error(failed) if failed else {})},
     )
 

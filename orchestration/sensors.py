@@ -16,6 +16,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_core.client.connector import Connector
+from cdc_core.client.failures import ServiceUnavailable, error_from
 from cdc_core.errors import SluiceError
 from orchestration import backlog
 from orchestration.checks import lag_evaluation
@@ -45,8 +46,10 @@ def backlog_sensor(settings: Settings, job: UnresolvedAssetJobDefinition) -> dg.
         try:
             with canal.connect() as connector:
                 return _tick(context, settings, connector, time.time())
-        except SluiceError as error:
+        except ServiceUnavailable as error:
             return dg.SensorResult(skip_reason=dg.SkipReason(f"service away: {error}"))
+        except SluiceError as error:
+            return dg.SensorResult(skip_reason=dg.SkipReason(f"the service refuses: {error}"))
 
     return sensor
 
@@ -79,9 +82,13 @@ def _decide(
     runs = backlog.runs_of(context.instance.get_run_records(filters, limit=_RECENT_RUNS))
     decision = backlog.decide(settings.destination, state, status.get("lag_seconds"), runs, settings.trigger, now)
     error = status.get("error")
-    if isinstance(decision, dg.SkipReason) and status["state"] == "failed" and error:
-        return dg.SkipReason(f"{settings.destination} failed: {error['message']}. {error['hint']}")
+    if isinstance(decision, dg.SkipReason) and error:
+        return dg.SkipReason(f"{settings.destination} {_word(status)}: {error_from(error)}")
     return decision
+
+
+def _word(status: Mapping[str, Any]) -> str:
+    return "failed" if status["state"] == "failed" else "is in trouble"
 
 
 def _observe(

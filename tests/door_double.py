@@ -200,6 +200,9 @@ class Instance:
         block = self.held[batch_id][1]
         return [BlockSlice(block, 0, len(block.index))]
 
+    def note_read(self, client_id: int, batch_id: int, part: str, error: Exception | None) -> None:
+        self.calls.append(("read", batch_id, part, error and type(error).__name__))
+
     def metrics(self) -> dict[str, Any]:
         return {"heartbeat_age_seconds": 0.5, **self.numbers}
 

@@ -194,7 +194,7 @@ def test_a_failed_destination_is_red_with_its_remedy(instance: dg.DagsterInstanc
 
     checks = [event for event in result.asset_events or [] if isinstance(event, dg.AssetCheckEvaluation)]
     assert [(check.passed, check.severity) for check in checks] == [(False, dg.AssetCheckSeverity.ERROR)]
-    assert said(result) == "shop failed: binlog purged. Rewind."
+    assert said(result) == "shop failed: binlog purged at mysql-bin.000001:4. Rewind."
 
 
 def test_a_service_that_is_away_is_said_not_raised(

@@ -8,12 +8,13 @@ beside the message, so that a client gets back what was raised here.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import structlog
 from pyarrow import flight
 
 from cdc_core.binlog import net
@@ -31,7 +32,7 @@ _SWEEP_SECONDS = 1.0  # how long blocks of an acked range may be held on to
 _STOP_SECONDS = 5.0
 _CLIP = 1000  # characters of an error: gRPC tells it in headers, which may have 8 KB
 
-_log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class FlightDoor:
@@ -92,7 +93,8 @@ class _Rows:
 
     def info(self, read: Read) -> tuple[pa.Schema, Any, list[bytes]]:
         """The schema with its metadata, the plan, and a ticket for each split."""
-        plan = self.plans.get(read)
+        with self._noted(read, read.table):
+            plan = self.plans.get(read)
         metadata = {"sluice.table": json.dumps(plan.schema.to_dict()), "sluice.plan": json.dumps(plan.to_dict())}
         return plan.arrow_schema.with_metadata(metadata), plan, [read.ticket(at) for at in range(len(plan.splits))]
 
@@ -103,12 +105,24 @@ class _Rows:
             raise ConfigError("the plan has no such split", place=f"split {split}", hint="Ask for flight info again.")
         config = self._server.instance(read.destination).config
         batches = net.read(plan, split, zero_dates=config.zero_dates)
-        return plan.arrow_schema, self._counted(read.destination, batches)
+        return plan.arrow_schema, self._sent(read, f"{read.table}, part {split + 1} of {read.splits}", batches)
 
-    def _counted(self, destination: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            self._traffic.sent(destination, "ROWS", batch.get_total_buffer_size())
-            yield batch
+    def _sent(self, read: Read, part: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with self._noted(read, part):
+            for batch in batches:
+                self._traffic.sent(read.destination, "ROWS", batch.get_total_buffer_size())
+                yield batch
+
+    @contextmanager
+    def _noted(self, read: Read, part: str) -> Iterator[None]:
+        """Rows that cannot be read are the destination's trouble, not only the reader's."""
+        instance = self._server.instance(read.destination)
+        try:
+            yield
+        except Exception as error:
+            instance.note_read(read.client_id, read.batch_id, part, error)
+            raise
+        instance.note_read(read.client_id, read.batch_id, part, None)
 
     def _plan(self, read: Read) -> net.Plan:
         plan = net.plan_net if read.mode == net.NET else net.plan_changes
@@ -168,9 +182,10 @@ def _told_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _as_flight(error: Exception) -> flight.FlightError:
     if not isinstance(error, SluiceError):
-        _log.error("a Flight call failed", exc_info=error)
+        log.error("a Flight call failed", exc_info=error)
         told = unexpected(error)
         return flight.FlightInternalError(told["message"], json.dumps(told).encode())
+    log.warning("a Flight call was refused", **error.as_dict())
     kind = flight.FlightServerError
     if isinstance(error, AccessDenied):
         kind = flight.FlightUnauthenticatedError

@@ -45,6 +45,10 @@ class InstancePort(Protocol):
 
     def slices(self, client_id: int, batch_id: int) -> list[BlockSlice]: ...
 
+    def note_read(self, client_id: int, batch_id: int, part: str, error: Exception | None) -> None:
+        """What came of reading a part of a claim."""
+        ...
+
     def metrics(self) -> dict[str, Any]: ...
 
 

@@ -41,6 +41,7 @@ class Cursors:
 
     def __init__(self, nodes: Nodes, destination: str) -> None:
         self._nodes = nodes
+        self.destination = destination
         self._root = f"/otter/canal/destinations/{destination}"
 
     def clients(self) -> list[int]:

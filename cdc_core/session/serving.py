@@ -140,7 +140,11 @@ class Serving:
         with self._store.changed:
             found = self.session.slices(client_id, batch_id)
         if found is None:
-            raise RangeGone(f"batch {batch_id} is not outstanding", place=str(client_id), hint="Claim again.")
+            raise RangeGone(
+                f"batch {batch_id} is not outstanding: it was acked, given back, or lost with a restart",
+                place=f"{self._cursors.destination}, client {client_id}",
+                hint="Claim again: what was not acked is given out anew.",
+            )
         return found
 
     def tidy(self) -> dict[int, list[int]]:
