@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc_core.binlog.columns import decode
-from cdc_core.binlog.columns.kernel import ZeroDates
+from cdc_core.binlog.columns.kernel import ZeroDates, numbers
 from cdc_core.binlog.gather import CHUNK_IMAGES, Chunk, Wanted
 from cdc_core.binlog.net_kernels import blank
 from cdc_core.binlog.plan import Plan, TableRows, partial_image
@@ -62,10 +62,10 @@ def _batch(
     if plan.mode == CHANGES:
         extra = changes_columns(chunk, op, event, images.row[chosen])
     elif plan.copies is not None and plan.kept is not None:
-        extra = [pa.array(plan.copies[np.searchsorted(plan.kept, ordinals)])]
+        extra = [numbers(plan.copies[np.searchsorted(plan.kept, ordinals)])]
     else:
         blank(starts, op, np.array([c.name in plan.schema.primary_key for c in plan.schema.columns]))
-        extra = [pa.array(np.where((op == DELETE) | (op == UPDATE_BEFORE), REMOVE, UPSERT).astype(np.int8))]
+        extra = [numbers(np.where((op == DELETE) | (op == UPDATE_BEFORE), REMOVE, UPSERT).astype(np.int8))]
     batch = decode(plan.schema, chunk.data, starts, zero_dates=zero_dates, place=lambda i: chunk.place(int(event[i])))
     return pa.RecordBatch.from_arrays(batch.columns + extra, schema=plan.arrow_schema)
 

@@ -7,13 +7,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc_core.binlog.columns import arrow_type
+from cdc_core.binlog.columns.kernel import numbers, strings
 from cdc_core.binlog.gather import Chunk
 from cdc_core.schema.table import TableSchema
 
 NET, CHANGES = "net", "changes"
 OP, COUNT = "_sluice_op", "_sluice_count"
 UPSERT, REMOVE = 1, 2  # values of `_sluice_op` in mode net
-_OPERATIONS = pa.array(["", "insert", "update_before", "update_after", "delete"])
+_OPERATIONS = strings(("", "insert", "update_before", "update_after", "delete"))
 _CHANGES = (
     pa.field(OP, pa.string()),
     pa.field("_sluice_journal", pa.int32()),
@@ -39,9 +40,9 @@ def changes_columns(
     """The system columns of mode `changes` for these images of a chunk."""
     seconds = chunk.index["timestamp"][event].astype(np.int64)
     return [
-        _OPERATIONS.take(pa.array(op)),
-        pa.array(chunk.journals[event]),
-        pa.array(chunk.index["end"][event].astype(np.int64)),
-        pa.array(row),
-        pa.array(seconds * 1_000_000).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")),
+        _OPERATIONS.take(numbers(op)),
+        numbers(chunk.journals[event]),
+        numbers(chunk.index["end"][event]),
+        numbers(row),
+        numbers(seconds * 1_000_000, pa.timestamp("us", "UTC")),
     ]

@@ -29,6 +29,7 @@ from cdc_core.binlog.columns.kernel import (
     Cells,
     int64,
     kernel,
+    strings,
     unsupported,
     variable,
 )
@@ -114,7 +115,7 @@ def _by_codec(cells: Cells, charset: Charset, raw: Bytes, offsets: npt.NDArray[n
         except UnicodeDecodeError as error:
             found = f"{value[error.start : error.end + 1].hex()} is no character of {charset.name}"
             raise cells.error(image, found, "Mend the value at the source.") from None
-    return pa.array(texts, pa.string())
+    return strings(texts)
 
 
 def _beyond_codec(error: UnicodeError) -> tuple[str, int]:

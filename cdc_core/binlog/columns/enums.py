@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdc_core.binlog.columns.integers import gathered
-from cdc_core.binlog.columns.kernel import Cells, Longs, unsupported
+from cdc_core.binlog.columns.kernel import Cells, Longs, fixed, strings, unsupported
+from cdc_core.binlog.columns.kernel import numbers as numeric
 from cdc_core.schema.table import Column
 
 _ENUM = 247
@@ -22,7 +23,7 @@ def arrow_type(column: Column) -> pa.DataType:
 def decode(cells: Cells) -> pa.Array:
     numbers = gathered(cells, cells.column.meta)
     texts, indices = _enum(cells, numbers) if cells.column.type_code == _ENUM else _set(cells, numbers)
-    return texts.take(pa.array(indices, mask=cells.present() == 0))
+    return texts.take(fixed(pa.int64(), indices, cells.present()))
 
 
 def _enum(cells: Cells, numbers: Longs) -> tuple[pa.Array, Longs]:
@@ -30,17 +31,17 @@ def _enum(cells: Cells, numbers: Longs) -> tuple[pa.Array, Longs]:
     beyond = np.flatnonzero(numbers > len(cells.column.labels))
     if len(beyond):
         raise cells.error(int(beyond[0]), f"no label of number {numbers[beyond[0]]} in {len(cells.column.labels)}")
-    return pa.array(("", *cells.column.labels), pa.string()), numbers
+    return strings(("", *cells.column.labels)), numbers
 
 
 def _set(cells: Cells, masks: Longs) -> tuple[pa.Array, Longs]:
     """A bit for each label. There are few distinct masks: each is spelled once."""
     labels = cells.column.labels
-    coded = pa.array(masks.view(np.uint64)).dictionary_encode()
+    coded = numeric(masks.view(np.uint64)).dictionary_encode()
     distinct = coded.dictionary.to_pylist()
     for mask in distinct:
         if mask >> len(labels):
             image = int(np.flatnonzero(masks.view(np.uint64) == mask)[0])
             raise cells.error(image, f"a bit beyond the set's {len(labels)} labels")
     spelled = [",".join(label for bit, label in enumerate(labels) if mask >> bit & 1) for mask in distinct]
-    return pa.array(spelled, pa.string()), coded.indices.to_numpy()
+    return strings(spelled), np.frombuffer(coded.indices.buffers()[1], np.int32, len(masks)).astype(np.int64)
