@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 
 from cdc_core.client.failures import ServiceUnavailable
-from cdc_core.errors import LakeError, RangeGone, SessionError, SluiceError, SourceUnavailable
+from cdc_core.errors import CursorError, LakeError, RangeGone, SessionError, SluiceError, SourceUnavailable
 from cdc_core.schema.table import TableSchema
 from orchestration import checks
 from orchestration.drain import Drain
@@ -19,7 +19,7 @@ from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Limits, Settings
 from spark_jobs.lake import Lake
 
-_WORTH_A_RETRY = (ServiceUnavailable, SourceUnavailable, LakeError, RangeGone, SessionError)
+_WORTH_A_RETRY = (ServiceUnavailable, SourceUnavailable, CursorError, LakeError, RangeGone, SessionError)
 MAX_RETRIES = 2
 RETRY_SECONDS = 5.0  # before the first; twice as long before the next
 

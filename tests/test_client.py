@@ -114,12 +114,19 @@ def test_a_lost_lease_makes_leaving_fail(connector: Connector, instance: Instanc
     assert not any(call[0] == "ack" for call in instance.calls)
 
 
-def test_a_failed_ack_is_told(connector: Connector, instance: Instance) -> None:
-    """An ack that the cursor store refuses fails the block with its own error."""
+def test_a_failed_ack_is_told_and_gives_the_claim_back(
+    connector: Connector, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ack that the cursor store refuses fails the block with its own error; the batch can be claimed again."""
+
+    def refused(*_: object) -> None:
+        raise cursor_store_away()
+
     instance.put(1)
-    with pytest.raises(CursorError) as failed, connector.claim(100, owner="run-1"):
-        instance.fail = cursor_store_away()
+    with monkeypatch.context() as patched, pytest.raises(CursorError) as failed, connector.claim(100, owner="run-1"):
+        patched.setattr(instance, "ack", refused)
     assert failed.value.hint == "Start ZooKeeper."
+    assert connector.client_state()["claims"] == []
 
 
 def test_a_rollback_that_fails_does_not_hide_why(instance: Instance) -> None:

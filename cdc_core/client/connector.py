@@ -141,13 +141,15 @@ class Connector:
             try:
                 yield claim
                 lease.check()
+                self.ack(claim)
             except BaseException as error:
                 self._give_back(claim, error)
                 raise
-            self.ack(claim)
 
     def _give_back(self, claim: Claim, error: BaseException) -> None:
-        """The block's own exception stays the one that is told; the lease ends what cannot be given back."""
+        """The block's own exception stays the one that is told; the lease ends what cannot be given back. A claim
+        whose ack failed goes back too: it would stand before the next one. If it was acked all the same, this is
+        nothing."""
         try:
             self.rollback(claim, reason=f"{type(error).__name__}: {error}"[:500])
         except SluiceError as failed:
