@@ -48,6 +48,9 @@ class Points:
     def at_work(self) -> None:
         _write(self.directory / "worker", str(os.getpid()))
 
+    def awaits(self, point: str) -> bool:
+        return (self._armed() or "").startswith(f"{point} ")
+
     def hold(self, point: str) -> None:
         """Returns at once unless `point` is armed."""
         armed = self._armed()
