@@ -28,7 +28,7 @@ class Health:
         self._connected_at: float | None = None
         self._others: dict[tuple[int, str], tuple[dict[str, Any], int]] = {}
         self._lock = threading.Lock()  # of `_others`, which any caller may change
-        self._trouble: tuple[str, float] = ("", 0.0)
+        self._lost: dict[str, Any] | None = None
 
     def failed(self, error: Exception) -> float:
         """Notes why the dump ended. Returns how many seconds to wait."""
@@ -39,7 +39,12 @@ class Health:
         return pause
 
     def connected(self) -> None:
-        self._connected_at = self._clock()
+        self._connected_at, self._lost = self._clock(), None
+
+    def lost(self, error: SluiceError) -> bool:
+        """Notes why the source is away. True when this is news."""
+        before, self._lost = self._lost, self._dated(error.as_dict(), self._lost)
+        return self._lost != before
 
     def progressed(self) -> None:
         """Something came through: what failed before is over."""
@@ -73,13 +78,10 @@ class Health:
             return "failed"
         return "running" if dump.connected else "starting"
 
-    def error_of(self, dump: DumpStatus, address: str) -> dict[str, Any] | None:
+    def error_of(self, dump: DumpStatus) -> dict[str, Any] | None:
         """What keeps the destination from working just now."""
-        if self.error is None and dump.trouble and not dump.connected:
-            if dump.trouble != self._trouble[0]:
-                self._trouble = (dump.trouble, self._clock())
-            parts = {"error": "SourceUnavailable", "message": dump.trouble, "place": address}
-            return parts | {"hint": "It is tried again by itself.", "since": self._trouble[1]}
+        if self.error is None and dump.trouble and not dump.connected and self._lost:
+            return self._lost
         return self.error or next((told for told, _ in list(self._others.values())), None)
 
     def _dated(self, parts: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:

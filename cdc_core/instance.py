@@ -81,7 +81,11 @@ class Instance:
         self._settings = source_settings(config)
         self._annotator = Annotator(self.registry, self._resolve, self._accept)
         self._dump = Dump(
-            self._settings, on_block=self._on_block, on_connect=self._on_connect, on_reset=self._annotator.reset
+            self._settings,
+            on_block=self._on_block,
+            on_connect=self._on_connect,
+            on_reset=self._annotator.reset,
+            on_lost=self._on_lost,
         )
         self._server: ServerInfo | None = None
         self._start: EntryPosition | None = None
@@ -159,6 +163,10 @@ class Instance:
         self._server = server
         for warning in server.warnings:
             log.warning("source", destination=self.config.destination, warning=warning)
+
+    def _on_lost(self, error: SourceUnavailable, seconds: float) -> None:
+        if self.health.lost(error):
+            log.error("source away", destination=self.config.destination, **error.as_dict(), again=round(seconds, 1))
 
     def _on_block(self, block: Block) -> None:
         if self._stop.is_set():  # a block refused by a stop must not be followed by the next one
@@ -258,7 +266,7 @@ class Instance:
 
     @property
     def error(self) -> dict[str, Any] | None:
-        return self.health.error_of(self._dump.status, self._settings.address)
+        return self.health.error_of(self._dump.status)
 
     def tables(self) -> list[TableSchema]:
         """The captured tables as the server has them now."""

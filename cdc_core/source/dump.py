@@ -44,12 +44,13 @@ class DumpStatus:
     last_received: float = 0.0  # any byte, heartbeats included
     last_block: float = 0.0
     heartbeats: int = 0
-    trouble: str = ""  # why the last connection was lost; empty while connected
+    trouble: SourceUnavailable | None = None  # why the last connection was lost; None while connected
 
 
 class Dump:
     """`on_connect` comes with each connection, before `resume`; `on_reset` before the first block of each connection
-    and of each journal. `on_block` may block for as long as it likes."""
+    and of each journal; `on_lost` with each connection that broke or was not to be had, and the seconds until the next.
+    `on_block` may block for as long as it likes."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class Dump:
         on_block: Callable[[Block], None],
         on_connect: Callable[[ServerInfo], None] = lambda _: None,
         on_reset: Callable[[], None] = lambda: None,
+        on_lost: Callable[[SourceUnavailable, float], None] = lambda _error, _seconds: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
         jitter: Callable[[], float] = _RANDOM.random,
@@ -65,6 +67,7 @@ class Dump:
         self.settings = settings.identified()
         self.status = DumpStatus()
         self._on_block, self._on_connect, self._on_reset = on_block, on_connect, on_reset
+        self._on_lost = on_lost
         self._clock, self._sleep, self._jitter = clock, sleep, jitter
         self._failures = 0
         self._journal = ""
@@ -79,9 +82,11 @@ class Dump:
             try:
                 self._connection(resume, stop)
             except SourceUnavailable as error:
-                self.status.trouble = str(error)
+                delay = self._delay()
+                self._on_lost(error, delay)
+                self.status.connected, self.status.trouble = False, error
                 self.status.reconnects += 1
-                (self._sleep or stop.wait)(self._delay())
+                (self._sleep or stop.wait)(delay)
             finally:
                 self.status.connected = False
 
@@ -95,7 +100,7 @@ class Dump:
         conn = connect(self.settings)
         try:
             framer = self._begin(conn, resume)
-            self.status.connected, self.status.trouble = True, ""
+            self.status.connected, self.status.trouble = True, None
             self._on_reset()
             self._journal = framer.journal_name
             self._stream(conn._sock, framer, stop)  # type: ignore[attr-defined]
