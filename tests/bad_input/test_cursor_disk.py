@@ -1,0 +1,63 @@
+"""A disk that is full where the cursors are kept: the claim stays, the cursor stays, and both go on when there is room."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdc_core.errors import CursorError
+from tests.bad_input.conftest import MakeWorld
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    yield from disk(tmp_path / "disk", "256k")
+
+
+def disk(path: Path, size: str) -> Iterator[Path]:
+    """A file system of its own, in memory."""
+    path.mkdir()
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path]).returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield path
+    subprocess.run(["umount", "--lazy", path], check=True)
+
+
+def fill(path: Path) -> Path:
+    """A file that takes all that is left."""
+    ballast = path / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while file.write(b"\0" * 4096):
+                pass
+        except OSError:
+            return ballast
+    return ballast
+
+
+def test_a_full_disk_under_the_cursors(make_world: MakeWorld, small_disk: Path) -> None:
+    """The ack fails and may be made again; the file is whole all the while."""
+    world = make_world(service={"canal.zkServers": "", "canal.file.data.dir": small_disk})
+    file = small_disk / "shop" / "cursors.json"
+    world.sql("INSERT INTO orders VALUES (1, 'a')")
+    claim = world.hold()
+    before = file.read_bytes()
+    ballast = fill(small_disk)
+
+    with pytest.raises(CursorError, match="cannot write the cursors: No space left on device"):
+        world.connector().ack(claim)
+
+    world.told("CursorError", "No space left on device", str(file), "the disk is not full")
+    assert file.read_bytes() == before
+    assert [c["batch_id"] for c in world.connector().client_state()["claims"]] == [claim.batch_id]
+    ballast.unlink()
+    world.other_goes_on()
+    assert world.connector().ack(claim) == claim.end
+    world.healed()
+    assert file.read_bytes() != before

@@ -1,0 +1,94 @@
+"""What the server, the cursor's node or the account have wrong: told, waited for, and gone on from when mended."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc_core.position import EntryPosition, LogPosition
+from tests.bad_input.conftest import MakeWorld
+from tests.bad_input.world import CURSOR, World, until
+
+pytestmark = pytest.mark.integration
+
+AWAY = {"canal.instance.master.address": "127.0.0.1:9"}
+
+
+def test_a_wrong_password(make_world: MakeWorld) -> None:
+    """Account and remedy are named, passwords never; the right one in the file heals it."""
+    world = make_world({"canal.instance.dbPassword": "not-this-one"}, wait=False)
+    world.sql("INSERT INTO orders VALUES (1, 'waits')")
+
+    world.told("SourceError", "the server refuses the account", world.mysql.user, "canal.instance.dbUsername")
+
+    assert not world.run().success
+    assert "not-this-one" not in world.log.getvalue() + world.page() + str(world.status())
+    world.other_goes_on()
+    assert world.cursor() is None
+    world.configure(password=world.mysql.password)
+    world.healed()
+    assert world.drain() == [(1, "waits")]
+    assert world.mysql.password not in world.log.getvalue() + world.page() + str(world.status())
+
+
+def test_a_purged_position(make_world: MakeWorld) -> None:
+    """The cursor's journal is gone: no silent new start. Without the cursor it starts where it is told to."""
+    world = make_world(AWAY, wait=False)
+    gone, offset = world.mysql.position()
+    world.zookeeper.ensure_path(CURSOR.format("shop"))
+    world.zookeeper.set(CURSOR.format("shop"), _cursor(world, gone, offset))
+    world.mysql.execute("FLUSH BINARY LOGS")
+    left, start = world.mysql.position()
+    until(lambda: world.status("other")["position"]["journalName"] == left, world.status)
+    world.mysql.execute(f"PURGE BINARY LOGS TO '{left}'")
+    before = world.cursor()
+
+    world.configure(address=f"{world.mysql.host}:{world.mysql.port}")
+    world.told("PositionError", f"the journal {gone} was purged", f"{gone}:{offset}", "Ways out: name a journal")
+
+    world.other_goes_on()
+    assert world.cursor() == before
+    world.sql("INSERT INTO orders VALUES (1, 'after')")
+    world.zookeeper.delete(CURSOR.format("shop"))
+    world.configure(journal=left, position=start)
+    world.healed()
+    assert world.drain() == [(1, "after")]
+
+
+def test_a_cursor_that_is_not_one(make_world: MakeWorld) -> None:
+    """Somebody wrote into its node: nothing is guessed from it and nothing overwrites it."""
+    world = make_world(AWAY, wait=False)
+    journal, offset = world.mysql.position()
+    world.zookeeper.ensure_path(CURSOR.format("shop"))
+    world.zookeeper.set(CURSOR.format("shop"), b'{"position": "here"}')
+
+    world.configure(address=f"{world.mysql.host}:{world.mysql.port}")
+    world.told("CursorError", "not a cursor in Canal's JSON", CURSOR.format("shop"), "Mend or remove the node")
+
+    world.other_goes_on()
+    assert world.cursor() == b'{"position": "here"}'
+    world.sql("INSERT INTO orders VALUES (1, 'after')")
+    world.zookeeper.set(CURSOR.format("shop"), _cursor(world, journal, offset))
+    world.healed()
+    assert world.drain() == [(1, "after")]
+
+
+def test_statement_format_changes(world: World) -> None:
+    """A session that overrides the format; with its table left out the destination goes on behind it."""
+    world.sql("CREATE TABLE audit (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (1, 'before')")
+    world.hold()
+    before = world.cursor()
+    journal, _ = world.mysql.position()
+    world.sql("SET SESSION binlog_format = STATEMENT", "INSERT INTO audit VALUES (7)")
+
+    world.told("DecodeError", "statement-format change: 'INSERT INTO audit", f"{journal}:", "binlog_format=ROW")
+
+    world.other_goes_on()
+    assert world.cursor() == before
+    world.sql("INSERT INTO orders VALUES (2, 'after')")
+    world.configure(black=rf"{world.databases['shop']}\\.audit")
+    world.healed()
+    assert world.drain(rows=2) == [(1, "before"), (2, "after")]
+
+
+def _cursor(world: World, journal: str, offset: int) -> bytes:
+    return LogPosition(world.mysql.host, world.mysql.port, EntryPosition(journal, offset)).to_json().encode()

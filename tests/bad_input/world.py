@@ -1,0 +1,180 @@
+"""One service with two destinations: `shop`, to which bad things happen, and `other`, which must not notice."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import httpx
+from kazoo.client import KazooClient
+
+from cdc_core.client.connector import Connector
+from cdc_core.doors.flight import FlightDoor
+from cdc_core.doors.http import HttpDoor
+from cdc_core.server import CanalServer
+from cdc_core.session.claim import Claim
+from orchestration.loading import load_folder
+from orchestration.stack.demo_files import write_component
+from orchestration.stack.mysql import MySqlServer
+
+Lines = dict[str, object]
+CURSOR = "/otter/canal/destinations/{}/1001/cursor"
+
+
+@dataclass
+class World:
+    """What a test has at hand. `keys` are those of each destination's instance.properties."""
+
+    mysql: MySqlServer
+    folder: Path
+    databases: dict[str, str]
+    keys: dict[str, Lines]
+    zookeeper: KazooClient
+    log: io.StringIO
+    server: CanalServer
+    doors: tuple[HttpDoor, FlightDoor]
+    spark: str = "sc://127.0.0.1:1"
+    token: str | None = None
+    instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
+
+    # -- the source
+
+    def sql(self, *statements: str, name: str = "shop") -> None:
+        self.mysql.execute(*statements, database=self.databases[name])
+
+    def configure(self, name: str = "shop", **changes: object) -> None:
+        """Changes keys of a destination (`_` for `.`, None takes out); the service finds out by itself."""
+        self.keys[name] |= {_KEYS[key]: value for key, value in changes.items()}
+        write_properties(self.folder / "conf" / name / "instance.properties", self.keys[name])
+
+    # -- what is seen from outside
+
+    def connector(self, name: str = "shop", token: str | None = None) -> Connector:
+        http, flight = self.doors
+        return Connector(http.url, name, flight_url=flight.url, token=token or self.token)
+
+    def status(self, name: str = "shop") -> dict[str, Any]:
+        return self.connector(name).status()
+
+    def page(self) -> str:
+        """The status page's text as a browser shows it."""
+        headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
+        return html.unescape(httpx.get(self.doors[0].url, headers=headers).text)
+
+    def logged(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.getvalue().splitlines()]
+
+    def cursor(self) -> bytes | None:
+        """The cursor of `shop` as it stands in ZooKeeper, byte for byte."""
+        path = CURSOR.format("shop")
+        return bytes(self.zookeeper.get(path)[0]) if self.zookeeper.exists(path) else None
+
+    def hold(self) -> Claim:
+        """Claims what there is, so that the cursor has no reason to move."""
+        claim = self.connector().get_without_ack(1000, owner="a test", timeout_seconds=20, lease_seconds=300)
+        assert claim is not None, self.status()
+        return claim
+
+    def drain(self, name: str = "shop", rows: int = 1) -> list[tuple[Any, ...]]:
+        """Gives back what is held, then claims and acks until so many rows of `orders` were read."""
+        connector = self.connector(name)
+        found: list[tuple[Any, ...]] = []
+        connector.rollback(reason="a test goes on")
+        while len(found) < rows:
+            with connector.claim(1000, owner="a test", timeout_seconds=20) as claim:
+                assert claim is not None, (found, self.status(name))
+                for batch in connector.changes(claim, f"{self.databases[name]}.orders"):
+                    found += [(row["id"], row["note"]) for row in batch.to_pylist()]
+        return found
+
+    # -- Dagster
+
+    def write_defs(self, name: str = "shop", lake: Path | None = None, **attributes: object) -> None:
+        service = {"http": self.doors[0].url, "flight": self.doors[1].url}
+        given: dict[str, object] = {"destination": name, "lake": str(lake or self.lake), "service": service}
+        given |= {"spark": self.spark, "tables": [f"{self.databases[name]}.orders"], "linger_seconds": 1}
+        write_component(self.folder / "defs" / name / "defs.yaml", given | attributes)
+
+    def run(self, name: str = "shop") -> dg.ExecuteInProcessResult:
+        """Loads the definitions anew, as a run's process does, and drains."""
+        job = load_folder(self.folder / "defs").resolve_job_def(f"drain_{name}")
+        return job.execute_in_process(instance=self.instance, raise_on_error=False)
+
+    def tick(self, name: str = "shop") -> str:
+        """What a tick of the backlog sensor says, and with it the lag check of the store."""
+        definitions = load_folder(self.folder / "defs")
+        sensor = definitions.resolve_sensor_def(f"cdc_{name}_backlog")
+        resources = definitions.resources
+        with dg.build_sensor_context(instance=self.instance, resources=resources) as context:
+            result = sensor.evaluate_tick(context)
+        events = [e for e in result.asset_events if isinstance(e, dg.AssetCheckEvaluation)]
+        return "\n".join([result.skip_message or "", *(e.description or "" for e in events)])
+
+    # -- the common verdict
+
+    def told(self, kind: str, message: str, place: str, hint: str, *, dagster: bool = True) -> dict[str, Any]:
+        """Waits for that error of `shop`, and finds it in the status, the log, the page and the sensor's tick."""
+        until(lambda: (self.status()["error"] or {}).get("error") == kind, self.status)
+        error: dict[str, Any] = self.status()["error"]
+        assert message in error["message"], error
+        assert place in error["place"], error
+        assert hint in error["hint"], error
+        parts = {key: error[key] for key in ("error", "message", "place", "hint")}
+        assert [e for e in self.logged() if parts.items() <= e.items() and e["destination"] == "shop"], self.logged()
+        page = self.page()
+        assert all(part in page for part in parts.values()), page
+        if dagster:
+            said = self.tick()
+            assert all(error[key] in said for key in ("message", "place", "hint")), said
+        return error
+
+    def other_goes_on(self) -> None:
+        """A row that is written now comes out of the healthy destination."""
+        key = time.monotonic_ns()
+        self.sql(f"INSERT INTO orders VALUES ({key}, 'healthy')", name="other")
+        assert self.drain("other") == [(key, "healthy")]
+        assert self.status("other")["error"] is None
+        assert self.status("other")["state"] == "running"
+
+    def healed(self) -> None:
+        """Without a restart: the same server object, running, no error left."""
+        until(lambda: (self.status()["state"], self.status()["error"]) == ("running", None), self.status)
+        assert "Remedy" not in self.page()
+
+
+_KEYS = {
+    "address": "canal.instance.master.address",
+    "journal": "canal.instance.master.journal.name",
+    "position": "canal.instance.master.position",
+    "user": "canal.instance.dbUsername",
+    "password": "canal.instance.dbPassword",
+    "black": "canal.instance.filter.black.regex",
+    "zero_dates": "sluice.zero.dates",
+    "buffer": "canal.instance.memory.buffer.size",
+}
+
+
+def write_properties(path: Path, lines: Lines) -> None:
+    """Replaces the file as a whole, so that the service never sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text("".join(f"{key} = {value}\n" for key, value in lines.items() if value is not None))
+    fresh.replace(path)
+
+
+def until(condition: Callable[[], Any], state: Callable[[], Any], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, state()
+        time.sleep(0.05)
