@@ -12,7 +12,7 @@ import dagster as dg
 from cdc_core.client.failures import ServiceUnavailable
 from cdc_core.errors import CursorError, LakeError, RangeGone, SessionError, SluiceError, SourceUnavailable
 from cdc_core.schema.table import TableSchema
-from orchestration import checks
+from orchestration import checks, processes
 from orchestration.drain import Drain
 from orchestration.metadata import failure, lake_columns, source_columns
 from orchestration.resources import CanalResource, LakeResource
@@ -59,7 +59,7 @@ def delta_asset(settings: Settings, tables: Schemas) -> dg.AssetsDefinition:
     def drain(context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckResult]:
         canal: CanalResource = getattr(context.resources, names.canal)
         lake: LakeResource = getattr(context.resources, names.lake)
-        context.instance.add_run_tags(context.run.run_id, names.run_tags)
+        context.instance.add_run_tags(context.run.run_id, names.run_tags | processes.tag(context.run.run_id))
         limits = Limits(**context.op_execution_context.op_config)
         try:
             with canal.connect() as connector, lake.open(connector, canal.token) as applier:

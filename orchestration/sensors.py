@@ -1,8 +1,9 @@
 """Sensors of one destination: the backlog that starts runs, and runs that ended badly.
 
-The backlog sensor reads, and gives back claims whose run is dead; it never claims, since a tick that times out goes on
-in the background. Three ways lead a dead run's claim home, each naming the owner it means: the drain's own `with`,
-the two sensors on ended runs, and this reconciliation. Behind them all stands the claim's lease.
+The backlog sensor reads, ends runs whose process is gone, and gives back claims whose run is dead; it never claims,
+since a tick that times out goes on in the background. Three ways lead a dead run's claim home, each naming the owner it
+means: the drain's own `with`, the two sensors on ended runs, and this reconciliation. Behind them all stands the
+claim's lease.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from cdc_core.client.connector import Connector
 from cdc_core.client.failures import ServiceUnavailable, error_from
 from cdc_core.errors import SluiceError
-from orchestration import backlog
+from orchestration import backlog, processes
 from orchestration.checks import lag_evaluation
 from orchestration.metadata import of_store
 from orchestration.names import DESTINATION_TAG
@@ -42,6 +43,8 @@ def backlog_sensor(settings: Settings, job: UnresolvedAssetJobDefinition) -> dg.
         description=f"Starts a run when {settings.destination} has a backlog; gives back claims of dead runs.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        for run_id in processes.fail_gone(context.instance, names.run_tags):
+            context.log.warning(f"run {run_id} has no process any more: failed")
         canal: CanalResource = getattr(context.resources, names.canal)
         try:
             with canal.connect() as connector:

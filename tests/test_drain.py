@@ -12,7 +12,7 @@ import pytest
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.session.claim import Claim
-from orchestration import assets
+from orchestration import assets, processes
 from orchestration.settings import Settings
 from spark_jobs.checks import TableResult
 from tests.canal_double import ORDERS, USERS, MemoryCanal, MemoryLake
@@ -104,6 +104,7 @@ def test_the_run_is_tagged_with_destination_and_last_position() -> None:
     assert run is not None
     assert {key: value for key, value in run.tags.items() if key.startswith("cdc/")} == {
         "cdc/destination": "shop",
+        **processes.tag(run_id),
         "cdc/batch_id": "2",
         "cdc/to": "mysql-bin.000007:2000",
     }
