@@ -67,7 +67,7 @@ def test_a_run_without_its_process_fails(instance: dg.DagsterInstance, ended: st
 
 
 def test_other_runs_are_left_alone(instance: dg.DagsterInstance, ended: str) -> None:
-    """A live process, one of another host, of the run's parent, one not known yet; what has ended; another destination."""
+    """A live process, one of another host or of the run's parent, none known yet; what ended; another destination."""
     a_run(instance, this_process())
     a_run(instance, ended.replace(platform.node(), "elsewhere"))
     inherited = a_run(instance, None)
