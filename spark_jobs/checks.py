@@ -2,7 +2,8 @@
 
 Without a snapshot a lake may lack rows that the source has, so a keyed table is held to what is provable for any lake:
 every upsert met at most one row, and no more rows went than were deleted. A table that began with the source's first
-row (`sluice.complete`) is held to exact arithmetic, and so is every table without a key.
+row (`sluice.complete`) is held to exact arithmetic, and so is every table without a key. A replay is held to what its
+commits said when they were made.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class TableResult:
 
     `inserts`, `updates`, `deletes` are the source's operations after the version that the lake had (`after`);
     `upserts`, `net_deletes` what was left of them per key; `inserted`, `updated`, `deleted` Delta's own counts.
-    `replayed`: the lake had it all, nothing was written. `stop`: the table cannot take the batch.
+    `replayed`: the lake had it all, nothing was written. `parts`: what earlier tries of this range committed; they
+    are judged again with it. `unjudged`: why they cannot be. `stop`: the table cannot take the batch.
     """
 
     table: str
@@ -45,6 +47,8 @@ class TableResult:
     delta_version: int | None = None
     merge_seconds: float = 0.0
     applied_at: float = 0.0
+    parts: tuple[TableResult, ...] = ()
+    unjudged: str = ""
     stop: TableStopped | None = None
 
 
@@ -72,24 +76,33 @@ def rows_add_up(results: Sequence[TableResult]) -> Verdict:
     """What Delta counts agrees with what the source did."""
     wrong = [f"{r.table}: {words}" for r in _applied(results) if (words := _sum(r))]
     unknown = sum(max(0, r.net_deletes - r.deleted) for r in _applied(results) if r.keyed and not r.complete)
-    counts = {"inserted": sum(r.inserted for r in results), "deleted": sum(r.deleted for r in results)}
+    applied = _applied(results)
+    counts = {"inserted": sum(r.inserted for r in applied), "deleted": sum(r.deleted for r in applied)}
     return _verdict(wrong, "rows in the lake and changes at the source agree", counts | {"deletes_unmatched": unknown})
 
 
 def position_monotone(claim: Claim, results: Sequence[TableResult], ledger_end: EntryPosition | None = None) -> Verdict:
-    """The batch goes forward, and every table stands at its end now. A replay may begin before the ledger's end."""
+    """The batch goes forward, every table stands at its end now, and what was committed before can still be judged."""
     wrong = [] if claim.start < claim.end else [f"the batch goes from {claim.start} to {claim.end}"]
     end = claim.end.version()
+    wrong += [f"{r.table}: applied {r.version}, not {end}" for r in results if not _rests(r) and r.version != end]
     for result in _applied(results):
-        if result.version != end or (result.after is not None and result.after >= end):
-            number, offset = split_version(result.after or 0)
+        if result.after is not None and result.after >= result.version:
+            number, offset = split_version(result.after)
             wrong.append(f"{result.table}: applied {result.version}, the lake stood at journal {number}:{offset}")
+    wrong += [f"{r.table}: {r.unjudged}" for r in results if r.unjudged and r.stop is None]
     told = {"start": str(claim.start), "end": str(claim.end), "ledger": str(ledger_end) if ledger_end else ""}
     return _verdict(wrong, f"{claim.start} to {claim.end}", told)
 
 
+def _rests(result: TableResult) -> bool:
+    return result.replayed or result.stop is not None
+
+
 def _applied(results: Sequence[TableResult]) -> list[TableResult]:
-    return [result for result in results if not result.replayed and result.stop is None]
+    """Every commit that the claim's rows rest on: of this try and of earlier ones."""
+    taken = [result for result in results if result.stop is None]
+    return [one for result in taken for one in (*result.parts, *(() if result.replayed else (result,)))]
 
 
 def _sum(r: TableResult) -> str:

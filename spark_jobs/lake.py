@@ -110,10 +110,13 @@ class Lake:
             table.version(), table.transaction_version(app), columns, dict(table.metadata().configuration)
         )
 
-    def commit_of(self, path: str, metadata: str, limit: int = 20) -> dict[str, Any] | None:
-        """The latest commit with this user metadata: its version and operation metrics."""
-        commits = DeltaTable(path, storage_options=self.storage or None).history(limit)
-        return next((commit for commit in commits if commit.get("userMetadata") == metadata), None)
+    def commits(self, path: str) -> Iterator[dict[str, Any]]:
+        """The table's commits as its log tells of them, the latest first."""
+        table = DeltaTable(path, storage_options=self.storage or None)
+        recent = table.history(20)
+        yield from recent
+        if len(recent) == 20:
+            yield from table.history()[20:]
 
     def create(
         self, spark: SparkSession, path: str, destination: str, schema: TableSchema, columns: Sequence[LakeColumn]

@@ -7,13 +7,11 @@ cannot take its changes comes back with `stop` set while the others go on. It ne
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -24,6 +22,7 @@ from cdc_core.client.changes import TableRead, flight_info, read_split
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.checks import TableResult
+from spark_jobs.evidence import counted, note, of_commit, with_earlier
 from spark_jobs.lake import Lake, TableState, app_id, check_owner, lake_errors
 from spark_jobs.session import Sessions
 from spark_jobs.source import pack_tickets
@@ -50,13 +49,6 @@ class Batch:
     max_splits: int
     local_rows: int
     clock: Callable[[], float]
-
-    def metadata(self, table: str) -> str:
-        """Delta's user metadata of a commit: also what finds the commit again."""
-        claim = self.claim
-        fields = {"destination": claim.destination, "client_id": claim.client_id, "epoch": claim.epoch}
-        fields |= {"batch_id": claim.batch_id, "run_id": self.run_id, "table": table, "gtid": claim.end.gtid}
-        return json.dumps(fields | {"start": str(claim.start), "end": str(claim.end)})
 
 
 def apply_batch(
@@ -108,16 +100,21 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
     if state:
         check_owner(state, claim.destination, table.schema, path)
         if after is not None and after >= end:
-            return replace(result, replayed=True, delta_version=state.version, applied_at=batch.clock())
+            done = replace(result, replayed=True, delta_version=state.version, applied_at=batch.clock())
+            return with_earlier(batch.lake, path, claim, done)
     splits = max(1, min(batch.max_splits, -(-table.rows // _ROWS_PER_SPLIT)))
     read = flight_info(batch.flight_url, claim, table.name, after=after, splits=splits, token=batch.token or None)
     with batch.sessions.take() as spark, lake_errors(path):
         state, result = _prepare(batch, spark, path, read, state, app, result)
+        metadata = note(claim, table.name, batch.run_id, after, read.counts)
         if read.tickets:
             _load(batch, spark, read)
-            with _transaction(spark, app, end, batch.metadata(table.name)):
+            with _transaction(spark, app, end, metadata):
                 _run(spark, _statement(path, read, state), path)
-    result = _measure(batch, path, table.name, read, replace(result, delta_version=state.version))
+    result = replace(result, **counted(read.counts), delta_version=state.version)  # type: ignore[arg-type]
+    result = with_earlier(batch.lake, path, claim, result)
+    if read.tickets:
+        result = _measured(batch.lake, path, claim, metadata, result)
     return replace(result, merge_seconds=time.perf_counter() - began, applied_at=batch.clock())
 
 
@@ -208,29 +205,9 @@ def _run(spark: SparkSession, statement: str, path: str) -> None:
         raise TableStopped(message, place=path, hint=hint) from error
 
 
-def _measure(batch: Batch, path: str, table: str, read: TableRead, result: TableResult) -> TableResult:
-    """Delta's own numbers of the commit. Changes that cancel each other out need none, and one that Delta skipped,
-    because the version is there, left none."""
-    counts = read.counts
-    commit = batch.lake.commit_of(path, batch.metadata(table)) if read.tickets else {}
-    if commit is None:
-        return replace(result, replayed=True)
-    metrics: dict[str, Any] = commit.get("operationMetrics", {})
-
-    def number(name: str) -> int:
-        return int(metrics.get(name, 0))
-
-    merged = "numTargetRowsInserted" in metrics
-    return replace(
-        result,
-        inserts=counts["raw_inserts"],
-        updates=counts["raw_updates"],
-        deletes=counts["raw_deletes"],
-        net_rows=counts["rows"],
-        upserts=counts["upserts"],
-        net_deletes=counts["deletes"],
-        inserted=number("numTargetRowsInserted" if merged else "numOutputRows"),
-        updated=number("numTargetRowsUpdated"),
-        deleted=number("numTargetRowsDeleted"),
-        delta_version=commit.get("version", result.delta_version),
-    )
+def _measured(lake: Lake, path: str, claim: Claim, metadata: str, result: TableResult) -> TableResult:
+    """The numbers of the commit. One that Delta skipped, because another try was faster, left none: that one counts."""
+    own = next((commit for commit in lake.commits(path) if commit.get("userMetadata") == metadata), None)
+    if own is not None:
+        return of_commit(own, result)
+    return with_earlier(lake, path, claim, replace(result, replayed=True, after=result.version, parts=()))

@@ -80,6 +80,42 @@ def test_a_replay_with_other_boundaries_adds_only_what_is_new(
     assert sum(rows(lake, "orders").values()) == 10
 
 
+def test_what_failed_its_checks_fails_them_again(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
+    """A retry, longer or shorter than the first try, is judged by the commit that was bad, not by its own silence."""
+    lake = Lake(tmp_path, complete=True)
+    service.put(ORDERS, [Change(n, None, (n, "x")) for n in range(1, 5)])
+    apply_batch(service.claim(1, 0, 4), lake, sessions, service.url)
+    DeltaTable(lake.path("shop", "orders")).delete("id = 2")
+    service.put(ORDERS, [Change(5, (2, "x"), (2, "y")), Change(6, (3, "x"), (3, "y")), Change(7, None, (7, "x"))])
+    said = [rows_add_up(apply_batch(service.claim(2, 4, 6), lake, sessions, service.url))]
+    for batch_id, end in ((3, 6), (4, 7), (5, 5)):
+        claim = service.claim(batch_id, 4, end)
+        results = apply_batch(claim, lake, sessions, service.url)
+        assert results[0].replayed == (end != 7)
+        assert position_monotone(claim, results).passed
+        said.append(rows_add_up(results))
+    assert [(verdict.passed, verdict.text) for verdict in said] == [
+        (False, "shop.orders: grew by 1 rows in the lake, by 0 at the source")
+    ] * 4
+    (before,) = apply_batch(service.claim(6, 0, 4), lake, sessions, service.url)
+    assert rows_add_up([before]).passed
+    assert [part.inserted for part in before.parts] == [4]
+
+
+def test_rows_that_no_commit_tells_of_are_not_taken_for_good(
+    service: Feed, sessions: Sessions, tmp_path: Path
+) -> None:
+    """A lake that says it is further on, without a commit of this range, does not pass."""
+    lake = Lake(tmp_path)
+    service.put(ORDERS, [Change(n, None, (n, "x")) for n in (1, 5)])
+    apply_batch(service.claim(1, 3, 5), lake, sessions, service.url)
+    claim = service.claim(2, 0, 1)
+    results = apply_batch(claim, lake, sessions, service.url)
+    assert results[0].replayed
+    assert not position_monotone(claim, results).passed
+    assert "no commit that tells of them" in position_monotone(claim, results).text
+
+
 def test_a_new_epoch_applies_again(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
     """A rewind raises the epoch: the same range is applied anew and, by key, changes nothing."""
     lake = Lake(tmp_path)
