@@ -34,7 +34,7 @@ def _held_apply(lake: SparkLake, claim: Claim, *rest: Any) -> list[TableResult]:
 
 
 def _held_apply_table(batch: merge.Batch, table: TableRange) -> TableResult:
-    """While that point is armed the tables go one after the other, so that a moment comes with exactly one committed."""
+    """While that point is armed the tables go one by one, so that a moment comes with exactly one committed."""
     if not _points.awaits(ONE_COMMITTED):
         return _apply_table(batch, table)
     with _one_at_a_time:

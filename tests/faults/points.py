@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VARIABLE = "SLUICE_FAULT_POINTS"
-CLAIMED, ONE_COMMITTED, COMMITTED, NOTED, ACKED = POINTS = ("claimed", "one_committed", "committed", "noted", "acked")
+CLAIMED, ONE_COMMITTED, COMMITTED, NOTED, ACKED = "claimed", "one_committed", "committed", "noted", "acked"
+# COMMITTED is before the ledger has the batch, NOTED after; neither is acked
 _LONGEST_HOLD = 120.0
 
 

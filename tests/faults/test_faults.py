@@ -1,19 +1,26 @@
-"""Each part killed at each point of a batch's way: nothing is lost, nothing comes twice."""
+"""Each part killed at each point of a batch's way: nothing is lost, nothing comes twice, and Dagster tells of it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 from dagster import DagsterRunStatus
 
 from tests.faults.points import ACKED, CLAIMED, COMMITTED, NOTED, ONE_COMMITTED
 from tests.faults.stack import PARTS, Stack
 
-pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(400)]
 
-REACH, RECOVER = 90.0, 120.0  # seconds
+REACH, RECOVER = 120.0, 150.0  # seconds, on a machine that is busy with other things
+POINTS = (CLAIMED, ONE_COMMITTED, NOTED, ACKED)
+NOTICED = {  # where a run cannot but meet the missing part, and one of the words with which Dagster shows it
+    "service": (POINTS, ("the service does not answer", "cannot be acked", "is not outstanding", "was lost")),
+    "spark": ((CLAIMED, ONE_COMMITTED), ("the Spark Connect server does not answer",)),
+    "zookeeper": ((NOTED,), ("ZooKeeper at 127.0.0.1",)),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -26,15 +33,14 @@ def hold(stack: Stack, point: str) -> str:
     """New work, and a run held with it at the point. The run's id."""
     stack.points.arm(point)
     stack.bank.work()
-    pid = stack.wait(f"a run at {point}", REACH, stack.points.reached)
-    assert pid
+    stack.wait(f"a run at {point}", REACH, stack.points.reached)
     return stack.runs()[0].run_id
 
 
-@pytest.mark.parametrize("point", [CLAIMED, ONE_COMMITTED, COMMITTED, NOTED, ACKED])
 @pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("point", POINTS)
 def test_a_part_killed_at_a_point(stack: Stack, part: str, point: str) -> None:
-    """The run meets the missing part; then it comes back, and everything is as at the source."""
+    """The run goes on without the part; then it comes back, and everything is as at the source."""
     run_id = hold(stack, point)
 
     stack.kill(part)
@@ -43,16 +49,79 @@ def test_a_part_killed_at_a_point(stack: Stack, part: str, point: str) -> None:
     stack.restart(part)
 
     assert stack.differences(RECOVER) == []
-    check_told(stack, part, point, run_id)
-
-
-def check_told(stack: Stack, part: str, point: str, run_id: str) -> None:
-    """Dagster shows what happened: a killed run as failed, a part that was away with what to do about it."""
     if part == "run":
-        run = stack.wait("the killed run to be failed", 30, lambda: _ended(stack, run_id))
-        assert run == DagsterRunStatus.FAILURE
+        assert ended(stack, run_id) == DagsterRunStatus.FAILURE
+        assert stack.runs()[0].run_id != run_id
+    elif point in NOTICED.get(part, ((), ()))[0]:
+        told = "\n".join(stack.errors(run_id))
+        assert any(word in told for word in NOTICED[part][1]), told
 
 
-def _ended(stack: Stack, run_id: str) -> DagsterRunStatus | None:
-    run = stack.run(run_id)
-    return run.status if run.is_finished else None
+@pytest.mark.parametrize(
+    ("part", "point"),
+    [
+        ("service", COMMITTED),
+        ("run", COMMITTED),
+        ("spark", ONE_COMMITTED),
+        ("zookeeper", COMMITTED),
+        ("mysql", CLAIMED),
+    ],
+)
+def test_a_part_killed_twice_in_a_row(stack: Stack, part: str, point: str) -> None:
+    """The part is back before the run goes on, and is killed again as soon as a run is at the same point."""
+    hold(stack, point)
+    stack.kill(part)
+    stack.restart(part)
+
+    hold(stack, point)
+    stack.kill(part)
+    stack.points.disarm()
+    stack.restart(part)
+
+    assert stack.differences(RECOVER) == []
+
+
+@pytest.mark.parametrize("point", [CLAIMED, ONE_COMMITTED])
+def test_a_run_terminated_in_dagster_gives_its_claim_back(stack: Stack, point: str) -> None:
+    """Canceled, not failed; another run takes what it held."""
+    run_id = hold(stack, point)
+    assert [claim["owner"] for claim in stack.claims()] == [run_id]
+
+    stack.terminate(run_id)
+    stack.points.disarm()
+
+    assert ended(stack, run_id) == DagsterRunStatus.CANCELED
+    stack.wait("the claim to be given back", 20, lambda: run_id not in [claim["owner"] for claim in stack.claims()])
+    assert stack.differences(RECOVER) == []
+
+
+def test_a_run_that_dies_with_its_code_server(stack: Stack) -> None:
+    """As when the machine goes down: nobody is left who watched the process, and the run fails all the same."""
+    run_id = hold(stack, CLAIMED)
+    process = stack.points.reached()
+
+    stack.dagster.code_server.kill()
+    stack.points.disarm()
+    assert process is not None
+    assert not lives(process)
+    stack.dagster.code_server.start()
+
+    assert stack.differences(RECOVER) == []
+    assert ended(stack, run_id) == DagsterRunStatus.FAILURE
+    assert any("process is gone" in error for error in stack.errors(run_id))
+
+
+def test_after_all_of_it_a_run_succeeds(stack: Stack) -> None:
+    """Nothing is left behind that would keep the next run from ending green."""
+    stack.bank.work()
+    assert stack.differences(RECOVER) == []
+    assert ended(stack, stack.runs()[0].run_id) == DagsterRunStatus.SUCCESS
+
+
+def lives(process: int) -> bool:
+    return psutil.pid_exists(process) and psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+
+
+def ended(stack: Stack, run_id: str) -> DagsterRunStatus:
+    stack.wait(f"run {run_id} to end", 60, lambda: stack.run(run_id).is_finished)
+    return stack.run(run_id).status
