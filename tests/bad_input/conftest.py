@@ -20,6 +20,7 @@ from cdc_core.instance import Instance
 from cdc_core.server import CanalServer, token_of
 from orchestration.stack.mysql import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
+from tests.bad_input.disk import mount, unmount
 from tests.bad_input.proxy import Proxy
 from tests.bad_input.world import World, until, write_properties
 
@@ -79,6 +80,16 @@ def proxy(mysql8: MySqlServer) -> Iterator[Proxy]:
 def proxied(make_world: MakeWorld, proxy: Proxy) -> World:
     """`shop` reads through the proxy."""
     return make_world({"canal.instance.master.address": f"127.0.0.1:{proxy.port}"})
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own with room for little; skipped where that cannot be made."""
+    path = tmp_path / "disk"
+    if not mount(path, "1m"):
+        pytest.skip("mounting a small file system needs root")
+    yield path
+    unmount(path)
 
 
 def _world(

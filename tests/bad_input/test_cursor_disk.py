@@ -1,44 +1,16 @@
-"""A disk that is full where the cursors are kept: the claim stays, the cursor stays, and both go on when there is room."""
+"""A disk that is full where the cursors are kept: claim and cursor stay as they are, and go on when there is room."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cdc_core.errors import CursorError
 from tests.bad_input.conftest import MakeWorld
+from tests.bad_input.disk import fill
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    yield from disk(tmp_path / "disk", "256k")
-
-
-def disk(path: Path, size: str) -> Iterator[Path]:
-    """A file system of its own, in memory."""
-    path.mkdir()
-    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path]).returncode:
-        pytest.skip("mounting a small file system needs root")
-    yield path
-    subprocess.run(["umount", "--lazy", path], check=True)
-
-
-def fill(path: Path) -> Path:
-    """A file that takes all that is left."""
-    ballast = path / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while file.write(b"\0" * 4096):
-                pass
-        except OSError:
-            return ballast
-    return ballast
 
 
 def test_a_full_disk_under_the_cursors(make_world: MakeWorld, small_disk: Path) -> None:

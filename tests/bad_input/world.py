@@ -23,6 +23,7 @@ from cdc_core.session.claim import Claim
 from orchestration.loading import load_folder
 from orchestration.stack.demo_files import write_component
 from orchestration.stack.mysql import MySqlServer
+from spark_jobs.session import Sessions
 
 Lines = dict[str, object]
 CURSOR = "/otter/canal/destinations/{}/1001/cursor"
@@ -120,6 +121,21 @@ class World:
             result = sensor.evaluate_tick(context)
         events = [e for e in result.asset_events if isinstance(e, dg.AssetCheckEvaluation)]
         return "\n".join([result.skip_message or "", *(e.description or "" for e in events)])
+
+    def failed(self, result: dg.ExecuteInProcessResult) -> str:
+        """What Dagster shows of a failed run: the failure's description and its metadata."""
+        assert not result.success
+        data = result.filter_events(lambda e: e.is_step_failure)[-1].step_failure_data.user_failure_data
+        assert data is not None
+        assert {"error", "message", "hint"} <= data.metadata.keys()
+        return "\n".join([data.description or "", *(str(value.value) for value in data.metadata.values())])
+
+    def rows(self, name: str = "shop", table: str = "orders", lake: Path | None = None) -> list[dict[str, Any]]:
+        """What the lake has, in order."""
+        path = (lake or self.lake) / self.databases[name] / table
+        with Sessions(self.spark).take() as spark:
+            found = spark.read.format("delta").load(str(path)).orderBy("id").collect()
+        return [row.asDict() for row in found]
 
     # -- the common verdict
 

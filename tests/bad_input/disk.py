@@ -1,0 +1,28 @@
+"""Small disks: file systems in memory that are soon full."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def mount(path: Path, size: str) -> bool:
+    """Whether it could be made: that takes root."""
+    path.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def unmount(path: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+def fill(path: Path) -> Path:
+    """A file that takes all that is left."""
+    ballast = path / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while file.write(b"\0" * 4096):
+                pass
+        except OSError:
+            return ballast

@@ -1,0 +1,66 @@
+"""A lake that takes nothing: the batch goes back, the cursor stays, the run says where and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestration import assets
+from tests.bad_input.disk import fill
+from tests.bad_input.world import World
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assets, "RETRY_SECONDS", 0.01)
+
+
+def test_a_path_that_cannot_be_written(world: World, spark_remote: str) -> None:
+    """Below a file there are no directories. With another lake named the same rows come."""
+    world.spark = spark_remote
+    file = world.folder / "file"
+    file.write_text("not a directory")
+    world.write_defs(lake=file / "lake")
+    world.sql("INSERT INTO orders VALUES (1, 'a')")
+
+    refused(world, "the lake cannot be written: Not a directory", str(file / "lake"), "name another lake")
+
+    world.write_defs()
+    assert world.run().success
+    assert world.rows() == [{"id": 1, "note": "a"}]
+
+
+def test_a_full_disk(world: World, spark_remote: str, small_disk: Path) -> None:
+    """No room for the table's files. With room the same rows come, once."""
+    world.spark = spark_remote
+    lake = small_disk / "lake"
+    world.write_defs(lake=lake)
+    world.sql("INSERT INTO orders VALUES (1, 'a')")
+    assert world.run().success
+    ballast = fill(small_disk)
+    world.sql("INSERT INTO orders VALUES (2, 'b')")
+
+    refused(world, "No space left on device", str(lake), "room")
+
+    ballast.unlink()
+    assert world.run().success
+    assert [row["id"] for row in world.rows(lake=lake)] == [1, 2]
+
+
+def refused(world: World, message: str, place: str, hint: str) -> None:
+    """The lake is not the service's: what it shows is that the batch was given back, and why."""
+    before = world.cursor()
+    shown = world.failed(world.run())
+    assert message in shown
+    assert place in shown
+    assert hint in shown
+    given_back = [event for event in world.logged() if event["event"] == "rolled back" and message in event["reason"]]
+    assert len(given_back) == assets.MAX_RETRIES + 1
+    assert all(place in event["reason"] for event in given_back)
+    assert world.cursor() == before
+    assert world.connector().client_state()["claims"] == []
+    assert "next try in" in world.tick()
+    world.other_goes_on()
