@@ -18,6 +18,7 @@ import structlog
 
 from cdc_core import config as configuration
 from cdc_core import log as logging
+from cdc_core import memory
 from cdc_core.config import InstanceConfig, Report, ServiceConfig
 from cdc_core.errors import ConfigError, SluiceError, UnknownDestination
 from cdc_core.instance import Instance
@@ -179,6 +180,7 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
     from cdc_core.doors.http import HttpDoor
     from cdc_core.doors.traffic import Traffic
 
+    memory.give_back()
     config, report = configuration.load_service(conf_dir)
     token, traffic = token_of(config), Traffic()
     server = CanalServer(config, conf_dir)
@@ -191,6 +193,7 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
         server.load()  # so that no door opens on nothing, and no source is read behind a door that cannot open
         for door in doors:
             door.start()
+        memory.forget_compiler()
         server.start()
         log.info("serving", http=doors[0].url, flight=doors[1].port, destinations=server.destinations())
         stop.wait()

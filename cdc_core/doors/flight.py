@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from cdc_core.errors import AccessDenied, ConfigError, SluiceError, SourceUnavai
 
 T = TypeVar("T")
 
-_SWEEP_SECONDS = 1.0  # how long blocks of an acked range may be held on to
+_SWEEP_SECONDS = 1.0  # how long the plan of an acked range may be kept
 _STOP_SECONDS = 5.0
 _CLIP = 1000  # characters of an error: gRPC tells it in headers, which may have 8 KB
 
@@ -104,7 +105,7 @@ class _Rows:
         if split >= len(plan.splits):
             raise ConfigError("the plan has no such split", place=f"split {split}", hint="Ask for flight info again.")
         config = self._server.instance(read.destination).config
-        batches = net.read(plan, split, zero_dates=config.zero_dates)
+        batches = net.read(replace(plan, slices=self._slices(read)), split, zero_dates=config.zero_dates)
         return plan.arrow_schema, self._sent(read, f"{read.table}, part {split + 1} of {read.splits}", batches)
 
     def _sent(self, read: Read, part: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -127,7 +128,8 @@ class _Rows:
     def _plan(self, read: Read) -> net.Plan:
         plan = net.plan_net if read.mode == net.NET else net.plan_changes
         registry = self._server.instance(read.destination).registry
-        return plan(self._slices(read), registry, read.table, read.after, read.splits)
+        made = plan(self._slices(read), registry, read.table, read.after, read.splits)
+        return replace(made, slices=())  # what is kept must not hold the ring's blocks beyond the ack
 
     def _slices(self, read: Read) -> Any:
         return self._server.instance(read.destination).slices(read.client_id, read.batch_id)

@@ -1,7 +1,7 @@
 """Plans of reads, kept while their claim lasts, so that the splits of one table are planned once.
 
-Several threads may ask for the same plan: one makes it, the others wait for it. What is kept holds blocks alive, hence
-`sweep`, which forgets the plans of claims that are gone. A failure is told to all who wait, and not kept.
+Several threads may ask for the same plan: one makes it, the others wait for it. `sweep` forgets the plans of
+claims that are gone. A failure is told to all who wait, and not kept.
 """
 
 from __future__ import annotations

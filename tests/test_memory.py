@@ -1,0 +1,67 @@
+"""What the process gives back: large buffers when freed, LLVM's code, and never what is still needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_RESIDENT = """
+import re
+def resident(name=""):
+    lines = open("/proc/self/smaps").read().splitlines()
+    total, inside = 0, False
+    for line in lines:
+        if re.match("[0-9a-f]+-", line): inside = name in line
+        elif inside and line.startswith("Rss:"): total += int(line.split()[1])
+    return total / 1024
+"""
+
+
+def run(script: str) -> str:
+    """In a process of its own: these settings last."""
+    return subprocess.check_output([sys.executable, "-c", _RESIDENT + script], text=True)
+
+
+def test_freed_buffers_go_back_to_the_system() -> None:
+    """Also those of a size that glibc would have learnt to keep, freed in another thread than they were made in."""
+    told = run("""
+import threading
+import numpy as np
+from cdc_core import memory
+memory.give_back()
+before = resident()
+for _ in range(20):
+    kept = []
+    fill = lambda: kept.extend(np.ones(1 << 20, np.uint8) for _ in range(10))
+    makers = [threading.Thread(target=fill) for _ in "1234"]
+    for maker in makers: maker.start()
+    for maker in makers: maker.join()
+print(resident() - before > 35)
+kept.clear()
+print(resident() - before < 5)
+""")
+    assert told.split() == ["True", "True"]
+
+
+def test_the_compiler_comes_back_when_asked() -> None:
+    """Its code is out of memory, and compiles all the same."""
+    told = run("""
+import numba
+from cdc_core import memory
+numba.njit("int64(int64)")(lambda x: x + 1)
+before = resident("llvmlite")
+memory.forget_compiler()
+print(resident("llvmlite") < before / 2)
+print(numba.njit("int64(int64)")(lambda x: x + 2)(40))
+""")
+    assert told.split() == ["True", "42"]
+
+
+def test_the_service_loads_no_pandas() -> None:
+    """pyarrow would load it for the first array: 45 MB."""
+    told = run("""
+import sys
+import cdc_core.server, cdc_core.doors.flight, cdc_core.doors.http
+print("pandas" in sys.modules, "dagster" in sys.modules, "pyspark" in sys.modules)
+""")
+    assert told.split() == ["False"] * 3
