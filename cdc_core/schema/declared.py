@@ -21,6 +21,8 @@ _SHAPES = {
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
     "geometrycollection", "geomcollection",
 }  # fmt: skip
+MARIADB = "utf8mb4_general_nopad_ci"  # a collation that MySQL does not have
+_NUMBER = re.compile(r"-?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
 
 
@@ -35,6 +37,8 @@ def declared_column(
     precision: int | None,
     scale: int | None,
     fraction: int | None,
+    default: str | bytes | None,
+    extra: str | None,
     *,
     collations: Mapping[str, int],
 ) -> Column:
@@ -46,7 +50,22 @@ def declared_column(
     if code in (15, 252, 254) and not collation:
         charset = BINARY
     unsigned = " unsigned" in declared.lower() and code not in (0, 13)
-    return Column(name, code, meta, unsigned, is_nullable == "YES", charset, labels, comment or "", declared)
+    value = default.decode() if isinstance(default, bytes) else default
+    value, evaluated = _default(value, extra or "", kind, mariadb=bool(collations.get(MARIADB)))
+    nullable = is_nullable == "YES"
+    return Column(name, code, meta, unsigned, nullable, charset, labels, comment or "", declared, value, evaluated)
+
+
+def _default(value: str | None, extra: str, kind: str, *, mariadb: bool) -> tuple[str | None, bool]:
+    """A constant's text, or an expression. MySQL marks expressions; MariaDB quotes constants and writes NULL."""
+    if value is None or (mariadb and value.upper() == "NULL"):
+        return None, False
+    if mariadb and value.startswith("'"):
+        return value[1:-1].replace("''", "'"), False
+    evaluated = "default_generated" in extra.lower() or (
+        kind in ("datetime", "timestamp") and value.lower().startswith("current_timestamp")
+    )
+    return value, evaluated or (mariadb and not _NUMBER.fullmatch(value))
 
 
 def _labels(declared: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from cdc_core.schema.table import Column, TableSchema
 
 _COLUMNS = """
     SELECT table_schema, table_name, column_name, data_type, column_type, is_nullable, column_comment, collation_name,
-           character_octet_length, numeric_precision, numeric_scale, datetime_precision
+           character_octet_length, numeric_precision, numeric_scale, datetime_precision, column_default, extra
     FROM information_schema.columns WHERE table_schema {where} ORDER BY table_schema, table_name, ordinal_position"""
 _KEYS = """
     SELECT table_schema, table_name, column_name FROM information_schema.statistics
@@ -80,11 +80,22 @@ def _fits(schema: TableSchema, current: TableSchema) -> bool:
 def _merged(schema: TableSchema, current: TableSchema) -> TableSchema:
     full = _is_full(schema)
     columns = tuple(
-        replace(own, comment=other.comment, column_type=_declared(own, other)) if full else _filled(own, other)
+        _with_words(own, other) if full else _filled(own, other)
         for own, other in zip(schema.columns, current.columns, strict=True)
     )
     key = schema.primary_key if full else current.primary_key
     return replace(schema, columns=columns, primary_key=key, comment=current.comment)
+
+
+def _with_words(own: Column, other: Column) -> Column:
+    """What no event tells: comment, declared type, default."""
+    return replace(
+        own,
+        comment=other.comment,
+        column_type=_declared(own, other),
+        default=other.default,
+        default_expression=other.default_expression,
+    )
 
 
 def _declared(own: Column, other: Column) -> str:

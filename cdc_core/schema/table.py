@@ -26,6 +26,8 @@ class Column:
     labels: tuple[str, ...] = ()
     comment: str = ""
     column_type: str = ""  # as declared, e.g. `decimal(12,2)`; empty when unknown
+    default: str | None = None  # as the catalogue has it: a constant's text; None without one
+    default_expression: bool = False  # `default` is to be evaluated, which only the server can
 
 
 @dataclass(frozen=True, slots=True)
