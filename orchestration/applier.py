@@ -11,6 +11,7 @@ from cdc_core.client.connector import Connector
 from cdc_core.position import EntryPosition
 from cdc_core.session.claim import Claim
 from spark_jobs.checks import TableResult
+from spark_jobs.fence import Fence
 from spark_jobs.lake import Lake
 from spark_jobs.ledger import Ledger, check_cursor
 from spark_jobs.merge import apply_batch
@@ -38,6 +39,7 @@ class SparkLake:
     lake: Lake
     sessions: Sessions
     token: str
+    fence: Fence
     clock: Callable[[], float] = time.time
 
     @property
@@ -62,4 +64,5 @@ class SparkLake:
             parallelism=parallelism,
             max_splits=parallelism,
             stopped=stopped,
+            fence=self.fence,
         )

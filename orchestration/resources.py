@@ -12,6 +12,7 @@ import dagster as dg
 
 from cdc_core.client.connector import Connector
 from orchestration.applier import Applier, SparkLake
+from spark_jobs.fence import Fence
 from spark_jobs.lake import Lake
 from spark_jobs.session import Sessions
 
@@ -52,4 +53,4 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """The lake for one run; its Spark sessions are made when first needed and ended with it."""
         lake = Lake(self.root, complete=self.complete)
         with Sessions(self.remote, self.token or "") as sessions:
-            yield SparkLake(connector, lake, sessions, token or "")
+            yield SparkLake(connector, lake, sessions, token or "", Fence(lake, sessions))

@@ -10,26 +10,29 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote as percent
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
+from cdc_core.client.failures import error_from
 from cdc_core.errors import LakeError, RangeGone, TableStopped
 from cdc_core.schema.table import TableSchema
 from spark_jobs.session import is_gone
 from spark_jobs.types import LakeColumn, delta_type, literal, needs_mapping, quote
 
+_FILL = "sluice.unfilled"
 _SAFE = " $-_.~@!+"
 _SPACE = ("No space left", "Disk quota exceeded")
-_OURS = re.compile(r"cdc_core\.[\w.]*?(\w+): [^\n]*")  # an error of ours, raised in one of Spark's workers
+_OURS = re.compile(r"cdc_core\.[\w.]*?(\w+): ([^\n]*)")  # an error of ours, raised in one of Spark's workers
 _DENIED = ("Permission denied", "Read-only file system", "Mkdirs failed", "Not a directory", "AccessDenied", "403")
 
 
@@ -50,6 +53,11 @@ class TableState:
     @property
     def primary_key(self) -> tuple[str, ...]:
         return tuple(json.loads(self.properties.get("sluice.primary_key", "[]")))
+
+    @property
+    def unfilled(self) -> dict[str, str]:
+        """Columns whose old rows have no values yet, with the SQL of these."""
+        return dict(json.loads(self.properties.get(_FILL, "{}")))
 
     @property
     def complete(self) -> bool:
@@ -118,6 +126,16 @@ class Lake:
         if len(recent) == 20:
             yield from table.history()[20:]
 
+    def bytes_beyond(self, path: str, column: str, low: int, high: int) -> int:
+        """The size of the files that have no value of an integer column from `low` to `high`, as far as known."""
+        files = pa.table(DeltaTable(path, storage_options=self.storage or None).get_add_actions(flatten=True))
+        least, most = f"min.{column}", f"max.{column}"
+        if least not in files.column_names or most not in files.column_names:
+            return 0
+        named = (files.column(name).to_pylist() for name in (least, most, "size_bytes"))
+        known = ((a, b, size) for a, b, size in zip(*named, strict=True) if a is not None and b is not None)
+        return sum(size for a, b, size in known if b < low or a > high)
+
     def create(
         self, spark: SparkSession, path: str, destination: str, schema: TableSchema, columns: Sequence[LakeColumn]
     ) -> None:
@@ -145,11 +163,16 @@ class Lake:
         schema: TableSchema,
         columns: Sequence[LakeColumn],
         added: Sequence[LakeColumn],
+        old_rows: Mapping[str, str],
     ) -> None:
-        """Adds columns where the source has them, and notes the new schema's version."""
+        """Adds columns where the source has them, notes the new schema's version, and what `fill` must still do."""
         name = f"delta.{quote(path)}"
+        if old_rows:
+            spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{_FILL}' = {literal(json.dumps(old_rows))})")
         if needs_mapping(added):
             spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+        if any(column.type == "timestamp_ntz" for column in added):
+            spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
         names = [column.name for column in columns]
         placed = []
         for column in added:
@@ -157,6 +180,15 @@ class Lake:
             placed.append(f"{column.ddl} {f'AFTER {quote(names[index - 1])}' if index else 'FIRST'}")
         spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({', '.join(placed)})")
         spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('sluice.schema_version' = {literal(schema.version)})")
+
+    def fill(self, spark: SparkSession, path: str, state: TableState) -> None:
+        """Gives old rows their values of columns that came. Noted before the columns are added and struck out when
+        it is done, before any batch has written to them: doing it again changes nothing."""
+        columns = {column.name for column in state.columns}
+        sets = [f"{quote(name)} = {text}" for name, text in state.unfilled.items() if name in columns]
+        if sets:
+            spark.sql(f"UPDATE delta.{quote(path)} SET {', '.join(sets)}")  # noqa: S608
+        spark.sql(f"ALTER TABLE delta.{quote(path)} UNSET TBLPROPERTIES IF EXISTS ('{_FILL}')")
 
 
 def check_owner(state: TableState, destination: str, schema: TableSchema, path: str) -> None:
@@ -181,6 +213,10 @@ def lake_errors(place: str) -> Iterator[None]:
         if told and told[1] == "RangeGone":
             hint = "Claim again: the range is given out anew from the last ack."
             raise RangeGone("the claim was given back while it was read", place=place, hint=hint) from error
+        if told and told[1] in ("DecodeError", "SchemaError"):
+            hint = "The batch stays claimable; the service's page shows the same error."
+            message = told[2][:500].rstrip(". ")
+            raise error_from({"error": told[1], "message": message, "place": place, "hint": hint}) from error
         hint = "Read the Spark server's log for the whole of it; the batch stays claimable."
         if any(word in text for word in _SPACE):
             hint = "The disk is full: make room in the lake and in Spark's scratch; the batch stays claimable."

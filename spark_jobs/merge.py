@@ -9,31 +9,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from cdc_core.client.changes import TableRead, flight_info, read_split
+from cdc_core.client.changes import TableRead, flight_info
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.checks import TableResult
+from spark_jobs.defaults import backfill
 from spark_jobs.evidence import counted, note, of_commit, with_earlier
+from spark_jobs.fence import Fence
 from spark_jobs.lake import Lake, TableState, app_id, check_owner, lake_errors
+from spark_jobs.net_view import load
 from spark_jobs.session import Sessions
-from spark_jobs.source import pack_tickets
 from spark_jobs.statements import FEWER_COPIES, append_copies, append_upserts, merge_copies, merge_keyed
-from spark_jobs.types import COUNT, OP, LakeColumn, added_columns, check_key, lake_columns, quote, spark_type
+from spark_jobs.types import COUNT, OP, LakeColumn, added_columns, check_key, lake_columns
 
 _VIEW = "sluice_net"
 _TXN = "spark.databricks.delta.write.txn"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _INTEGERS = {"tinyint", "smallint", "int", "bigint", "decimal(20,0)"}
 _ROWS_PER_SPLIT = 50_000
+_PRUNED_BYTES = 8 << 20  # read in about the time that code is compiled in
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Batch:
     run_id: str
     max_splits: int
     local_rows: int
+    fence: Fence
     clock: Callable[[], float]
 
 
@@ -61,23 +63,33 @@ def apply_batch(
     run_id: str = "",
     parallelism: int = 4,
     max_splits: int = 4,
-    local_rows: int = 0,
+    local_rows: int = 100_000,
     stopped: Collection[str] = (),
+    fence: Fence | None = None,
     clock: Callable[[], float] = time.time,
 ) -> list[TableResult]:
     """Applies every table of the claim that is not `stopped`; results in the claim's order.
 
-    Plans of up to `local_rows` rows are sent along with the statement instead of being pulled by Spark's workers.
+    Plans of up to `local_rows` rows are sent along with the statement instead of being pulled by Spark's workers: a
+    Python worker that is started to plan and to read costs more than they do, and Spark knows how few they are.
+
+    A run gives all its batches the same `fence`.
 
     Any error but TableStopped is raised when all tables are at rest; what they committed stays and is replayed as
     nothing the next time.
     """
     lake.check_writable()
-    batch = Batch(claim, lake, sessions, flight_url, token, run_id, max_splits, local_rows, clock)
+    fence = fence or Fence(lake, sessions)
+    batch = Batch(claim, lake, sessions, flight_url, token, run_id, max_splits, local_rows, fence, clock)
     tables = [table for table in claim.tables if table.name not in stopped]
     largest_first = sorted(tables, key=lambda table: -table.rows)
     with ThreadPoolExecutor(max(1, min(parallelism, len(tables))), thread_name_prefix="merge") as pool:
         futures = {table.name: pool.submit(_apply_or_stop, batch, table) for table in largest_first}
+        try:
+            wait(futures.values())
+        except BaseException:  # the run is being ended: what has begun comes to its end, the rest does not begin
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return [futures[table.name].result() for table in tables]
 
 
@@ -94,23 +106,25 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
     path = batch.lake.path(table.schema.database, table.schema.table)
     app, end = app_id(claim.destination, claim.client_id, table.name, claim.epoch), claim.end.version()
     state = batch.lake.state(path, app)
+    if state:
+        check_owner(state, claim.destination, table.schema, path)
+        state = batch.fence.enter(path, app, state)
     after = state.applied if state else None
     keyed, complete = bool(table.schema.primary_key), state is not None and state.complete
     result = TableResult(table.name, keyed, complete, after=after, version=end)
-    if state:
-        check_owner(state, claim.destination, table.schema, path)
-        if after is not None and after >= end:
-            done = replace(result, replayed=True, delta_version=state.version, applied_at=batch.clock())
-            return with_earlier(batch.lake, path, claim, done)
+    if state and after is not None and after >= end:
+        done = replace(result, replayed=True, delta_version=state.version, applied_at=batch.clock())
+        return with_earlier(batch.lake, path, claim, done)
     splits = max(1, min(batch.max_splits, -(-table.rows // _ROWS_PER_SPLIT)))
     read = flight_info(batch.flight_url, claim, table.name, after=after, splits=splits, token=batch.token or None)
     with batch.sessions.take() as spark, lake_errors(path):
         state, result = _prepare(batch, spark, path, read, state, app, result)
         metadata = note(claim, table.name, batch.run_id, after, read.counts)
         if read.tickets:
-            _load(batch, spark, read)
+            small = 0 if state.fresh else batch.local_rows  # an append that comes late is not the same again
+            load(spark, read, _VIEW, batch.flight_url, batch.token, small)
             with _transaction(spark, app, end, metadata):
-                _run(spark, _statement(path, read, state), path)
+                _run(spark, _statement(batch.lake, path, read, state), path)
     result = replace(result, **counted(read.counts), delta_version=state.version)  # type: ignore[arg-type]
     result = with_earlier(batch.lake, path, claim, result)
     if read.tickets:
@@ -133,13 +147,17 @@ def _prepare(
     added: tuple[LakeColumn, ...] = ()
     if state is None:
         batch.lake.create(spark, path, batch.claim.destination, read.table, columns)
+        batch.fence.made(path)
     else:
         check_key(state.primary_key, read.table.primary_key, read.table.name)
         added = added_columns(state.columns, columns, read.table.name)
         if added:
-            batch.lake.add_columns(spark, path, read.table, columns, added)
+            old_rows = backfill(read.table, added)
+            batch.lake.add_columns(spark, path, read.table, columns, added, old_rows)
     if created or added:
         state = batch.lake.state(path, app)
+    if state and state.unfilled:
+        batch.lake.fill(spark, path, state)
     if state is None:
         hint = "Spark and this process must see the same lake: name it by a path or URI that both can open."
         raise LakeError("the table that Spark made is not there", place=path, hint=hint)
@@ -147,23 +165,7 @@ def _prepare(
     return state, replace(result, created=created, added_columns=names, complete=state.complete)
 
 
-def _load(batch: Batch, spark: SparkSession, read: TableRead) -> None:
-    """Makes the net changes a view of this session. The token's option has a name that Spark redacts."""
-    if read.rows <= batch.local_rows:
-        parts = [part for ticket in read.tickets for part in read_split(batch.flight_url, ticket, token=batch.token)]
-        local = pa.Table.from_batches(parts, read.schema.remove_metadata())
-        types = from_arrow_schema(local.schema, prefer_timestamp_ntz=True)
-        spark.createDataFrame(local, types).createOrReplaceTempView(_VIEW)
-        return
-    schema = ", ".join(f"{quote(field.name)} {spark_type(field.type)}" for field in read.schema)
-    reader = spark.read.format("sluice").schema(schema).option("url", batch.flight_url)
-    reader = reader.option("tickets", pack_tickets(read.tickets))
-    if batch.token:
-        reader = reader.option("token", batch.token)
-    reader.load().createOrReplaceTempView(_VIEW)
-
-
-def _statement(path: str, read: TableRead, state: TableState) -> str:
+def _statement(lake: Lake, path: str, read: TableRead, state: TableState) -> str:
     names = [name for name in read.schema.names if name not in (OP, COUNT)]
     key = read.table.primary_key
     if not key:
@@ -171,8 +173,16 @@ def _statement(path: str, read: TableRead, state: TableState) -> str:
         return append_copies(path, _VIEW, names) if grows else merge_copies(path, _VIEW, names)
     if state.fresh:
         return append_upserts(path, _VIEW, names)
-    prune = len(key) == 1 and _type_of(state.columns, key[0]) in _INTEGERS
-    return merge_keyed(path, _VIEW, names, key, read.counts, prune)
+    return merge_keyed(path, _VIEW, names, key, read.counts, _prunes(lake, path, read, state))
+
+
+def _prunes(lake: Lake, path: str, read: TableRead, state: TableState) -> bool:
+    """Whether the batch's range of keys leaves out files enough: its bounds are constants in generated code, which
+    Spark then compiles anew for every batch."""
+    key, low, high = read.table.primary_key, read.counts.get("min_key"), read.counts.get("max_key")
+    if low is None or high is None or len(key) != 1 or _type_of(state.columns, key[0]) not in _INTEGERS:
+        return False
+    return lake.bytes_beyond(path, key[0], int(low), int(high)) >= _PRUNED_BYTES
 
 
 def _type_of(columns: Collection[LakeColumn], name: str) -> str:

@@ -1,9 +1,10 @@
 """Applying batches to ten tables: our way, against the bare MERGEs over Parquet, and against rows as dictionaries.
 
-Net changes lie ready in a Flight server, as in Parquet for the peer: what is measured is the way into Delta.
-All ways write to tables of their own, take turns, and are warm. Prints one JSON object a line.
+The whole way is ours: a real MySQL's binlog, the service as a process of its own, claim, net changes, MERGE, checks,
+ledger, ack. The peers get the very same net changes lying ready, in Parquet files and as dictionaries, and do nothing
+but their MERGEs. All write to tables of their own on one Spark server, take turns in changing order, and are warm.
 
-    python -m tests.bench.bench_merge [--scale 0.1] [--rounds 3] [--remote sc://...]
+    python -m tests.bench.bench_merge [--scale 0.1] [--rounds 3] [--only ten|backlog]
 """
 
 from __future__ import annotations
@@ -16,173 +17,165 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim, TableRange
+from cdc_core.client.changes import TableRead, flight_info, read_split
+from cdc_core.client.connector import Connector
+from orchestration.applier import SparkLake
+from orchestration.checks import judge
+from orchestration.stack.home import free_port
+from orchestration.stack.mysql import MySqlServer
+from orchestration.stack.spark import SparkConnect
+from spark_jobs.fence import Fence
 from spark_jobs.lake import Lake
-from spark_jobs.merge import apply_batch
 from spark_jobs.session import Sessions
 from spark_jobs.statements import append_upserts, merge_keyed
-from tests.spark_feed import JOURNAL, Feed, Table, feed
+from spark_jobs.types import OP, lake_columns, spark_type
+from tests.bench.bench_service import OPTIONS, Service, serving
 
-TABLES, PARALLEL = 10, 4
-FIELDS = pa.schema(
-    {
-        "id": pa.int64(),
-        "customer": pa.int32(),
-        "name": pa.string(),
-        "price": pa.decimal128(12, 2),
-        "changed": pa.timestamp("us"),
-        "note": pa.string(),
-    }
+TABLES, PARALLEL, RING_MB = 10, 4, 512
+COLUMNS = "(id BIGINT PRIMARY KEY, customer INT, name VARCHAR(40), price DECIMAL(12,2), changed DATETIME(6), note TEXT)"
+VALUES = (
+    "CRC32(CONCAT('c', n)) % 50000, CONCAT('name ', CRC32(n) % 1000000), CRC32(CONCAT('p', n)) % 1000000 / 100, "
+    "FROM_UNIXTIME(1700000000 + CRC32(n) % 1000000, 6), CONCAT('a note of some length on ', CRC32(CONCAT('n', n)))"
 )
-NAMES = FIELDS.names
-Ready = list[tuple[Table, pa.Table, dict[str, Any]]]
+Ready = list[tuple[TableRead, Path, list[dict[str, Any]]]]
+Took = dict[str, list[tuple[float, float]]]  # seconds, and CPU seconds of Spark, by way
 
 
-def net(rng: np.random.Generator, low: int, rows: int, changes: int) -> tuple[pa.Table, dict[str, Any]]:
-    """Changes of keys from `low`: half updates, three tenths inserts after the last key, two tenths deletes."""
-    deletes, inserts = changes // 5, changes * 3 // 10
-    touched = low + rng.choice(rows, changes - inserts, replace=False)
-    keys = np.concatenate([touched, low + rows + np.arange(inserts)])
-    op = np.ones(changes, np.int8)
-    op[:deletes] = 2
-    mask = op == 2
-    cents = pa.array(rng.integers(0, 1_000_000, changes)).cast(pa.decimal128(21, 2)).cast(pa.decimal128(12, 2))
-    when = pa.array(1_700_000_000_000_000 + rng.integers(0, 10**12, changes)).cast(pa.timestamp("us"))
-    columns = [
-        pa.array(rng.integers(0, 50_000, changes), pa.int32()),
-        pa.array([f"name {n}" for n in rng.integers(0, 10**6, changes)]),
-        cents,
-        when,
-        pa.array([f"a note of some length on {n}" for n in rng.integers(0, 10**9, changes)]),
-    ]
-    gone = pa.array(mask)
-    bare = [pa.compute.if_else(gone, pa.scalar(None, column.type), column) for column in columns]
-    table = pa.Table.from_arrays([pa.array(keys), *bare, pa.array(op)], [*NAMES, "_sluice_op"])
-    counts = {"rows": changes, "upserts": changes - deletes, "deletes": deletes}
-    raw = {"raw_inserts": inserts, "raw_updates": changes - inserts - deletes, "raw_deletes": deletes}
-    bounds = {"min_key": int(keys.min()), "max_key": int(keys.max())}
-    return table, counts | raw | bounds | {"insert_only": not deletes and changes == inserts}
+class Shop:
+    """Ten tables at the source. Each batch is fresh: its updates and deletes meet rows that are there, its inserts
+    none."""
+
+    def __init__(self, mysql: MySqlServer, rows: int) -> None:
+        self.mysql, self.round, self.next = mysql, 0, 0
+        self._run(["DROP DATABASE IF EXISTS bench", "CREATE DATABASE bench", "SET sql_log_bin = 0"])
+        digits = ",".join(f"({n})" for n in range(1000))
+        self._run(["SET sql_log_bin = 0", "DROP DATABASE IF EXISTS seed", "CREATE DATABASE seed",
+                   "CREATE TABLE seed.d (d INT PRIMARY KEY)", f"INSERT INTO seed.d VALUES {digits}"])  # fmt: skip
+        self._run([f"CREATE TABLE bench.t{n} {COLUMNS}" for n in range(TABLES)])
+        self.change(rows, 0, 0)
+
+    def change(self, inserts: int, updates: int, deletes: int) -> None:
+        """In every table, a transaction for each kind of change."""
+        self.round += 1
+        numbers = f"SELECT {self.next} + a.d + 1000 * b.d AS n FROM seed.d b, seed.d a LIMIT {inserts}"
+        chosen = f"ORDER BY CRC32(CONCAT(id, 'x{self.round}')) LIMIT"
+        sets = f"customer = customer + 1, note = CONCAT('round {self.round} of ', id)"
+        for table in [f"bench.t{n}" for n in range(TABLES)]:
+            work = [f"DELETE FROM {table} {chosen} {deletes}"] if deletes else []
+            work += [f"UPDATE {table} SET {sets} {chosen} {updates}"] if updates else []
+            self._run([*work, f"INSERT INTO {table} SELECT n, {VALUES} FROM ({numbers}) numbers"])
+        self.next += inserts
+
+    def _run(self, statements: list[str]) -> None:
+        with self.mysql.root() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
 
 
-def seed_net(rng: np.random.Generator, rows: int) -> tuple[pa.Table, dict[str, Any]]:
-    """What fills a table: inserts alone."""
-    table, plan = net(rng, 0, 0, 0) if not rows else _inserts(rng, rows)
-    return table, plan
-
-
-def _inserts(rng: np.random.Generator, rows: int) -> tuple[pa.Table, dict[str, Any]]:
-    table, _ = net(rng, -10 * rows, 10 * rows, rows)
-    table = table.set_column(0, "id", pa.array(np.arange(rows))).set_column(
-        6, "_sluice_op", pa.array(np.ones(rows, np.int8))
-    )
-    counts = {"rows": rows, "upserts": rows, "deletes": 0, "raw_inserts": rows, "raw_updates": 0, "raw_deletes": 0}
-    return table, counts | {"min_key": 0, "max_key": rows - 1, "insert_only": True}
-
-
+@dataclass
 class Ways:
-    """The three ways, each with tables of its own; `number` is the batch, so that every round has fresh changes."""
+    """The three ways over one source and one Spark server, each with tables of its own."""
 
-    def __init__(self, service: Feed, sessions: Sessions, root: Path, rows: int) -> None:
-        self.service, self.sessions, self.root, self.rows = service, sessions, root, rows
-        self.rng = np.random.default_rng(1)
-        self.ours = Lake(root / "ours")
-        self.number = 0
-        self.low = 0
+    service: Service
+    connector: Connector
+    sessions: Sessions
+    spark: psutil.Process
+    root: Path
+    number: int = 0
+    took: Took = field(default_factory=lambda: {"ours": [], "bare": [], "plain": []})
 
-    def fill(self) -> None:
-        ready = [(self._table(n), *_inserts(self.rng, self.rows)) for n in range(TABLES)]
-        self.offer(ready)
-        self.apply()
-        for peer in ("bare", "plain"):
-            self._each(lambda spark, item, peer=peer: self._fill_one(spark, item, peer), ready, PARALLEL)
-
-    def _fill_one(self, spark: Any, item: tuple[Table, pa.Table, Any], peer: str) -> None:
-        table, path = item[0], self._path(peer, item[0])
-        self.ours.create(spark, path, peer, table.schema, self._columns(table))
-        self._view(spark, item)
-        spark.sql(append_upserts(path, "ready", NAMES)).collect()
-
-    def _columns(self, table: Table) -> Any:
-        from spark_jobs.types import lake_columns
-
-        return lake_columns(table.fields, table.schema)
-
-    def _table(self, number: int) -> Table:
-        return Table(f"t{number}", FIELDS, key=("id",))
-
-    def _path(self, way: str, table: Table) -> str:
-        return str(self.root / way / table.name)
-
-    def changes(self, total: int) -> Ready:
-        """A batch's net changes over all tables, of keys that are still there."""
-        each = total // TABLES
-        rows = self.rows - self.low if self.low < self.rows else each * 2
-        ready = [(self._table(n), *net(self.rng, self.low, rows, min(each, rows))) for n in range(TABLES)]
-        self.low += 0
-        return ready
-
-    def offer(self, ready: Ready) -> None:
-        """Puts the changes into the Flight server and into Parquet files."""
+    def ready(self, rows: int, dictionaries: bool) -> Ready:
+        """The net changes of the whole backlog, read once for the peers and given back."""
+        self.service.until(lambda _: self.connector.client_state()["backlog_rows"] >= rows, 600)
         self.number += 1
-        self.service.ready = {table.schema.name: (table, rows, plan) for table, rows, plan in ready}
-        for table, rows, _ in ready:
-            place = self.root / "parquet" / f"{self.number}"
-            place.mkdir(parents=True, exist_ok=True)
-            pq.write_table(rows, place / f"{table.name}.parquet")
+        claim = self.connector.get_without_ack(rows, owner="peek", timeout_seconds=30, lease_seconds=600)
+        assert claim is not None
+        assert claim.rows == rows, f"the ring does not hold the whole backlog: {claim.rows} of {rows}"
+        found: Ready = []
+        for table in claim.tables:
+            read = flight_info(self.connector.flight_url, claim, table.name)
+            parts = [part for t in read.tickets for part in read_split(self.connector.flight_url, t)]
+            net = pa.Table.from_batches(parts, read.schema.remove_metadata())
+            file = self.root / "ready" / f"{self.number}-{table.schema.table}.parquet"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(net, file)
+            found.append((read, file, net.to_pylist() if dictionaries else []))
+        self.connector.rollback(claim, reason="read for the peers")
+        return found
 
-    def apply(self) -> float:
-        """Our way."""
-        ranges = tuple(
-            TableRange(table.schema, plan["raw_inserts"], plan["raw_updates"], plan["raw_deletes"])
-            for table, _, plan in self.service.ready.values()
-        )
-        start, end = EntryPosition(JOURNAL, self.number), EntryPosition(JOURNAL, self.number + 1)
-        claim = Claim("bench", 1, self.number, start, end, ranges, 1, 1, 1, (), 1, "bench", 0.0)
-        self.service.claims[self.number] = claim
-        began = time.perf_counter()
-        results = apply_batch(claim, self.ours, self.sessions, self.service.url, parallelism=PARALLEL)
-        took = time.perf_counter() - began
-        assert not any(result.stop or result.replayed for result in results)
-        return took
+    def ours(self, batch_size: int) -> int:
+        """As a run drains: until nothing is left. The number of batches."""
+        root = Lake(self.root / "ours", complete=True)
+        lake = SparkLake(self.connector, root, self.sessions, "", Fence(root, self.sessions))
+        lake.check_cursor(self.connector.client_state())
+        for batches in range(1000):
+            with self.connector.claim(batch_size, owner="bench", lease_seconds=600) as claim:
+                if claim is None:
+                    return batches
+                results = lake.apply(claim, "bench", PARALLEL, [])
+                assert not any(result.stop or result.replayed for result in results)
+                assert all(judgement.verdict.passed for judgement in judge(claim, results))
+                lake.note(claim, results, "bench")
+        raise AssertionError("it does not end")
 
-    def bare(self, ready: Ready) -> float:
+    def bare(self, ready: Ready) -> None:
         """The same MERGE statements over Parquet, side by side likewise."""
-        began = time.perf_counter()
-        self._each(self._bare_one, ready, PARALLEL)
-        return time.perf_counter() - began
 
-    def _bare_one(self, spark: Any, item: tuple[Table, pa.Table, dict[str, Any]]) -> None:
-        table, _, plan = item
-        self._view(spark, item)
-        spark.sql(merge_keyed(self._path("bare", table), "ready", NAMES, ["id"], plan, True)).collect()
+        def one(spark: Any, item: tuple[TableRead, Path, Any]) -> None:
+            spark.read.parquet(str(item[1])).createOrReplaceTempView("ready")
+            spark.sql(self._merge("bare", item[0])).collect()
 
-    def _view(self, spark: Any, item: tuple[Table, pa.Table, Any]) -> None:
-        file = self.root / "parquet" / f"{self.number}" / f"{item[0].name}.parquet"
-        spark.read.parquet(str(file)).createOrReplaceTempView("ready")
+        self._each(one, ready, PARALLEL)
 
-    def plain(self, ready: Ready) -> float:
+    def plain(self, ready: Ready) -> None:
         """Rows as dictionaries, createDataFrame, one MERGE after the other."""
-        rows = {table.name: changed.to_pylist() for table, changed, _ in ready}
-        schema = "id bigint, customer int, name string, price decimal(12,2), changed timestamp_ntz, note string"
 
-        def one(spark: Any, item: tuple[Table, pa.Table, dict[str, Any]]) -> None:
-            frame = spark.createDataFrame(rows[item[0].name], f"{schema}, _sluice_op tinyint")
-            frame.createOrReplaceTempView("plain")
-            statement = merge_keyed(self._path("plain", item[0]), "plain", NAMES, ["id"], item[2], False)
-            spark.sql(statement).collect()
+        def one(spark: Any, item: tuple[TableRead, Path, list[dict[str, Any]]]) -> None:
+            schema = ", ".join(f"{f.name} {spark_type(f.type)}" for f in item[0].schema)
+            spark.createDataFrame(item[2], schema).createOrReplaceTempView("ready")
+            spark.sql(self._merge("plain", item[0])).collect()
 
-        began = time.perf_counter()
         self._each(one, ready, 1)
-        return time.perf_counter() - began
+
+    def fill(self, rows: int) -> None:
+        """The first rows of all ways' tables."""
+        ready = self.ready(rows, dictionaries=False)
+        self.ours(rows)
+
+        def one(spark: Any, item: tuple[TableRead, Path, Any]) -> None:
+            read, file, _ = item
+            spark.read.parquet(str(file)).createOrReplaceTempView("ready")
+            for way in ("bare", "plain"):
+                columns = lake_columns(read.schema, read.table)
+                Lake(self.root / way).create(spark, self._path(way, read), way, read.table, columns)
+                names = [column.name for column in columns]
+                spark.sql(append_upserts(self._path(way, read), "ready", names)).collect()
+
+        self._each(one, ready, PARALLEL)
+
+    def turn(self, name: str, work: Callable[[], Any], keep: bool) -> Any:
+        began, used = time.perf_counter(), cpu(self.spark)
+        done = work()
+        if keep:
+            self.took[name].append((time.perf_counter() - began, cpu(self.spark) - used))
+        return done
+
+    def _path(self, way: str, read: TableRead) -> str:
+        return Lake(self.root / way).path(read.table.database, read.table.table)
+
+    def _merge(self, way: str, read: TableRead) -> str:
+        names = [name for name in read.schema.names if name != OP]
+        return merge_keyed(self._path(way, read), "ready", names, read.table.primary_key, read.counts, False)
 
     def _each(self, work: Callable[[Any, Any], None], ready: Ready, parallel: int) -> None:
         def run(item: Any) -> None:
@@ -193,100 +186,95 @@ class Ways:
             list(pool.map(run, ready))
 
 
-def measure(ways: Ways, total: int, rounds: int, plain: bool) -> dict[str, list[float]]:
-    """Seconds of each way by round; the first round warms and is left out."""
-    took: dict[str, list[float]] = {"ours": [], "bare": [], "plain": []}
+def cpu(process: psutil.Process) -> float:
+    """CPU seconds of a process and all below it, also of those that have ended and were waited for."""
+    used = 0.0
+    for one in [process, *process.children(recursive=True)]:
+        with suppress(psutil.Error):
+            used += sum(one.cpu_times()[:4])
+    return used
+
+
+def measure(ways: Ways, shop: Shop, total: int, batch_size: int, rounds: int, plain: bool) -> int:
+    """All ways over the same changes, round by round; the first round warms and is not kept. Batches of our last."""
+    each, drained = total // TABLES, 0
     for number in range(rounds + 1):
-        ready = ways.changes(total)
-        ways.offer(ready)
-        turns: list[tuple[str, Callable[[], float]]] = [
-            ("ours", ways.apply),
-            ("bare", lambda ready=ready: ways.bare(ready)),
-        ]
+        inserts, deletes = each * 3 // 10, each // 5
+        shop.change(inserts, each - inserts - deletes, deletes)
+        ready = ways.ready(total, plain)
+
+        turns: dict[str, Callable[[], Any]] = {
+            "ours": partial(ways.ours, batch_size),
+            "bare": partial(ways.bare, ready),
+        }
         if plain:
-            turns.append(("plain", lambda ready=ready: ways.plain(ready)))
-        for name, turn in turns[:: 1 if number % 2 else -1]:
-            seconds = turn()
-            if number:
-                took[name].append(seconds)
-    return took
+            turns["plain"] = partial(ways.plain, ready)
+        for name in list(turns)[:: 1 if number % 2 else -1]:
+            done = ways.turn(name, turns[name], keep=number > 0)
+            drained = done if name == "ours" else drained
+    return drained
 
 
-def line(name: str, ours: list[float], peer: list[float], what: str, config: dict[str, Any]) -> None:
-    value, other = statistics.median(ours), statistics.median(peer)
+def line(name: str, ways: Ways, peer: str, what: str, config: dict[str, Any]) -> None:
+    ours, theirs = ways.took["ours"], ways.took[peer]
+    value, other = (statistics.median(seconds for seconds, _ in took) for took in (ours, theirs))
     told = {"name": name, "value": round(value, 2), "unit": "s", "peer": what, "peer_value": round(other, 2)}
-    spread = {"ours": [round(s, 2) for s in ours], "peer": [round(s, 2) for s in peer]}
-    print(json.dumps(told | {"ratio": round(other / value, 3), "config": config | spread}), flush=True)
+    spread = {"ours": [round(s, 2) for s, _ in ours], "theirs": [round(s, 2) for s, _ in theirs]}
+    used = {"spark_cpu_seconds": [round(statistics.median(c for _, c in took), 1) for took in (ours, theirs)]}
+    loads = {"load": round(os.getloadavg()[0], 1), "cores": os.cpu_count(), "side_by_side": PARALLEL, "tables": TABLES}
+    print(json.dumps(told | {"ratio": round(other / value, 3), "config": config | loads | used | spread}), flush=True)
 
 
 @contextmanager
-def remote(named: str, scratch: Path) -> Iterator[str]:
-    """The server named, or one of our own."""
-    if named:
-        yield named
-        return
-    from orchestration.stack.home import free_port
-    from orchestration.stack.spark import SparkConnect
-
-    server = SparkConnect(scratch / "spark", free_port(), driver_memory="4g").start()
-    try:
-        yield server.remote
-    finally:
-        server.stop()
+def arena(mysql: MySqlServer, spark: SparkConnect, root: Path, rows: int) -> Iterator[tuple[Ways, Shop]]:
+    """A source with `rows` in each table, and lakes that have them."""
+    start = mysql.position()
+    shop = Shop(mysql, rows)
+    with serving(mysql, start, canal__instance__memory__buffer__size=RING_MB << 10) as service:
+        address = f"http://127.0.0.1:{service.http}"
+        rows_at = f"grpc://127.0.0.1:{service.flight}"
+        with Connector(address, "bench", flight_url=rows_at) as connector, Sessions(spark.remote) as sessions:
+            assert spark.pid is not None
+            ways = Ways(service, connector, sessions, psutil.Process(spark.pid), root)
+            ways.fill(rows * TABLES)
+            yield ways, shop
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--scale", type=float, default=1.0)
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--remote", default="")
     options.add_argument("--only", choices=["ten", "backlog"], default=None)
     given = options.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-merge-") as scratch, feed() as service:
-        place = Path(scratch)
-        with remote(given.remote, place) as url, Sessions(url) as sessions:
+    with tempfile.TemporaryDirectory(prefix="bench-merge-") as scratch:
+        mysql = MySqlServer("8.0.31", Path(scratch) / "mysql", **OPTIONS).start()
+        spark = SparkConnect(Path(scratch) / "spark", free_port(), driver_memory="4g").start()
+        try:
             if given.only != "backlog":
-                _ten_tables(service, sessions, place / "ten", given.scale, given.rounds)
+                ten_tables(mysql, spark, Path(scratch) / "ten", given.scale, given.rounds)
             if given.only != "ten":
-                _backlog(service, sessions, place / "backlog", given.scale)
+                backlog(mysql, spark, Path(scratch) / "backlog", given.scale)
+        finally:
+            spark.stop()
+            mysql.stop()
 
 
-def _ten_tables(service: Feed, sessions: Sessions, root: Path, scale: float, rounds: int) -> None:
+def ten_tables(mysql: MySqlServer, spark: SparkConnect, root: Path, scale: float, rounds: int) -> None:
     rows, total = int(100_000 * scale), int(100_000 * scale)
-    ways = Ways(service, sessions, root, rows)
-    ways.fill()
-    took = measure(ways, total, rounds, plain=True)
-    config = {
-        "tables": TABLES,
-        "changes": total,
-        "rows_a_table": rows,
-        "side_by_side": PARALLEL,
-        "cores": os.cpu_count(),
-    }
-    line("merge_ten_tables", took["ours"], took["bare"], "the same bare MERGEs over Parquet", config)
-    line("merge_plain_way", took["ours"], took["plain"], "dictionaries, createDataFrame, one after the other", config)
+    with arena(mysql, spark, root, rows) as (ways, shop):
+        measure(ways, shop, total, total, rounds, plain=True)
+        config = {"changes": total, "rows_a_table": rows}
+        line("merge_ten_tables", ways, "bare", "the same bare MERGEs over Parquet", config)
+        line("merge_plain_way", ways, "plain", "dictionaries, createDataFrame, one after the other", config)
 
 
-def _backlog(service: Feed, sessions: Sessions, root: Path, scale: float, batches: int = 2) -> None:
-    """A backlog drained in two claims, against the bare MERGEs of the whole."""
+def backlog(mysql: MySqlServer, spark: SparkConnect, root: Path, scale: float) -> None:
+    """Drained in claims of a million rows, against the bare MERGEs of the whole."""
     rows, total = int(400_000 * scale), int(2_000_000 * scale)
-    ways = Ways(service, sessions, root, rows)
-    ways.fill()
-    ready = ways.changes(total)
-    ways.offer(ready)
-    bare = ways.bare(ready)
-    ours = 0.0
-    for part in range(batches):
-        cut = [(t, r.take(np.arange(part, r.num_rows, batches)), _share(plan, batches)) for t, r, plan in ready]
-        ways.offer(cut)
-        ours += ways.apply()
-    config = {"tables": TABLES, "changes": total, "rows_a_table": rows, "claims": batches, "cores": os.cpu_count()}
-    line("merge_backlog", [ours], [bare], "the same bare MERGEs over Parquet, of the whole", config)
-
-
-def _share(plan: dict[str, Any], parts: int) -> dict[str, Any]:
-    counted = {"rows", "upserts", "deletes", "raw_inserts", "raw_updates", "raw_deletes"}
-    return {name: value // parts if name in counted else value for name, value in plan.items()}
+    with arena(mysql, spark, root, rows) as (ways, shop):
+        batches = measure(ways, shop, total, int(1_000_000 * scale), 1, plain=False)
+        config = {"changes": total, "rows_a_table": rows, "claims": batches, "ring_mb": RING_MB}
+        line("merge_backlog", ways, "bare", "the same bare MERGEs over Parquet, of the whole", config)
 
 
 if __name__ == "__main__":
