@@ -1,6 +1,6 @@
-"""One destination: source -> annotate -> trim -> store -> session, put together.
+"""One destination: source -> expand -> annotate -> trim -> store -> session, put together.
 
-    dump thread    Dump -> Annotator -> trim -> Store.put      errors: state failed, again after a pause
+    dump thread    Dump -> expand -> Annotator -> trim -> Store.put      errors: state failed, again after a pause
     tidy thread    leases that ran out, cursors over ranges without rows
     callers        claim, ack, rollback, ... (`session.serving`)
 
@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from cdc_core.binlog.annotate import Annotator
+from cdc_core.binlog.expand import expand
 from cdc_core.binlog.gtids import last_gtid
 from cdc_core.config.models import InstanceConfig
 from cdc_core.errors import CursorError, DecodeError, SchemaError, SluiceError, SourceUnavailable
@@ -171,9 +172,13 @@ class Instance:
     def _on_block(self, block: Block) -> None:
         if self._stop.is_set():  # a block refused by a stop must not be followed by the next one
             return
-        self._annotator.annotate(block.journal_name, block.data, block.index)
-        fresh = self._unseen(block)
-        if fresh is not None and self.store.put(fresh, self._stop):
+        for piece in expand(block):
+            self._annotator.annotate(piece.journal_name, piece.data, piece.index)
+            fresh = self._unseen(piece)
+            if fresh is None:
+                continue
+            if not self.store.put(fresh, self._stop):
+                return
             self.health.progressed()
 
     def _unseen(self, block: Block) -> Block | None:

@@ -66,6 +66,18 @@ def test_a_larger_transaction_comes_in_parts_of_whole_events() -> None:
     assert [p.partial for p in parts] == [True, True, True, True, False]
 
 
+def test_what_came_in_one_event_is_served_whole() -> None:
+    """Events that end at one position are never on both sides of a range's end: a replay could not tell them apart."""
+    one = block(transaction(*[3] * 10))
+    one.index["end"][3:6], one.index["end"][6:9] = one.index["end"][5], one.index["end"][8]
+    ring = make(one)
+
+    parts = [taken(ring, 7) for _ in range(5)]
+
+    assert [p.rows for p in parts] == [3, 9, 9, 6, 3]
+    assert [ring.position(p.end.sequence).position for p in parts] == one.index["end"][[2, 5, 8, 10, 12]].tolist()
+
+
 def test_an_event_larger_than_the_limit_is_served_whole() -> None:
     """At least one rows event is served, whatever the limit."""
     ring = make(block(transaction(100, 1)))

@@ -1,4 +1,4 @@
-"""Marks every event's `kind`, `schema` and `rows` in a block's index.
+"""Marks every event's `kind`, `schema`, `rows` and `row_base` in a block's index.
 
 Promises: what it does not understand stops it (DecodeError with journal, offset and remedy); nothing is skipped.
 Does not promise whole transactions: rows of one whose end never comes are its caller's to drop.
@@ -45,7 +45,7 @@ class Annotator:
         on_ddl: Callable[[EntryPosition, str, str], None] = nothing,
     ) -> None:
         self._registry, self._resolve, self._accept, self._on_ddl = registry, resolve, accept, on_ddl
-        self._state = np.zeros(4, np.int64)
+        self._state = np.zeros(scan.PLACES, np.int64)
         self._maps = np.zeros(256, scan.MAP)
         self._end = 0  # of the last block
         self.forget()
@@ -56,6 +56,7 @@ class Annotator:
     def reset(self) -> None:
         """A new file or connection: no transaction is open, no table id is known."""
         self._state[: scan.MARIADB] = 0
+        self._state[scan.END] = 0
         self._end = 0
 
     def forget(self) -> None:
@@ -84,8 +85,9 @@ class Annotator:
         self._end = int(index["end"][-1]) if len(index) else self._end
 
     def _start(self, journal_name: str, index: npt.NDArray[np.void], at: int) -> str:
-        """Where an event starts: the place that errors name."""
-        before = int(index["end"][at - 1]) if at else self._end
+        """Where an event, or the one that it came in, starts: the place that errors name."""
+        first = int(np.searchsorted(index["end"], index["end"][at]))
+        before = int(index["end"][first - 1]) if first else self._end
         return f"{journal_name}:{before or int(index['end'][at]) - int(index['length'][at])}"
 
     def _learn(self, data: npt.NDArray[np.uint8], event: Any, place: str) -> None:

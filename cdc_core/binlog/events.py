@@ -58,16 +58,23 @@ class EventType(IntEnum):
     MARIA_GTID = 162
     MARIA_GTID_LIST = 163
     MARIA_START_ENCRYPTION = 164
+    MARIA_QUERY_COMPRESSED = 165
+    MARIA_WRITE_ROWS_COMPRESSED_V1 = 166
+    MARIA_UPDATE_ROWS_COMPRESSED_V1 = 167
+    MARIA_DELETE_ROWS_COMPRESSED_V1 = 168
+    MARIA_WRITE_ROWS_COMPRESSED = 169
+    MARIA_UPDATE_ROWS_COMPRESSED = 170
+    MARIA_DELETE_ROWS_COMPRESSED = 171
 
 
 # Treatments: what the annotator does with a type.
 UNKNOWN, PASS, QUERY, XID, TABLE_MAP, ROWS, MARIA_GTID, NEW_FILE, XA_PREPARE, REFUSED, LOAD = range(11)
 
-_COMPRESSED = "SET GLOBAL log_bin_compress=OFF and start this destination behind the compressed events."
+_INSIDE = "Report this with the statement that was run: it should have been opened before."
 REFUSALS: dict[int, tuple[str, str]] = {
     EventType.TRANSACTION_PAYLOAD: (
-        "compressed transaction",
-        "SET GLOBAL binlog_transaction_compression=OFF and start this destination behind the compressed transactions.",
+        "compressed transaction where none can be",
+        _INSIDE,
     ),
     EventType.PARTIAL_UPDATE_ROWS: (
         "partial JSON update",
@@ -85,7 +92,7 @@ REFUSALS: dict[int, tuple[str, str]] = {
         "encrypted binlog",
         "Read it over the replication protocol, where the server decrypts it, or SET encrypt_binlog=OFF.",
     ),
-    **dict.fromkeys(range(165, 172), ("compressed event", _COMPRESSED)),
+    **dict.fromkeys(range(165, 172), ("compressed event where none can be", _INSIDE)),
 }
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 1, 2, 3, 4  # codes of `op`
@@ -124,5 +131,12 @@ def _operations() -> npt.NDArray[np.uint8]:
     return table
 
 
+def _plain() -> npt.NDArray[np.uint8]:
+    table = np.zeros(256, np.uint8)
+    table[165:172] = (EventType.QUERY, 23, 24, 25, 30, 31, 32)
+    return table
+
+
 TREATMENT = _treatments()
 OPERATION = _operations()  # a rows event's op; UPDATE_BEFORE stands for the pair
+PLAIN = _plain()  # what MariaDB's compressed types stand for; 0 for all others

@@ -37,6 +37,8 @@ DONE, UNSEEN_TABLE, STATEMENT, FULL, BAD_UNKNOWN, BAD_REFUSED, BAD_TABLE, BAD_RO
 
 # Places in the `state` vector: what is carried from block to block.
 IN_TRANSACTION, KEPT, MAPS, MARIADB = range(4)  # the first three end with the transaction
+END, BEFORE = 4, 5  # of the last rows event: where it ended, and the rows so far that end there
+PLACES = 6
 
 # A TABLE_MAP body as seen before: its bytes (in the arena), its definition, and how its rows lie.
 _FIELDS = ("hash", "start", "length", "schema", "layout", "columns")
@@ -181,6 +183,10 @@ def scan(
                     if rows < 0:
                         return BAD_ROWS, i
                     state[KEPT] += 1
+                    if state[END] != event.end:
+                        state[END], state[BEFORE] = event.end, 0
+                    event.row_base = state[BEFORE]
+                    state[BEFORE] += rows
             if data[offset + HEADER + 6] & STATEMENT_END:
                 state[MAPS] = 0
         elif treatment == QUERY:

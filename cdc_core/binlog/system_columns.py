@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdc_core.binlog.columns import arrow_type
+from cdc_core.binlog.columns import arrow_fields
 from cdc_core.binlog.columns.kernel import numbers, strings
 from cdc_core.binlog.gather import Chunk
 from cdc_core.schema.table import TableSchema
@@ -26,7 +26,7 @@ _CHANGES = (
 
 def arrow_schema(schema: TableSchema, mode: str = NET) -> pa.Schema:
     """The table's columns, then the system columns of the mode."""
-    fields = [pa.field(column.name, arrow_type(column)) for column in schema.columns]
+    fields = arrow_fields(schema)
     if mode == CHANGES:
         return pa.schema([*fields, *_CHANGES])
     if schema.primary_key:

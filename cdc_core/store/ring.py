@@ -198,8 +198,9 @@ class Ring:
         alone = limit < self.put.sequence or (cut < limit and self._last_commit(cut, limit) is not None)
         if not (alone or self.full):
             return None
+        cut = self._whole(cut)[0]
         if self._at(cut).rows == get.rows:  # the first rows event alone exceeds max_rows: events are served whole
-            cut = min(self._sequence_of_rows(get.rows) + 1, self.put.sequence)
+            cut = self._whole(min(self._sequence_of_rows(get.rows) + 1, self.put.sequence))[1]
         commit = self._last_commit(get.sequence, cut)
         return Range(get, self._at(cut), None if commit is None else self._at(commit))
 
@@ -270,6 +271,10 @@ class Ring:
         """The last sequence with at most `rows` rows before it."""
         owner = self._segments[bisect_right(self._segments, rows, key=lambda s: s.first.rows) - 1]
         return owner.first.sequence + int(np.searchsorted(owner.rows, rows - owner.first.rows, side="right")) - 1
+
+    def _whole(self, sequence: int) -> tuple[int, int]:
+        """Where a range may end, at or around `sequence`: between two events of one position it may not."""
+        return self._segments[self._segment_of(sequence)].whole(sequence)
 
     def _last_commit(self, low: int, high: int) -> int | None:
         for at in range(self._segment_of(high), -1, -1):

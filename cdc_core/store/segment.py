@@ -46,6 +46,15 @@ class Segment:
         nbytes = data + event * INDEX.itemsize
         return Cursor(sequence, self.first.rows + int(self.rows[event]), self.first.nbytes + nbytes)
 
+    def whole(self, sequence: int) -> tuple[int, int]:
+        """The nearest sequences at or around `sequence` between which no event ends where its neighbour does: events
+        that came in one have one position, and only together."""
+        event, ends = sequence - self.first.sequence, self.block.index["end"]
+        if not 0 < event < self.events or ends[event - 1] != ends[event]:
+            return sequence, sequence
+        low, high = np.searchsorted(ends, ends[event], side="left"), np.searchsorted(ends, ends[event], side="right")
+        return self.first.sequence + int(low), self.first.sequence + int(high)
+
     def last_commit(self, low: int, high: int) -> int | None:
         """The last transaction end within (low, high], as a sequence."""
         found = int(np.searchsorted(self.commits, high - self.first.sequence, side="right")) - 1
