@@ -13,11 +13,13 @@ from typing import Any
 
 import dagster as dg
 import httpx
+import pytest
 from kazoo.client import KazooClient
 
 from cdc_core.client.connector import Connector
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
+from cdc_core.errors import SluiceError
 from cdc_core.server import CanalServer
 from cdc_core.session.claim import Claim
 from orchestration.loading import load_folder
@@ -87,17 +89,24 @@ class World:
         assert claim is not None, self.status()
         return claim
 
-    def drain(self, name: str = "shop", rows: int = 1) -> list[tuple[Any, ...]]:
-        """Gives back what is held, then claims and acks until so many rows of `orders` were read."""
+    def drain(self, name: str = "shop", rows: int = 1, table: str = "orders") -> list[tuple[Any, ...]]:
+        """Gives back what is held, then claims and acks until so many rows of the table were read."""
         connector = self.connector(name)
         found: list[tuple[Any, ...]] = []
         connector.rollback(reason="a test goes on")
         while len(found) < rows:
             with connector.claim(1000, owner="a test", timeout_seconds=20) as claim:
                 assert claim is not None, (found, self.status(name))
-                for batch in connector.changes(claim, f"{self.databases[name]}.orders"):
-                    found += [(row["id"], row["note"]) for row in batch.to_pylist()]
+                for batch in connector.changes(claim, f"{self.databases[name]}.{table}"):
+                    found += [tuple(row.values())[:-1] for row in batch.to_pylist()]
         return found
+
+    def drain_fails(self, kind: str, table: str = "visits") -> None:
+        """Whoever reads it gets that error, and the claim goes back."""
+        with pytest.raises(SluiceError) as caught:
+            self.drain(table=table)
+        assert type(caught.value).__name__ == kind
+        assert self.connector().client_state()["claims"] == []
 
     # -- Dagster
 
@@ -147,7 +156,8 @@ class World:
         assert place in error["place"], error
         assert hint in error["hint"], error
         parts = {key: error[key] for key in ("error", "message", "place", "hint")}
-        assert [e for e in self.logged() if parts.items() <= e.items() and e["destination"] == "shop"], self.logged()
+        told = [event for event in self.logged() if parts.items() <= event.items()]
+        assert [event for event in told if event.get("destination") == "shop"], self.logged()
         page = self.page()
         assert all(part in page for part in parts.values()), page
         if dagster:

@@ -1,0 +1,96 @@
+"""Callers that may not, or come too late: refused with a reason, at no cost to anybody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc_core.client.changes import flight_info, read_split
+from cdc_core.errors import AccessDenied, RangeGone
+from orchestration import assets
+from orchestration.applier import SparkLake
+from tests.bad_input.conftest import MakeWorld
+from tests.bad_input.world import World
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_ticket_for_a_range_that_is_gone(world: World) -> None:
+    """After the ack neither the ticket nor a new plan is granted: both say so, here and in the service's log."""
+    world.sql("INSERT INTO orders VALUES (1, 'a')")
+    claim, connector = world.hold(), world.connector()
+    table = f"{world.databases['shop']}.orders"
+    (ticket,) = flight_info(connector.flight_url, claim, table).tickets
+    connector.ack(claim)
+    after = world.cursor()
+
+    for late in (
+        lambda: list(read_split(connector.flight_url, ticket)),
+        lambda: flight_info(connector.flight_url, claim, table),
+    ):
+        with pytest.raises(RangeGone, match=f"batch {claim.batch_id} is not outstanding") as caught:
+            late()
+        assert caught.value.place == "shop, client 1001"
+        assert "Claim again" in caught.value.hint
+        assert [e for e in world.logged() if caught.value.as_dict().items() <= e.items()]
+    assert world.status()["error"] is None
+    world.other_goes_on()
+    assert world.cursor() == after
+
+
+def test_a_range_that_goes_during_a_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody rolls back while it is applied: Dagster's run fails with the reason, the next claim has the rows."""
+    monkeypatch.setattr(assets, "MAX_RETRIES", 0)
+    apply = SparkLake.apply
+
+    def late(self: SparkLake, *arguments: object) -> object:
+        self.connector.rollback(reason="somebody by hand")
+        return apply(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SparkLake, "apply", late)
+    world.sql("INSERT INTO orders VALUES (1, 'a')")
+    before = world.cursor()
+
+    shown = world.failed(world.run())
+
+    assert "is not outstanding" in shown
+    assert "shop, client 1001" in shown
+    assert "Claim again" in shown
+    assert world.cursor() == before
+    world.other_goes_on()
+    assert world.drain() == [(1, "a")]
+
+
+@pytest.mark.parametrize("given", [None, "not-this-one"])
+def test_a_token_that_is_missing_or_wrong(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    """Both doors and Dagster say so; no token is ever told; with the right one the run goes through."""
+    world = make_world(service={"sluice.token": "the-right-one"})
+    world.sql("INSERT INTO orders VALUES (1, 'a')")
+    claim, before = world.hold(), world.cursor()
+    message = "no token, or a wrong one" if given else "a token is needed"
+    stranger = world.connector(token=given or " ")
+    for call in (
+        stranger.status,
+        lambda: stranger.ack(claim),
+        lambda: flight_info(stranger.flight_url, claim, f"{world.databases['shop']}.orders", token=given),
+    ):
+        with pytest.raises(AccessDenied, match=message) as caught:
+            call()
+        assert "sluice.token" in caught.value.hint
+    (monkeypatch.setenv if given else lambda *_: monkeypatch.delenv("SLUICE_TOKEN", raising=False))(
+        "SLUICE_TOKEN", given or ""
+    )
+
+    said, shown = world.tick(), world.failed(world.run())
+
+    for text in (said, shown):
+        assert message in text
+        assert "sluice.token" in text
+    assert "not-this-one" not in world.log.getvalue() + said + shown
+    assert [e for e in world.logged() if e.get("error") == "AccessDenied" and e["message"] == message]
+    world.other_goes_on()
+    assert world.cursor() == before
+    monkeypatch.setenv("SLUICE_TOKEN", "the-right-one")
+    assert "flight by" in world.tick()
+    assert world.drain() == [(1, "a")]
