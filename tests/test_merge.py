@@ -102,9 +102,7 @@ def test_what_failed_its_checks_fails_them_again(service: Feed, sessions: Sessio
     assert [part.inserted for part in before.parts] == [4]
 
 
-def test_rows_that_no_commit_tells_of_are_not_taken_for_good(
-    service: Feed, sessions: Sessions, tmp_path: Path
-) -> None:
+def test_rows_that_no_commit_tells_of_are_not_taken_for_good(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
     """A lake that says it is further on, without a commit of this range, does not pass."""
     lake = Lake(tmp_path)
     service.put(ORDERS, [Change(n, None, (n, "x")) for n in (1, 5)])
