@@ -119,6 +119,9 @@ def settings_of_spark(settings: SparkSettings) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(count),
         "spark.sql.adaptive.enabled": "false",  # a MERGE's few partitions leave it nothing to adapt; a tenth faster
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.codegen.cache.maxEntries": "5000",  # of 100, as by default, tables push out each other's
+        "spark.sql.artifact.isolation.enabled": "false",  # code is compiled once for all sessions
+        "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
         "spark.databricks.delta.snapshotPartitions": "1",  # 50 tasks by default, dearer than a small MERGE
         "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
         "spark.python.worker.reuse": "true",

@@ -45,7 +45,7 @@ TABLES, PARALLEL, RING_MB = 10, 4, 512
 COLUMNS = "(id BIGINT PRIMARY KEY, customer INT, name VARCHAR(40), price DECIMAL(12,2), changed DATETIME(6), note TEXT)"
 VALUES = (
     "CRC32(CONCAT('c', n)) % 50000, CONCAT('name ', CRC32(n) % 1000000), CRC32(CONCAT('p', n)) % 1000000 / 100, "
-    "FROM_UNIXTIME(1700000000 + CRC32(n) % 1000000, 6), CONCAT('a note of some length on ', CRC32(CONCAT('n', n)))"
+    "FROM_UNIXTIME(1700000000 + CRC32(n) % 1000000 / 1000), CONCAT('a note of some length on ', CRC32(CONCAT('n', n)))"
 )
 Ready = list[tuple[TableRead, Path, list[dict[str, Any]]]]
 Took = dict[str, list[tuple[float, float]]]  # seconds, and CPU seconds of Spark, by way
@@ -67,7 +67,8 @@ class Shop:
     def change(self, inserts: int, updates: int, deletes: int) -> None:
         """In every table, a transaction for each kind of change."""
         self.round += 1
-        numbers = f"SELECT {self.next} + a.d + 1000 * b.d AS n FROM seed.d b, seed.d a LIMIT {inserts}"
+        these = f"b.d <= {inserts // 1000} AND a.d + 1000 * b.d < {inserts}"
+        numbers = f"SELECT {self.next} + a.d + 1000 * b.d AS n FROM seed.d b, seed.d a WHERE {these}"
         chosen = f"ORDER BY CRC32(CONCAT(id, 'x{self.round}')) LIMIT"
         sets = f"customer = customer + 1, note = CONCAT('round {self.round} of ', id)"
         for table in [f"bench.t{n}" for n in range(TABLES)]:
@@ -93,6 +94,12 @@ class Ways:
     root: Path
     number: int = 0
     took: Took = field(default_factory=lambda: {"ours": [], "bare": [], "plain": []})
+    lake: SparkLake = field(init=False)
+
+    def __post_init__(self) -> None:
+        """One run's: all batches of a run are behind the same fence."""
+        root = Lake(self.root / "ours", complete=True)
+        self.lake = SparkLake(self.connector, root, self.sessions, "", Fence(root, self.sessions))
 
     def ready(self, rows: int, dictionaries: bool) -> Ready:
         """The net changes of the whole backlog, read once for the peers and given back."""
@@ -115,8 +122,7 @@ class Ways:
 
     def ours(self, batch_size: int) -> int:
         """As a run drains: until nothing is left. The number of batches."""
-        root = Lake(self.root / "ours", complete=True)
-        lake = SparkLake(self.connector, root, self.sessions, "", Fence(root, self.sessions))
+        lake = self.lake
         lake.check_cursor(self.connector.client_state())
         for batches in range(1000):
             with self.connector.claim(batch_size, owner="bench", lease_seconds=600) as claim:
