@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 from rich.console import Console
@@ -27,23 +26,14 @@ def run(ports: Ports, rate: float, seconds: float, *, once: bool, as_json: bool)
             figures = demo.figures(compared)
             _print(console, demo, compared, figures)
             if not once:
-                _stay(demo, console)
+                console.print(f"The workload goes on at {demo.rate:.0f} rows/s. Ctrl-C stops everything.")
+                demo.stay()
     except KeyboardInterrupt:
         if figures is None:
             raise
     if once or as_json:
         print(json.dumps(figures.as_dict()), flush=True)
     return 1 if figures.differences else 0
-
-
-def _stay(demo: Demo, console: Console) -> None:
-    """Goes on under workload until Ctrl-C."""
-    console.print(f"The workload goes on at {demo.rate:.0f} rows/s. Ctrl-C stops everything.")
-    demo.open_workload()
-    try:
-        threading.Event().wait()
-    finally:
-        demo.workload.stop()
 
 
 def _print(console: Console, demo: Demo, compared: list[dict[str, Any]], figures: Figures) -> None:

@@ -110,7 +110,8 @@ class Demo:
 
     def load(self, seconds: float) -> None:
         """Runs the workload until the first batches are acked, then for `seconds`, which freshness is about."""
-        self.open_workload()
+        self.workload = Workload(self.mysql.root, rate=self.rate)
+        self.workload.start()
         try:
             with self.progress.step("the first batches, claimed and merged by Dagster") as notify:
                 self._until_acked(notify)
@@ -120,9 +121,19 @@ class Demo:
         finally:
             self.workload.stop()
 
-    def open_workload(self) -> None:
-        self.workload = Workload(self.mysql.root, rate=self.rate)
+    def stay(self) -> None:
+        """Goes on with the workload until it fails. What the destination fails with is told, and does not end it."""
         self.workload.start()
+        try:
+            with self.progress.step("under workload") as notify, self.connector() as connector:
+                while self.workload.error is None:
+                    try:
+                        notify(f"{self.workload.rows} rows changed, {self._check(connector)['backlog_rows']} waiting")
+                    except SluiceError as error:
+                        notify(str(error))
+                    time.sleep(2.0)
+        finally:
+            self.workload.stop()
 
     def drain(self, seconds: float = 300.0) -> None:
         """Waits until nothing is left to claim. Raises what the destination failed with."""

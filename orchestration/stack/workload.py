@@ -20,6 +20,7 @@ from orchestration.stack import shop
 from orchestration.stack.freshness import Sample
 
 _SAMPLE_SECONDS = 0.25
+_MOST_SAMPLES = 100_000  # of hours; a demo that is left running holds no more
 _PATHS = ("/", "/cart", "/search?q=tea", "/p/17", "/p/42", "/account")
 
 
@@ -46,7 +47,7 @@ class Workload:
         self._rng = rng or random.Random(7)  # noqa: S311
         self._clock = clock
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="workload", daemon=True)
+        self._thread: threading.Thread | None = None
         self._orders: list[int] = []
         self._next_order = 1
         self._next_customer = shop.CUSTOMERS + 1
@@ -67,12 +68,15 @@ class Workload:
         return f"<Workload rows={self.rows} transactions={self.transactions}>"
 
     def start(self) -> None:
+        """Begins, or goes on after a stop."""
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._run, name="workload", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Returns after the last commit. Raises what ended the workload before its time."""
         self._stop.set()
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join()
         if self.error is not None:
             raise self.error
@@ -104,7 +108,8 @@ class Workload:
             if self.rows - before >= self._rate * _SAMPLE_SECONDS:
                 break
         changed = self.rows - before
-        self.samples.append(Sample(since, _version(cursor), changed))
+        if len(self.samples) < _MOST_SAMPLES:
+            self.samples.append(Sample(since, _version(cursor), changed))
         self._stop.wait(max(0.0, since + changed / self._rate - self._clock()))
 
     def _check_out(self, cursor: Cursor) -> int:
