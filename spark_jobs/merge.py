@@ -33,6 +33,8 @@ _VIEW = "sluice_net"
 _TXN = "spark.databricks.delta.write.txn"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _INTEGERS = {"tinyint", "smallint", "int", "bigint", "decimal(20,0)"}
+_CODEGEN = "spark.sql.codegen.factoryMode"
+_FEW_ROWS = 5_000  # for so few, writing a projection's code costs more than running it; whole stages stay compiled
 _ROWS_PER_SPLIT = 50_000
 _PRUNED_BYTES = 8 << 20  # read in about the time that code is compiled in
 
@@ -123,7 +125,7 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
         if read.tickets:
             small = 0 if state.fresh else batch.local_rows  # an append that comes late is not the same again
             load(spark, read, _VIEW, batch.flight_url, batch.token, small)
-            with _transaction(spark, app, end, metadata):
+            with _transaction(spark, app, end, metadata, few=read.rows <= _FEW_ROWS):
                 _run(spark, _statement(batch.lake, path, read, state), path)
     result = replace(result, **counted(read.counts), delta_version=state.version)  # type: ignore[arg-type]
     result = with_earlier(batch.lake, path, claim, result)
@@ -190,9 +192,11 @@ def _type_of(columns: Collection[LakeColumn], name: str) -> str:
 
 
 @contextmanager
-def _transaction(spark: SparkSession, app: str, version: int, metadata: str) -> Iterator[None]:
+def _transaction(spark: SparkSession, app: str, version: int, metadata: str, *, few: bool) -> Iterator[None]:
     """The session's commits carry the batch's version, and none after it does."""
     settings = {f"{_TXN}AppId": app, f"{_TXN}Version": str(version), _METADATA: metadata}
+    if few:
+        settings[_CODEGEN] = "NO_CODEGEN"
     try:
         for key, value in settings.items():
             spark.conf.set(key, value)
