@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import yaml
@@ -44,6 +45,7 @@ def write_defs(defs: Path, ports: Ports, lake: Path, spark: str) -> None:
         "spark": spark,
         "tables": [f"{shop.DATABASE}.{table}" for table in shop.TABLES],
         "complete": True,
+        "parallelism": min(4, os.cpu_count() or 4),  # more than cores get into each other's way
     }
     write_component(defs / DESTINATION / "defs.yaml", attributes)
 
