@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.errors import ConfigError
 from orchestration.stack.home import free_port as _free_port
 from orchestration.stack.mysql import MySqlServer, Option
 from orchestration.stack.zookeeper import ZooKeeper
@@ -46,6 +47,15 @@ def mysql8(new_mysql: MySqlFactory) -> MySqlServer:
 def mysql57(new_mysql: MySqlFactory) -> MySqlServer:
     """MySQL 5.7.22."""
     return new_mysql("5.7.22")
+
+
+@pytest.fixture(scope="session")
+def mysql9(new_mysql: MySqlFactory) -> MySqlServer:
+    """MySQL 9 as Debian's unstable suite has it today; skips where it cannot be had."""
+    try:
+        return new_mysql("9")
+    except ConfigError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -125,7 +125,7 @@ def contiguous(blocks: list[Block]) -> bool:
     return all(a.end == b.start for a, b in itertools.pairwise(blocks) if a.journal_name == b.journal_name)
 
 
-@pytest.mark.parametrize("name", ["mysql8", "mysql57", "mariadb"])
+@pytest.mark.parametrize("name", ["mysql8", "mysql57", "mysql9", "mariadb"])
 def test_transactions_over_a_rotation_and_a_kill(name: str, request: pytest.FixtureRequest) -> None:
     """Each once, in order, without gaps; a reset for each journal and connection."""
     server: MySqlServer = request.getfixturevalue(name)
@@ -155,7 +155,7 @@ def test_a_large_event(mysql8: MySqlServer, mode: str) -> None:
         assert largest.data[-20_000_000:].tobytes() == b"ab" * 10_000_000
 
 
-@pytest.mark.parametrize("name", ["mysql8", "mariadb"])
+@pytest.mark.parametrize("name", ["mysql8", "mysql9", "mariadb"])
 def test_without_checksums(name: str, request: pytest.FixtureRequest) -> None:
     """Also a journal with checksums before one without, and the other way round, in one connection."""
     server: MySqlServer = request.getfixturevalue(name)
@@ -287,7 +287,7 @@ def test_delays_double_up_to_a_limit() -> None:
     assert repr(dump) == f"<Dump u@127.0.0.1:{settings.port} away reconnects=7>"
 
 
-@pytest.mark.parametrize("name", ["mysql8", "mysql57", "mariadb"])
+@pytest.mark.parametrize("name", ["mysql8", "mysql57", "mysql9", "mariadb"])
 @pytest.mark.parametrize("where", ["journal", "offset", "inside"])
 def test_an_impossible_position_is_raised(name: str, where: str, request: pytest.FixtureRequest) -> None:
     """It is not tried again."""

@@ -28,6 +28,23 @@ def test_mysql(mysql8: MySqlServer) -> None:
 
 
 @pytest.mark.integration
+def test_mysql_with_a_tag(mysql9: MySqlServer) -> None:
+    """A tagged GTID, with and without a tag of its own, and when it was committed."""
+    with mysql9.database() as database, mysql9.root() as connection, connection.cursor() as cursor:
+        create, insert = f"CREATE TABLE {database}.t (i INT)", f"INSERT INTO {database}.t VALUES (1)"
+        block = capture(mysql9, create, "SET gtid_next = 'AUTOMATIC:the_tag'", insert, insert)
+        cursor.execute("SELECT @@server_uuid, @@gtid_executed")
+        row = cursor.fetchone()
+        assert row is not None
+        when = last_commit_time(block.data, block.index)
+
+        assert last_gtid(block.data, block.index) == f"{row[0]}:the_tag:2"
+        assert row[1].endswith(":the_tag:1-2")
+        assert when is not None
+        assert abs(when / 1e6 - time.time()) < 60
+
+
+@pytest.mark.integration
 def test_mariadb(mariadb: MySqlServer) -> None:
     """Domain, server and sequence."""
     with mariadb.database() as database, mariadb.root() as connection, connection.cursor() as cursor:

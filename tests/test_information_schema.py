@@ -13,7 +13,7 @@ from cdc_core.schema.table import TableSchema
 from orchestration.stack.mysql import MySqlServer
 from tests.test_table_map import RICH, definitions
 
-SERVERS = ["mysql8", "mysql57", "mariadb"]
+SERVERS = ["mysql8", "mysql57", "mysql9", "mariadb"]
 
 
 def written(server: MySqlServer, database: str) -> TableSchema:

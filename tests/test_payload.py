@@ -19,7 +19,6 @@ from cdc_core.errors import DecodeError
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.sink.resume import trim
 from cdc_core.source.block import Block, BlockSlice, Kind
-from orchestration.stack.mysql import MySqlServer
 from tests.binlog_files import Log, block, capture, image, table_map_body
 
 COLUMNS = [("id", 8, b""), ("v", 15, b"\xff\0")]
@@ -61,16 +60,18 @@ def workload(table: str) -> list[str]:
 
 
 @pytest.mark.integration
-def test_compression_changes_nothing(mysql8: MySqlServer) -> None:
+@pytest.mark.parametrize("name", ["mysql8", "mysql9"])
+def test_compression_changes_nothing(name: str, request: pytest.FixtureRequest) -> None:
     """The same changes in the same order, and the same is left, as without; a large transaction comes in pieces."""
+    server = request.getfixturevalue(name)
     found = []
     for on in ("ON", "OFF"):
-        with mysql8.database() as database:
+        with server.database() as database:
             table = f"{database}.t"
             registry = SchemaRegistry()
             create = f"CREATE TABLE {table} (id INT PRIMARY KEY, v LONGTEXT, w INT)"
             pieces = opened(
-                capture(mysql8, f"SET binlog_transaction_compression = {on}", create, *workload(table)), registry
+                capture(server, f"SET binlog_transaction_compression = {on}", create, *workload(table)), registry
             )
             rows = changes(pieces, registry, table)
             order = [row[-4:-1] for row in rows]

@@ -81,7 +81,7 @@ def workload(table: str, seed: int = 5) -> list[str]:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("name", ["mysql8", "mysql57", "mariadb"])
+@pytest.mark.parametrize("name", ["mysql8", "mysql57", "mysql9", "mariadb"])
 def test_what_is_left_is_what_the_server_has(name: str, request: pytest.FixtureRequest) -> None:
     """With a key of two columns, and without a key."""
     server = request.getfixturevalue(name)

@@ -42,7 +42,7 @@ def definitions(server: MySqlServer, *statements: str) -> list[TableSchema]:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("name", ["mysql8", "mariadb"])
+@pytest.mark.parametrize("name", ["mysql8", "mysql9", "mariadb"])
 def test_full_metadata_says_it_all(name: str, request: pytest.FixtureRequest) -> None:
     """Types, lengths, signs, character sets, labels and key, as declared."""
     server = request.getfixturevalue(name)
@@ -63,7 +63,7 @@ def test_full_metadata_says_it_all(name: str, request: pytest.FixtureRequest) ->
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("name", ["mysql8", "mariadb"])
+@pytest.mark.parametrize("name", ["mysql8", "mysql9", "mariadb"])
 def test_a_key_of_prefixes_names_its_columns(name: str, request: pytest.FixtureRequest) -> None:
     """In the key's order."""
     server = request.getfixturevalue(name)

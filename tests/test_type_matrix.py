@@ -91,6 +91,12 @@ def test_mysql8_selects_what_is_decoded(mysql8: MySqlServer, family: str) -> Non
 
 
 @pytest.mark.parametrize("family", _FAMILIES)
+def test_mysql9_selects_what_is_decoded(mysql9: MySqlServer, family: str) -> None:
+    """MySQL 9: each family of types, edge values and random ones."""
+    _compare(mysql9, _FAMILIES[family](random.Random(family)))
+
+
+@pytest.mark.parametrize("family", _FAMILIES)
 def test_mariadb_selects_what_is_decoded(mariadb: MySqlServer, family: str) -> None:
     """MariaDB: each family of types, edge values and random ones."""
     _compare(mariadb, _FAMILIES[family](random.Random(family)))

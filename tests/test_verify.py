@@ -19,7 +19,7 @@ from spark_jobs.verify import Reader, Source, verify
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(params=["mysql8", "mysql57", "mariadb"])
+@pytest.fixture(params=["mysql8", "mysql57", "mysql9", "mariadb"])
 def server(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(request.param)
 

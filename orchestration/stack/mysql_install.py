@@ -10,6 +10,7 @@ from pathlib import Path
 
 from orchestration.stack.artifacts import artifacts_dir, locked, mysql_prefix
 from orchestration.stack.home import Notify, quiet
+from orchestration.stack.mysql_unstable import UNSTABLE, unstable_command, unstable_prefix
 from orchestration.stack.prerequisites import need_mariadb
 from orchestration.stack.process import ProcessError
 
@@ -36,11 +37,15 @@ def install(version: str, notify: Notify = quiet) -> Installed:
         mariadbd, installer = need_mariadb(notify)
         initialise = [installer, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]
         return Installed(version, (mariadbd, "--no-defaults", *_as_root()), (*initialise, *_as_root()), notify)
-    prefix = mysql_prefix(version, notify)
-    messages = prefix / "share"
+    if version == UNSTABLE:
+        prefix = unstable_prefix(notify)
+        program, base, messages = unstable_command(prefix), prefix / "usr", prefix / "usr" / "share" / "mysql"
+    else:
+        prefix = mysql_prefix(version, notify)
+        program, base, messages = (str(prefix / "bin" / "mysqld"),), prefix, prefix / "share"
     plugins = prefix / "plugins"
     plugins.mkdir(exist_ok=True)
-    command = [str(prefix / "bin" / "mysqld"), "--no-defaults", f"--basedir={prefix}", f"--plugin-dir={plugins}"]
+    command = [*program, "--no-defaults", f"--basedir={base}", f"--plugin-dir={plugins}"]
     command += [f"--lc-messages-dir={messages}", f"--character-sets-dir={messages / 'charsets'}", *_as_root()]
     initialise = [*command, "--initialize-insecure", "--innodb-buffer-pool-size=64M"]
     return Installed(version, tuple(command), (*initialise, "--loose-innodb-redo-log-capacity=32M"), notify)
