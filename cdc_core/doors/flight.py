@@ -96,8 +96,9 @@ class _Rows:
         """The schema with its metadata, the plan, and a ticket for each split."""
         with self._noted(read, read.table):
             plan = self.plans.get(read)
+            schema = plan.arrow_schema  # a type that is not known shows here
         metadata = {"sluice.table": json.dumps(plan.schema.to_dict()), "sluice.plan": json.dumps(plan.to_dict())}
-        return plan.arrow_schema.with_metadata(metadata), plan, [read.ticket(at) for at in range(len(plan.splits))]
+        return schema.with_metadata(metadata), plan, [read.ticket(at) for at in range(len(plan.splits))]
 
     def stream(self, ticket: bytes) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         read, split = read_ticket(ticket)
