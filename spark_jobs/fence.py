@@ -42,6 +42,10 @@ class Fence:
             self._commit(path, app)
         except DeltaError:  # a feature of the table that delta-rs cannot write: its names of columns, for one
             self._alter(path)
+        except OSError as error:
+            hint = "Make the lake writable and give it room; the batch stays claimable."
+            told = " ".join(str(error).split())[:500]
+            raise LakeError(f"the table cannot be written: {told}", place=path, hint=hint) from error
         self._inside.add(path)
         return self._lake.state(path, app) or state
 
