@@ -69,7 +69,7 @@ def test_a_token_that_is_missing_or_wrong(
     world.sql("INSERT INTO orders VALUES (1, 'a')")
     claim, before = world.hold(), world.cursor()
     message = "no token, or a wrong one" if given else "a token is needed"
-    stranger = world.connector(token=given or " ")
+    stranger = world.connector(token=given or "")
     for call in (
         stranger.status,
         lambda: stranger.ack(claim),

@@ -65,7 +65,7 @@ class World:
 
     def connector(self, name: str = "shop", token: str | None = None) -> Connector:
         http, flight = self.doors
-        return Connector(http.url, name, flight_url=flight.url, token=token or self.token)
+        return Connector(http.url, name, flight_url=flight.url, token=self.token if token is None else token or None)
 
     def status(self, name: str = "shop") -> dict[str, Any]:
         return self.connector(name).status()
