@@ -3,7 +3,7 @@
 `state` is the service's answer about the client, `runs` what Dagster knows of this destination's runs. A run key holds
 for ever in Dagster, also for a run that failed, so it names all that must change before another run makes sense:
 how far the client acked, how often it was rolled back (which also rises with a restart of the service), and the last
-run. A run that fails is therefore tried again, later each time.
+run. A run that fails is therefore tried again, later each time unless it got somewhere.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 
+from orchestration.names import ACKED_TAG
 from orchestration.settings import Trigger
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds after one failed run, and at most after many
@@ -22,7 +23,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds after one failed run, and a
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of one destination. `failures` counts those that failed since one succeeded; times are epoch seconds."""
+    """Runs of one destination. `failures` counts the last ones that failed, back to one that acked anything; times are
+    epoch seconds."""
 
     active: str | None = None
     active_status: str = ""
@@ -46,6 +48,8 @@ def runs_of(records: Sequence[dg.RunRecord]) -> Runs:
         if record.dagster_run.status == dg.DagsterRunStatus.SUCCESS:
             break
         failures += record.dagster_run.status == dg.DagsterRunStatus.FAILURE
+        if ACKED_TAG in record.dagster_run.tags:
+            break  # it failed after some batches: there is progress, and no reason to wait ever longer
     last = ended[0] if ended else None
     return Runs(
         active=active.run_id if active else None,

@@ -19,7 +19,7 @@ from cdc_core.session.claim import Claim
 from orchestration import checks
 from orchestration.applier import Applier
 from orchestration.metadata import of_batch
-from orchestration.names import Names
+from orchestration.names import ACKED_TAG, Names
 from orchestration.settings import Limits
 from spark_jobs.checks import TableResult
 
@@ -108,7 +108,7 @@ class Drain:
             f"batch {claim.batch_id} acked: {rows} rows of {len(results)} tables, {claim.start} to {claim.end}, "
             f"slowest merge {slowest:.1f} s"
         )
-        tags = {"cdc/batch_id": str(claim.batch_id), "cdc/to": str(claim.end)}
+        tags = {"cdc/batch_id": str(claim.batch_id), ACKED_TAG: str(claim.end)}
         context.instance.add_run_tags(self.run_id, tags)
 
     def _end(self, tally: checks.Tally, deadline: float) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 DESTINATION_TAG = "cdc/destination"
+ACKED_TAG = "cdc/to"  # how far a run acked; a run without it acked nothing
 
 
 @dataclass(frozen=True, slots=True)

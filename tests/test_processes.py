@@ -11,18 +11,8 @@ import psutil
 import pytest
 
 from orchestration import processes
-
-SHOP = {"cdc/destination": "shop"}
-
-
-@dg.op
-def nothing() -> None:
-    pass
-
-
-@dg.job
-def drain_shop() -> None:
-    nothing()
+from tests import dagster_runs
+from tests.dagster_runs import SHOP
 
 
 @pytest.fixture
@@ -41,7 +31,7 @@ def ended() -> str:
 
 
 def a_run(instance: dg.DagsterInstance, process: str | None, status: str = "STARTED") -> str:
-    run_id = instance.create_run_for_job(drain_shop, status=dg.DagsterRunStatus(status), tags=SHOP).run_id
+    run_id = dagster_runs.a_run(instance, dg.DagsterRunStatus(status))
     if process:
         instance.add_run_tags(run_id, {"cdc/process": f"{run_id} {process}"})
     return run_id

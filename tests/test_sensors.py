@@ -15,16 +15,7 @@ from orchestration import backlog, sensors
 from orchestration.backlog import Runs
 from orchestration.settings import Settings, Trigger
 from tests.canal_double import MemoryCanal
-
-
-@dg.op
-def nothing() -> None:
-    pass
-
-
-@dg.job
-def drain_shop() -> None:
-    nothing()
+from tests.dagster_runs import a_run, drain_shop
 
 
 @pytest.fixture
@@ -43,11 +34,6 @@ def tick(
 
 def said(result: SensorExecutionData) -> str:
     return result.skip_message or ""
-
-
-def a_run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus) -> str:
-    tags = {"cdc/destination": "shop"}
-    return instance.create_run_for_job(drain_shop, status=status, tags=tags).run_id
 
 
 def state(**changes: Any) -> dict[str, Any]:
@@ -145,6 +131,18 @@ def test_failures_are_counted_since_the_last_success(instance: dg.DagsterInstanc
     runs = backlog.runs_of(instance.get_run_records(limit=10))
 
     assert (runs.failures, runs.last, runs.active) == (2, last, None)
+
+
+def test_a_run_that_acked_before_it_failed_does_not_lengthen_the_pause(instance: dg.DagsterInstance) -> None:
+    """It got somewhere: runs that fail in the tenth batch each time must not come five minutes apart."""
+    for to in ("", "mysql-bin.000001:4", "mysql-bin.000001:99"):
+        a_run(instance, dg.DagsterRunStatus.FAILURE, **({"to": to} if to else {}))
+
+    assert backlog.runs_of(instance.get_run_records(limit=10)).failures == 1
+
+    a_run(instance, dg.DagsterRunStatus.FAILURE)
+
+    assert backlog.runs_of(instance.get_run_records(limit=10)).failures == 2
 
 
 def test_a_small_backlog_waits_until_it_is_old() -> None:

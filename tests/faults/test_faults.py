@@ -42,19 +42,20 @@ def hold(stack: Stack, point: str) -> str:
 def test_a_part_killed_at_a_point(stack: Stack, part: str, point: str) -> None:
     """The run goes on without the part; then it comes back, and everything is as at the source."""
     run_id = hold(stack, point)
+    points, words = NOTICED.get(part, ((), ()))
 
     stack.kill(part)
     stack.points.disarm()
-    time.sleep(0.5)
+    if point in points:
+        stack.wait("Dagster to tell", REACH, lambda: any(word in "\n".join(stack.errors(run_id)) for word in words))
+    else:
+        time.sleep(0.5)
     stack.restart(part)
 
     assert stack.differences(RECOVER) == []
     if part == "run":
         assert ended(stack, run_id) == DagsterRunStatus.FAILURE
         assert stack.runs()[0].run_id != run_id
-    elif point in NOTICED.get(part, ((), ()))[0]:
-        told = "\n".join(stack.errors(run_id))
-        assert any(word in told for word in NOTICED[part][1]), told
 
 
 @pytest.mark.parametrize(
