@@ -1,4 +1,5 @@
-"""What rows that were there before get in a column that came later: the constant that the source shows for them.
+"""What rows have in a column that nobody wrote: those that were there before it came, and those whose image leaves it
+out.
 
 MySQL gives old rows the column's default, or without one in a NOT NULL column the type's own zero. A default that only
 the server can evaluate, or of a kind not rendered here, stops the table: nothing is guessed.
@@ -8,10 +9,13 @@ does not fit the event a nullable column's old rows are NULL.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from cdc_core.errors import TableStopped
 from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.types import LakeColumn, literal
 
+UNKNOWN_DEFAULT = "SLUICE_UNKNOWN_DEFAULT"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
 _BIT, _YEAR, _ENUM, _SET, _JSON, _STRINGS = 16, 13, 247, 248, 245, (15, 254, 252)
 
@@ -21,6 +25,21 @@ def backfill(schema: TableSchema, added: tuple[LakeColumn, ...]) -> dict[str, st
     columns = {column.name: column for column in schema.columns}
     found = {column.name: _expression(columns[column.name], column, schema.name) for column in added}
     return {name: text for name, text in found.items() if text is not None}
+
+
+def of_inserts(schema: TableSchema, columns: tuple[LakeColumn, ...]) -> dict[str, str]:
+    """What an inserted row has in columns that its image leaves out, as SQL by column. Where it is not known the
+    expression raises UNKNOWN_DEFAULT: only a row that needs it stops the table."""
+    return {
+        lake.name: _inserted(column, lake, schema.name) for column, lake in zip(schema.columns, columns, strict=True)
+    }
+
+
+def _inserted(column: Column, lake: LakeColumn, table: str) -> str:
+    if column.column_type:
+        with suppress(TableStopped):
+            return _expression(column, lake, table) or f"CAST(NULL AS {lake.type})"
+    return f"CAST(raise_error({literal(f'{UNKNOWN_DEFAULT}: {column.name}')}) AS {lake.type})"
 
 
 def _expression(column: Column, lake: LakeColumn, table: str) -> str | None:

@@ -20,14 +20,15 @@ from cdc_core.client.changes import TableRead, flight_info
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.checks import TableResult
-from spark_jobs.defaults import backfill
+from spark_jobs.defaults import UNKNOWN_DEFAULT, backfill, of_inserts
 from spark_jobs.evidence import counted, note, of_commit, with_earlier
 from spark_jobs.fence import Fence
 from spark_jobs.lake import Lake, TableState, app_id, check_owner, lake_errors
 from spark_jobs.net_view import load
 from spark_jobs.session import Sessions
 from spark_jobs.statements import FEWER_COPIES, append_copies, append_upserts, merge_copies, merge_keyed
-from spark_jobs.types import COUNT, OP, LakeColumn, added_columns, check_key, lake_columns
+from spark_jobs.types import RESERVED, LakeColumn, added_columns, check_key, lake_columns
+from spark_jobs.whole_rows import NO_SUCH_ROW, whole_copies, whole_rows
 
 _VIEW = "sluice_net"
 _TXN = "spark.databricks.delta.write.txn"
@@ -36,6 +37,21 @@ _INTEGERS = {"tinyint", "smallint", "int", "bigint", "decimal(20,0)"}
 _CODEGEN = "spark.sql.codegen.factoryMode"
 _FEW_ROWS = 5_000  # for so few, writing a projection's code costs more than running it; whole stages stay compiled
 _ROWS_PER_SPLIT = 50_000
+_BUILD = "build the table again from the source, then lift its stop."
+_STOPS = {  # what a statement raises in Spark, and what that means for its table
+    FEWER_COPIES: (
+        "the lake has fewer copies of a row than the source deleted",
+        f"The lake never had those rows: {_BUILD}",
+    ),
+    NO_SUCH_ROW: (
+        "an update tells only what changed, and the lake does not have its row",
+        f"The lake never had that row: SET GLOBAL binlog_row_image=FULL, or {_BUILD}",
+    ),
+    UNKNOWN_DEFAULT: (
+        "an insert leaves out a column whose default is not known here",
+        f"SET GLOBAL binlog_row_image=FULL (sessions may override it), {_BUILD}",
+    ),
+}
 _PRUNED_BYTES = 8 << 20  # read in about the time that code is compiled in
 
 
@@ -144,7 +160,7 @@ def _prepare(
     result: TableResult,
 ) -> tuple[TableState, TableResult]:
     """Makes the table or adds its new columns, before the batch's own transaction."""
-    columns = lake_columns(read.schema, read.table)
+    columns = lake_columns(read.schema, read.table, bool(read.counts.get("partial")))
     created = state is None
     added: tuple[LakeColumn, ...] = ()
     if state is None:
@@ -168,14 +184,25 @@ def _prepare(
 
 
 def _statement(lake: Lake, path: str, read: TableRead, state: TableState) -> str:
-    names = [name for name in read.schema.names if name not in (OP, COUNT)]
-    key = read.table.primary_key
+    names = [name for name in read.schema.names if name not in RESERVED]
+    key, view = read.table.primary_key, _VIEW
+    if read.counts.get("partial"):
+        view = _whole(path, read)
     if not key:
         grows = read.counts["insert_only"]
-        return append_copies(path, _VIEW, names) if grows else merge_copies(path, _VIEW, names)
+        return append_copies(path, view, names) if grows else merge_copies(path, view, names)
     if state.fresh:
-        return append_upserts(path, _VIEW, names)
-    return merge_keyed(path, _VIEW, names, key, read.counts, _prunes(lake, path, read, state))
+        return append_upserts(path, view, names)
+    return merge_keyed(path, view, names, key, read.counts, _prunes(lake, path, read, state))
+
+
+def _whole(path: str, read: TableRead) -> str:
+    """A query in the view's place where images leave columns out."""
+    columns, key = lake_columns(read.schema, read.table, partial=True), read.table.primary_key
+    defaults = of_inserts(read.table, columns)
+    if not key:
+        return whole_copies(_VIEW, columns, defaults)
+    return whole_rows(path, _VIEW, columns, key, defaults, gone=bool(read.counts["deletes"]))
 
 
 def _prunes(lake: Lake, path: str, read: TableRead, state: TableState) -> bool:
@@ -211,12 +238,11 @@ def _run(spark: SparkSession, statement: str, path: str) -> None:
     try:
         spark.sql(statement).collect()
     except PySparkException as error:
-        if FEWER_COPIES not in str(error):
-            raise
-        told = str(error).partition(FEWER_COPIES + ": ")[2].partition("\n")[0][:100]
-        message = f"the lake has fewer copies of a row than the source deleted ({told})"
-        hint = "The lake never had those rows: build the table again from the source, then lift its stop."
-        raise TableStopped(message, place=path, hint=hint) from error
+        for marker, (message, hint) in _STOPS.items():
+            if marker in str(error):
+                told = str(error).partition(marker + ": ")[2].partition("\n")[0][:100]
+                raise TableStopped(f"{message} ({told})", place=path, hint=hint) from error
+        raise
 
 
 def _measured(lake: Lake, path: str, claim: Claim, metadata: str, result: TableResult) -> TableResult:

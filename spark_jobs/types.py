@@ -17,8 +17,8 @@ import pyarrow.types as pt
 from cdc_core.errors import TableStopped
 from cdc_core.schema.table import TableSchema
 
-OP, COUNT = "_sluice_op", "_sluice_count"
-RESERVED = (OP, COUNT, "_sluice_journal", "_sluice_position", "_sluice_row", "_sluice_timestamp")
+OP, COUNT, GROUP, SEQUENCE = "_sluice_op", "_sluice_count", "_sluice_group", "_sluice_sequence"
+RESERVED = (OP, COUNT, GROUP, SEQUENCE, "_sluice_journal", "_sluice_position", "_sluice_row", "_sluice_timestamp")
 _DELTA_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")  # what Parquet's column names cannot hold
 _PLAIN = (
@@ -69,14 +69,17 @@ def spark_type(kind: pa.DataType) -> str:
         return "timestamp" if kind.tz else "timestamp_ntz"
     if pt.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
+    if pt.is_struct(kind):
+        return f"struct<{', '.join(f'{quote(field.name)}: {spark_type(field.type)}' for field in kind)}>"
     for fits, name in _PLAIN:
         if fits(kind):
             return name
     raise ValueError(f"no Delta type for Arrow's {kind}")
 
 
-def lake_columns(schema: pa.Schema, table: TableSchema) -> tuple[LakeColumn, ...]:
-    """The source's own columns of a plan's schema. Raises TableStopped for names that a Delta table cannot hold."""
+def lake_columns(schema: pa.Schema, table: TableSchema, partial: bool = False) -> tuple[LakeColumn, ...]:
+    """The source's own columns of a plan's schema; with `partial` all but the key's are in a struct there. Raises
+    TableStopped for names that a Delta table cannot hold."""
     comments = {column.name: column.comment for column in table.columns}
     seen: dict[str, str] = {}
     for name in comments:
@@ -88,7 +91,9 @@ def lake_columns(schema: pa.Schema, table: TableSchema) -> tuple[LakeColumn, ...
             raise TableStopped(message, place=table.name, hint="Rename one of them at the source.")
         seen[name.lower()] = name
     fields = [field for field in schema if field.name not in RESERVED]
-    return tuple(LakeColumn(field.name, spark_type(field.type), comments.get(field.name, "")) for field in fields)
+    wrapped = set(schema.names).difference(table.primary_key) if partial else set()
+    kinds = {field.name: field.type.field(0).type if field.name in wrapped else field.type for field in fields}
+    return tuple(LakeColumn(name, spark_type(kind), comments.get(name, "")) for name, kind in kinds.items())
 
 
 def needs_mapping(columns: Sequence[LakeColumn]) -> bool:

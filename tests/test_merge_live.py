@@ -160,3 +160,58 @@ def test_old_rows_get_the_default_of_a_column_that_came(shop: Shop) -> None:
     )
     assert shop.drain() == []
     assert shop.differences("a") == {"a": (0, 0, 0)}
+
+
+@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
+def test_columns_that_images_leave_out_keep_their_values(shop: Shop, image: str) -> None:
+    """Inserts with defaults, updates of one column each, changed keys, rows that come, change and go in one batch."""
+    shop.execute(
+        "CREATE TABLE a (id INT, part VARCHAR(9), n INT DEFAULT 5, s VARCHAR(20) DEFAULT 'it''s', t TEXT, "
+        "d DECIMAL(8,2) NOT NULL DEFAULT 1.5, at TIMESTAMP(3) DEFAULT NOW(3) ON UPDATE NOW(3), j JSON, "
+        "z INT NOT NULL, twice INT AS (n * 2) STORED, PRIMARY KEY (id, part))",
+        "CREATE TABLE b (x INT, y INT DEFAULT 3, t TEXT)",
+        "INSERT INTO a (id, part, n, t, j, z) VALUES (1,'a',1,'one','[1]',0), (2,'a',2,'two','{}',0), (3,'a',3,'3',NULL,0)",
+        "INSERT INTO b VALUES (1, 1, 'one'), (1, 1, 'one'), (2, NULL, NULL)",
+    )
+    assert shop.drain() == []
+    changes = (
+        f"SET SESSION binlog_row_image = {image}, sql_mode = ''",
+        "INSERT INTO a (id, part) VALUES (10, 'new'), (11, 'new'), (12, 'new')",
+        "UPDATE a SET n = 7 WHERE id = 1",
+        "UPDATE a SET t = 'other' WHERE id = 1",
+        "UPDATE a SET s = NULL, id = 20 WHERE id = 1",
+        "UPDATE a SET j = '{\"k\": 2}' WHERE id = 20",
+        "UPDATE a SET id = 1 WHERE id = 2",
+        "DELETE FROM a WHERE id = 3",
+        "INSERT INTO a (id, part, t) VALUES (3, 'a', 'back')",
+        "UPDATE a SET t = 'changed' WHERE id = 10",
+        "DELETE FROM a WHERE id = 11",
+        "UPDATE a SET part = 'moved', n = NULL WHERE id = 12",
+        "INSERT INTO b (x) VALUES (1), (5)",
+        "UPDATE b SET y = 9 WHERE x = 2",
+        "UPDATE b SET t = 'z' WHERE x = 1 LIMIT 1",
+        "DELETE FROM b WHERE x = 5",
+    )
+    shop.execute(*changes)
+    assert shop.drain() == []
+    assert shop.differences("a", "b") == {"a": (0, 0, 0), "b": (0, 0, 0)}
+    shop.execute(
+        changes[0], "UPDATE a SET z = z + 1", "UPDATE a SET id = id + 100 ORDER BY id DESC", "UPDATE b SET x = 0"
+    )
+    assert shop.drain(batch_size=2) == []
+    assert shop.differences("a", "b") == {"a": (0, 0, 0), "b": (0, 0, 0)}
+
+
+def test_an_update_of_a_row_that_the_lake_never_had_stops_its_table(shop: Shop) -> None:
+    """What a minimal image leaves out is nowhere to be had; other tables go on."""
+    shop.execute(
+        "CREATE TABLE a (id INT PRIMARY KEY, v INT, w INT)",
+        "CREATE TABLE b (id INT PRIMARY KEY)",
+        "SET SESSION sql_log_bin = 0",
+        "INSERT INTO a VALUES (1, 2, 3)",
+        "SET SESSION sql_log_bin = 1, SESSION binlog_row_image = MINIMAL",
+        "UPDATE a SET v = 5",
+        "INSERT INTO b VALUES (1)",
+    )
+    assert shop.drain() == [f"{shop.database}.a"]
+    assert shop.differences("b") == {"b": (0, 0, 0)}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.net import plan_changes, plan_net, read
-from cdc_core.errors import DecodeError, SchemaError
+from cdc_core.errors import SchemaError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.source.block import Block, BlockSlice
@@ -202,19 +202,6 @@ def test_a_range_without_the_table_is_an_error() -> None:
 
     with pytest.raises(SchemaError, match="no rows of this table"):
         plan_net(slices, registry, "shop.other")
-
-
-def test_an_image_that_lacks_columns_is_refused() -> None:
-    """A minimal row image would turn absent values into NULL."""
-    log = Log()
-    log.query("BEGIN")
-    log.table_map(1, table_map_body("t", ONE_KEY, [0]))
-    log.add(30, (1).to_bytes(6, "little") + b"\1\0\2\0" + bytes([2, 0b01]) + b"\0" + (5).to_bytes(8, "little"))
-    log.add(16, bytes(8))
-    slices, registry = slices_of(log)
-
-    with pytest.raises(DecodeError, match="leaves out columns"):
-        plan_net(slices, registry, "shop.t")
 
 
 def test_large_and_many_blocks_are_cut_into_batches() -> None:

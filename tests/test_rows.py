@@ -133,26 +133,6 @@ def test_minimal_metadata_is_completed_from_the_catalogue(mysql8: MySqlServer) -
             annotated(mysql8, block)
 
 
-@pytest.mark.integration
-def test_a_minimal_row_image_is_refused(mysql8: MySqlServer) -> None:
-    """An update that tells only what changed cannot stand for its row."""
-    with mysql8.database() as database:
-        table = f"{database}.t"
-        block = capture(
-            mysql8,
-            f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT, w INT)",
-            f"INSERT INTO {table} VALUES (1, 2, 3)",
-            "SET SESSION binlog_row_image = MINIMAL",
-            f"UPDATE {table} SET v = 5",
-        )
-        slices, registry = annotated(mysql8, block)
-
-        with pytest.raises(DecodeError, match="leaves out columns") as caught:
-            plan_net(slices, registry, table)
-
-        assert "binlog_row_image=FULL" in caught.value.hint
-
-
 def test_a_chunk_holds_one_table_of_many_small_blocks() -> None:
     """Events of other tables stay behind; order, ordinals and places are kept."""
     columns = [("id", 8, b""), ("v", 15, b"\x14\x00")]

@@ -15,7 +15,7 @@ from cdc_core.binlog.hashing import hash_row
 from cdc_core.binlog.images import BYTES, LAYOUT, STARTS, int64, little
 
 # Places in the `counts` vector.
-ENTRIES, INSERTS, UPDATES, DELETES, LEAST, GREATEST = range(6)
+ENTRIES, INSERTS, UPDATES, DELETES, LEAST, GREATEST, GROUPS = range(7)
 FRESH, KNOWN, REMOVED = 1, 0, 2  # bits of `mark`: the key was first seen as an insert; its last image removes it
 
 _SEED = types.Array(types.uint64, 1, "C", readonly=True)
@@ -27,7 +27,7 @@ _OPS = types.Array(types.uint8, 1, "C", readonly=True)
     nogil=True,
     cache=True,
 )
-def _entry(one: Any, two: Any, slots: Any, hashes: Any, counts: Any) -> int:
+def entry(one: Any, two: Any, slots: Any, hashes: Any, counts: Any) -> int:
     """The number of a hash's entry; a new one is negative: `-1 - number`. A slot holds number + 1, 0 when empty."""
     mask = np.uint64(slots.size - 1)
     place = one & mask
@@ -44,7 +44,7 @@ def _entry(one: Any, two: Any, slots: Any, hashes: Any, counts: Any) -> int:
 
 
 @njit(types.void(BYTES, types.int64, types.int64, types.boolean, types.int64[::1]), nogil=True, cache=True)
-def _bounds(data: Any, at: int, size: int, unsigned: bool, counts: Any) -> None:
+def widen(data: Any, at: int, size: int, unsigned: bool, counts: Any) -> None:
     """Widens the least and greatest key. Unsigned keys of 8 bytes are compared with their first bit turned over."""
     value = little(data, at, size)
     if unsigned:
@@ -76,7 +76,7 @@ def absorb_keys(
             if starts[key, image] < 0:
                 return image
         if bounds > 0:
-            _bounds(data, starts[keys[0], image], layout[keys[0]], bounds == 2, counts)
+            widen(data, starts[keys[0], image], layout[keys[0]], bounds == 2, counts)
         operation = op[image]
         if operation == INSERT:
             counts[INSERTS] += 1
@@ -85,7 +85,7 @@ def absorb_keys(
         elif operation == UPDATE_BEFORE:
             counts[UPDATES] += 1
         one, two = hash_row(data, starts, image, keys, layout, seed)
-        number = _entry(one, two, slots, hashes, counts)
+        number = entry(one, two, slots, hashes, counts)
         if number < 0:
             number = -1 - number
             mark[number] = FRESH if operation == INSERT else KNOWN
@@ -117,7 +117,7 @@ def absorb_rows(
         elif operation == UPDATE_BEFORE:
             counts[UPDATES] += 1
         one, two = hash_row(data, starts, image, columns, layout, seed)
-        number = _entry(one, two, slots, hashes, counts)
+        number = entry(one, two, slots, hashes, counts)
         if number < 0:
             number = -1 - number
             copies[number] = 0

@@ -16,13 +16,14 @@ import pyarrow as pa
 from cdc_core.binlog.gather import Chunk, Wanted, gather, survey
 from cdc_core.binlog.rows import RowImages, walk
 from cdc_core.binlog.system_columns import arrow_schema
-from cdc_core.errors import DecodeError, SchemaError
+from cdc_core.errors import SchemaError
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.source.block import BlockSlice
 
 _COUNTED = (
     "rows", "upserts", "deletes", "raw_inserts", "raw_updates", "raw_deletes", "insert_only", "min_key", "max_key",
+    "partial",
 )  # fmt: skip
 
 
@@ -31,7 +32,8 @@ class Plan:
     """What of one table's share of a range is handed out. Counts are of rows above `after`.
 
     `splits`: (first ordinal, end ordinal, rows) of each part. `kept` (net alone): ordinals of the images that are left,
-    rising, and for a table without a key the signed count of each."""
+    rising, and for a table without a key the signed count of each. `partial`: images leave columns out; then all that
+    matter are kept, with the number of the row that each belongs to in `groups`, -1 where a key is left."""
 
     schema: TableSchema
     mode: str
@@ -42,6 +44,8 @@ class Plan:
     splits: tuple[tuple[int, int, int], ...] = ()
     kept: npt.NDArray[np.int64] | None = field(default=None, repr=False)
     copies: npt.NDArray[np.int64] | None = field(default=None, repr=False)
+    groups: npt.NDArray[np.int64] | None = field(default=None, repr=False)
+    partial: bool = False
     rows: int = 0
     upserts: int = 0
     deletes: int = 0
@@ -54,7 +58,7 @@ class Plan:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        return arrow_schema(self.schema, self.mode)
+        return arrow_schema(self.schema, self.mode, self.partial)
 
     def to_dict(self) -> dict[str, Any]:
         """The metadata `sluice.plan`."""
@@ -92,12 +96,4 @@ def rows_of(slices: Sequence[BlockSlice], registry: SchemaRegistry, table: str, 
         )
     return TableRows(
         schema, slices, frozenset(numbers), after, registry.layout(numbers[-1]), int(images[numbers].sum())
-    )
-
-
-def partial_image(schema: TableSchema, place: str) -> DecodeError:
-    return DecodeError(
-        f"a row image of {schema.name} leaves out columns",
-        place=place,
-        hint="SET GLOBAL binlog_row_image=FULL (sessions may override it), then take a new snapshot of the table.",
     )

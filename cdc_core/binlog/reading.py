@@ -12,9 +12,10 @@ from cdc_core.binlog.columns import decode
 from cdc_core.binlog.columns.kernel import ZeroDates, numbers
 from cdc_core.binlog.gather import CHUNK_IMAGES, Chunk, Wanted
 from cdc_core.binlog.net_kernels import blank
-from cdc_core.binlog.plan import Plan, TableRows, partial_image
-from cdc_core.binlog.rows import DELETE, UPDATE_BEFORE, RowImages
-from cdc_core.binlog.system_columns import CHANGES, REMOVE, UPSERT, changes_columns
+from cdc_core.binlog.plan import Plan, TableRows
+from cdc_core.binlog.rows import ABSENT, DELETE, UPDATE_BEFORE, RowImages
+from cdc_core.binlog.system_columns import CHANGES, REMOVE, UPSERT, changes_columns, partial_columns, wrapped
+from cdc_core.errors import DecodeError
 
 
 def read(plan: Plan, split: int = 0, zero_dates: ZeroDates = "fail") -> Iterator[pa.RecordBatch]:
@@ -59,17 +60,46 @@ def _batch(
 ) -> pa.RecordBatch:
     starts = images.starts if len(chosen) == len(images) else np.ascontiguousarray(images.starts[:, chosen])
     op, event = images.op[chosen], images.event[chosen]
+    absent = starts == ABSENT if plan.partial else None
     if plan.mode == CHANGES:
         extra = changes_columns(chunk, op, event, images.row[chosen])
-    elif plan.copies is not None and plan.kept is not None:
-        extra = [numbers(plan.copies[np.searchsorted(plan.kept, ordinals)])]
+    elif plan.groups is not None and plan.kept is not None:
+        extra = partial_columns(op, plan.groups[np.searchsorted(plan.kept, ordinals)], ordinals)
+    elif not plan.schema.primary_key:
+        extra = [numbers(_copies(plan, op, ordinals))]
     else:
-        blank(starts, op, np.array([c.name in plan.schema.primary_key for c in plan.schema.columns]))
+        blank(starts, op, _keys(plan))
         extra = [numbers(np.where((op == DELETE) | (op == UPDATE_BEFORE), REMOVE, UPSERT).astype(np.int8))]
     batch = decode(plan.schema, chunk.data, starts, zero_dates=zero_dates, place=lambda i: chunk.place(int(event[i])))
-    return pa.RecordBatch.from_arrays(batch.columns + extra, schema=plan.arrow_schema)
+    columns = batch.columns if absent is None else _wrapped(plan, batch.columns, absent, op)
+    return pa.RecordBatch.from_arrays(columns + extra, schema=plan.arrow_schema)
+
+
+def _keys(plan: Plan) -> npt.NDArray[np.bool_]:
+    return np.array([column.name in plan.schema.primary_key for column in plan.schema.columns])
+
+
+def _copies(plan: Plan, op: npt.NDArray[np.uint8], ordinals: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    if plan.copies is not None and plan.kept is not None:
+        return plan.copies[np.searchsorted(plan.kept, ordinals)]
+    return np.where((op == DELETE) | (op == UPDATE_BEFORE), -1, 1)
+
+
+def _wrapped(
+    plan: Plan, columns: list[pa.Array], absent: npt.NDArray[np.bool_], op: npt.NDArray[np.uint8]
+) -> list[pa.Array]:
+    """What images leave out is absent, not NULL; of old images of a table with a key only the key counts."""
+    old = (op == DELETE) | (op == UPDATE_BEFORE) if plan.schema.primary_key else np.zeros(len(op), np.bool_)
+    return [
+        values if key else wrapped(values, ~(gone | old))
+        for values, gone, key in zip(columns, absent, _keys(plan), strict=True)
+    ]
 
 
 def _refuse_partial(plan: Plan, images: RowImages, chunk: Chunk) -> None:
     if plan.mode == CHANGES and not (images.new_full and images.old_full):
-        raise partial_image(plan.schema, chunk.place(0))
+        raise DecodeError(
+            f"a row image of {plan.schema.name} leaves out columns, and mode changes has no place for that",
+            place=chunk.place(0),
+            hint="Read in mode net, or SET GLOBAL binlog_row_image=FULL (sessions may override it).",
+        )

@@ -1,6 +1,8 @@
 """Row images of one table's rows events: where each value starts. Compiled; values are read by `binlog.columns`.
 
-Raises DecodeError with the event's place when bytes and lengths do not add up; never returns part of an event.
+What an after image leaves out and its before image has did not change, and is taken from there (MySQL manual,
+`binlog_row_image`). Raises DecodeError with the event's place when bytes and lengths do not add up; never returns part
+of an event.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ __all__ = ["ABSENT", "DELETE", "INSERT", "NULL", "UPDATE_AFTER", "UPDATE_BEFORE"
 class RowImages:
     """`starts[column, image]` is the offset of a value's first byte in the chunk's data (of its length prefix, if any),
     NULL or ABSENT. `op`, `event` (row of the chunk's index) and `row` (number within its event) are one an image.
-    `new_full`, `old_full`: no image of that kind leaves a column out."""
+    `new_full`, `old_full`: no image of that kind lacks a column."""
 
     starts: npt.NDArray[np.int64]
     op: npt.NDArray[np.uint8]
@@ -57,6 +59,8 @@ def walk(chunk: Chunk, layout: npt.NDArray[np.int32]) -> RowImages:
             place=chunk.place(bad),
             hint="Check the source's binlog with mysqlbinlog --verify-binlog-checksum; reconnect if it is sound.",
         )
+    if partial:
+        partial = _inherit(starts, op)
     return RowImages(starts, op, event, row, new_full=not partial & 1, old_full=not partial & 2)
 
 
@@ -103,3 +107,16 @@ def _walk(data: Any, index: Any, layout: Any, starts: Any, op: Any, event_of: An
         if at != stop:
             return i, partial
     return -1, partial
+
+
+@njit(types.int64(STARTS, types.uint8[::1]), nogil=True, cache=True)
+def _inherit(starts: Any, op: Any) -> int:
+    """Fills after images in from their before images. Returns the bits of `_walk` for what is still not there."""
+    partial = 0
+    for column in range(starts.shape[0]):
+        for image in range(op.size):
+            if starts[column, image] == ABSENT and op[image] == UPDATE_AFTER:
+                starts[column, image] = starts[column, image - 1]
+            if starts[column, image] == ABSENT:
+                partial |= 1 if op[image] in (INSERT, UPDATE_AFTER) else 2
+    return partial

@@ -6,14 +6,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cdc_core.binlog import events
 from cdc_core.binlog.columns import arrow_fields
-from cdc_core.binlog.columns.kernel import numbers, strings
+from cdc_core.binlog.columns.kernel import numbers, strings, validity
 from cdc_core.binlog.gather import Chunk
 from cdc_core.schema.table import TableSchema
 
 NET, CHANGES = "net", "changes"
-OP, COUNT = "_sluice_op", "_sluice_count"
-UPSERT, REMOVE = 1, 2  # values of `_sluice_op` in mode net
+OP, COUNT, GROUP, SEQUENCE = "_sluice_op", "_sluice_count", "_sluice_group", "_sluice_sequence"
+UPSERT, REMOVE, BASE, INSERT = 1, 2, 3, 4  # values of `_sluice_op` in mode net; the last two where columns are left out
+VALUE = "value"  # the one field around a column that images leave out: no struct is absent, NULL in it is NULL
 _OPERATIONS = strings(("", "insert", "update_before", "update_after", "delete"))
 _CHANGES = (
     pa.field(OP, pa.string()),
@@ -22,16 +24,43 @@ _CHANGES = (
     pa.field("_sluice_row", pa.int32()),
     pa.field("_sluice_timestamp", pa.timestamp("us", "UTC")),
 )
+_PARTIAL = (pa.field(OP, pa.int8()), pa.field(GROUP, pa.int64()), pa.field(SEQUENCE, pa.int64()))
 
 
-def arrow_schema(schema: TableSchema, mode: str = NET) -> pa.Schema:
-    """The table's columns, then the system columns of the mode."""
+def arrow_schema(schema: TableSchema, mode: str = NET, partial: bool = False) -> pa.Schema:
+    """The table's columns, then the system columns of the mode. `partial`: all but the key's are in a struct."""
     fields = arrow_fields(schema)
+    if partial:
+        fields = [field if field.name in schema.primary_key else _wrapped(field) for field in fields]
+        if schema.primary_key:
+            return pa.schema(
+                [*fields, pa.field(OP, pa.int8()), pa.field(GROUP, pa.int64()), pa.field(SEQUENCE, pa.int64())]
+            )
     if mode == CHANGES:
         return pa.schema([*fields, *_CHANGES])
     if schema.primary_key:
         return pa.schema([*fields, pa.field(OP, pa.int8())])
     return pa.schema([*fields, pa.field(COUNT, pa.int64())])
+
+
+def _wrapped(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, pa.struct([pa.field(VALUE, field.type)]))
+
+
+def wrapped(values: pa.Array, there: npt.NDArray[np.bool_]) -> pa.Array:
+    """A column that images may leave out; `there` says which have it."""
+    return pa.StructArray.from_buffers(
+        pa.struct([pa.field(VALUE, values.type)]), len(values), [validity(there.view(np.uint8))], children=[values]
+    )
+
+
+def partial_columns(
+    op: npt.NDArray[np.uint8], groups: npt.NDArray[np.int64], ordinals: npt.NDArray[np.int64]
+) -> list[pa.Array]:
+    """The system columns of a table with a key whose images leave columns out."""
+    old = np.where(groups < 0, REMOVE, BASE)
+    told = np.where(op == events.INSERT, INSERT, np.where(op == events.UPDATE_AFTER, UPSERT, old))
+    return [numbers(told.astype(np.int8)), numbers(groups), numbers(ordinals)]
 
 
 def changes_columns(
