@@ -76,10 +76,6 @@ REFUSALS: dict[int, tuple[str, str]] = {
         "compressed transaction where none can be",
         _INSIDE,
     ),
-    EventType.PARTIAL_UPDATE_ROWS: (
-        "partial JSON update",
-        "SET GLOBAL binlog_row_value_options='' and start this destination behind the partial updates.",
-    ),
     EventType.XA_PREPARE: (
         "prepared XA transaction",
         "XA transactions in two phases are not supported; take the snapshot again from behind it.",
@@ -95,6 +91,7 @@ REFUSALS: dict[int, tuple[str, str]] = {
     **dict.fromkeys(range(165, 172), ("compressed event where none can be", _INSIDE)),
 }
 
+PARTIAL_UPDATE_ROWS = int(EventType.PARTIAL_UPDATE_ROWS)  # for kernels
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 1, 2, 3, 4  # codes of `op`
 
 
@@ -112,7 +109,7 @@ def _treatments() -> npt.NDArray[np.uint8]:
         table[event] = PASS
     for code in REFUSALS:
         table[code] = REFUSED
-    table[[23, 24, 25, 30, 31, 32]] = ROWS
+    table[[23, 24, 25, 30, 31, 32, 39]] = ROWS
     table[EventType.QUERY] = QUERY
     table[EventType.XID] = XID
     table[EventType.TABLE_MAP] = TABLE_MAP
@@ -126,7 +123,7 @@ def _treatments() -> npt.NDArray[np.uint8]:
 def _operations() -> npt.NDArray[np.uint8]:
     table = np.zeros(256, np.uint8)
     table[[23, 30]] = INSERT
-    table[[24, 31]] = UPDATE_BEFORE
+    table[[24, 31, 39]] = UPDATE_BEFORE
     table[[25, 32]] = DELETE
     return table
 

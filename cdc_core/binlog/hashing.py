@@ -78,7 +78,7 @@ def hash_row(data: Any, starts: Any, image: int, columns: Any, layout: Any, seed
             continue
         size = int64(layout[column])
         if size < 0:
-            prefix = -size
+            prefix = -size & 15
             size = little(data, at, prefix)
             at += prefix
         state = _absorb(state, np.uint64(size + 1))

@@ -19,7 +19,9 @@ STARTS = types.int64[:, ::1]
 TWO = types.UniTuple(types.int64, 2)  # type: ignore[no-untyped-call]
 _FIVE = types.UniTuple(types.int64, 5)  # type: ignore[no-untyped-call]
 int64: Callable[[Any], int] = np.int64  # type: ignore[assignment]  # in kernels: typed as what it is there, a machine word
-ABSENT, NULL = -2, -1  # in `starts`
+DIFF, ABSENT, NULL = -3, -2, -1  # in `starts`; DIFF and below: what changed of a JSON value, which starts at DIFF - it
+_PREFIX = 15  # of a layout: what is left are the bytes of the length prefix
+_PARTIAL_JSON = 1  # a row's value options: bits follow that tell which JSON columns have what changed alone
 
 
 @njit(types.int64(BYTES, types.int64, types.int64), nogil=True, cache=True)
@@ -99,11 +101,28 @@ def image_end(data: Any, at: int, stop: int, layout: Any, present: int, width: i
                 starts[column, image] = at
             size = int64(layout[column])
             if size < 0:
-                if at - size > stop:
+                prefix = -size & _PREFIX
+                if at + prefix > stop:
                     return -1
-                size = little(data, at, -size) - size
+                size = little(data, at, prefix) + prefix
             at += size
             if at > stop:
                 return -1
         bit += 1
     return at
+
+
+@njit(TWO(BYTES, types.int64, types.int64, LAYOUT), nogil=True, cache=True)
+def value_options(data: Any, at: int, stop: int, layout: Any) -> tuple[int, int]:
+    """What stands before the after image in PARTIAL_UPDATE_ROWS: the offset of its bits, one a JSON column of the table
+    (-1: there are none), and where the image starts (-1: the bytes do not add up)."""
+    if at >= stop or data[at] > 250:
+        return -1, -1
+    options, at = int64(data[at]), at + 1
+    if not options & _PARTIAL_JSON:
+        return -1, at
+    documents = 0
+    for column in range(layout.size):
+        documents += layout[column] < -_PREFIX
+    end = at + ((documents + 7) >> 3)
+    return (at, end) if end <= stop else (-1, -1)

@@ -1,6 +1,7 @@
 """How long each column's value is in a row image: one number a column, for the compiled walkers.
 
-Positive: so many bytes. Negative: a length prefix of so many bytes, then the value.
+Positive: so many bytes. Negative: a length prefix of so many bytes, then the value; 16 more for JSON, of which an
+update may tell only what changed.
 Source: MySQL source documentation, "Rows events"; `log_event` field packing.
 """
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from cdc_core.errors import SchemaError
 from cdc_core.schema.table import Column, TableSchema
 
+JSON = 16
 _FIXED = {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 0, 7: 4, 8: 8, 9: 3, 10: 3, 11: 3, 12: 8, 13: 1, 14: 3}
 _FRACTIONAL = {17: 4, 18: 5, 19: 3}  # TIMESTAMP2, DATETIME2, TIME2: whole seconds, then two digits a byte
 _BYTES_OF_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
@@ -38,7 +40,7 @@ def _width(schema: TableSchema, column: Column) -> int:
     if code in (15, 253, 254):
         return -1 if meta <= 255 else -2
     if code in (242, 245, 249, 250, 251, 252, 255) and 1 <= meta <= 4:
-        return -meta
+        return -meta - (JSON if code == 245 else 0)
     if code in (247, 248) and 1 <= meta <= 8:
         return meta
     if code == 16:

@@ -78,13 +78,13 @@ def _keyed(found: TableRows, splits: int) -> Plan | None:
 
 
 def _keyless(found: TableRows, splits: int) -> Plan | None:
-    """None when an image leaves columns out."""
+    """None when an image leaves columns out, or tells what changed of one: such images cannot be compared."""
     tally = Tally(found)
     columns = np.arange(len(found.schema.columns), dtype=np.int32)
     copies = np.empty(len(tally.last), np.int64)
     base = 0
     for chunk, images in found.chunks():
-        if not (images.new_full and images.old_full):
+        if not (images.new_full and images.old_full) or images.diffs:
             return None
         kernels.absorb_rows(
             chunk.data, images.starts, images.op, base, columns, found.layout, SEED,

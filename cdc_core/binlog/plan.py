@@ -16,7 +16,7 @@ import pyarrow as pa
 from cdc_core.binlog.gather import Chunk, Wanted, gather, survey
 from cdc_core.binlog.rows import RowImages, walk
 from cdc_core.binlog.system_columns import arrow_schema
-from cdc_core.errors import SchemaError
+from cdc_core.errors import SchemaError, TableStopped
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.source.block import BlockSlice
@@ -77,8 +77,17 @@ class TableRows:
     images: int = 0  # at most: `after` may leave fewer
 
     def chunks(self, wanted: Wanted | None = None) -> Iterator[tuple[Chunk, RowImages]]:
+        """Raises TableStopped for what changed of a document that is not there."""
         for chunk in gather(self.slices, self.schemas, after=self.after, wanted=wanted):
-            yield chunk, walk(chunk, self.layout)
+            images = walk(chunk, self.layout)
+            if images.astray:
+                raise TableStopped(
+                    f"a partial JSON update of {self.schema.name} does not tell the document that it changes",
+                    place=chunk.place(0),
+                    hint="SET GLOBAL binlog_row_image=FULL, or binlog_row_value_options='' (sessions may override "
+                    "them); then take a new snapshot of it.",
+                )
+            yield chunk, images
 
 
 def rows_of(slices: Sequence[BlockSlice], registry: SchemaRegistry, table: str, after: int | None) -> TableRows:

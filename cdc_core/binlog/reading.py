@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdc_core.binlog.columns import decode
-from cdc_core.binlog.columns.kernel import ZeroDates, numbers
+from cdc_core.binlog.columns import decode, json_diff
+from cdc_core.binlog.columns.kernel import Cells, ZeroDates, numbers
 from cdc_core.binlog.gather import CHUNK_IMAGES, Chunk, Wanted
+from cdc_core.binlog.images import DIFF
 from cdc_core.binlog.net_kernels import blank
 from cdc_core.binlog.plan import Plan, TableRows
 from cdc_core.binlog.rows import ABSENT, DELETE, UPDATE_BEFORE, RowImages
@@ -59,6 +60,7 @@ def _batch(
     zero_dates: ZeroDates,
 ) -> pa.RecordBatch:
     starts = images.starts if len(chosen) == len(images) else np.ascontiguousarray(images.starts[:, chosen])
+    diffs = list(_diffs(plan, chunk, images, chosen)) if images.diffs else []
     op, event = images.op[chosen], images.event[chosen]
     absent = starts == ABSENT if plan.partial else None
     if plan.mode == CHANGES:
@@ -71,8 +73,25 @@ def _batch(
         blank(starts, op, _keys(plan))
         extra = [numbers(np.where((op == DELETE) | (op == UPDATE_BEFORE), REMOVE, UPSERT).astype(np.int8))]
     batch = decode(plan.schema, chunk.data, starts, zero_dates=zero_dates, place=lambda i: chunk.place(int(event[i])))
-    columns = batch.columns if absent is None else _wrapped(plan, batch.columns, absent, op)
+    columns = batch.columns
+    for column, rows, texts in diffs:
+        columns[column] = json_diff.patched(columns[column], rows, texts)
+    if absent is not None:
+        columns = _wrapped(plan, columns, absent, op)
     return pa.RecordBatch.from_arrays(columns + extra, schema=plan.arrow_schema)
+
+
+def _diffs(
+    plan: Plan, chunk: Chunk, images: RowImages, chosen: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, list[int], list[str]]]:
+    """Columns with documents of which the log has what changed: the column, the rows, their whole text."""
+    for column, own in enumerate(images.starts):
+        rows = np.flatnonzero(own[chosen] <= DIFF)
+        if len(rows):
+            at = chosen[rows]
+            place = lambda i, at=at: chunk.place(int(images.event[at[i]]))  # noqa: E731
+            cells = Cells(plan.schema.name, plan.schema.columns[column], chunk.data, DIFF - own[at], place=place)
+            yield column, rows.tolist(), json_diff.documents(cells, own[at - 1])
 
 
 def _keys(plan: Plan) -> npt.NDArray[np.bool_]:

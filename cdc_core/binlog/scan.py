@@ -16,6 +16,7 @@ from cdc_core.binlog.events import (
     MARIA_GTID,
     NEW_FILE,
     OPERATION,
+    PARTIAL_UPDATE_ROWS,
     PASS,
     QUERY,
     REFUSED,
@@ -29,7 +30,7 @@ from cdc_core.binlog.events import (
     XA_PREPARE,
     XID,
 )
-from cdc_core.binlog.images import BYTES, LAYOUT, TWO, image_end, int64, little, rows_header
+from cdc_core.binlog.images import BYTES, LAYOUT, TWO, image_end, int64, little, rows_header, value_options
 from cdc_core.source.block import INDEX, Kind
 
 # Why `scan` came back.
@@ -104,9 +105,9 @@ def _find(data: Any, at: int, size: int, entries: Any, arena: Any) -> int:
 
 
 @njit(types.int64(BYTES, types.int64, types.int64, types.int64, LAYOUT, types.int64[:, ::1]), nogil=True, cache=True)
-def count_rows(data: Any, offset: int, length: int, operation: int, layout: Any, nowhere: Any) -> int:
-    """The changed rows of a rows event, an update's two images as one; -1 when its bytes do not add up."""
-    update = operation == UPDATE_BEFORE
+def count_rows(data: Any, offset: int, length: int, kind: int, layout: Any, nowhere: Any) -> int:
+    """The changed rows of a rows event of a type, an update's two images as one; -1 when its bytes do not add up."""
+    update = OPERATION[kind] == UPDATE_BEFORE
     before, after, bits, bits_after, at = rows_header(data, offset, length, layout.size, update)
     stop = offset + length
     if at < 0:
@@ -115,6 +116,8 @@ def count_rows(data: Any, offset: int, length: int, operation: int, layout: Any,
     while at < stop:
         start = at
         at = image_end(data, at, stop, layout, before, bits, nowhere, 0)
+        if at >= 0 and kind == PARTIAL_UPDATE_ROWS:
+            at = value_options(data, at, stop, layout)[1]
         if at >= 0 and update:
             at = image_end(data, at, stop, layout, after, bits_after, nowhere, 0)
         if at <= start:
@@ -179,7 +182,7 @@ def scan(
                 else:
                     low = entries[found].layout
                     layout = layouts[low : low + entries[found].columns]
-                    rows = count_rows(data, offset, length, OPERATION[event.type], layout, nowhere)
+                    rows = count_rows(data, offset, length, event.type, layout, nowhere)
                     if rows < 0:
                         return BAD_ROWS, i
                     state[KEPT] += 1

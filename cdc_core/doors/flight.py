@@ -25,7 +25,7 @@ from cdc_core.doors.failures import unexpected
 from cdc_core.doors.plans import Plans, Read, read_command, read_ticket
 from cdc_core.doors.ports import ServerPort
 from cdc_core.doors.traffic import Traffic
-from cdc_core.errors import AccessDenied, ConfigError, SluiceError, SourceUnavailable
+from cdc_core.errors import AccessDenied, ConfigError, SluiceError, SourceUnavailable, TableStopped
 
 T = TypeVar("T")
 
@@ -117,10 +117,12 @@ class _Rows:
 
     @contextmanager
     def _noted(self, read: Read, part: str) -> Iterator[None]:
-        """Rows that cannot be read are the destination's trouble, not only the reader's."""
+        """Rows that cannot be read are the destination's trouble, not only the reader's; a table that stops is not."""
         instance = self._server.instance(read.destination)
         try:
             yield
+        except TableStopped:
+            raise
         except Exception as error:
             instance.note_read(read.client_id, read.batch_id, part, error)
             raise

@@ -52,7 +52,8 @@ def check_server(conn: Connection, settings: SourceSettings) -> ServerInfo:
         _check_binlog(variables, settings)
         account = str(_rows(conn, "SELECT CURRENT_USER()")[0][0])
         _check_privileges(_privileges(conn, version), account, settings)
-        warnings = [*_row_metadata_warning(variables), *_check_server_id(conn, version, variables, settings)]
+        warnings = [*_row_image_warning(variables), *_row_metadata_warning(variables)]
+        warnings += [*_check_server_id(conn, version, variables, settings)]
     except pymysql.err.MySQLError as error:
         raise source_error(error, settings) from error
     return ServerInfo(
@@ -88,7 +89,10 @@ def _check_binlog(variables: dict[str, str], settings: SourceSettings) -> None:
             place=settings.address,
             hint="Put log-bin=mysql-bin and a server-id of its own into [mysqld] of my.cnf, then restart the server.",
         )
-    for name, wanted in (("binlog_format", "ROW"), ("binlog_row_image", "FULL"), ("binlog_row_value_options", "")):
+    wanted_of = {"binlog_format": "ROW"}
+    if variables["binlog_row_image"].upper() == "MINIMAL":  # what changed of a document is of no use without it
+        wanted_of["binlog_row_value_options"] = ""
+    for name, wanted in wanted_of.items():
         value = variables.get(name, wanted)
         if value.upper() != wanted:
             raise SourceError(
@@ -97,6 +101,16 @@ def _check_binlog(variables: dict[str, str], settings: SourceSettings) -> None:
                 hint=f"Run SET GLOBAL {name} = '{wanted}'; and set it in [mysqld] of my.cnf. "
                 "Sessions that are open keep the old value until they connect again.",
             )
+
+
+def _row_image_warning(variables: dict[str, str]) -> list[str]:
+    image = variables["binlog_row_image"]
+    if image.upper() == "FULL":
+        return []
+    return [
+        f"binlog_row_image is {image}: what images leave out is looked up in the lake, which makes merges slower, and "
+        "a table without a primary key may stop. Run SET GLOBAL binlog_row_image = 'FULL';"
+    ]
 
 
 def _row_metadata_warning(variables: dict[str, str]) -> list[str]:
