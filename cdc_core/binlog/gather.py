@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import from_dtype, njit, types
 
-from cdc_core.binlog.events import OPERATION, UPDATE_BEFORE
+from cdc_core.binlog.events import DELETE, INSERT, OPERATION, UPDATE_BEFORE
 from cdc_core.binlog.images import BYTES, int64
 from cdc_core.position import journal_number, split_version
 from cdc_core.source.block import INDEX, BlockSlice, Kind
@@ -86,6 +86,19 @@ def survey(slices: Iterable[BlockSlice], schemas: int) -> npt.NDArray[np.int64]:
     for piece in slices:
         _survey(piece.block.index, piece.low, piece.high, images)
     return images
+
+
+def count_changes(
+    slices: Iterable[BlockSlice], schemas: Collection[int], after: int | None = None
+) -> tuple[int, int, int]:
+    """How many rows of these schema ids were inserted, updated and deleted, without those at or below `after`."""
+    counts = np.zeros(DELETE + 1, np.int64)  # by operation
+    mask = np.zeros(max(schemas, default=0) + 1, np.bool_)
+    mask[list(schemas)] = True
+    for piece in slices:
+        floor = _floor(journal_number(piece.block.journal_name), after)
+        _count(piece.block.index, piece.low, piece.high, mask, floor, counts)
+    return int(counts[INSERT]), int(counts[UPDATE_BEFORE]), int(counts[DELETE])
 
 
 def _floor(journal: int, after: int | None) -> int:
@@ -201,3 +214,18 @@ def _survey(index: Any, low: int, high: int, images: Any) -> None:
         event = index[i]
         if event.kind == _ROWS and event.schema < images.size:
             images[event.schema] += int64(event.rows) * (2 if OPERATION[event.type] == UPDATE_BEFORE else 1)
+
+
+@njit(
+    types.void(
+        types.Array(from_dtype(INDEX), 1, "C", readonly=True), types.int64, types.int64, types.boolean[::1],
+        types.int64, types.int64[::1],
+    ),
+    nogil=True,
+    cache=True,
+)  # fmt: skip
+def _count(index: Any, low: int, high: int, mask: Any, floor: int, counts: Any) -> None:
+    for i in range(low, high):
+        event = index[i]
+        if event.kind == _ROWS and event.end > floor and event.schema < mask.size and mask[event.schema]:
+            counts[OPERATION[event.type]] += int64(event.rows)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cdc_core.binlog import net_kernels as kernels
-from cdc_core.binlog.gather import gather
+from cdc_core.binlog.gather import count_changes
 from cdc_core.binlog.partial import plan_partial, stopped
 from cdc_core.binlog.plan import Plan, TableRows, rows_of
 from cdc_core.binlog.reading import read
@@ -37,12 +37,7 @@ def plan_changes(
 ) -> Plan:
     """Every image of the range, in order; splits are contiguous."""
     found = rows_of(slices, registry, table, after)
-    inserts = updates = deletes = 0
-    for chunk in gather(found.slices, found.schemas, after=after):
-        rows, kind = chunk.index["rows"].astype(np.int64), chunk.index["type"]
-        inserts += int(rows[np.isin(kind, (23, 30))].sum())
-        updates += int(rows[np.isin(kind, (24, 31, 39))].sum())
-        deletes += int(rows[np.isin(kind, (25, 32))].sum())
+    inserts, updates, deletes = count_changes(found.slices, found.schemas, after)
     images = inserts + 2 * updates + deletes
     return Plan(
         found.schema, CHANGES, slices, found.schemas, after, found.layout, even_parts(images, splits),
