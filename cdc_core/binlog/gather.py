@@ -15,6 +15,7 @@ from numba import from_dtype, njit, types
 
 from cdc_core.binlog.events import DELETE, INSERT, OPERATION, UPDATE_BEFORE
 from cdc_core.binlog.images import BYTES, int64
+from cdc_core.moving import move
 from cdc_core.position import journal_number, split_version
 from cdc_core.source.block import INDEX, BlockSlice, Kind
 
@@ -193,7 +194,7 @@ def _copy(
             if count > 0 and state[_IMAGES] + images > CHUNK_IMAGES:
                 return i
             offset = int64(event.offset)
-            into[size : size + length] = data[offset : offset + length]
+            move(into, size, data, offset, length)
             into_index[count] = event
             into_index[count].offset = size
             journals[count] = journal

@@ -17,6 +17,7 @@ from numba import from_dtype, njit, types
 
 from cdc_core.binlog.events import HEADER, EventType
 from cdc_core.binlog.images import BYTES, TWO, int64, little
+from cdc_core.moving import move
 from cdc_core.source.block import INDEX
 
 STEP = 1 << 18  # zstd spends at least 8 bytes on so many, so there are places enough
@@ -139,7 +140,7 @@ def assemble(data: Any, index: Any, low: int, high: int, offsets: Any, into: Any
             continue
         if out.size > 0:
             offset = int64(event.offset)
-            into[place:stop] = data[offset : offset + stop - place]
+            move(into, place, data, offset, stop - place)
             out[count] = event
             out[count].offset = place
         count += 1

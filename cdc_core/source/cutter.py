@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from cdc_core.moving import move
 from cdc_core.source.checksum import crc32
 
 HEADER = 19  # bytes of an event's common header
@@ -137,7 +138,7 @@ def cut(
             code = verdict
             break
         if verdict == SOUND and end > since:
-            block[fill : fill + kept] = source[start : start + kept]
+            move(block, fill, source, start, kept)
             describe(index, rows, source, start, end, fill, kept)
             fill += kept
             rows += 1

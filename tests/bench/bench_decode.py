@@ -1,119 +1,162 @@
-"""How fast a real server's row events become Arrow, beside mysql-replication on a part of them. Prints JSON.
+"""Binlog to Arrow on one core, from a real server's files, beside mysql-replication on the same one.
 
-`decode_rows`: annotate, walk, net changes and columns of one table, in CPU seconds of one thread.
-`small_transactions`: annotating transactions of one row, each with its TABLE_MAP.
+`binlog_to_arrow`: framing with checksums, annotating, walking, columns of every change; row images a CPU second.
+`binlog_to_net`: the same, but what is left per key; changed rows a CPU second.
+`wide_cells`: a table of thirty columns of mixed types; cells a CPU second. `json_documents`: documents of 1 KB.
+
+    python -m tests.bench.bench_decode [--scale 0.1]
 """
 
 from __future__ import annotations
 
-import json
+import argparse
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from pymysqlreplication import BinLogStreamReader
-from pymysqlreplication.row_event import WriteRowsEvent
+from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
 from cdc_core.binlog.annotate import Annotator
-from cdc_core.binlog.net import plan_net, read
+from cdc_core.binlog.net import plan_changes, plan_net, read
 from cdc_core.schema.registry import SchemaRegistry
-from cdc_core.source.block import Block, BlockSlice
+from cdc_core.source.block import BlockSlice
+from cdc_core.source.framing import Framer
 from orchestration.stack.mysql import MySqlServer
-from tests.binlog_files import Log, capture, image, table_map_body
+from tests.bench.bench_service import OPTIONS, RING, backlog, fill, report
+from tests.binlog_stream import ROTATE, event, opening, packets
 
-ROWS, PER_STATEMENT, PEER_ROWS = 400_000, 2000, 20_000
-TABLE = """CREATE TABLE bench.t (id BIGINT PRIMARY KEY, n INT, name VARCHAR(64), price DECIMAL(12,2), seen DATETIME(3),
-           note TEXT) CHARACTER SET utf8mb4"""
-INSERT = "INSERT INTO bench.t VALUES " + ", ".join(
-    f"(@at + {n}, {n}, 'name-{n}', {n}.25, '2024-05-06 07:08:09.{n % 1000:03d}', REPEAT('{n % 10}', 100))"
-    for n in range(PER_STATEMENT)
-)
-
-
-def fill(server: MySqlServer) -> Block:
-    """The whole binlog of a table of ROWS rows."""
-    statements = ["CREATE DATABASE IF NOT EXISTS bench", "DROP TABLE IF EXISTS bench.t", TABLE]
-    for at in range(0, ROWS, PER_STATEMENT):
-        statements += [f"SET @at = {at}", INSERT]
-    return capture(server, *statements)
+BLOCK_BYTES = 256 << 10
+WIDE = {
+    "BIGINT": "n * 1000003", "INT UNSIGNED": "n", "SMALLINT": "n % 30000", "TINYINT UNSIGNED": "n % 255",
+    "DECIMAL(12,2)": "n / 100", "DOUBLE": "n / 7", "FLOAT": "n / 3", "DATETIME(3)": "'2024-05-06 07:08:09.123'",
+    "DATE": "'2024-05-06'", "TIMESTAMP(6) NULL": "'2024-05-06 07:08:09.123456'", "TIME(3)": "'12:34:56.789'",
+    "YEAR": "2024", "VARCHAR(40)": "CONCAT('name-', n)", "CHAR(10)": "'ten'", "ENUM('a','b','c')": "1 + n % 3",
+}  # fmt: skip
+JSON = "JSON_OBJECT('id', n, 'name', REPEAT('x', 100), 'tags', JSON_ARRAY('a', 'b', n, 2.5, NULL), 'text', {text})"
 
 
-def annotate(block: Block) -> SchemaRegistry:
+def stream_of(mysql: MySqlServer, begin: tuple[str, int]) -> bytes:
+    """A journal from `begin` on, as the server would send it."""
+    raw = (Path(mysql.log).parent / "data" / begin[0]).read_bytes()
+    events, at = [], begin[1]
+    while at < len(raw):
+        size = int.from_bytes(raw[at + 9 : at + 13], "little")
+        events.append(raw[at : at + size])
+        at += size
+    rotation = event(ROTATE, begin[1].to_bytes(8, "little") + begin[0].encode(), -1, flags=0x20)
+    return packets([rotation, opening()[1], *events])
+
+
+def ranges(stream: bytes, begin: tuple[str, int]) -> Iterator[tuple[list[BlockSlice], SchemaRegistry]]:
+    """The stream, framed and annotated, in ranges of about a ring's size: what is read is let go."""
+    framer, view, at = Framer(*begin, checksum=True), memoryview(stream), 0
     registry = SchemaRegistry()
-    annotator = Annotator(registry, lambda schema: schema, lambda *_: True)
-    annotator.annotate(block.journal_name, block.data, block.index)
-    return registry
+    annotator = Annotator(registry, lambda schema: schema, lambda database, _: database == "bench")
+    slices: list[BlockSlice] = []
+    while at < len(view):
+        space = framer.space()
+        count = min(len(space), len(view) - at)
+        space[:count] = view[at : at + count]
+        framer.received(count)
+        at += count
+        for block in framer.blocks(flush=at == len(view)):
+            annotator.annotate(block.journal_name, block.data, block.index)
+            slices.append(BlockSlice(block, 0, len(block.index)))
+        if len(slices) * BLOCK_BYTES >= RING or at == len(view):
+            yield slices, registry
+            slices = []
 
 
-def decode(block: Block) -> int:
-    """From events to Arrow: the number of rows."""
-    slices = [BlockSlice(block, 0, len(block.index))]
-    plan = plan_net(slices, annotate(block), "bench.t")
-    return sum(batch.num_rows for batch in read(plan))
+def changes(stream: bytes, begin: tuple[str, int], table: str) -> int:
+    """Rows of Arrow."""
+    plans = (plan_changes(*part, table) for part in ranges(stream, begin))
+    return sum(batch.num_rows for plan in plans for batch in read(plan))
 
 
-def peer(server: MySqlServer, journal: str) -> float:
-    """Rows a CPU second of mysql-replication's reader."""
-    stream = BinLogStreamReader(
-        connection_settings={"host": server.host, "port": server.port, "user": server.user, "passwd": server.password},
-        server_id=9_001, log_file=journal, log_pos=4, resume_stream=True, only_events=[WriteRowsEvent], blocking=False,
-    )  # fmt: skip
-    rows, started = 0, time.process_time()
-    for event in stream:
-        rows += len(event.rows)
-        if rows >= PEER_ROWS:
-            break
-    seconds = time.process_time() - started
-    stream.close()
-    return rows / seconds
+def net(stream: bytes, begin: tuple[str, int], table: str) -> int:
+    plans = (plan_net(*part, table) for part in ranges(stream, begin))
+    return sum(batch.num_rows for plan in plans for batch in read(plan))
 
 
-def small_transactions(count: int = 200_000) -> Block:
-    columns = [("id", 8, b""), ("v", 15, b"\x14\x00")]
-    body, log = table_map_body("t", columns, [0]), Log()
-    for number in range(count):
-        log.add(33, bytes(42))
-        log.query("BEGIN")
-        log.table_map(7, body)
-        log.rows(30, 7, 2, image(columns, (number, "value")))
-        log.add(16, bytes(8))
-    return log.block()
-
-
-def best(work: Callable[[], Any], times: int = 4) -> float:
-    """The least CPU seconds of a few runs; the first, which loads kernels, is not counted."""
-    seconds = []
+def best(work: Callable[[], int], times: int = 3) -> tuple[float, int]:
+    """The least CPU seconds of a few runs, and the answer; the first, which loads kernels, is not counted."""
+    seconds, answer = [], 0
     for _ in range(times + 1):
         started = time.process_time()
-        work()
+        answer = work()
         seconds.append(time.process_time() - started)
-    return min(seconds[1:])
+    return min(seconds[1:]), answer
 
 
-def report(
-    name: str, value: float, unit: str, config: str, peer_name: str = "", peer_value: float | None = None
-) -> None:
-    ratio = value / peer_value if peer_value else None
-    line = {"name": name, "value": round(value), "unit": unit, "peer": peer_name or None}
-    print(json.dumps({**line, "peer_value": peer_value and round(peer_value), "ratio": ratio, "config": config}))
+def peer(mysql: MySqlServer, begin: tuple[str, int], images: int) -> float:
+    """Row images a CPU second of mysql-replication, the same file to its end."""
+    stream = BinLogStreamReader(
+        connection_settings={"host": mysql.host, "port": mysql.port, "user": mysql.user, "passwd": mysql.password},
+        server_id=9_001, log_file=begin[0], log_pos=begin[1], resume_stream=True, blocking=False,
+        only_events=[WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent],
+    )  # fmt: skip
+    seen, started = 0, time.process_time()
+    for one in stream:
+        seen += len(one.rows) * (2 if isinstance(one, UpdateRowsEvent) else 1)
+    seconds = time.process_time() - started
+    stream.close()
+    assert seen == images
+    return seen / seconds
+
+
+def work(mysql: MySqlServer, scale: float) -> None:
+    inserts = int(1_000_000 * scale)
+    begin = fill(mysql, backlog(inserts))
+    stream = stream_of(mysql, begin)
+    config = {"inserts": inserts, "updates": inserts // 5, "deletes": inserts // 20, "mb": round(len(stream) / 1e6)}
+    seconds, images = best(lambda: changes(stream, begin, "bench.t"))
+    assert images == inserts + 2 * (inserts // 5) + inserts // 20
+    others = peer(mysql, begin, images)
+    report("binlog_to_arrow", images / seconds, "row images/s", config | {"limit": 50}, "mysql-replication", others)
+    seconds, left = best(lambda: net(stream, begin, "bench.t"))
+    rows = inserts + inserts // 5 + inserts // 20
+    report("binlog_to_net", rows / seconds, "changed rows/s", config | {"left": left})
+
+
+def wide(mysql: MySqlServer, scale: float) -> None:
+    rows = int(200_000 * scale)
+    kinds = [*WIDE, *WIDE]
+    columns = ", ".join(f"c{at} {kind}" for at, kind in enumerate(kinds))
+    values = ", ".join(WIDE[kind] for kind in kinds)
+    numbers = f"SELECT a.d + 1000 * b.d AS n FROM seed.d b, seed.d a LIMIT {rows}"
+    begin = fill(
+        mysql, [f"CREATE TABLE bench.w ({columns})", f"INSERT INTO bench.w SELECT {values} FROM ({numbers}) s"]
+    )
+    stream = stream_of(mysql, begin)
+    seconds, images = best(lambda: changes(stream, begin, "bench.w"))
+    config = {"rows": rows, "columns": len(kinds), "mb": round(len(stream) / 1e6), "limit": 8_000_000}
+    report("wide_cells", images * len(kinds) / seconds, "cells/s", config)
+
+
+def documents(mysql: MySqlServer, scale: float) -> None:
+    rows = int(100_000 * scale)
+    numbers = f"SELECT a.d + 1000 * b.d AS n FROM seed.d b, seed.d a LIMIT {rows}"
+    document = JSON.format(text="REPEAT('text ', 160)")
+    table = "CREATE TABLE bench.j (id BIGINT PRIMARY KEY, j JSON)"
+    begin = fill(mysql, [table, f"INSERT INTO bench.j SELECT n, {document} FROM ({numbers}) s"])
+    stream = stream_of(mysql, begin)
+    seconds, images = best(lambda: changes(stream, begin, "bench.j"))
+    report("json_documents", images / seconds, "documents/s", {"mb": round(len(stream) / 1e6), "limit": 50_000})
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        server = MySqlServer("8.0.31", Path(directory)).start()
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--scale", type=float, default=1.0)
+    scale = options.parse_args().scale
+    with tempfile.TemporaryDirectory(prefix="bench-mysql-") as directory:
+        mysql = MySqlServer("8.0.31", Path(directory), **OPTIONS).start()
         try:
-            block = fill(server)
-            assert decode(block) == ROWS
-            rate = ROWS / best(lambda: decode(block))
-            config = f"{ROWS} inserted rows, (bigint key, int, varchar, decimal, datetime(3), text of 100), one thread"
-            report("decode_rows", rate, "rows/s", config, "mysql-replication", peer(server, block.journal_name))
+            for measure in (work, wide, documents):
+                measure(mysql, scale)
         finally:
-            server.stop()
-    count = 200_000
-    block = small_transactions(count)
-    report("small_transactions", count / best(lambda: annotate(block)), "transactions/s", "annotate, one row each")
+            mysql.stop()
 
 
 if __name__ == "__main__":
