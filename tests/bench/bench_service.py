@@ -2,6 +2,7 @@
 
 `service_idle`: CPU of a service whose server is quiet.
 `service_rss_over_ring`: the most that the process holds beyond the ring, through one transaction of 2,000,000 rows.
+`service_large_row`: the same with rows of 60 MB.
 `service_start`: from the process's start to its first decoded event, with kernels compiled before.
 `socket_to_store`, `small_transactions`: reading journals into a ring that holds them all, in this process.
 
@@ -118,8 +119,16 @@ def serving(mysql: MySqlServer, start: tuple[str, int] | None = None, **settings
             service.stop()
 
 
-def drain(service: Service, rows: int, batch: int = 100_000, mode: str = "net", splits: int = 2) -> int:
-    """Claims, reads every table with its splits side by side, acks. Returns the rows that came over Flight."""
+def drain(
+    service: Service,
+    rows: int,
+    batch: int = 100_000,
+    mode: str = "net",
+    splits: int = 2,
+    acked: Callable[[int], object] = id,
+) -> int:
+    """Claims, reads every table with its splits side by side, acks. Returns the rows that came over Flight; `acked` is
+    told how many changed rows are behind."""
     url, seen, got = f"grpc://127.0.0.1:{service.flight}", 0, 0
 
     def read(ticket: bytes) -> int:
@@ -134,6 +143,7 @@ def drain(service: Service, rows: int, batch: int = 100_000, mode: str = "net", 
                     plan = flight_info(url, claim, table.name, mode=mode, splits=splits)
                     got += sum(pool.map(read, plan.tickets))
             seen += claim.rows
+            acked(seen)
     return got
 
 
@@ -179,14 +189,48 @@ def memory(mysql: MySqlServer, scale: float) -> None:
     with serving(mysql, start) as service:
         service.until(lambda status: status["backlog_rows"] > 0 and status["store"]["bytes"] > 0.9 * RING)
         full = service.memory()
-        assert drain(service, rows, splits=4) == rows
+        marks: list[tuple[int, float, float]] = []
+        note = lambda seen: marks.append((seen, time.monotonic(), service.memory()["now"] - ring))  # noqa: E731
+        assert drain(service, rows, splits=4, acked=note) == rows
         end, seconds = service.memory(), service.cpu()
-    config = {
+    config = _tenths(marks) | {
         "rows_in_one_transaction": rows, "ring_mb": round(ring, 1), "limit": 300, "batch_rows": 100_000,
         "side_by_side": 4, "with_a_full_ring": round(full["now"] - ring), "at_the_end": round(end["now"] - ring),
         "of_it_anonymous": round(end["anonymous"] - ring), "cpu_seconds": round(seconds, 1),
     }  # fmt: skip
     report("service_rss_over_ring", end["peak"] - ring, "MB", config)
+
+
+def _tenths(marks: list[tuple[int, float, float]]) -> dict[str, object]:
+    """Rows a second and MB over the ring, in the first and in the last tenth of (rows, time, MB). The very last batch
+    is not full, and waited for more."""
+    marks, size = marks[:-1], max(2, len(marks) // 10)
+    parts = {"first": marks[:size], "last": marks[-size:]}
+    told: dict[str, object] = {}
+    for name, part in parts.items():
+        rate = (part[-1][0] - part[0][0]) / max(1e-6, part[-1][1] - part[0][1])
+        told |= {f"rows_per_second_{name}": round(rate), f"mb_{name}": round(part[-1][2])}
+    return told
+
+
+def large_row(mysql: MySqlServer, scale: float) -> None:
+    """Rows of 60 MB each, in a transaction with small ones."""
+    size, ring = int(60_000_000 * scale), RING / 1e6
+    blob = f"INSERT INTO bench.b VALUES ({{n}}, REPEAT('x', {size}))"
+    steps = ["SET GLOBAL max_allowed_packet = 1073741824", "CREATE TABLE bench.b (id BIGINT PRIMARY KEY, b LONGBLOB)"]
+    fill(mysql, steps)
+    with mysql.root() as connection, connection.cursor() as cursor:
+        begin = mysql.position()
+        cursor.execute("BEGIN")
+        for number in range(4):
+            cursor.execute(blob.format(n=2 * number))
+            cursor.execute(f"INSERT INTO bench.b VALUES ({2 * number + 1}, 'small')")
+        cursor.execute("COMMIT")
+    with serving(mysql, begin) as service:
+        service.until(lambda status: status["backlog_rows"] > 0)
+        assert drain(service, 8, batch=1, splits=1) == 8
+        peak = service.memory()["peak"]
+    report("service_large_row", peak - ring, "MB over the ring", {"row_mb": round(size / 1e6), "rows": 4})
 
 
 def start(mysql: MySqlServer, scale: float) -> None:
@@ -312,6 +356,7 @@ def report(
 MEASUREMENTS = {
     "service_idle": idle,
     "service_rss_over_ring": memory,
+    "service_large_row": large_row,
     "service_start": start,
     "socket_to_store": socket_to_store,
     "small_transactions": small_transactions,
