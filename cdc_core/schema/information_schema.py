@@ -29,7 +29,7 @@ _TABLES = """
     WHERE table_type = 'BASE TABLE' AND table_schema {where} ORDER BY table_schema, table_name"""
 _INTERNAL = "NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"
 _COLLATIONS = "SELECT collation_name, id FROM information_schema.collations WHERE id IS NOT NULL"
-_ALIKE = {7: 17, 11: 19, 12: 18, 14: 10, 253: 15}  # older encodings of the same declared type
+_ALIKE = {7: 17, 11: 19, 12: 18, 14: 10, 253: 15, 140: 252, 141: 15}  # other encodings of the same declared type
 
 
 def complete(schema: TableSchema, connection_factory: Callable[[], Connection[Any]]) -> TableSchema:
