@@ -7,14 +7,16 @@ fit the event is not used. Then an event with FULL metadata stands alone, and on
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from pymysql.connections import Connection
-from pymysql.err import Error
+from pymysql.cursors import Cursor
+from pymysql.err import Error, OperationalError
 
 from cdc_core.errors import SchemaError, SourceError
-from cdc_core.schema.declared import declared_column
+from cdc_core.schema.declared import MARIADB, declared_column
 from cdc_core.schema.table import Column, TableSchema
 
 _COLUMNS = """
@@ -29,6 +31,10 @@ _TABLES = """
     WHERE table_type = 'BASE TABLE' AND table_schema {where} ORDER BY table_schema, table_name"""
 _INTERNAL = "NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"
 _COLLATIONS = "SELECT collation_name, id FROM information_schema.collations WHERE id IS NOT NULL"
+_MARIADB_COLLATIONS = """
+    SELECT full_collation_name, id FROM information_schema.collation_character_set_applicability
+    WHERE id IS NOT NULL"""
+_SHOW_HIDDEN_KEYS = "SET /*!80030 show_gipk_in_create_table_and_information_schema = ON, */ @unused = 0"
 _ALIKE = {7: 17, 11: 19, 12: 18, 14: 10, 253: 15, 140: 252, 141: 15}  # other encodings of the same declared type
 
 
@@ -117,8 +123,8 @@ def _filled(own: Column, other: Column) -> Column:
 
 def _read(connection: Connection[Any], where: str, arguments: tuple[str, ...]) -> list[TableSchema]:
     with connection.cursor() as cursor:
-        cursor.execute(_COLLATIONS)
-        collations = {str(name): int(number) for name, number in cursor.fetchall()}
+        cursor.execute(_SHOW_HIDDEN_KEYS)
+        collations = _collations(cursor)
         cursor.execute(_KEYS.format(where=where), arguments)
         keys = _grouped(cursor.fetchall())
         cursor.execute(_COLUMNS.format(where=where), arguments)
@@ -135,6 +141,17 @@ def _read(connection: Connection[Any], where: str, arguments: tuple[str, ...]) -
         )
         for database, table, comment in tables
     ]
+
+
+def _collations(cursor: Cursor) -> dict[str, int]:
+    """Ids by name. MariaDB from 10.10 on tells those that fit several character sets in another table."""
+    cursor.execute(_COLLATIONS)
+    found = {str(name): int(number) for name, number in cursor.fetchall()}
+    if MARIADB in found:
+        with suppress(OperationalError):
+            cursor.execute(_MARIADB_COLLATIONS)
+            found |= {str(name): int(number) for name, number in cursor.fetchall()}
+    return found
 
 
 def _grouped(rows: Any) -> dict[tuple[str, str], list[tuple[Any, ...]]]:
