@@ -38,6 +38,8 @@ ID, NAME = LakeColumn("id", "bigint"), LakeColumn("name", "string")
         (pa.timestamp("us", "UTC"), "timestamp"),
         (pa.string(), "string"),
         (pa.binary(), "binary"),
+        (pa.struct([("srid", pa.int64()), ("wkb", pa.binary())]), "struct<srid:bigint,wkb:binary>"),
+        (pa.list_(pa.float32()), "array<float>"),
         (pa.dictionary(pa.int8(), pa.string()), "string"),
     ],
 )

@@ -23,6 +23,7 @@ from tests.matrix_runs import (
     differences,
     grouped,
     make,
+    row_metadata,
     rows_of,
     selected,
 )
@@ -103,3 +104,35 @@ def test_zero_dates_as_text(server: MySqlServer) -> None:
         journal = changed(server, database, [group], METADATA.get(server.version, ("FULL",))[0])
         for table in decoded(server, journal, database, resolve, zero_dates="string")[group.table].values():
             assert not differences(expected, rows_of(table, group), group)
+
+
+def test_columns_that_nobody_wrote(server: MySqlServer) -> None:
+    """Generated columns, virtual ones too, are in the log; invisible ones and a hidden key are columns like others."""
+    newer, hides = server.version != "5.7.22", server.version in ("8.0.31", "9")
+    columns = "v INT, twice INT AS (v * 2) VIRTUAL, thrice VARCHAR(9) AS (CONCAT(v, 'é')) STORED"
+    columns += ", unseen INT INVISIBLE DEFAULT 5" if newer else ", unseen INT DEFAULT 5"
+    own = "SET SESSION sql_generate_invisible_primary_key = ON" if hides else "SET @unused = 0"
+    with server.database() as database:
+        server.execute(own, f"CREATE TABLE t ({columns})", database=database)
+        if hides:
+            server.execute("SET GLOBAL show_gipk_in_create_table_and_information_schema = OFF")
+        try:
+            for metadata in METADATA.get(server.version, ("FULL", "MINIMAL")):
+                found = _written_by_nobody(server, database, metadata)
+                key = {"my_row_id": [1]} if hides else {}
+                old = {"v": [1], "twice": [2], "thrice": ["1é"], "unseen": [5]}
+                new = {"v": [4], "twice": [8], "thrice": ["4é"], "unseen": [6]}
+                for operation, row in zip(OPERATIONS.values(), (old, old, new, new), strict=True):
+                    assert found[operation] == key | row
+        finally:
+            if hides:
+                server.execute("SET GLOBAL show_gipk_in_create_table_and_information_schema = ON")
+
+
+def _written_by_nobody(server: MySqlServer, database: str, metadata: str) -> dict[str, dict[str, list[object]]]:
+    server.execute("TRUNCATE t", "FLUSH BINARY LOGS", database=database)
+    journal = server.position()[0]
+    with row_metadata(server, metadata):
+        statements = ("INSERT INTO t (v) VALUES (1)", "UPDATE t SET v = 4, unseen = 6", "DELETE FROM t")
+        server.execute(*statements, database=database)
+    return {name: table.to_pydict() for name, table in decoded(server, journal, database)["t"].items()}
