@@ -21,6 +21,7 @@ BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141  # MariaDB's
 _ONE_BYTE = {4, 5, 17, 18, 19, 249, 250, 251, BLOB, GEOMETRY, JSON, VECTOR, BLOB_COMPRESSED}
 _NO_BYTES = {1, 2, 3, 7, 8, 9, 10, 11, 12, 13, 14}
 YEAR = 13
+_HIDDEN = "DB_ROW_HASH_"
 _NUMERIC = {1, 2, 3, 4, 5, 8, 9, YEAR, NEWDECIMAL}
 _CHARACTER = {STRING, VAR_STRING, VARCHAR, BLOB, 249, 250, 251, BLOB_COMPRESSED, VARCHAR_COMPRESSED}
 
@@ -74,7 +75,7 @@ class _Metadata:
 def parse(body: bytes, mariadb: bool = False) -> TableSchema:
     """The definition in a TABLE_MAP event's body, which starts behind the header, table id and flags.
 
-    MariaDB counts GEOMETRY among the columns that have a character set."""
+    MariaDB counts GEOMETRY among the columns that have a character set, and logs columns that SELECT does not know."""
     try:
         return _parse(body, mariadb)
     except ValueError as error:
@@ -95,6 +96,8 @@ def _parse(body: bytes, mariadb: bool) -> TableSchema:
     if any(index >= len(columns) for index in found.key) or (found.names and len(found.names) != len(columns)):
         raise _damaged("its metadata speaks of columns that it does not have")
     columns = [_complete(c, i, found) for i, c in enumerate(columns)]
+    if mariadb:
+        columns = [replace(c, hidden=c.name.startswith(_HIDDEN)) for c in columns]
     return TableSchema(database, table, tuple(columns), tuple(columns[i].name for i in found.key))
 
 

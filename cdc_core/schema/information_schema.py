@@ -75,19 +75,19 @@ def _incomplete(schema: TableSchema, why: str) -> SchemaError:
 
 def _fits(schema: TableSchema, current: TableSchema) -> bool:
     """As many columns, of the same types, and of the same names where the event tells them."""
-    if len(schema.columns) != len(current.columns):
+    if len(schema.shown) != len(current.columns):
         return False
     return all(
         _ALIKE.get(own.type_code, own.type_code) == other.type_code and own.name in ("", other.name)
-        for own, other in zip(schema.columns, current.columns, strict=True)
+        for own, other in zip(schema.shown, current.columns, strict=True)
     )
 
 
 def _merged(schema: TableSchema, current: TableSchema) -> TableSchema:
     full = _is_full(schema)
+    others = iter(current.columns)
     columns = tuple(
-        _with_words(own, other) if full else _filled(own, other)
-        for own, other in zip(schema.columns, current.columns, strict=True)
+        own if own.hidden else (_with_words if full else _filled)(own, next(others)) for own in schema.columns
     )
     key = schema.primary_key if full else current.primary_key
     return replace(schema, columns=columns, primary_key=key, comment=current.comment)

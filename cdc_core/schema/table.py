@@ -30,6 +30,7 @@ class Column:
     column_type: str = ""  # as declared, e.g. `decimal(12,2)`; empty when unknown
     default: str | None = None  # as the catalogue has it: a constant's text; None without one
     default_expression: bool = False  # `default` is to be evaluated, which only the server can
+    hidden: bool = False  # in the log, but in no SELECT: what MariaDB keeps for a unique key over long values
     as_text: bool = False  # a date or moment told as the server prints it: `sluice.zero.dates=string`
 
 
@@ -56,6 +57,11 @@ class TableSchema:
         ]
         text = json.dumps([self.database, self.table, rows, self.primary_key])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns that SELECT knows."""
+        return tuple(column for column in self.columns if not column.hidden)
 
     def with_dates_as_text(self) -> TableSchema:
         """Each DATE, DATETIME and TIMESTAMP as text, so that none of their values is lost."""

@@ -59,8 +59,8 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def arrow_fields(schema: TableSchema) -> list[pa.Field]:
-    """All columns' fields, nullable all: images may lack columns."""
-    return [pa.field(column.name, _type_in(schema, column)) for column in schema.columns]
+    """The fields of all columns that SELECT knows, nullable all: images may lack columns."""
+    return [pa.field(column.name, _type_in(schema, column)) for column in schema.shown]
 
 
 def decode(
@@ -76,16 +76,17 @@ def decode(
 
     Raises DecodeError for a damaged or refused value, SchemaError for a type without a mapping."""
     fields = arrow_fields(schema)
-    if len(starts) != len(fields):
+    if len(starts) != len(schema.columns):
         raise SchemaError(
-            f"{len(fields)} columns in the definition, {len(starts)} in its rows",
+            f"{len(schema.columns)} columns in the definition, {len(starts)} in its rows",
             place=schema.name,
             hint="The definition does not fit this position: start at a position after the table's last change.",
         )
     arrays = []
     for column, own in zip(schema.columns, np.ascontiguousarray(starts, np.int64), strict=True):
-        cells = Cells(schema.name, column, data, own, zero_dates, place)
-        arrays.append(_family(column).decode(cells))
+        if not column.hidden:
+            cells = Cells(schema.name, column, data, own, zero_dates, place)
+            arrays.append(_family(column).decode(cells))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
