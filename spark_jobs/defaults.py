@@ -13,7 +13,7 @@ from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.types import LakeColumn, literal
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
-_BIT, _YEAR, _ENUM, _SET, _JSON, _STRINGS = 16, 13, 247, 248, 245, (15, 254, 252)
+_BIT, _YEAR, _ENUM, _SET, _JSON, _STRINGS = 16, 13, 247, 248, 245, (15, 140, 141, 252, 254)
 
 
 def backfill(schema: TableSchema, added: tuple[LakeColumn, ...]) -> dict[str, str]:
@@ -49,5 +49,5 @@ def _renders(column: Column, lake: LakeColumn, value: str) -> bool:
     if lake.type in ("date", "timestamp_ntz"):
         return value[:4] != "0000" and "-00" not in value[:10]
     if lake.type == "string":
-        return column.type_code in (*_STRINGS, _ENUM, _SET, 246)
+        return not column.is_address and column.type_code in (*_STRINGS, _ENUM, _SET, 246)
     return lake.type.startswith(_NUMBERS) and column.type_code not in (_BIT, _YEAR, 19)

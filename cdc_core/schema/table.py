@@ -33,6 +33,11 @@ class Column:
     hidden: bool = False  # in the log, but in no SELECT: what MariaDB keeps for a unique key over long values
     as_text: bool = False  # a date or moment told as the server prints it: `sluice.zero.dates=string`
 
+    @property
+    def is_address(self) -> bool:
+        """MariaDB's UUID, INET4 or INET6: stored like BINARY, text in SELECT. Only the declared type tells."""
+        return self.column_type.lower().startswith(("uuid", "inet4", "inet6"))
+
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:

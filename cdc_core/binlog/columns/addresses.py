@@ -1,6 +1,6 @@
 """UUID, INET4 and INET6 of MariaDB: in the log like BINARY(16) and BINARY(4), in SELECT text, and so here.
 
-Only the catalogue tells them from BINARY (`Column.column_type`): where it cannot be read, or does not fit the event any
+Only the catalogue tells them from BINARY (`Column.is_address`): where it cannot be read, or does not fit the event any
 more, they come as bytes.
 Source: MariaDB's `Inet6::to_string`: the longest run of zeros is `::`, be it of one group; IPv4 at the end in dots.
 """
@@ -16,7 +16,6 @@ from cdc_core.binlog.columns.kernel import BYTES, INTS, OK, Answer, Bytes, Cells
 from cdc_core.binlog.columns.strings import texts
 from cdc_core.schema.table import Column
 
-NAMES = ("uuid", "inet4", "inet6")
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _UUID_PLACES = np.array([place for place in range(36) if place not in (8, 13, 18, 23)])
 _COLON, _DOT = 0x3A, 0x2E

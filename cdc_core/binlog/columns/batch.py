@@ -91,7 +91,7 @@ def decode(
 
 
 def _family(column: Column) -> Family:
-    if column.column_type.lower().startswith(addresses.NAMES):
+    if column.is_address:
         return addresses
     family = _FAMILIES.get(column.type_code)
     if family is None:
