@@ -277,6 +277,8 @@ def test_dates_as_text(column: Column, value: bytes, told: str) -> None:
         (Column("c", 140, 1, charset=63), b"\x04\x81\x05ab"),
         (Column("c", 140, 1, charset=63), b"\x04\x91\x05ab"),
         (Column("c", 10, 0, as_text=True), b"\xff\xff\xff"),
+        (Column("c", 17, 6), b"\0\0\0\1\xff\xff\xff"),
+        (Column("c", 17, 6, as_text=True), b"\0\0\0\1\xff\xff\xff"),
         (Column("c", 247, 1, labels=("x",)), b"\x02"),
         (Column("c", 248, 1, labels=("x",)), b"\x02"),
     ],

@@ -73,9 +73,9 @@ def integers(rng: random.Random) -> Iterator[Case]:
         yield Case(f"{name}_unsigned", f"{name} UNSIGNED", [str(v) for v in values])
     yield Case("zerofill", "INT(6) ZEROFILL", ["1", "42", "4294967295"], asked="{}+0")
     yield Case("year", "YEAR", ["0", "1901", "1970", "2000", "2155"], lambda v: f"{v:04d}")
-    for bits in (1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64):
+    for bits in range(1, 65):
         top = (1 << bits) - 1
-        values = [0, 1, top, top >> 1, *(rng.randint(0, top) for _ in range(50))]
+        values = [0, 1, top, top >> 1, *(rng.randint(0, top) for _ in range(12))]
         yield Case(f"bit{bits}", f"BIT({bits})", [str(v) for v in values], lambda v: str(int(v)), "CAST({}+0 AS CHAR)")
 
 

@@ -108,8 +108,7 @@ def datetime_at(data: Bytes, start: int, fraction: int) -> Moment:
 
 @njit(nogil=True)
 def timestamp_at(data: Bytes, start: int, fraction: int) -> tuple[int, int]:
-    """Seconds and microseconds; -1 seconds are malformed."""
+    """Seconds, and microseconds, which are malformed from SECOND on."""
     if fraction == OLD:
         return little(data, start, 4), 0
-    micros = big(data, start + 4, fraction) * SCALES[fraction]
-    return (big(data, start, 4) if micros < SECOND else -1), micros
+    return big(data, start, 4), big(data, start + 4, fraction) * SCALES[fraction]

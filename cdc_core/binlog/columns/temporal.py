@@ -151,7 +151,7 @@ def _timestamps(
         if start + width > len(data):
             return SHORT, i
         seconds, micros = timestamp_at(data, start, fraction)
-        if seconds < 0:
+        if micros >= SECOND:
             return MALFORMED, i
         if seconds:
             values[i] = seconds * SECOND + micros

@@ -30,6 +30,7 @@ from cdc_core.binlog.columns.moments import (
     DATETIME2,
     NEWDATE,
     OLD,
+    SECOND,
     date_at,
     date_of,
     datetime_at,
@@ -94,7 +95,7 @@ def _print(data: Bytes, starts: Longs, kind: int, width: int, fraction: int, dig
             if second > 0:
                 year, month, day = date_of(second // _DAY)
                 second %= _DAY
-        if second < 0 or year > 9999:
+        if second < 0 or micros >= SECOND or year > 9999:
             return MALFORMED, i
         at = _put(day, 2, 0x2D, out, _put(month, 2, 0x2D, out, _put(year, 4, 0, out, at)))
         if kind != _DATE:
