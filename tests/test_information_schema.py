@@ -89,6 +89,23 @@ def test_a_collation_that_fits_several_character_sets(mariadb: MySqlServer) -> N
 
 
 @pytest.mark.integration
+def test_old_fractions_of_mariadb_are_refused(mariadb: MySqlServer) -> None:
+    """Their length stands nowhere in the event; whole seconds of that time are read."""
+    with mariadb.database() as database:
+        ddl = f"CREATE TABLE {database}.t (a TIME, b DATETIME, c TIMESTAMP NULL)"
+        own = "SET GLOBAL mysql56_temporal_format = "
+        row = f"INSERT INTO {database}.t VALUES ('01:02:03', '2024-02-29', '2024-02-29')"
+        try:
+            (event,) = definitions(mariadb, own + "OFF", ddl, row)
+            assert [c.type_code for c in complete(event, mariadb.connect).columns] == [11, 12, 7]
+            (event,) = definitions(mariadb, f"ALTER TABLE {database}.t MODIFY b DATETIME(3)", row)
+            with pytest.raises(SchemaError, match=r"b: datetime\(3\) .* in a form .* mysql56_temporal_format"):
+                complete(event, mariadb.connect)
+        finally:
+            mariadb.execute(own + "ON")
+
+
+@pytest.mark.integration
 def test_comments_come_from_the_catalogue(mysql8: MySqlServer) -> None:
     """An event has none."""
     with mysql8.database() as database:

@@ -50,6 +50,7 @@ def complete(schema: TableSchema, connection_factory: Callable[[], Connection[An
             raise  # says itself whether trying again helps
         raise _incomplete(schema, f"the catalogue cannot be read: {error}") from error
     if current and _fits(schema, current[0]):
+        _check_old_moments(schema, current[0])
         return _merged(schema, current[0])
     if _is_full(schema):
         return schema
@@ -81,6 +82,17 @@ def _fits(schema: TableSchema, current: TableSchema) -> bool:
         _ALIKE.get(own.type_code, own.type_code) == other.type_code and own.name in ("", other.name)
         for own, other in zip(schema.shown, current.columns, strict=True)
     )
+
+
+def _check_old_moments(schema: TableSchema, current: TableSchema) -> None:
+    """MariaDB's own fractions of before 10.1 (`mysql56_temporal_format=OFF`): no event says how long they are."""
+    for own, other in zip(schema.shown, current.columns, strict=True):
+        if own.type_code in (7, 11, 12) and other.meta:
+            raise SchemaError(
+                f"column {other.name}: {other.column_type} in a form that is not known",
+                place=schema.name,
+                hint="SET GLOBAL mysql56_temporal_format = ON; ALTER TABLE ... FORCE; then start behind that.",
+            )
 
 
 def _merged(schema: TableSchema, current: TableSchema) -> TableSchema:
