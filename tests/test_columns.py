@@ -63,6 +63,7 @@ def _decoded(column: Column, values: list[bytes | None], **options: Any) -> pa.A
         (Column("c", 242, 4), pa.list_(pa.float32())),
         (Column("c", 254, 16, charset=63, column_type="uuid"), pa.string()),
         (Column("c", 254, 4, charset=63, column_type="inet4"), pa.string()),
+        (Column("c", 254, 20, charset=63, column_type="uuid"), pa.binary()),
         (Column("c", 141, 301, charset=45), pa.string()),
         (Column("c", 140, 2, charset=63), pa.binary()),
         (Column("c", 18, 0, as_text=True), pa.string()),

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 _DATED = (7, 10, 12, 14, 17, 18)  # type codes
+_ADDRESSES = {"uuid": 16, "inet4": 4, "inet6": 16}  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Column:
     @property
     def is_address(self) -> bool:
         """MariaDB's UUID, INET4 or INET6: stored like BINARY, text in SELECT. Only the declared type tells."""
-        return self.column_type.lower().startswith(("uuid", "inet4", "inet6"))
+        return self.type_code == 254 and _ADDRESSES.get(self.column_type.lower()) == self.meta
 
 
 @dataclass(frozen=True, slots=True)

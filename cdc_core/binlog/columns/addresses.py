@@ -12,7 +12,19 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from cdc_core.binlog.columns.kernel import BYTES, INTS, OK, Answer, Bytes, Cells, int64, kernel, variable
+from cdc_core.binlog.columns.kernel import (
+    BYTES,
+    INTS,
+    MAX_TEXT,
+    OK,
+    TOO_LARGE,
+    Answer,
+    Bytes,
+    Cells,
+    int64,
+    kernel,
+    variable,
+)
 from cdc_core.binlog.columns.strings import texts
 from cdc_core.schema.table import Column
 
@@ -28,6 +40,8 @@ def arrow_type(_: Column) -> pa.DataType:
 
 def decode(cells: Cells) -> pa.Array:
     width, present = cells.column.meta, cells.present()
+    if _LONGEST * len(cells) > MAX_TEXT:
+        cells.check((TOO_LARGE, 0))
     raw = texts(cells, 1, width)[0]  # trailing zero bytes are left out of the log
     lengths, offsets = np.zeros(len(cells), np.int64), np.zeros(len(cells) + 1, np.int32)
     if cells.column.column_type.lower().startswith("uuid"):
