@@ -113,7 +113,7 @@ def test_an_insert_only_merge_touches_nothing_else() -> None:
     ("column", "kind"),
     [
         (Column("c", 254, 16, nullable=False, charset=63, column_type="uuid"), "string"),
-        (Column("c", 10, 0, nullable=False, column_type="date", as_text=True), "string"),
+        (Column("c", 17, 0, nullable=False, column_type="timestamp", as_text=True), "string"),
         (Column("c", 255, 4, nullable=False, column_type="geometry"), "struct<srid:bigint,wkb:binary>"),
     ],
 )
@@ -124,3 +124,19 @@ def test_what_old_rows_have_in_a_new_column_is_not_guessed(column: Column, kind:
         backfill(TableSchema("s", "t", (column,)), (lake,))
 
     assert backfill(TableSchema("s", "t", (replace(column, nullable=True),)), (lake,)) == {}
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (Column("c", 10, 0, nullable=False, column_type="date", as_text=True), "0000-00-00"),
+        (Column("c", 18, 0, nullable=False, column_type="datetime", as_text=True), "0000-00-00 00:00:00"),
+        (Column("c", 18, 2, nullable=False, column_type="datetime(2)", as_text=True), "0000-00-00 00:00:00.00"),
+        (Column("c", 10, 0, column_type="date", default="2024-00-00", as_text=True), "2024-00-00"),
+    ],
+)
+def test_dates_as_text_have_the_servers_zero(column: Column, text: str) -> None:
+    """In rows that were there before the column."""
+    found = backfill(TableSchema("s", "t", (column,)), (LakeColumn("c", "string"),))
+
+    assert found == {"c": f"CAST('{text}' AS string)"}
