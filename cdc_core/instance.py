@@ -192,7 +192,10 @@ class Instance:
         return trim(block, last.position)
 
     def _resolve(self, schema: TableSchema) -> TableSchema:
-        return complete(schema, lambda: connect(self._settings))
+        return self._told(complete(schema, lambda: connect(self._settings)))
+
+    def _told(self, schema: TableSchema) -> TableSchema:
+        return schema.with_dates_as_text() if self.config.zero_dates == "string" else schema
 
     # -- what clients ask
 
@@ -276,7 +279,7 @@ class Instance:
     def tables(self) -> list[TableSchema]:
         """The captured tables as the server has them now."""
         with connect(self._settings) as conn:
-            return list_tables(conn, self._accept)
+            return [self._told(schema) for schema in list_tables(conn, self._accept)]
 
     def status(self) -> dict[str, Any]:
         ring, server = self.store.ring, self._server

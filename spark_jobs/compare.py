@@ -56,14 +56,17 @@ def _conditions(columns: Sequence[str], table: DeltaTable, parts: int) -> list[s
     """One condition a part: the first digits of a digest, the same on both sides."""
     if parts == 1:
         return ["true"]
-    binary = {f.name for f in table.schema().fields if getattr(f.type, "type", "") == "binary"}
-    texts = [f"coalesce({_as_text(name, name in binary)}, '')" for name in columns]
+    kinds = {field.name: str(field.type.type) for field in table.schema().fields}
+    texts = [f"coalesce({_as_text(_quote(name), kinds[name])}, '')" for name in columns]
     digits = 1 if parts == 16 else 2
     return [f"left(md5(concat({', '.join(texts)})), {digits}) = '{part:0{digits}x}'" for part in range(parts)]
 
 
-def _as_text(name: str, binary: bool) -> str:
-    return f"encode({_quote(name)}, 'hex')" if binary else f"CAST({_quote(name)} AS VARCHAR)"
+def _as_text(quoted: str, kind: str) -> str:
+    """Of a geometry, the one struct there is, its WKB: a digest need not tell all apart."""
+    if kind == "struct":
+        return f"encode({quoted}['wkb'], 'hex')"
+    return f"encode({quoted}, 'hex')" if kind == "binary" else f"CAST({quoted} AS VARCHAR)"
 
 
 def _question(names: Sequence[str], key: Sequence[str], where: str) -> str:

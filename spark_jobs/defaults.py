@@ -17,7 +17,8 @@ from spark_jobs.types import LakeColumn, literal
 
 UNKNOWN_DEFAULT = "SLUICE_UNKNOWN_DEFAULT"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
-_BIT, _YEAR, _ENUM, _SET, _JSON, _STRINGS = 16, 13, 247, 248, 245, (15, 254, 252)
+_BIT, _YEAR, _ENUM, _SET, _JSON, _STRINGS = 16, 13, 247, 248, 245, (15, 140, 141, 252, 254)
+_DATE, _DATETIME = 10, 18
 
 
 def backfill(schema: TableSchema, added: tuple[LakeColumn, ...]) -> dict[str, str]:
@@ -58,6 +59,9 @@ def _zero(column: Column, lake: LakeColumn) -> str | None:
     """What a NOT NULL column without a default gives to rows that are there."""
     if lake.type.startswith(_NUMBERS) and column.type_code not in (_BIT, _YEAR):
         return "0"
+    if column.as_text:
+        fraction = ".000000"[: column.meta + 1] if column.meta else ""
+        return "0000-00-00" if column.type_code == _DATE else f"0000-00-00 00:00:00{fraction}"
     if column.type_code == _ENUM:
         return column.labels[0] if column.labels else None
     return "" if lake.type == "string" and column.type_code != _JSON else None
@@ -68,5 +72,7 @@ def _renders(column: Column, lake: LakeColumn, value: str) -> bool:
     if lake.type in ("date", "timestamp_ntz"):
         return value[:4] != "0000" and "-00" not in value[:10]
     if lake.type == "string":
-        return column.type_code in (*_STRINGS, _ENUM, _SET, 246)
+        if column.as_text:
+            return column.type_code in (_DATE, _DATETIME)  # a TIMESTAMP's default is told in the session's time zone
+        return not column.is_address and column.type_code in (*_STRINGS, _ENUM, _SET, 246)
     return lake.type.startswith(_NUMBERS) and column.type_code not in (_BIT, _YEAR, 19)

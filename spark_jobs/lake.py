@@ -231,8 +231,7 @@ def _folder(name: str) -> str:
 
 
 def _column(field: Any) -> LakeColumn:
-    kind = getattr(field.type, "type", None) or str(field.type)
-    return LakeColumn(field.name, delta_type(str(kind)), str(field.metadata.get("comment", "")))
+    return LakeColumn(field.name, delta_type(field.type), str(field.metadata.get("comment", "")))
 
 
 def _first_line(error: BaseException) -> str:

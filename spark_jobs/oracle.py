@@ -1,13 +1,13 @@
 """The source's rows as the server itself tells them: an oracle that shares no code with the decoder.
 
 Each column is asked for in a form whose text is exact, and streamed into Arrow by an unbuffered cursor, a chunk at a
-time. Zero and partial dates are NULL here, as with `sluice.zero.dates=null`.
+time. Zero and partial dates are NULL here, as with `sluice.zero.dates=null`, but in columns that are asked for as text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,12 @@ from cdc_core.errors import SourceError
 
 _CHUNK = 20_000
 _INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 32, "int": 32, "bigint": 64}
-_BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "vector"}
+_BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
+_SHAPES = {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"}
+_SHAPES |= {"geometrycollection", "geomcollection"}
+_SHAPE = pa.struct([("srid", pa.int64()), ("wkb", pa.binary())])
+_DATES = {"date": pa.date32(), "datetime": pa.timestamp("us"), "timestamp": pa.timestamp("us", "UTC")}
+_SHOW_HIDDEN_KEYS = "SET /*!80030 show_gipk_in_create_table_and_information_schema = ON, */ @unused = 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +59,20 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def describe(connection: pymysql.Connection[Any], database: str, table: str) -> OracleTable:
-    """The table's columns and key from information_schema. Raises SourceError when there is no such table."""
+def describe(
+    connection: pymysql.Connection[Any], database: str, table: str, texts: Collection[str] = ()
+) -> OracleTable:
+    """The table's columns and key from information_schema. `texts`: columns whose dates are wanted as text.
+
+    Raises SourceError when there is no such table."""
     with connection.cursor() as cursor:
+        cursor.execute(_SHOW_HIDDEN_KEYS)
         cursor.execute(
             "SELECT column_name, data_type, column_type, numeric_precision, numeric_scale FROM "
             "information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
             (database, table),
         )
-        columns = tuple(_column(*row) for row in cursor.fetchall())
+        columns = tuple(_column(*row, as_text=row[0] in texts) for row in cursor.fetchall())
         cursor.execute(
             "SELECT column_name FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s "
             "AND index_name = 'PRIMARY' ORDER BY seq_in_index",
@@ -86,7 +96,9 @@ def stream(connection: pymysql.Connection[Any], table: OracleTable) -> Iterator[
             yield pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
-def _column(name: str, kind: str, declared: str, precision: int | None, scale: int | None) -> OracleColumn:
+def _column(
+    name: str, kind: str, declared: str, precision: int | None, scale: int | None, *, as_text: bool
+) -> OracleColumn:
     kind, declared, q = str(kind).lower(), _text(declared).lower(), quote(name)
     unsigned = "unsigned" in declared
     if kind in _INTEGERS:
@@ -109,10 +121,15 @@ def _column(name: str, kind: str, declared: str, precision: int | None, scale: i
     if kind == "time":
         micros = f"FLOOR(ABS(TIME_TO_SEC({q}))) * 1000000 + MICROSECOND({q})"
         return _plain(name, f"CAST(IF({q} < CAST('00:00:00' AS TIME), -1, 1) * ({micros}) AS SIGNED)", pa.int64())
-    if kind in ("date", "datetime", "timestamp"):
-        target = {"date": pa.date32(), "datetime": pa.timestamp("us"), "timestamp": pa.timestamp("us", "UTC")}[kind]
-        real = f"IF(YEAR({q}) + MONTH({q}) = 0 OR MONTH({q}) = 0 OR DAY({q}) = 0, NULL, CAST({q} AS CHAR))"
-        return _parsed(name, real, target)
+    if kind in _DATES and not as_text:
+        moved = f"YEAR({q}) > 0 AND CAST(FROM_DAYS(TO_DAYS({q})) AS CHAR) <> LEFT(CAST({q} AS CHAR), 10)"  # 02-31
+        real = f"IF(MONTH({q}) = 0 OR DAY({q}) = 0 OR ({moved}), NULL, CAST({q} AS CHAR))"
+        return _parsed(name, real, _DATES[kind])
+    if kind in _SHAPES:
+        # the column itself, not ST_AsWKB: that one turns the axes of some SRIDs
+        return OracleColumn(name, q, _SHAPE, _shapes)
+    if kind == "vector":
+        return OracleColumn(name, f"CAST({q} AS BINARY)", pa.list_(pa.float32()), _vectors)
     if kind in _BYTES:
         return _plain(name, q, pa.binary())
     return _plain(name, f"CAST({q} AS CHAR)", pa.string())
@@ -147,6 +164,20 @@ def _parsed(name: str, expression: str, kind: pa.DataType) -> OracleColumn:
 def _float32(values: Sequence[Any]) -> pa.Array:
     doubles = np.array([0.0 if value is None else value for value in values], np.float64)
     return pa.array(doubles.astype(np.float32), pa.float32(), mask=np.array([value is None for value in values]))
+
+
+def _shapes(values: Sequence[Any]) -> pa.Array:
+    """Four bytes of SRID, then WKB; nothing at all where a NOT NULL column came to rows that were there."""
+    return pa.array([None if value is None else _shape(value) for value in values], _SHAPE)
+
+
+def _shape(value: bytes) -> dict[str, Any]:
+    return {"srid": int.from_bytes(value[:4], "little") if value else None, "wkb": value[4:]}
+
+
+def _vectors(values: Sequence[Any]) -> pa.Array:
+    lists = [None if value is None else np.frombuffer(value, "<f4") for value in values]
+    return pa.array(lists, pa.list_(pa.float32()))
 
 
 def _text(value: str | bytes) -> str:

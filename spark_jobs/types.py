@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -69,8 +70,10 @@ def spark_type(kind: pa.DataType) -> str:
         return "timestamp" if kind.tz else "timestamp_ntz"
     if pt.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
+    if pt.is_list(kind):
+        return f"array<{spark_type(kind.value_type)}>"
     if pt.is_struct(kind):
-        return f"struct<{', '.join(f'{quote(field.name)}: {spark_type(field.type)}' for field in kind)}>"
+        return f"struct<{','.join(f'{field.name}:{spark_type(field.type)}' for field in kind)}>"
     for fits, name in _PLAIN:
         if fits(kind):
             return name
@@ -101,9 +104,13 @@ def needs_mapping(columns: Sequence[LakeColumn]) -> bool:
     return any(_NEEDS_MAPPING.search(column.name) for column in columns)
 
 
-def delta_type(name: str) -> str:
-    """Delta's own name of a primitive type, as it stands in the log, in SQL."""
-    return _DELTA_NAMES.get(name, name)
+def delta_type(kind: Any) -> str:
+    """A type of delta-rs in SQL."""
+    if hasattr(kind, "fields"):
+        return f"struct<{','.join(f'{field.name}:{delta_type(field.type)}' for field in kind.fields)}>"
+    if hasattr(kind, "element_type"):
+        return f"array<{delta_type(kind.element_type)}>"
+    return _DELTA_NAMES.get(kind.type, str(kind.type))
 
 
 def added_columns(old: Sequence[LakeColumn], new: Sequence[LakeColumn], table: str) -> tuple[LakeColumn, ...]:

@@ -23,7 +23,7 @@ from cdc_core.errors import LakeError, SourceError, SourceUnavailable
 from cdc_core.position import EntryPosition, split_version
 from spark_jobs.compare import Comparison, compare
 from spark_jobs.lake import Lake, app_id
-from spark_jobs.oracle import OracleTable, describe, stream
+from spark_jobs.oracle import describe, stream
 
 _QUIET = ("Format_desc", "Previous_gtids", "Rotate", "Stop", "Gtid_list", "Binlog_checkpoint", "Start_encryption")
 _SETTLE_SECONDS = 0.2
@@ -72,10 +72,9 @@ def verify(
     with _snapshot(source, lambda: clock() < deadline, sleep) as (connection, position):
         _wait(connection, reader, position, lambda: clock() < deadline, sleep)
         for database, table in tables:
-            oracle = describe(connection, database, table)
-            result = _verify_table(connection, oracle, lake, reader, position)
+            result = _verify_table(connection, database, table, lake, reader, position)
             yield {
-                "table": oracle.name,
+                "table": f"{database}.{table}",
                 "source_rows": result.source_rows,
                 "lake_rows": result.lake_rows,
                 "missing": result.missing,
@@ -86,10 +85,18 @@ def verify(
 
 
 def _verify_table(
-    connection: pymysql.Connection[Any], oracle: OracleTable, lake: Lake, reader: Reader, position: EntryPosition
+    connection: pymysql.Connection[Any],
+    database: str,
+    table: str,
+    lake: Lake,
+    reader: Reader,
+    position: EntryPosition,
 ) -> Comparison:
-    path = lake.path(oracle.database, oracle.table)
-    state = lake.state(path, app_id(reader.destination, reader.client_id, oracle.name, reader.epoch))
+    """Dates that the lake has as text (`sluice.zero.dates=string`) are asked for as text."""
+    path = lake.path(database, table)
+    state = lake.state(path, app_id(reader.destination, reader.client_id, f"{database}.{table}", reader.epoch))
+    texts = {column.name for column in state.columns if column.type == "string"} if state else ()
+    oracle = describe(connection, database, table, texts)
     if state and state.applied is not None and state.applied > position.version():
         number, offset = split_version(state.applied)
         message = f"the lake is at journal {number}:{offset} already, the source was read at {position}"

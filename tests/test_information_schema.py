@@ -7,10 +7,13 @@ from dataclasses import replace
 import pymysql
 import pytest
 
+from cdc_core.binlog.columns.charsets import charset
+from cdc_core.binlog.columns.collations import RANGES
 from cdc_core.errors import SchemaError
 from cdc_core.schema.information_schema import complete, list_tables
 from cdc_core.schema.table import TableSchema
 from orchestration.stack.mysql import MySqlServer
+from tests.matrix_runs import row_metadata
 from tests.test_table_map import RICH, definitions
 
 SERVERS = ["mysql8", "mysql57", "mysql9", "mariadb"]
@@ -56,6 +59,50 @@ def test_listed_tables_are_as_their_events_will_be(name: str, request: pytest.Fi
         assert [(c.type_code, c.meta) for c in listed.columns] == [(c.type_code, c.meta) for c in event.columns]
         assert listed.primary_key == ("s", "id")
         assert listed.comment == "of all types"
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", SERVERS)
+def test_every_collation_of_a_server_is_known(name: str, request: pytest.FixtureRequest) -> None:
+    """By its id, with the character set that the server tells."""
+    server = request.getfixturevalue(name)
+    table = "collations" if name != "mariadb" else "collation_character_set_applicability"
+    known = {number: name for name, spans in RANGES.items() for low, high in spans for number in range(low, high + 1)}
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT id, character_set_name FROM information_schema.{table} WHERE id IS NOT NULL")
+        listed = {number: {"utf8": "utf8mb3"}.get(charset, charset) for number, charset in cursor.fetchall()}
+
+    assert listed == {number: known.get(number) for number in listed}
+
+
+@pytest.mark.integration
+def test_a_collation_that_fits_several_character_sets(mariadb: MySqlServer) -> None:
+    """MariaDB lists its id under its full name; without metadata in the event only the catalogue tells it."""
+    with mariadb.database() as database:
+        ddl = f"CREATE TABLE {database}.t (a VARCHAR(9) CHARACTER SET utf16 COLLATE uca1400_ai_ci)"
+        with row_metadata(mariadb, "NO_LOG"):
+            (event,) = definitions(mariadb, ddl, f"INSERT INTO {database}.t VALUES ('é')")
+
+        (column,) = complete(event, mariadb.connect).columns
+
+        assert charset(column).name == "utf16"
+
+
+@pytest.mark.integration
+def test_old_fractions_of_mariadb_are_refused(mariadb: MySqlServer) -> None:
+    """Their length stands nowhere in the event; whole seconds of that time are read."""
+    with mariadb.database() as database:
+        ddl = f"CREATE TABLE {database}.t (a TIME, b DATETIME, c TIMESTAMP NULL)"
+        own = "SET GLOBAL mysql56_temporal_format = "
+        row = f"INSERT INTO {database}.t VALUES ('01:02:03', '2024-02-29', '2024-02-29')"
+        try:
+            (event,) = definitions(mariadb, own + "OFF", ddl, row)
+            assert [c.type_code for c in complete(event, mariadb.connect).columns] == [11, 12, 7]
+            (event,) = definitions(mariadb, f"ALTER TABLE {database}.t MODIFY b DATETIME(3)", row)
+            with pytest.raises(SchemaError, match=r"b: datetime\(3\) .* in a form .* mysql56_temporal_format"):
+                complete(event, mariadb.connect)
+        finally:
+            mariadb.execute(own + "ON")
 
 
 @pytest.mark.integration

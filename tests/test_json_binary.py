@@ -20,7 +20,7 @@ from cdc_core.errors import DecodeError
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.stack.mysql import MySqlServer
 from tests.json_fuzz import encoded
-from tests.type_matrix import decoded
+from tests.matrix_runs import decoded
 
 _SCHEMA = TableSchema("shop", "docs", (Column("j", 245, 4),))
 _TEXT = 'abc "\\/\b\f\n\r\t\u0001\u001f\u007fé漢😀\u2028'
@@ -102,7 +102,7 @@ def test_documents_print_as_the_server_casts_them(mysql8: MySqlServer) -> None:
         cursor.execute("INSERT INTO docs (j) VALUES (NULL)")
         cursor.execute("SELECT id, CAST(j AS CHAR) FROM docs ORDER BY id")
         expected = dict(cursor.fetchall())
-        table = decoded(mysql8, mysql8.position()[0], database)["docs"]
+        table = decoded(mysql8, mysql8.position()[0], database)["docs"]["insert"]
         actual = dict(zip(table["id"].to_pylist(), table["j"].to_pylist(), strict=True))
 
         assert expected.keys() == actual.keys()
@@ -121,9 +121,9 @@ def test_an_empty_document_is_null_as_on_the_server(mysql8: MySqlServer) -> None
         cursor.execute("UPDATE docs SET id = 2")
         cursor.execute("SELECT CAST(j AS CHAR) FROM docs")
         expected = cursor.fetchone()
-        table = decoded(mysql8, mysql8.position()[0], database)["docs"]
+        images = decoded(mysql8, mysql8.position()[0], database)["docs"]
 
-        assert table["j"].to_pylist() == [expected[0]] * 2
+        assert [images[name]["j"].to_pylist() for name in ("update_before", "update_after")] == [[expected[0]]] * 2
 
 
 def test_doubles_print_the_shortest_digits() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,16 +74,24 @@ class Shop:
 
 @pytest.fixture
 def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Shop]:
-    with mysql8.database("merge") as database:
-        journal, offset = mysql8.position()
+    with opened_shop(mysql8, spark_remote, tmp_path) as shop:
+        yield shop
+
+
+@contextmanager
+def opened_shop(mysql: MySqlServer, spark_remote: str, tmp_path: Path, **keys: str) -> Iterator[Shop]:
+    """`keys`: lines of instance.properties more, `_` for `.`."""
+    with mysql.database("merge") as database:
+        journal, offset = mysql.position()
         conf = tmp_path / "conf"
         lines = {
-            "canal.instance.master.address": f"{mysql8.host}:{mysql8.port}",
+            "canal.instance.master.address": f"{mysql.host}:{mysql.port}",
             "canal.instance.master.journal.name": journal,
             "canal.instance.master.position": offset,
-            "canal.instance.dbUsername": mysql8.user,
-            "canal.instance.dbPassword": mysql8.password,
+            "canal.instance.dbUsername": mysql.user,
+            "canal.instance.dbPassword": mysql.password,
             "canal.instance.filter.regex": f"{database}\\\\..*",
+            **{key.replace("_", "."): value for key, value in keys.items()},
         }
         (conf / "shop").mkdir(parents=True)
         (conf / "canal.properties").write_text("canal.destinations = shop\n")
@@ -99,7 +108,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
             ):
                 _until_running(connector)
                 lake = Lake(tmp_path / "lake", complete=True)
-                yield Shop(mysql8, database, connector, SparkLake(connector, lake, sessions, "", Fence(lake, sessions)))
+                yield Shop(mysql, database, connector, SparkLake(connector, lake, sessions, "", Fence(lake, sessions)))
         finally:
             server.stop()
 

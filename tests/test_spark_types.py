@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from cdc_core.errors import TableStopped
 from cdc_core.schema.table import Column, TableSchema
+from spark_jobs.defaults import backfill
 from spark_jobs.statements import merge_keyed
 from spark_jobs.types import (
     LakeColumn,
@@ -38,6 +41,8 @@ ID, NAME = LakeColumn("id", "bigint"), LakeColumn("name", "string")
         (pa.timestamp("us", "UTC"), "timestamp"),
         (pa.string(), "string"),
         (pa.binary(), "binary"),
+        (pa.struct([("srid", pa.int64()), ("wkb", pa.binary())]), "struct<srid:bigint,wkb:binary>"),
+        (pa.list_(pa.float32()), "array<float>"),
         (pa.dictionary(pa.int8(), pa.string()), "string"),
     ],
 )
@@ -102,3 +107,36 @@ def test_an_insert_only_merge_touches_nothing_else() -> None:
     statement = merge_keyed("/l/s/t", "v", ["id", "x"], ["id"], counts, prune=True)
     assert "WHEN MATCHED" not in statement
     assert "t.`id` BETWEEN 5 AND 9" in statement
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (Column("c", 254, 16, nullable=False, charset=63, column_type="uuid"), "string"),
+        (Column("c", 17, 0, nullable=False, column_type="timestamp", as_text=True), "string"),
+        (Column("c", 255, 4, nullable=False, column_type="geometry"), "struct<srid:bigint,wkb:binary>"),
+    ],
+)
+def test_what_old_rows_have_in_a_new_column_is_not_guessed(column: Column, kind: str) -> None:
+    """A type without a text that is known to be its zero stops the table; a column that may be NULL is NULL there."""
+    lake = LakeColumn("c", kind)
+    with pytest.raises(TableStopped, match="what its old rows have is not known"):
+        backfill(TableSchema("s", "t", (column,)), (lake,))
+
+    assert backfill(TableSchema("s", "t", (replace(column, nullable=True),)), (lake,)) == {}
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (Column("c", 10, 0, nullable=False, column_type="date", as_text=True), "0000-00-00"),
+        (Column("c", 18, 0, nullable=False, column_type="datetime", as_text=True), "0000-00-00 00:00:00"),
+        (Column("c", 18, 2, nullable=False, column_type="datetime(2)", as_text=True), "0000-00-00 00:00:00.00"),
+        (Column("c", 10, 0, column_type="date", default="2024-00-00", as_text=True), "2024-00-00"),
+    ],
+)
+def test_dates_as_text_have_the_servers_zero(column: Column, text: str) -> None:
+    """In rows that were there before the column."""
+    found = backfill(TableSchema("s", "t", (column,)), (LakeColumn("c", "string"),))
+
+    assert found == {"c": f"CAST('{text}' AS string)"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +89,6 @@ def test_values_are_told_exactly(server: Any, database: str, tmp_path: Path) -> 
 
 def expected_columns() -> dict[str, pa.Array]:
     """What the types table of docs/architecture.md makes of those rows."""
-    from datetime import UTC, date, datetime
-    from decimal import Decimal
-
     top = Decimal(2**64 - 1)
     return {
         "id": pa.array([1, 2, 3], pa.int32()),
@@ -110,6 +109,97 @@ def expected_columns() -> dict[str, pa.Array]:
         "bin": pa.array([b"\x00\xff\x00", b"", None], pa.binary()),
         "txt": pa.array(["café", "", None]),
     }
+
+
+def test_shapes_and_dates_are_told_exactly(server: Any, database: str, tmp_path: Path) -> None:
+    """Geometries by their stored bytes; dates that are none as NULL, or as text where the lake has text."""
+    run(
+        server,
+        [
+            f"CREATE TABLE {database}.t (id INT PRIMARY KEY, g GEOMETRY, d DATE, dt DATETIME(1), ts TIMESTAMP NULL)",
+            f"CREATE TABLE {database}.copies (g POINT, d DATE)",
+            "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'",
+            f"INSERT INTO {database}.t VALUES (1, ST_GeomFromText('POINT(1 2)', 4326), '2024-00-00', "
+            "'2023-02-31 01:02:03.4', 0), (2, NULL, '0000-01-01', NULL, '2038-01-19 03:14:07'), "
+            "(3, NULL, '2023-02-31', '0000-00-00', NULL)",
+            f"INSERT INTO {database}.copies SELECT g, d FROM {database}.t",
+        ],
+    )
+    with server.root(database) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT g FROM t ORDER BY id")
+        raw = cursor.fetchall()[0][0]
+    shape = pa.struct([("srid", pa.int64()), ("wkb", pa.binary())])
+    shapes = pa.array([{"srid": 4326, "wkb": raw[4:]}, None, None], shape)
+    none, top = pa.array([None, None, None]), datetime(2038, 1, 19, 3, 14, 7, tzinfo=UTC)
+    as_null = {
+        "id": pa.array([1, 2, 3], pa.int32()),
+        "g": shapes,
+        "d": pa.array([None, -719528, None], pa.int32()).cast(pa.date32()),
+        "dt": none.cast(pa.timestamp("us")),
+        "ts": pa.array([None, top, None], pa.timestamp("us", "UTC")),
+    }
+    as_text = as_null | {
+        "d": pa.array(["2024-00-00", "0000-01-01", "2023-02-31"]),
+        "dt": pa.array(["2023-02-31 01:02:03.4", None, "0000-00-00 00:00:00.0"]),
+        "ts": pa.array(["0000-00-00 00:00:00", "2038-01-19 03:14:07", None]),
+    }
+    for name, columns in (("null", as_null), ("text", as_text)):
+        lake = Lake(tmp_path / name)
+        write_deltalake(lake.path(database, "t"), pa.table(columns))
+        write_deltalake(lake.path(database, "copies"), pa.table({at: columns[at] for at in ("g", "d")}))
+        for row in verify(source(server), [(database, "t"), (database, "copies")], lake, reader()):
+            assert (row["source_rows"], row["missing"], row["extra"], row["different"]) == (3, 0, 0, 0)
+    wrong = as_text | {"g": pa.array([{"srid": 0, "wkb": raw[4:]}, None, None], shape)}
+    write_deltalake(lake.path(database, "t"), pa.table(wrong), mode="overwrite")
+    (row,) = verify(source(server), [(database, "t")], lake, reader())
+    assert row["different"] == 1
+
+
+def test_vectors_are_told_exactly(mysql9: Any, tmp_path: Path) -> None:
+    """As the numbers that they are."""
+    lake = Lake(tmp_path)
+    with mysql9.database() as database:
+        run(mysql9, [f"CREATE TABLE {database}.t (id INT PRIMARY KEY, v VECTOR(2))"])
+        run(mysql9, [f"INSERT INTO {database}.t VALUES (1, TO_VECTOR('[1.5,-2]')), (2, NULL)"])
+        vectors = pa.array([[1.5, -2.0], None], pa.list_(pa.float32()))
+        write_deltalake(lake.path(database, "t"), pa.table({"id": pa.array([1, 2], pa.int32()), "v": vectors}))
+
+        (row,) = verify(source(mysql9), [(database, "t")], lake, reader())
+
+        assert (row["missing"], row["extra"], row["different"]) == (0, 0, 0)
+
+
+def test_mariadb_addresses_and_compressed_columns_are_told_exactly(mariadb: Any, tmp_path: Path) -> None:
+    """As text."""
+    lake = Lake(tmp_path)
+    with mariadb.database() as database:
+        columns = "id INT PRIMARY KEY, u UUID, a INET4, b INET6, c VARCHAR(99) COMPRESSED"
+        run(mariadb, [f"CREATE TABLE {database}.t ({columns})"])
+        uuid = "123e4567-e89b-12d3-a456-426655440000"
+        run(mariadb, [f"INSERT INTO {database}.t VALUES (1, '{uuid}', '10.0.0.1', '1:0:2:3:4:5:6:7', REPEAT('é', 90))"])
+        told = {"u": [uuid], "a": ["10.0.0.1"], "b": ["1::2:3:4:5:6:7"], "c": ["é" * 90]}
+        write_deltalake(lake.path(database, "t"), pa.table({"id": pa.array([1], pa.int32()), **told}))
+
+        (row,) = verify(source(mariadb), [(database, "t")], lake, reader())
+
+        assert (row["missing"], row["extra"], row["different"]) == (0, 0, 0)
+
+
+def test_a_hidden_key_is_part_of_the_table(mysql8: Any, tmp_path: Path) -> None:
+    """Whether or not the catalogue shows it to others."""
+    lake = Lake(tmp_path)
+    with mysql8.database() as database:
+        run(mysql8, ["SET SESSION sql_generate_invisible_primary_key = ON", f"CREATE TABLE {database}.t (v INT)"])
+        run(mysql8, [f"INSERT INTO {database}.t VALUES (7)"])
+        key = pa.array([Decimal(1)], pa.decimal128(20, 0))
+        write_deltalake(lake.path(database, "t"), pa.table({"my_row_id": key, "v": pa.array([7], pa.int32())}))
+        run(mysql8, ["SET GLOBAL show_gipk_in_create_table_and_information_schema = OFF"])
+        try:
+            (row,) = verify(source(mysql8), [(database, "t")], lake, reader())
+        finally:
+            run(mysql8, ["SET GLOBAL show_gipk_in_create_table_and_information_schema = ON"])
+
+        assert (row["missing"], row["extra"], row["different"]) == (0, 0, 0)
 
 
 def test_a_lake_beyond_the_position_is_an_error(mysql8: Any, tmp_path: Path) -> None:
@@ -136,10 +226,13 @@ def test_a_lake_that_does_not_arrive_is_an_error(mysql8: Any, tmp_path: Path) ->
 def test_parts_count_what_the_whole_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparing part by part changes nothing in the outcome, by key and without."""
     ids = pa.array(range(1000), pa.int32())
-    names = ["id", "raw"]
+    names = ["id", "raw", "shape", "vector"]
     raw = pa.array([bytes([n % 256]) for n in range(1000)], pa.binary())
-    write_deltalake(tmp_path / "a", pa.table({"id": ids, "raw": raw}))
-    write_deltalake(tmp_path / "b", pa.table({"id": ids, "raw": raw}).slice(10))
+    shape = pa.array([{"srid": n % 2, "wkb": bytes([n % 7])} for n in range(1000)])
+    vector = pa.array([[float(n), 0.5] for n in range(1000)], pa.list_(pa.float32()))
+    rows = pa.table({"id": ids, "raw": raw, "shape": shape, "vector": vector})
+    write_deltalake(tmp_path / "a", rows)
+    write_deltalake(tmp_path / "b", rows.slice(10))
     both = DeltaTable(tmp_path / "a"), DeltaTable(tmp_path / "b")
     for key in (["id"], []):
         whole = compare(*both, names, key, "t")

@@ -37,9 +37,9 @@ def _width(schema: TableSchema, column: Column) -> int:
         return _FIXED[code]
     if code in _FRACTIONAL:
         return _FRACTIONAL[code] + (meta + 1) // 2
-    if code in (15, 253, 254):
+    if code in (15, 141, 253, 254):
         return -1 if meta <= 255 else -2
-    if code in (242, 245, 249, 250, 251, 252, 255) and 1 <= meta <= 4:
+    if code in (140, 242, 245, 249, 250, 251, 252, 255) and 1 <= meta <= 4:
         return -meta - (JSON if code == 245 else 0)
     if code in (247, 248) and 1 <= meta <= 8:
         return meta

@@ -11,17 +11,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from cdc_core.binlog.columns.charsets import label
 from cdc_core.errors import DecodeError
-from cdc_core.schema.collations import codec_of
 from cdc_core.schema.table import Column, TableSchema
 
 STRING, VAR_STRING, VARCHAR, ENUM, SET, BIT, NEWDECIMAL, BLOB, GEOMETRY = 254, 253, 15, 247, 248, 16, 246, 252, 255
 JSON, VECTOR = 245, 242
-_ONE_BYTE = {4, 5, 17, 18, 19, 249, 250, 251, BLOB, GEOMETRY, JSON, VECTOR}
+BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141  # MariaDB's
+_ONE_BYTE = {4, 5, 17, 18, 19, 249, 250, 251, BLOB, GEOMETRY, JSON, VECTOR, BLOB_COMPRESSED}
 _NO_BYTES = {1, 2, 3, 7, 8, 9, 10, 11, 12, 13, 14}
 YEAR = 13
+_HIDDEN = "DB_ROW_HASH_"
 _NUMERIC = {1, 2, 3, 4, 5, 8, 9, YEAR, NEWDECIMAL}
-_CHARACTER = {STRING, VAR_STRING, VARCHAR, BLOB, 249, 250, 251}
+_CHARACTER = {STRING, VAR_STRING, VARCHAR, BLOB, 249, 250, 251, BLOB_COMPRESSED, VARCHAR_COMPRESSED}
 
 _T = TypeVar("_T")
 
@@ -73,7 +75,7 @@ class _Metadata:
 def parse(body: bytes, mariadb: bool = False) -> TableSchema:
     """The definition in a TABLE_MAP event's body, which starts behind the header, table id and flags.
 
-    MariaDB counts GEOMETRY among the columns that have a character set."""
+    MariaDB counts GEOMETRY among the columns that have a character set, and logs columns that SELECT does not know."""
     try:
         return _parse(body, mariadb)
     except ValueError as error:
@@ -94,6 +96,8 @@ def _parse(body: bytes, mariadb: bool) -> TableSchema:
     if any(index >= len(columns) for index in found.key) or (found.names and len(found.names) != len(columns)):
         raise _damaged("its metadata speaks of columns that it does not have")
     columns = [_complete(c, i, found) for i, c in enumerate(columns)]
+    if mariadb:
+        columns = [replace(c, hidden=c.name.startswith(_HIDDEN)) for c in columns]
     return TableSchema(database, table, tuple(columns), tuple(columns[i].name for i in found.key))
 
 
@@ -122,7 +126,7 @@ def _column(code: int, metas: _Reader) -> Column:
         return _string(metas.byte(), metas.byte())
     if code == NEWDECIMAL:
         return Column("", code, metas.byte() << 8 | metas.byte())
-    if code in (VARCHAR, VAR_STRING, BIT):
+    if code in (VARCHAR, VAR_STRING, BIT, VARCHAR_COMPRESSED):
         return Column("", code, int.from_bytes(metas.take(2), "little"))
     raise DecodeError(
         f"a column has type code {code}, which is not known",
@@ -196,7 +200,7 @@ def _zip(columns: list[int], values: list[_T]) -> dict[int, _T]:
 
 def _complete(column: Column, index: int, found: _Metadata) -> Column:
     charset = found.charset.get(index, 0) if column.type_code != GEOMETRY else 0
-    labels = tuple(label.decode(codec_of(charset)) for label in found.labels.get(index, ()))
+    labels = tuple(label(raw, charset) for raw in found.labels.get(index, ()))
     name = found.names[index].decode() if found.names else ""
     unsigned = found.unsigned.get(index, False) and column.type_code != YEAR
     return replace(column, name=name, unsigned=unsigned, charset=charset, labels=labels)

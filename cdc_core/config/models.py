@@ -71,7 +71,7 @@ class InstanceConfig(_Model):
     ssl_key: Path | None = Field(None, alias="sluice.ssl.key")
     heartbeat_seconds: Annotated[float, Field(gt=0)] = Field(5.0, alias="sluice.heartbeat.seconds")
     lease_seconds: Annotated[float, Field(gt=0)] = Field(60.0, alias="sluice.lease.seconds")
-    zero_dates: Literal["fail", "null"] = Field("fail", alias="sluice.zero.dates")
+    zero_dates: Literal["fail", "null", "string"] = Field("fail", alias="sluice.zero.dates")
     block_bytes: Annotated[int, Field(ge=4096)] = Field(262144, alias="sluice.block.bytes")
 
     @property

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from cdc_core.schema.collations import BINARY
 from cdc_core.schema.table import Column
 
 _PLAIN = {"tinyint": 1, "smallint": 2, "mediumint": 9, "int": 3, "bigint": 8, "year": 13, "date": 10}
@@ -21,6 +20,7 @@ _SHAPES = {
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
     "geometrycollection", "geomcollection",
 }  # fmt: skip
+BINARY = 63  # the collation of bytes
 MARIADB = "utf8mb4_general_nopad_ci"  # a collation that MySQL does not have
 _NUMBER = re.compile(r"-?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 _LABEL = re.compile(r"'((?:[^']|'')*)'")

@@ -7,14 +7,16 @@ fit the event is not used. Then an event with FULL metadata stands alone, and on
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from pymysql.connections import Connection
-from pymysql.err import Error
+from pymysql.cursors import Cursor
+from pymysql.err import Error, OperationalError
 
 from cdc_core.errors import SchemaError, SourceError
-from cdc_core.schema.declared import declared_column
+from cdc_core.schema.declared import MARIADB, declared_column
 from cdc_core.schema.table import Column, TableSchema
 
 _COLUMNS = """
@@ -29,7 +31,11 @@ _TABLES = """
     WHERE table_type = 'BASE TABLE' AND table_schema {where} ORDER BY table_schema, table_name"""
 _INTERNAL = "NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"
 _COLLATIONS = "SELECT collation_name, id FROM information_schema.collations WHERE id IS NOT NULL"
-_ALIKE = {7: 17, 11: 19, 12: 18, 14: 10, 253: 15}  # older encodings of the same declared type
+_MARIADB_COLLATIONS = """
+    SELECT full_collation_name, id FROM information_schema.collation_character_set_applicability
+    WHERE id IS NOT NULL"""
+_SHOW_HIDDEN_KEYS = "SET /*!80030 show_gipk_in_create_table_and_information_schema = ON, */ @unused = 0"
+_ALIKE = {7: 17, 11: 19, 12: 18, 14: 10, 253: 15, 140: 252, 141: 15}  # other encodings of the same declared type
 
 
 def complete(schema: TableSchema, connection_factory: Callable[[], Connection[Any]]) -> TableSchema:
@@ -44,6 +50,7 @@ def complete(schema: TableSchema, connection_factory: Callable[[], Connection[An
             raise  # says itself whether trying again helps
         raise _incomplete(schema, f"the catalogue cannot be read: {error}") from error
     if current and _fits(schema, current[0]):
+        _check_old_moments(schema, current[0])
         return _merged(schema, current[0])
     if _is_full(schema):
         return schema
@@ -69,19 +76,30 @@ def _incomplete(schema: TableSchema, why: str) -> SchemaError:
 
 def _fits(schema: TableSchema, current: TableSchema) -> bool:
     """As many columns, of the same types, and of the same names where the event tells them."""
-    if len(schema.columns) != len(current.columns):
+    if len(schema.shown) != len(current.columns):
         return False
     return all(
         _ALIKE.get(own.type_code, own.type_code) == other.type_code and own.name in ("", other.name)
-        for own, other in zip(schema.columns, current.columns, strict=True)
+        for own, other in zip(schema.shown, current.columns, strict=True)
     )
+
+
+def _check_old_moments(schema: TableSchema, current: TableSchema) -> None:
+    """MariaDB's own fractions of before 10.1 (`mysql56_temporal_format=OFF`): no event says how long they are."""
+    for own, other in zip(schema.shown, current.columns, strict=True):
+        if own.type_code in (7, 11, 12) and other.meta:
+            raise SchemaError(
+                f"column {other.name}: {other.column_type} in a form that is not known",
+                place=schema.name,
+                hint="SET GLOBAL mysql56_temporal_format = ON; ALTER TABLE ... FORCE; then start behind that.",
+            )
 
 
 def _merged(schema: TableSchema, current: TableSchema) -> TableSchema:
     full = _is_full(schema)
+    others = iter(current.columns)
     columns = tuple(
-        _with_words(own, other) if full else _filled(own, other)
-        for own, other in zip(schema.columns, current.columns, strict=True)
+        own if own.hidden else (_with_words if full else _filled)(own, next(others)) for own in schema.columns
     )
     key = schema.primary_key if full else current.primary_key
     return replace(schema, columns=columns, primary_key=key, comment=current.comment)
@@ -117,8 +135,8 @@ def _filled(own: Column, other: Column) -> Column:
 
 def _read(connection: Connection[Any], where: str, arguments: tuple[str, ...]) -> list[TableSchema]:
     with connection.cursor() as cursor:
-        cursor.execute(_COLLATIONS)
-        collations = {str(name): int(number) for name, number in cursor.fetchall()}
+        cursor.execute(_SHOW_HIDDEN_KEYS)
+        collations = _collations(cursor)
         cursor.execute(_KEYS.format(where=where), arguments)
         keys = _grouped(cursor.fetchall())
         cursor.execute(_COLUMNS.format(where=where), arguments)
@@ -135,6 +153,17 @@ def _read(connection: Connection[Any], where: str, arguments: tuple[str, ...]) -
         )
         for database, table, comment in tables
     ]
+
+
+def _collations(cursor: Cursor) -> dict[str, int]:
+    """Ids by name. MariaDB from 10.10 on tells those that fit several character sets in another table."""
+    cursor.execute(_COLLATIONS)
+    found = {str(name): int(number) for name, number in cursor.fetchall()}
+    if MARIADB in found:
+        with suppress(OperationalError):
+            cursor.execute(_MARIADB_COLLATIONS)
+            found |= {str(name): int(number) for name, number in cursor.fetchall()}
+    return found
 
 
 def _grouped(rows: Any) -> dict[tuple[str, str], list[tuple[Any, ...]]]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+_DATED = (7, 10, 12, 14, 17, 18)  # type codes
+_ADDRESSES = {"uuid": 16, "inet4": 4, "inet6": 16}  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,13 @@ class Column:
     column_type: str = ""  # as declared, e.g. `decimal(12,2)`; empty when unknown
     default: str | None = None  # as the catalogue has it: a constant's text; None without one
     default_expression: bool = False  # `default` is to be evaluated, which only the server can
+    hidden: bool = False  # in the log, but in no SELECT: what MariaDB keeps for a unique key over long values
+    as_text: bool = False  # a date or moment told as the server prints it: `sluice.zero.dates=string`
+
+    @property
+    def is_address(self) -> bool:
+        """MariaDB's UUID, INET4 or INET6: stored like BINARY, text in SELECT. Only the declared type tells."""
+        return self.type_code == 254 and _ADDRESSES.get(self.column_type.lower()) == self.meta
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +57,22 @@ class TableSchema:
     @property
     def version(self) -> str:
         """A fingerprint of what matters to rows: the same after a restart, changed by any change of a column."""
-        rows = [(c.name, c.type_code, c.meta, c.unsigned, c.charset, c.labels) for c in self.columns]
+        rows = [
+            (c.name, c.type_code, c.meta, c.unsigned, c.charset, c.labels) + (("text",) if c.as_text else ())
+            for c in self.columns
+        ]
         text = json.dumps([self.database, self.table, rows, self.primary_key])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns that SELECT knows."""
+        return tuple(column for column in self.columns if not column.hidden)
+
+    def with_dates_as_text(self) -> TableSchema:
+        """Each DATE, DATETIME and TIMESTAMP as text, so that none of their values is lost."""
+        columns = (replace(c, as_text=True) if c.type_code in _DATED else c for c in self.columns)
+        return replace(self, columns=tuple(columns))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"version": self.version}

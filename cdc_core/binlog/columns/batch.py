@@ -12,7 +12,19 @@ from typing import NoReturn, Protocol
 import numpy as np
 import pyarrow as pa
 
-from cdc_core.binlog.columns import bits, decimals, enums, floats, integers, json_text, strings, temporal
+from cdc_core.binlog.columns import (
+    addresses,
+    bits,
+    decimals,
+    enums,
+    floats,
+    geometry,
+    integers,
+    json_text,
+    strings,
+    temporal,
+    vectors,
+)
 from cdc_core.binlog.columns.kernel import Bytes, Cells, Longs, ZeroDates, unsupported
 from cdc_core.errors import SchemaError
 from cdc_core.schema.table import Column, TableSchema
@@ -21,7 +33,7 @@ from cdc_core.schema.table import Column, TableSchema
 class Family(Protocol):
     """What a family's module offers."""
 
-    def arrow_type(self, column: Column) -> pa.DataType: ...
+    def arrow_type(self, column: Column, /) -> pa.DataType: ...
     def decode(self, cells: Cells) -> pa.Array: ...
 
 
@@ -29,16 +41,16 @@ _CODES: tuple[tuple[Family, tuple[int, ...]], ...] = (
     (integers, (1, 2, 3, 8, 9)),
     (floats, (4, 5)),
     (temporal, (7, 10, 11, 12, 13, 14, 17, 18, 19)),
-    (strings, (15, 249, 250, 251, 252, 253, 254)),
+    (strings, (15, 140, 141, 249, 250, 251, 252, 253, 254)),
     (bits, (16,)),
+    (vectors, (242,)),
     (json_text, (245,)),
     (decimals, (246,)),
     (enums, (247, 248)),
+    (geometry, (255,)),
 )
 _FAMILIES = {code: family for family, codes in _CODES for code in codes}
-_REFUSED = {0: "DECIMAL of before MySQL 5.0", 140: "compressed TEXT of MariaDB", 141: "compressed VARCHAR of MariaDB"}
-_REFUSED |= {242: "VECTOR", 255: "GEOMETRY"}
-_BINARY_IN_DISGUISE = ("uuid", "inet4", "inet6")  # MariaDB logs them like BINARY, but selects text
+_REFUSED = {0: "DECIMAL of before MySQL 5.0"}
 
 
 def arrow_type(column: Column) -> pa.DataType:
@@ -47,8 +59,8 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def arrow_fields(schema: TableSchema) -> list[pa.Field]:
-    """All columns' fields, nullable all: images may lack columns."""
-    return [pa.field(column.name, _type_in(schema, column)) for column in schema.columns]
+    """The fields of all columns that SELECT knows, nullable all: images may lack columns."""
+    return [pa.field(column.name, _type_in(schema, column)) for column in schema.shown]
 
 
 def decode(
@@ -64,22 +76,23 @@ def decode(
 
     Raises DecodeError for a damaged or refused value, SchemaError for a type without a mapping."""
     fields = arrow_fields(schema)
-    if len(starts) != len(fields):
+    if len(starts) != len(schema.columns):
         raise SchemaError(
-            f"{len(fields)} columns in the definition, {len(starts)} in its rows",
+            f"{len(schema.columns)} columns in the definition, {len(starts)} in its rows",
             place=schema.name,
             hint="The definition does not fit this position: start at a position after the table's last change.",
         )
     arrays = []
     for column, own in zip(schema.columns, np.ascontiguousarray(starts, np.int64), strict=True):
-        cells = Cells(schema.name, column, data, own, zero_dates, place)
-        arrays.append(_family(column).decode(cells))
+        if not column.hidden:
+            cells = Cells(schema.name, column, data, own, zero_dates, place)
+            arrays.append(_family(column).decode(cells))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def _family(column: Column) -> Family:
-    if column.column_type.lower().startswith(_BINARY_IN_DISGUISE):
-        raise unsupported(column, f"type {column.column_type} is not supported")
+    if column.is_address:
+        return addresses
     family = _FAMILIES.get(column.type_code)
     if family is None:
         raise unsupported(column, f"type {_REFUSED.get(column.type_code, column.type_code)} is not supported")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 
@@ -43,5 +45,13 @@ def _set(cells: Cells, masks: Longs) -> tuple[pa.Array, Longs]:
         if mask >> len(labels):
             image = int(np.flatnonzero(masks.view(np.uint64) == mask)[0])
             raise cells.error(image, f"a bit beyond the set's {len(labels)} labels")
-    spelled = [",".join(label for bit, label in enumerate(labels) if mask >> bit & 1) for mask in distinct]
+    spelled = [_joined(label for bit, label in enumerate(labels) if mask >> bit & 1) for mask in distinct]
     return strings(spelled), np.frombuffer(coded.indices.buffers()[1], np.int32, len(masks)).astype(np.int64)
+
+
+def _joined(labels: Iterable[str]) -> str:
+    """As the server does it: there is no comma before the first label that is not empty."""
+    text = ""
+    for label in labels:
+        text = f"{text},{label}" if text else label
+    return text

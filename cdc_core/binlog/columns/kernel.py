@@ -22,7 +22,7 @@ from cdc_core.schema.table import Column
 
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
-ZeroDates = Literal["fail", "null"]
+ZeroDates = Literal["fail", "null", "string"]
 Answer = tuple[int, int]  # code, image
 
 OK = 0
@@ -89,9 +89,6 @@ class Cells:
     def check(self, answer: Answer) -> None:
         """Raises what a kernel answered."""
         code, image = answer
-        if code == ZERO_DATE:
-            hint = "Set sluice.zero.dates=null to make such dates NULL, or mend the row at the source."
-            raise self.error(image, "a zero or partial date", hint)
         if code == TOO_LARGE:
             raise self.error(image, _BROKEN[code], "Claim fewer rows at a time (batch_size).")
         if code:

@@ -1,7 +1,7 @@
 """CHAR, VARCHAR, TEXT and their binary kin: a length prefix, then bytes in the column's character set.
 
 UTF-8 is copied and checked, other character sets are brought to UTF-8. BINARY(n) is filled up with zero bytes, which
-the log leaves out; CHAR's trailing spaces are gone, as in SELECT.
+the log leaves out; CHAR's trailing spaces are gone, as in SELECT. COMPRESSED columns of MariaDB are inflated first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import types
 
-from cdc_core.binlog.columns import charsets
+from cdc_core.binlog.columns import charsets, inflate
 from cdc_core.binlog.columns.kernel import (
     BYTES,
     INTS,
@@ -33,7 +33,7 @@ from cdc_core.binlog.columns.kernel import (
 from cdc_core.schema.table import Column
 
 _STRING = 254
-_BLOBS = (249, 250, 251, 252)  # TINY, MEDIUM, LONG, BLOB
+_BLOBS = (249, 250, 251, 252, inflate.BLOB)  # TINY, MEDIUM, LONG, BLOB, MariaDB's compressed
 
 
 def arrow_type(column: Column) -> pa.DataType:
@@ -44,6 +44,8 @@ def decode(cells: Cells) -> pa.Array:
     column, charset = cells.column, charsets.charset(cells.column)
     width = column.meta if charset.is_binary and column.type_code == _STRING else 0
     raw, offsets = texts(cells, prefix_size(column), width)
+    if column.type_code in (inflate.BLOB, inflate.VARCHAR):
+        raw, offsets = inflate.inflated(cells, raw, offsets)
     present = cells.present()
     if charset.is_binary:
         return variable(pa.binary(), offsets, raw, present)
