@@ -138,13 +138,12 @@ class Annotator:
         event["schema"], event["rows"] = -1, 0
         if what is Meaning.CHANGE:
             self._check_change(text, database, place)
-        elif what is Meaning.XA_COMMIT:
-            raise DecodeError("an XA transaction in two phases is committed here", place=place, hint=_LOST)
         elif what in (Meaning.ROLLBACK, Meaning.ROLLBACK_TO) and self._state[scan.KEPT]:
             raise DecodeError(
                 f"{text[:80]!r} takes back changed rows of its transaction",
                 place=place,
-                hint="Transactions that mix engines are not supported yet; start this destination behind it.",
+                hint="Report this: they should have been left out before. Start this destination behind it, "
+                "then compare with sluice verify.",
             )
         elif what is Meaning.DDL:
             self._on_ddl(EntryPosition(journal_name, int(event["end"]), int(event["timestamp"]) * 1000), database, text)
@@ -157,7 +156,7 @@ class Annotator:
             self._state[scan.IN_TRANSACTION] = 1
             return Kind.BEGIN
         stays = (Meaning.SAVEPOINT, Meaning.ROLLBACK_TO, Meaning.XA_PART)
-        ends = what in (Meaning.COMMIT, Meaning.ROLLBACK)
+        ends = what in (Meaning.COMMIT, Meaning.ROLLBACK, Meaning.XA_COMMIT, Meaning.XA_ROLLBACK)
         if what in stays or (self._state[scan.IN_TRANSACTION] and not ends):
             return Kind.OTHER
         self._state[: scan.MARIADB] = 0

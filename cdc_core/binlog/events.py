@@ -81,8 +81,8 @@ REFUSALS: dict[int, tuple[str, str]] = {
         "SET GLOBAL binlog_row_value_options='' and start this destination behind the partial updates.",
     ),
     EventType.XA_PREPARE: (
-        "prepared XA transaction",
-        "XA transactions in two phases are not supported; take the snapshot again from behind it.",
+        "rows of an XA transaction that is only prepared",
+        "Report this: they should have been set aside before.",
     ),
     EventType.INCIDENT: (
         "incident: the server reports that its binlog has a gap",
@@ -137,6 +137,13 @@ def _plain() -> npt.NDArray[np.uint8]:
     return table
 
 
+def _gtids() -> npt.NDArray[np.uint8]:
+    table = np.zeros(256, np.uint8)
+    table[[EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIA_GTID]] = 1
+    return table
+
+
 TREATMENT = _treatments()
+GTIDS = _gtids()  # 1 for the types that begin a transaction's events
 OPERATION = _operations()  # a rows event's op; UPDATE_BEFORE stands for the pair
 PLAIN = _plain()  # what MariaDB's compressed types stand for; 0 for all others
