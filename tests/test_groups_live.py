@@ -127,9 +127,7 @@ def compressed(server: MySqlServer, database: str) -> None:
             run(one, "SET SESSION binlog_transaction_compression = ON")
         values = ", ".join(f"({number}, REPEAT('x', 50))" for number in range(3000))
         xa(one, "'big'", f"INSERT INTO t VALUES {values}", "UPDATE t SET v = 'w' WHERE id % 2", "DELETE FROM t LIMIT 9")
-        run(one, "INSERT INTO m VALUES (1, 'a')", "XA COMMIT 'big'")
-        if server.version == "mariadb":
-            run(one, "SET GLOBAL log_bin_compress = OFF")
+    server.execute("INSERT INTO m VALUES (1, 'a')", "XA COMMIT 'big'", database=database)
 
 
 @pytest.mark.parametrize("scenario", [transactions, compressed])

@@ -57,7 +57,7 @@ class EventType(IntEnum):
     MARIA_BINLOG_CHECKPOINT = 161
     MARIA_GTID = 162
     MARIA_GTID_LIST = 163
-    MARIA_START_ENCRYPTION = 164
+    MARIA_START_ENCRYPTION = 164  # the events behind it come decrypted; ciphertext would not pass the framing
     MARIA_QUERY_COMPRESSED = 165
     MARIA_WRITE_ROWS_COMPRESSED_V1 = 166
     MARIA_UPDATE_ROWS_COMPRESSED_V1 = 167
@@ -87,10 +87,6 @@ REFUSALS: dict[int, tuple[str, str]] = {
     EventType.INCIDENT: (
         "incident: the server reports that its binlog has a gap",
         "Changes may be missing; take a new snapshot and start behind this event.",
-    ),
-    EventType.MARIA_START_ENCRYPTION: (
-        "encrypted binlog",
-        "Read it over the replication protocol, where the server decrypts it, or SET encrypt_binlog=OFF.",
     ),
     **dict.fromkeys(range(165, 172), ("compressed event where none can be", _INSIDE)),
 }
