@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import pymysql
 import pytest
 from pymysql.connections import Connection
 
@@ -114,6 +116,17 @@ def transactions(server: MySqlServer, database: str) -> None:
         xa(one, "'sp'", "INSERT INTO t VALUES (18, 'r')", "SAVEPOINT s", "INSERT INTO t VALUES (19, 'gone')",
            "INSERT INTO m VALUES (19, 'stays')", "ROLLBACK TO s", "INSERT INTO t VALUES (20, 't')")  # fmt: skip
         run(one, "XA COMMIT 'sp'")
+        xa(one, "'two'", "UPDATE t, m SET t.v = 'gone', m.v = 'set' WHERE t.id = 5 AND m.id = 5")
+        run(one, "XA ROLLBACK 'two'", "CREATE TEMPORARY TABLE tmp3 (i INT)")
+        run(one, "BEGIN", "UPDATE t, m SET t.v = 'gone', m.v = 'set again' WHERE t.id = 5 AND m.id = 5")
+        run(one, "CREATE TEMPORARY TABLE tmp4 (i INT)", "DROP TEMPORARY TABLE tmp3", "ROLLBACK")
+        if server.version != "mariadb":
+            run(one, "SET SESSION binlog_rows_query_log_events = ON", "INSERT INTO t VALUES (21, 'u')")
+        run(one, "CREATE TRIGGER fires AFTER INSERT ON t FOR EACH ROW INSERT INTO m VALUES (NEW.id + 50, NEW.v)")
+        run(one, "BEGIN", "INSERT INTO t VALUES (30, 'gone'), (31, 'gone')", "DROP TEMPORARY TABLE tmp4", "ROLLBACK")
+        with suppress(pymysql.Error):
+            run(one, "INSERT INTO t VALUES (32, 'gone'), (33, 'gone'), (32, 'twice')")
+        run(one, "DROP TRIGGER fires", "INSERT INTO t VALUES (34, 'v')")
         run(one, "CREATE TABLE u (id INT PRIMARY KEY, v VARCHAR(60)) AS SELECT id, v FROM t")
         run(one, "BEGIN", "UPDATE t SET v = 'w' WHERE id = 1", "INSERT INTO m SELECT id + 100, v FROM t", "ROLLBACK")
 

@@ -16,6 +16,7 @@ from cdc_core.binlog.settle import Settler
 from cdc_core.errors import DecodeError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.sink.resume import trim
 from cdc_core.source.block import Block, Kind
 from tests.binlog_files import Log, image, table_map_body
 
@@ -181,6 +182,25 @@ def test_reading_from_elsewhere_gives_the_same_positions(size: int, monkeypatch:
     monkeypatch.setattr(settle, "HOLD", 1 << 22)
     monkeypatch.setattr(prepared.Prepared.__init__, "__defaults__", (1 << 24,))
     assert rows(annotated(Source(1000, n999999=older, n1000000=log))) == rows(found)
+
+
+def test_a_reading_that_was_interrupted_goes_on(size: int) -> None:
+    """At whatever block: what was put before is left out, and nothing else, though blocks are cut elsewhere."""
+    log = Log()
+    xa(log, XID_A, 1, 2, 3)
+    plain(log, 4, 5)
+    plain(log, 6, end=rollback, flags=1)
+    statement(log, f"XA COMMIT {XID_A}")
+    xa(log, XID_B, 7, 8, 9, one_phase=True)
+    plain(log, 10)
+    pieces = annotated(Source(size, n1000000=log))
+    for put in range(1, len(pieces)):
+        last = pieces[put - 1].end
+        commits = [int(event["end"]) for one in pieces[:put] for event in one.index if event["kind"] == Kind.COMMIT]
+        for other in (1, 2, 5, 1000):
+            again = annotated(Source(other, n1000000=log), start=max(commits, default=4))
+            fresh = [rest for rest in (trim(piece, last) for piece in again) if rest is not None]
+            assert rows([*pieces[:put], *fresh]) == rows(pieces)
 
 
 def test_one_phase_needs_no_reading_again_when_small() -> None:
