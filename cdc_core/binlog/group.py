@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from cdc_core.binlog.events import HEADER, OPERATION, EventType
 from cdc_core.binlog.scan import query_text
-from cdc_core.errors import DecodeError
+from cdc_core.errors import DecodeError, SluiceError
 from cdc_core.source.block import INDEX, Block
 
 Keep = npt.NDArray[np.bool_]
@@ -101,6 +101,27 @@ def join(pieces: list[Block]) -> Block:
     assert index.dtype == INDEX
     index["offset"] += np.repeat(np.cumsum([0, *sizes[:-1]]), [len(piece.index) for piece in pieces]).astype(np.uint32)
     return Block(pieces[0].journal_name, pieces[0].start, np.concatenate([piece.data for piece in pieces]), index)
+
+
+def merged(pieces: Iterable[Block], limit: int) -> Iterator[Block]:
+    """Neighbours made into blocks of at least `limit` bytes, but for the last; without empty ones. What was had when
+    `pieces` raises comes first."""
+    waiting: list[Block] = []
+    size = 0
+    try:
+        for piece in pieces:
+            if len(piece.index):
+                waiting.append(piece)
+                size += len(piece.data)
+            if size >= limit:
+                yield join(waiting)
+                waiting, size = [], 0
+    except SluiceError:
+        if waiting:
+            yield join(waiting)
+        raise
+    if waiting:
+        yield join(waiting)
 
 
 def body_of(block: Block, row: int) -> bytes:

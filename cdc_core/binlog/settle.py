@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cdc_core.binlog import notes
-from cdc_core.binlog.group import Group, Keep, body_of, is_rows, join, part, text_of, texts, undone
+from cdc_core.binlog.group import Group, Keep, body_of, is_rows, join, merged, part, text_of, texts, undone
 from cdc_core.binlog.prepared import Prepared
 from cdc_core.binlog.remains import remains, rows_alone
 from cdc_core.binlog.splice import splice
@@ -28,6 +28,7 @@ from cdc_core.source.block import Block
 from cdc_core.source.control import DAMAGED_HINT
 
 HOLD = 4 << 20  # bytes of a group's events
+PIECE = 1 << 18
 
 Again = Callable[[Group], Iterator[Block]]
 Find = Callable[[Xid, EntryPosition], Group]
@@ -55,11 +56,10 @@ class Settler:
 
     def settle(self, block: Block) -> Iterator[Block]:
         """Raises DecodeError for rows that cannot be had any more, after what comes before them."""
-        for piece in self._settled(block, notes.take(block, self._state)):
-            if len(piece.index):  # what was left out must not leave a gap between the blocks
-                start = piece.start if self._end is None else self._end
-                self._end = piece.end
-                yield replace(piece, start=start)
+        for piece in merged(self._settled(block, notes.take(block, self._state)), PIECE):
+            start = piece.start if self._end is None else self._end  # what was left out must not leave a gap
+            self._end = piece.end
+            yield replace(piece, start=start)
 
     def _settled(self, block: Block, taken: Any) -> Iterator[Block]:
         skipped, carried = 0, self._state[notes.HEAD] < 0
