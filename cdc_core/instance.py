@@ -42,8 +42,7 @@ from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection, connect
 from cdc_core.source.dump import Dump
 from cdc_core.source.settings import SourceSettings
-from cdc_core.source.start_position import binary_logs, find_start_position
-from cdc_core.source.stretch import read_stretch
+from cdc_core.source.start_position import find_start_position
 from cdc_core.store.ring import Ring
 from cdc_core.store.store import Store
 
@@ -83,10 +82,9 @@ class Instance:
         )
         self._session = session
         self._settings = source_settings(config)
+        self._stop = threading.Event()
         self._annotator = Annotator(self.registry, self._resolve, self._accept)
-        history = History(
-            self._journals, lambda start, end: read_stretch(self._settings, start, end, self._stop.is_set)
-        )
+        history = History.of(self._settings, self._stop.is_set)
         self._settler = Settler(history.again, history.find)
         self._dump = Dump(
             self._settings,
@@ -97,7 +95,6 @@ class Instance:
         )
         self._server: ServerInfo | None = None
         self._start: EntryPosition | None = None
-        self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def __repr__(self) -> str:
@@ -179,10 +176,6 @@ class Instance:
     def _on_reset(self) -> None:
         self._settler.reset()
         self._annotator.reset()
-
-    def _journals(self) -> list[str]:
-        with connect(self._settings) as conn:
-            return [log.name for log in binary_logs(conn)]
 
     def _on_block(self, block: Block) -> None:
         if self._stop.is_set():  # a block refused by a stop must not be followed by the next one

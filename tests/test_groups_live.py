@@ -95,12 +95,18 @@ Scenario = Callable[[MySqlServer, str], None]
 
 def transactions(server: MySqlServer, database: str) -> None:
     """XA in two phases and in one, side by side and across files; rollbacks of all kinds."""
+    name = f"'x','y',{(1 << 31) - 1 if server.version == 'mariadb' else (1 << 32) - 1}"
     with server.root(database) as one, server.root(database) as other:
         run(one, "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
         with server.root(database) as third:  # its end lets go of what it prepared
-            xa(third, "'x','y',5", "INSERT INTO t VALUES (3, 'c'), (4, 'd')", "UPDATE t SET v = 'bb' WHERE id = 2")
+            xa(
+                third,
+                name,
+                "INSERT INTO t VALUES (3, 'c'), (4, 'd')",
+                "UPDATE t SET v = 'bb' WHERE id = 2",
+            )
         run(other, "INSERT INTO t VALUES (5, 'e')", "FLUSH BINARY LOGS", "INSERT INTO m VALUES (5, 'e')")
-        run(other, "XA COMMIT 'x','y',5", "INSERT INTO t VALUES (6, 'f')")
+        run(other, f"XA COMMIT {name}", "INSERT INTO t VALUES (6, 'f')")
         xa(one, "X'00ff27'", "INSERT INTO t VALUES (7, 'gone')")
         run(one, "XA ROLLBACK X'00ff27'")
         run(one, "XA START 'once'", "INSERT INTO t VALUES (8, 'h')", "XA END 'once'", "XA COMMIT 'once' ONE PHASE")
@@ -108,11 +114,13 @@ def transactions(server: MySqlServer, database: str) -> None:
         run(one, "CREATE TEMPORARY TABLE tmp (i INT)", "INSERT INTO t VALUES (10, 'gone')", "ROLLBACK")
         run(one, "DROP TEMPORARY TABLE IF EXISTS tmp", "CREATE TEMPORARY TABLE tmp (i INT)")
         run(one, "BEGIN", "INSERT INTO t VALUES (11, 'gone')", "DROP TEMPORARY TABLE tmp", "ROLLBACK")
+        run(one, "SET SESSION sql_mode = 'ANSI_QUOTES'")
         run(one, "BEGIN", "INSERT INTO t VALUES (12, 'k')", "SAVEPOINT `a b`", "INSERT INTO t VALUES (13, 'gone')")
         run(one, "INSERT INTO m VALUES (13, 'stays')", "ROLLBACK TO `a b`", "INSERT INTO t VALUES (14, 'n')", "COMMIT")
         run(other, "SET SESSION binlog_format = MIXED", "BEGIN", "INSERT INTO t VALUES (15, uuid())", "SAVEPOINT s")
         run(other, "CREATE TEMPORARY TABLE tmp2 (i INT)", "INSERT INTO t VALUES (16, uuid())", "ROLLBACK TO s")
         run(other, "INSERT INTO t VALUES (17, uuid())", "COMMIT")
+        run(one, "SET SESSION sql_mode = ''")
         xa(one, "'sp'", "INSERT INTO t VALUES (18, 'r')", "SAVEPOINT s", "INSERT INTO t VALUES (19, 'gone')",
            "INSERT INTO m VALUES (19, 'stays')", "ROLLBACK TO s", "INSERT INTO t VALUES (20, 't')")  # fmt: skip
         run(one, "XA COMMIT 'sp'")
@@ -156,7 +164,7 @@ def test_what_is_left_is_what_the_tables_hold(
         server.execute("INSERT INTO done VALUES (1)", database=database)
         with running(config(server, database, **options), MemoryNodes()) as instance:
             found = changes(instance)
-        for table in ("t", "m"):
+        for table in ("t", "m", "u")[: 3 if "u" in found else 2]:
             assert left(found[table]) == table_of(server, database, table)
 
         monkeypatch.setattr(settle, "HOLD", 300)

@@ -13,6 +13,7 @@ from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.group import Group, part
 from cdc_core.binlog.history import History
 from cdc_core.binlog.settle import Settler
+from cdc_core.binlog.xid import named_in, prepared_in
 from cdc_core.errors import DecodeError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
@@ -249,6 +250,47 @@ def test_a_purged_group_is_an_error_with_its_name() -> None:
     assert "snapshot" in caught.value.hint
 
 
+def test_a_purged_group_is_looked_for_once() -> None:
+    """An instance tries again and again; the source is spared."""
+    log = Log()
+    statement(log, f"XA COMMIT {XID_A}")
+    source = Source(n1000000=log)
+    history = source.history()
+    for _ in range(3):
+        with pytest.raises(DecodeError):
+            annotated(source, by=Settler(history.again, history.find))
+
+    assert len(source.again) == 1
+
+
+def test_a_prepared_transaction_without_rows(size: int) -> None:
+    """MariaDB writes one when only tables without transactions were changed."""
+    log = Log()
+    maria_gtid(log, 0x48)
+    prepare(log, XID_A)
+    plain(log, 1)
+    maria_gtid(log, 0x8D)
+    log.query(f"XA COMMIT {XID_A}")
+
+    found = annotated(Source(size, n1000000=log))
+
+    assert (ids(found), ends(found)) == ([1], 3)
+
+
+def test_names_of_xa_transactions() -> None:
+    """Statements and events name them alike; the format id has 32 bits in events."""
+    body = b"\0" + b"\xff\xff\xff\xff\2\0\0\0\1\0\0\0ab\0"
+    for number in (4294967295, -1):
+        name = named_in(f"XA COMMIT X'6162',X'00',{number}", "")
+        assert prepared_in(body, "") == (name, False)
+    assert str(name) == "X'6162',X'00',4294967295"
+    for damaged in (body[:-1], body[:9], body + b"x"):
+        with pytest.raises(DecodeError, match="damaged"):
+            prepared_in(damaged, "")
+    with pytest.raises(DecodeError, match="names no XA"):
+        named_in("XA COMMIT @x", "")
+
+
 def test_another_group_in_its_place_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source's binlogs were reset."""
     monkeypatch.setattr(prepared.Prepared.__init__, "__defaults__", (0,))
@@ -323,7 +365,7 @@ def test_back_to_a_savepoint(size: int) -> None:
     insert(log, 5)
     log.query("SAVEPOINT `a`")
     insert(log, 6)
-    log.query("ROLLBACK TO SAVEPOINT a")
+    log.query('ROLLBACK TO SAVEPOINT "a"')
     insert(log, 7)
     log.add(16, bytes(8))
     plain(log, 8)

@@ -19,7 +19,8 @@ from cdc_core.source.block import INDEX, Block
 
 Keep = npt.NDArray[np.bool_]
 _SAVEPOINT = re.compile(
-    r"(?:(SAVEPOINT)|ROLLBACK\s+(?:WORK\s+)?TO(?:\s+SAVEPOINT)?)\s+(`(?:[^`]|``)*`|\S+)", re.IGNORECASE
+    r"(?:(SAVEPOINT)|ROLLBACK\s+(?:WORK\s+)?TO(?:\s+SAVEPOINT)?)\s+(`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|\S+)",
+    re.IGNORECASE,
 )
 
 
@@ -65,7 +66,8 @@ def undone(statements: Iterable[tuple[int, str]], place: str) -> list[tuple[int,
         match = _SAVEPOINT.match(text)
         if match is None:
             continue
-        name = match[2].strip("`").replace("``", "`").casefold()
+        name = match[2][1:-1] if match[2][0] in '`"' else match[2]
+        name = name.replace(match[2][0] * 2, match[2][0]).casefold()
         if match[1]:
             savepoints[name] = number
         elif name in savepoints:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from cdc_core.errors import DecodeError
 
-_TEXT = re.compile(r"XA\s+\w+\s+X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
-_HEAD = struct.Struct("<BiII")  # one phase, format id, lengths of gtrid and bqual
+_TEXT = re.compile(r"XA\s+\w+\s+X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(-?\d+)", re.IGNORECASE)
+_HEAD = struct.Struct("<BIII")  # one phase, format id, lengths of gtrid and bqual
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,9 @@ def named_in(text: str, place: str) -> Xid:
     found = _TEXT.match(text)
     if found is None:
         raise DecodeError(f"{text[:80]!r} names no XA transaction", place=place, hint="Report this with the statement.")
-    return Xid(bytes.fromhex(found[1]), bytes.fromhex(found[2]), int(found[3]))
+    return Xid(
+        bytes.fromhex(found[1]), bytes.fromhex(found[2]), int(found[3]) & 0xFFFFFFFF
+    )  # as many bits as events hold
 
 
 def prepared_in(body: bytes, place: str) -> tuple[Xid, bool]:

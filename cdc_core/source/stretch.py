@@ -17,6 +17,7 @@ from cdc_core.source.connection import connect, source_error
 from cdc_core.source.dump_command import begin_dump
 from cdc_core.source.framing import Framer
 from cdc_core.source.settings import SourceSettings
+from cdc_core.source.start_position import BinaryLog, binary_logs
 
 _MISSED = 3  # heartbeats
 _AGAIN = "It is tried again; check the server and the network if it stays so."
@@ -48,6 +49,15 @@ def read_stretch(
         raise source_error(error, own) from error
     finally:
         conn._force_close()  # type: ignore[attr-defined]
+
+
+def journals(settings: SourceSettings) -> list[BinaryLog]:
+    """The server's files, oldest first."""
+    try:
+        with connect(settings) as conn:
+            return binary_logs(conn)
+    except pymysql.err.MySQLError as error:
+        raise source_error(error, settings) from error
 
 
 def _receive(sock: socket.socket, framer: Framer, settings: SourceSettings) -> None:
