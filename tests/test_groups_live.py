@@ -192,3 +192,21 @@ def test_a_start_behind_xa_prepare(server: MySqlServer) -> None:
             error = instance.status()["error"]
             assert "XA COMMIT X'6561726c79',X'',1" in error["message"]
             assert "snapshot" in error["hint"]
+
+
+def test_a_prepared_transaction_larger_than_the_ring(mysql8: MySqlServer, mariadb: MySqlServer) -> None:
+    """It is read again, served in parts, and each row comes once."""
+    for server in (mysql8, mariadb):
+        with server.database() as database:
+            server.execute(*TABLES, database=database)
+            journal, position = server.position()
+            doubled = ["INSERT INTO t VALUES (0, REPEAT('x', 50))"]
+            doubled += [f"INSERT INTO t SELECT id + {1 << n}, v FROM t" for n in range(18)]
+            with server.root(database) as one:
+                xa(one, "'big'", *doubled)
+            server.execute("XA COMMIT 'big'", "INSERT INTO done VALUES (1)", database=database)
+            options = {"journal_name": journal, "position": position, "buffer_size": 2048}
+            with running(config(server, database, **options), MemoryNodes()) as instance:
+                found = changes(instance, 10_000)["t"]
+            assert [change[1] for change in found] == list(range(1 << 18))
+            assert left(found).keys() == set(range(1 << 18))
