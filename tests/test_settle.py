@@ -10,7 +10,7 @@ import pytest
 
 from cdc_core.binlog import prepared, settle, splice
 from cdc_core.binlog.annotate import Annotator
-from cdc_core.binlog.group import Group, part
+from cdc_core.binlog.group import Group, part, undone
 from cdc_core.binlog.history import History
 from cdc_core.binlog.settle import Settler
 from cdc_core.binlog.xid import named_in, prepared_in
@@ -382,6 +382,45 @@ def test_a_savepoint_that_is_not_set_is_an_error() -> None:
 
     with pytest.raises(DecodeError, match="a savepoint that its transaction does not set"):
         annotated(Source(n1000000=log))
+
+
+def test_savepoints_are_compared_as_servers_do() -> None:
+    """Without regard to case and accents; quotes of either kind are no part of a name."""
+    statements = [(1, "SAVEPOINT `é`"), (2, 'SAVEPOINT "aa""b"'), (3, "ROLLBACK TO E"), (4, 'ROLLBACK TO `AA"b`')]
+
+    assert undone([*statements, (5, "SAVEPOINT aab"), (6, "rollback work to savepoint AAB")], "") == [
+        (1, 3),
+        (2, 4),
+        (5, 6),
+    ]
+
+
+def test_a_start_within_a_prepared_transaction() -> None:
+    """Behind its rows nothing is missed; among them it is refused as any start within a transaction."""
+    log = Log()
+    xa(log, XID_A, 1, 2)
+    statement(log, f"XA COMMIT {XID_A}")
+    source = Source(n1000000=log)
+    ends = source.blocks[JOURNAL].index["end"].tolist()
+
+    assert ids(annotated(source, start=ends[4])) == [1, 2]
+    with pytest.raises(DecodeError, match="no TABLE_MAP"):
+        annotated(source, start=ends[2])
+    with pytest.raises(DecodeError, match="only prepared"):
+        annotated(source, start=ends[1])
+
+
+def test_a_large_group_without_an_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settle, "HOLD", 150)
+    log = Log()
+    maria_gtid(log, 0x0C)
+    insert(log, 1, 2, 3)
+    maria_gtid(log, 0x0C)
+    insert(log, 4)
+    log.add(16, bytes(8))
+
+    with pytest.raises(DecodeError, match="begins where the one before has not ended"):
+        annotated(Source(2, n1000000=log))
 
 
 def test_a_rollback_without_a_warning_is_refused() -> None:

@@ -6,6 +6,7 @@ Its place is where it lies in the source's binlog; so it can be read again, in t
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -66,8 +67,7 @@ def undone(statements: Iterable[tuple[int, str]], place: str) -> list[tuple[int,
         match = _SAVEPOINT.match(text)
         if match is None:
             continue
-        name = match[2][1:-1] if match[2][0] in '`"' else match[2]
-        name = name.replace(match[2][0] * 2, match[2][0]).casefold()
+        name = _compared(match[2])
         if match[1]:
             savepoints[name] = number
         elif name in savepoints:
@@ -79,6 +79,14 @@ def undone(statements: Iterable[tuple[int, str]], place: str) -> list[tuple[int,
                 hint="Start this destination behind it, then compare with sluice verify.",
             )
     return found
+
+
+def _compared(name: str) -> str:
+    """A savepoint's name as servers compare it: without regard to case and accents."""
+    if name[0] in '`"':
+        name = name[1:-1].replace(name[0] * 2, name[0])
+    letters = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
 def part(block: Block, low: int, high: int, keep: Keep | None = None) -> Block:

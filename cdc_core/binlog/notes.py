@@ -83,7 +83,7 @@ def _take(data: Any, index: Any, start: int, state: Any, notes: Any) -> int:
         elif kind == _XID:
             ends = True
         elif kind == _PREPARE:
-            code, ends = PREPARE, True
+            code, ends = PREPARE if state[OPEN] > 0 else -1, True
         elif size == _BEGIN.size and starts_with(data, at, size, _BEGIN):
             state[WITHIN] = 1
             state[DOUBT] &= 1

@@ -62,40 +62,55 @@ class Settler:
             yield replace(piece, start=start)
 
     def _settled(self, block: Block, taken: Any) -> Iterator[Block]:
-        skipped, carried = 0, self._state[notes.HEAD] < 0
+        skipped, open_at = 0, self._open_at(len(block.index))
         if self._large is not None:
-            if any(_is_undoing(block, note) for note in taken if note["head"] < 0):
-                self._undone = int(taken["start"][0])
-            ends = [note for note in taken if note["head"] < 0 and _is_end(block, note)]
-            if not ends and carried:
+            last = self._last_of_large(block, taken)
+            if last is None:
                 return
-            if not ends:
-                raise _endless(block, int(self._state[notes.START]))
-            skipped = int(ends[0]["row"]) + 1
-            yield from self._end_of_large(block, ends[0])
+            skipped = int(last["row"]) + 1
+            yield from self._end_of_large(block, last)
             taken = taken[taken["row"] >= skipped]
-        in_doubt = self._state[notes.OPEN] and self._state[notes.DOUBT]
-        if not in_doubt and not self._held and not len(taken):
-            yield part(block, skipped, len(block.index))
-            return
-        if in_doubt and carried and not len(taken):
+        if open_at < 0 and not len(taken):
             self._hold(block)
             return
-        pieces = [*self._held, part(block, skipped, len(block.index))]
         shift = sum(len(piece.index) for piece in self._held) - skipped
-        self._held, whole = [], join(pieces)
-        keep = np.ones(len(whole.index), np.bool_)
-        low = 0
+        whole = join([*self._held, part(block, skipped, len(block.index))])
+        self._held, low = [], 0
+        keep = np.ones(len(whole.index), np.bool_) if len(taken) else None
         for note in taken:
             head, row = (int(note["head"]) + shift if note["head"] >= 0 else 0), int(note["row"]) + shift
+            assert keep is not None
             name = self._note(whole, note, head, row, keep)
             if name is not None:
                 yield part(whole, low, row, keep)
                 yield from self._committed(whole, name, row)
                 low = row
-        tail = len(whole.index) if not in_doubt else 0 if carried else int(self._state[notes.HEAD]) + shift
+        tail = open_at + shift if open_at >= 0 else 0
         yield part(whole, low, tail, keep)
         self._hold(part(whole, tail, len(whole.index), keep))
+
+    def _open_at(self, count: int) -> int:
+        """Where a group in doubt starts that a block of `count` events leaves open: -1 for one from before, `count`
+        for none."""
+        in_doubt = self._state[notes.OPEN] and self._state[notes.DOUBT]
+        return int(self._state[notes.HEAD]) if in_doubt else count
+
+    def _last_of_large(self, block: Block, taken: Any) -> Any:
+        """The note of its last event, None while it goes on."""
+        carried = taken[taken["head"] < 0]
+        for note in carried:
+            what = meaning(text_of(block, int(note["row"]))) if note["code"] == notes.TEXT else Meaning.COMMIT
+            if what in (Meaning.COMMIT, Meaning.ROLLBACK):
+                return note
+            if what is Meaning.ROLLBACK_TO:
+                self._undone = int(note["start"])
+        if self._state[notes.HEAD] < 0:
+            return None
+        raise DecodeError(
+            "a transaction begins where the one before has not ended",
+            place=f"{block.journal_name}:{int(self._state[notes.START])}",
+            hint=DAMAGED_HINT,
+        )
 
     def _hold(self, piece: Block) -> None:
         if not len(piece.index):
@@ -110,7 +125,8 @@ class Settler:
         if note["code"] == notes.PREPARE:
             self._prepare(block, note, head, row, keep)
         elif note["code"] == notes.TEXT:
-            what, text = meaning(text_of(block, row)), text_of(block, row)
+            text = text_of(block, row)
+            what = meaning(text)
             if what is Meaning.ROLLBACK and note["doubt"]:
                 keep[head:row] &= ~is_rows(block.index[head:row])
             elif what is Meaning.ROLLBACK_TO and note["doubt"]:
@@ -161,20 +177,6 @@ class Settler:
             yield from remains(group, self._again)
         else:
             yield join([first, part(block, row, row + 1)])
-
-
-def _endless(block: Block, end: int) -> DecodeError:
-    return DecodeError(
-        "a transaction ends without COMMIT or ROLLBACK", place=f"{block.journal_name}:{end}", hint=DAMAGED_HINT
-    )
-
-
-def _is_undoing(block: Block, note: Any) -> bool:
-    return note["code"] == notes.TEXT and meaning(text_of(block, int(note["row"]))) is Meaning.ROLLBACK_TO
-
-
-def _is_end(block: Block, note: Any) -> bool:
-    return note["code"] != notes.TEXT or meaning(text_of(block, int(note["row"]))) is Meaning.ROLLBACK
 
 
 def _end(block: Block, row: int) -> int:
