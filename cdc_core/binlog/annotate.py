@@ -110,7 +110,8 @@ class Annotator:
     def _number(self, body: bytes) -> int:
         if not self._accept(*table_map.names_in(body)):
             return -1
-        return self._registry.intern(self._resolve(table_map.parse(body, bool(self._state[scan.MARIADB]))))
+        schema = self._resolve(table_map.parse(body, bool(self._state[scan.MARIADB])))
+        return -1 if schema.is_sequence else self._registry.intern(schema)
 
     def _place(self, entry: npt.NDArray[np.void]) -> None:
         """Puts an entry into the open-addressing table; the table ids of the open statement follow when it grows."""

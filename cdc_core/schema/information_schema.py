@@ -26,7 +26,7 @@ _KEYS = """
     WHERE index_name = 'PRIMARY' AND table_schema {where} ORDER BY table_schema, table_name, seq_in_index"""
 _TABLES = """
     SELECT table_schema, table_name, table_comment FROM information_schema.tables
-    WHERE table_type = 'BASE TABLE' AND table_schema {where} ORDER BY table_schema, table_name"""
+    WHERE table_type IN ('BASE TABLE', 'SEQUENCE') AND table_schema {where} ORDER BY table_schema, table_name"""
 _INTERNAL = "NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"
 _COLLATIONS = "SELECT collation_name, id FROM information_schema.collations WHERE id IS NOT NULL"
 _ALIKE = {7: 17, 11: 19, 12: 18, 14: 10, 253: 15}  # older encodings of the same declared type
@@ -52,7 +52,8 @@ def complete(schema: TableSchema, connection_factory: Callable[[], Connection[An
 
 def list_tables(connection: Connection[Any], accept: Callable[[str, str], bool]) -> list[TableSchema]:
     """The present definitions of all tables that the filter takes, as the catalogue has them."""
-    return [table for table in _read(connection, _INTERNAL, ()) if accept(table.database, table.table)]
+    tables = _read(connection, _INTERNAL, ())
+    return [table for table in tables if accept(table.database, table.table) and not table.is_sequence]
 
 
 def _is_full(schema: TableSchema) -> bool:
