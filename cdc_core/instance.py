@@ -1,6 +1,6 @@
-"""One destination: source -> expand -> annotate -> trim -> store -> session, put together.
+"""One destination: source -> expand -> settle -> annotate -> trim -> store -> session, put together.
 
-    dump thread    Dump -> expand -> Annotator -> trim -> Store.put      errors: state failed, again after a pause
+    dump thread    Dump -> expand -> Settler -> Annotator -> trim -> Store.put    errors: failed, again after a pause
     tidy thread    leases that ran out, cursors over ranges without rows
     callers        claim, ack, rollback, ... (`session.serving`)
 
@@ -20,6 +20,8 @@ import structlog
 from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.expand import expand
 from cdc_core.binlog.gtids import last_gtid
+from cdc_core.binlog.history import History
+from cdc_core.binlog.settle import Settler
 from cdc_core.config.models import InstanceConfig
 from cdc_core.errors import CursorError, DecodeError, SchemaError, SluiceError, SourceUnavailable
 from cdc_core.health import Health
@@ -80,17 +82,19 @@ class Instance:
         )
         self._session = session
         self._settings = source_settings(config)
+        self._stop = threading.Event()
         self._annotator = Annotator(self.registry, self._resolve, self._accept)
+        history = History.of(self._settings, self._stop.is_set)
+        self._settler = Settler(history.again, history.find)
         self._dump = Dump(
             self._settings,
             on_block=self._on_block,
             on_connect=self._on_connect,
-            on_reset=self._annotator.reset,
+            on_reset=self._on_reset,
             on_lost=self._on_lost,
         )
         self._server: ServerInfo | None = None
         self._start: EntryPosition | None = None
-        self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def __repr__(self) -> str:
@@ -169,17 +173,22 @@ class Instance:
         if self.health.lost(error):
             log.error("source away", destination=self.config.destination, **error.as_dict(), again=round(seconds, 1))
 
+    def _on_reset(self) -> None:
+        self._settler.reset()
+        self._annotator.reset()
+
     def _on_block(self, block: Block) -> None:
         if self._stop.is_set():  # a block refused by a stop must not be followed by the next one
             return
-        for piece in expand(block):
-            self._annotator.annotate(piece.journal_name, piece.data, piece.index)
-            fresh = self._unseen(piece)
-            if fresh is None:
-                continue
-            if not self.store.put(fresh, self._stop):
-                return
-            self.health.progressed()
+        for opened in expand(block):
+            for piece in self._settler.settle(opened):
+                self._annotator.annotate(piece.journal_name, piece.data, piece.index)
+                fresh = self._unseen(piece)
+                if fresh is None:
+                    continue
+                if not self.store.put(fresh, self._stop):
+                    return
+                self.health.progressed()
 
     def _unseen(self, block: Block) -> Block | None:
         """What of a block was not put before."""

@@ -242,6 +242,7 @@ def torn_map(log: Log) -> None:
 
 
 def prepared(log: Log) -> None:
+    change(log)
     log.add(38, b"\0" + bytes(12))
 
 
@@ -257,7 +258,7 @@ def prepared(log: Log) -> None:
         (rolled_back, "takes back"),
         (nested, "starts a transaction inside"),
         (torn_map, "TABLE_MAP event is damaged"),
-        (prepared, "prepared XA"),
+        (prepared, "only prepared"),
     ],
 )
 def test_it_stops_at_what_it_does_not_understand(add: Callable[[Log], None], message: str) -> None:

@@ -110,7 +110,8 @@ class Annotator:
     def _number(self, body: bytes) -> int:
         if not self._accept(*table_map.names_in(body)):
             return -1
-        return self._registry.intern(self._resolve(table_map.parse(body, bool(self._state[scan.MARIADB]))))
+        schema = self._resolve(table_map.parse(body, bool(self._state[scan.MARIADB])))
+        return -1 if schema.is_sequence else self._registry.intern(schema)
 
     def _place(self, entry: npt.NDArray[np.void]) -> None:
         """Puts an entry into the open-addressing table; the table ids of the open statement follow when it grows."""
@@ -138,13 +139,12 @@ class Annotator:
         event["schema"], event["rows"] = -1, 0
         if what is Meaning.CHANGE:
             self._check_change(text, database, place)
-        elif what is Meaning.XA_COMMIT:
-            raise DecodeError("an XA transaction in two phases is committed here", place=place, hint=_LOST)
         elif what in (Meaning.ROLLBACK, Meaning.ROLLBACK_TO) and self._state[scan.KEPT]:
             raise DecodeError(
                 f"{text[:80]!r} takes back changed rows of its transaction",
                 place=place,
-                hint="Transactions that mix engines are not supported yet; start this destination behind it.",
+                hint="Report this: they should have been left out before. Start this destination behind it, "
+                "then compare with sluice verify.",
             )
         elif what is Meaning.DDL:
             self._on_ddl(EntryPosition(journal_name, int(event["end"]), int(event["timestamp"]) * 1000), database, text)
@@ -157,7 +157,7 @@ class Annotator:
             self._state[scan.IN_TRANSACTION] = 1
             return Kind.BEGIN
         stays = (Meaning.SAVEPOINT, Meaning.ROLLBACK_TO, Meaning.XA_PART)
-        ends = what in (Meaning.COMMIT, Meaning.ROLLBACK)
+        ends = what in (Meaning.COMMIT, Meaning.ROLLBACK, Meaning.XA_COMMIT, Meaning.XA_ROLLBACK)
         if what in stays or (self._state[scan.IN_TRANSACTION] and not ends):
             return Kind.OTHER
         self._state[: scan.MARIADB] = 0

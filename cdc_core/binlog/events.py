@@ -57,7 +57,7 @@ class EventType(IntEnum):
     MARIA_BINLOG_CHECKPOINT = 161
     MARIA_GTID = 162
     MARIA_GTID_LIST = 163
-    MARIA_START_ENCRYPTION = 164
+    MARIA_START_ENCRYPTION = 164  # the events behind it come decrypted; ciphertext would not pass the framing
     MARIA_QUERY_COMPRESSED = 165
     MARIA_WRITE_ROWS_COMPRESSED_V1 = 166
     MARIA_UPDATE_ROWS_COMPRESSED_V1 = 167
@@ -77,16 +77,12 @@ REFUSALS: dict[int, tuple[str, str]] = {
         _INSIDE,
     ),
     EventType.XA_PREPARE: (
-        "prepared XA transaction",
-        "XA transactions in two phases are not supported; take the snapshot again from behind it.",
+        "rows of an XA transaction that is only prepared",
+        "Report this: they should have been set aside before.",
     ),
     EventType.INCIDENT: (
         "incident: the server reports that its binlog has a gap",
         "Changes may be missing; take a new snapshot and start behind this event.",
-    ),
-    EventType.MARIA_START_ENCRYPTION: (
-        "encrypted binlog",
-        "Read it over the replication protocol, where the server decrypts it, or SET encrypt_binlog=OFF.",
     ),
     **dict.fromkeys(range(165, 172), ("compressed event where none can be", _INSIDE)),
 }
@@ -134,6 +130,13 @@ def _plain() -> npt.NDArray[np.uint8]:
     return table
 
 
+def _gtids() -> npt.NDArray[np.uint8]:
+    table = np.zeros(256, np.uint8)
+    table[[EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIA_GTID]] = 1
+    return table
+
+
 TREATMENT = _treatments()
+GTIDS = _gtids()  # 1 for the types that begin a transaction's events
 OPERATION = _operations()  # a rows event's op; UPDATE_BEFORE stands for the pair
 PLAIN = _plain()  # what MariaDB's compressed types stand for; 0 for all others

@@ -65,7 +65,7 @@ def hash_bytes(data: Any, at: int, size: int) -> Any:
 
 
 @njit(types.boolean(BYTES, types.int64, types.int64, BYTES), nogil=True, cache=True)
-def _starts_with(data: Any, at: int, size: int, word: Any) -> bool:
+def starts_with(data: Any, at: int, size: int, word: Any) -> bool:
     if size < word.size:
         return False
     for i in range(word.size):  # noqa: SIM110 (kernels have no generators)
@@ -196,11 +196,11 @@ def scan(
             at, size = query_text(data, offset, length)
             if size < 0:
                 return BAD_SHORT, i
-            if size == _BEGIN.size and _starts_with(data, at, size, _BEGIN):
+            if size == _BEGIN.size and starts_with(data, at, size, _BEGIN):
                 kind = _BEGINS
-            elif size == _COMMIT.size and _starts_with(data, at, size, _COMMIT):
+            elif size == _COMMIT.size and starts_with(data, at, size, _COMMIT):
                 kind = _ENDS
-            elif not _starts_with(data, at, size, _SAVEPOINT):
+            elif not starts_with(data, at, size, _SAVEPOINT):
                 return STATEMENT, i
         elif treatment == XID:
             kind = _ENDS
@@ -211,7 +211,9 @@ def scan(
                 kind = _BEGINS
             state[MARIADB] = 1
         elif treatment == XA_PREPARE:
-            if length < HEADER + 1 or data[offset + HEADER] != 1:  # 1: prepared and committed in one
+            if length < HEADER + 1:
+                return BAD_SHORT, i
+            if state[KEPT] > 0 and data[offset + HEADER] != 1:  # 1: prepared and committed in one
                 return BAD_REFUSED, i
             kind = _ENDS
         elif treatment == NEW_FILE:

@@ -19,6 +19,7 @@ class Meaning(Enum):
     SAVEPOINT = auto()
     XA_PART = auto()  # XA END: the transaction goes on
     XA_COMMIT = auto()
+    XA_ROLLBACK = auto()
     DDL = auto()
     CHANGE = auto()  # rows changed, with the statement instead of the rows in the binlog
     OTHER = auto()  # stands alone and changes no table: GRANT, FLUSH, ANALYZE
@@ -84,6 +85,8 @@ def meaning(text: str) -> Meaning:
             return Meaning.XA_PART
         case ["XA", "COMMIT", *_]:
             return Meaning.XA_COMMIT
+        case ["XA", "ROLLBACK", *_]:
+            return Meaning.XA_ROLLBACK
     first = re.split(r"\W", words[0], maxsplit=1)[0]
     if first in _CHANGES or _CREATE_FROM.match(_QUOTED.sub(" ", plain)):
         return Meaning.CHANGE

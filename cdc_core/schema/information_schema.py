@@ -28,7 +28,7 @@ _KEYS = """
     WHERE index_name = 'PRIMARY' AND table_schema {where} ORDER BY table_schema, table_name, seq_in_index"""
 _TABLES = """
     SELECT table_schema, table_name, table_comment FROM information_schema.tables
-    WHERE table_type = 'BASE TABLE' AND table_schema {where} ORDER BY table_schema, table_name"""
+    WHERE table_type IN ('BASE TABLE', 'SEQUENCE') AND table_schema {where} ORDER BY table_schema, table_name"""
 _INTERNAL = "NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"
 _COLLATIONS = "SELECT collation_name, id FROM information_schema.collations WHERE id IS NOT NULL"
 _MARIADB_COLLATIONS = """
@@ -59,7 +59,8 @@ def complete(schema: TableSchema, connection_factory: Callable[[], Connection[An
 
 def list_tables(connection: Connection[Any], accept: Callable[[str, str], bool]) -> list[TableSchema]:
     """The present definitions of all tables that the filter takes, as the catalogue has them."""
-    return [table for table in _read(connection, _INTERNAL, ()) if accept(table.database, table.table)]
+    tables = _read(connection, _INTERNAL, ())
+    return [table for table in tables if accept(table.database, table.table) and not table.is_sequence]
 
 
 def _is_full(schema: TableSchema) -> bool:

@@ -40,6 +40,12 @@ class Column:
         return self.type_code == 254 and _ADDRESSES.get(self.column_type.lower()) == self.meta
 
 
+_SEQUENCE = (
+    "next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size", "cycle_option",
+    "cycle_count",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class TableSchema:
     """One version of one table's definition."""
@@ -53,6 +59,11 @@ class TableSchema:
     @property
     def name(self) -> str:
         return f"{self.database}.{self.table}"
+
+    @property
+    def is_sequence(self) -> bool:
+        """A SEQUENCE of MariaDB's: its events say INSERT but replace its one row (MariaDB, "Sequence Overview")."""
+        return tuple(column.name for column in self.columns) == _SEQUENCE
 
     @property
     def version(self) -> str:

@@ -1,0 +1,70 @@
+"""A stretch of one journal, read over a connection of its own while the dump waits."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pymysql
+
+from cdc_core.errors import SourceUnavailable
+from cdc_core.position import EntryPosition
+from cdc_core.source.block import Block
+from cdc_core.source.checks import check_server
+from cdc_core.source.connection import connect, source_error
+from cdc_core.source.dump_command import begin_dump
+from cdc_core.source.framing import Framer
+from cdc_core.source.settings import SourceSettings
+from cdc_core.source.start_position import BinaryLog, binary_logs
+
+_MISSED = 3  # heartbeats
+_AGAIN = "It is tried again; check the server and the network if it stays so."
+
+
+def read_stretch(
+    settings: SourceSettings, start: EntryPosition, end: int | None, stopped: Callable[[], bool]
+) -> Iterator[Block]:
+    """The events from `start` up to the offset `end`, or to the journal's end. Raises SourceUnavailable, also when
+    `stopped`, and what the server says."""
+    own = replace(settings, slave_id=0).identified()  # two dumps of one server id end each other
+    conn = connect(own)
+    try:
+        framer = begin_dump(conn, own, check_server(conn, own), start)
+        sock = conn._sock  # type: ignore[attr-defined]
+        sock.settimeout(max(_MISSED * own.heartbeat_seconds, 1.0))
+        while framer.journal_name == start.journal_name:
+            if stopped():
+                raise SourceUnavailable("reading was stopped", place=str(start), hint="Nothing is to be done.")
+            _receive(sock, framer, own)
+            for block in framer.blocks():
+                if block.journal_name != start.journal_name:
+                    return
+                rows = len(block.index) if end is None else int(np.searchsorted(block.index["end"], end, side="right"))
+                yield replace(block, index=block.index[:rows])
+                if end is not None and block.end >= end:
+                    return
+    except pymysql.err.MySQLError as error:
+        raise source_error(error, own) from error
+    finally:
+        conn._force_close()  # type: ignore[attr-defined]
+
+
+def journals(settings: SourceSettings) -> list[BinaryLog]:
+    """The server's files, oldest first."""
+    try:
+        with connect(settings) as conn:
+            return binary_logs(conn)
+    except pymysql.err.MySQLError as error:
+        raise source_error(error, settings) from error
+
+
+def _receive(sock: socket.socket, framer: Framer, settings: SourceSettings) -> None:
+    try:
+        count = sock.recv_into(framer.space())
+    except OSError as error:
+        raise SourceUnavailable(f"the connection broke: {error}", place=settings.address, hint=_AGAIN) from error
+    if not count:
+        raise SourceUnavailable("the server closed the connection", place=settings.address, hint=_AGAIN)
+    framer.received(count)
