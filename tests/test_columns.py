@@ -198,6 +198,7 @@ def test_zero_dates_stop_or_become_null(column: Column, value: bytes) -> None:
     ("column", "value"),
     [
         (Column("c", 3, 0), b"\0\0\0"),
+        (Column("c", 10, 0), struct.pack("<I", 10_000 << 9 | 1 << 5 | 1)[:3]),
         (Column("c", 246, 12 << 8 | 2), b"\x80" * 5),
         (Column("c", 246, 9 << 8), b"\xff\xff\xff\xff"),
         (Column("c", 246, 45 << 8), b"\xff" * 20),

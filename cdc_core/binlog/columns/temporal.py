@@ -133,6 +133,8 @@ def _dates(data: Bytes, starts: Longs, strict: bool, values: Longs, present: Byt
             return SHORT, i
         packed = _little(data, start, 3)
         year, month, day = packed >> 9, packed >> 5 & 15, packed & 31
+        if year > 9999:
+            return MALFORMED, i
         if _is_date(year, month, day):
             values[i] = _days(year, month, day)
         elif strict:
