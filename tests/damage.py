@@ -20,6 +20,7 @@ _TELL = (EventType.TABLE_MAP, EventType.TRANSACTION_PAYLOAD, *range(166, 172))
 _TYPES = [*EventType, 0, 1, 99, 255]
 _CODES = (*range(20), *range(240, 256))  # of columns
 _TELLING = bytes([0, 1, 2, 3, 7, 0x0F, 0x30, 0x7F, 0x80, 0xF6, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF])
+_MOST = 1 << 24  # bytes of a payload
 _ZSTD = zstandard.ZstdCompressor()
 
 Change = Callable[[Random, bytes], bytes]
@@ -198,7 +199,9 @@ def unpacked(event: bytes) -> tuple[bytes, list[bytes]]:
     at = HEADER
     while event[at]:  # fields of a type, a length and a value; their type and length have one byte each
         at += 2 + event[at + 1]
-    data, events = zstandard.ZstdDecompressor().decompress(event[at + 1 :], max_output_size=1 << 24), []
+    if zstandard.frame_content_size(event[at + 1 :]) > _MOST:  # it would be believed
+        raise ValueError("damaged before")
+    data, events = zstandard.ZstdDecompressor().decompress(event[at + 1 :], max_output_size=_MOST), []
     while data:
         size = int.from_bytes(data[9:13], "little")
         if size < HEADER:

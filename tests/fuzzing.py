@@ -32,10 +32,10 @@ def outcome(stream: bytes, log: Captured) -> list[str]:
         found = decoded(stream, log.resolve, checksum=log.checksum, journal=log.journal)
     except SluiceError as error:
         return [told(error)]
-    return list(_lines(found))
+    return list(lines(found))
 
 
-def _lines(found: Decoded) -> Iterator[str]:
+def lines(found: Decoded) -> Iterator[str]:
     for slices in found.segments():
         for table in found.tables(slices):
             for plan_of in (plan_net, plan_changes):
