@@ -10,10 +10,11 @@ CONF        ?= conf
 LAKE        ?= lake
 DEFS        ?=
 BENCH       ?=
+SECONDS     ?= 60
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint format bench clean
+.PHONY: help setup demo up test lint format bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +45,10 @@ format: $(READY) ## brings the code into its form
 
 bench: $(READY) ## measurements, one JSON object a line; BENCH=name for one
 	@$(BIN)/python -m tests.bench $(BENCH)
+
+fuzz: $(READY) ## looks for bytes that break the decoder, led by coverage; SECONDS=60
+	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install -q -c constraints.txt atheris
+	@$(BIN)/python -W ignore -m tests.fuzz.scan_fuzzer -max_total_time=$(SECONDS)
 
 clean: ## removes what the demo and the tests left; downloads stay (rm -r .sluice for all)
 	@rm -rf .sluice/demo .sluice/up .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

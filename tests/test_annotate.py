@@ -241,6 +241,10 @@ def torn_map(log: Log) -> None:
     log.table_map(7, BODY[:9])
 
 
+def torn_load(log: Log) -> None:
+    log.add(18, bytes(25))
+
+
 def prepared(log: Log) -> None:
     change(log)
     log.add(38, b"\0" + bytes(12))
@@ -258,6 +262,7 @@ def prepared(log: Log) -> None:
         (rolled_back, "takes back"),
         (nested, "starts a transaction inside"),
         (torn_map, "TABLE_MAP event is damaged"),
+        (torn_load, "too short"),
         (prepared, "only prepared"),
     ],
 )

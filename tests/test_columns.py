@@ -256,6 +256,7 @@ def test_dates_as_text(column: Column, value: bytes, told: str) -> None:
     ("column", "value"),
     [
         (Column("c", 3, 0), b"\0\0\0"),
+        (Column("c", 10, 0), struct.pack("<I", 10_000 << 9 | 1 << 5 | 1)[:3]),
         (Column("c", 246, 12 << 8 | 2), b"\x80" * 5),
         (Column("c", 246, 9 << 8), b"\xff\xff\xff\xff"),
         (Column("c", 246, 45 << 8), b"\xff" * 20),
@@ -280,6 +281,8 @@ def test_dates_as_text(column: Column, value: bytes, told: str) -> None:
         (Column("c", 10, 0, as_text=True), b"\xff\xff\xff"),
         (Column("c", 17, 6), b"\0\0\0\1\xff\xff\xff"),
         (Column("c", 17, 6, as_text=True), b"\0\0\0\1\xff\xff\xff"),
+        (Column("c", 16, 7 << 8 | 7), b"\x80" + bytes(7)),
+        (Column("c", 16, 1), b"\x02"),
         (Column("c", 247, 1, labels=("x",)), b"\x02"),
         (Column("c", 248, 1, labels=("x",)), b"\x02"),
     ],

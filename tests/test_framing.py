@@ -217,6 +217,22 @@ def test_the_servers_error_ends_the_stream(code: int, text: str, kind: type[Exce
     assert [len(block.index) for block in blocks] == [5]
 
 
+def test_an_error_packet_that_no_buffer_holds_is_refused() -> None:
+    """It would be waited for for ever."""
+    with pytest.raises(DecodeError, match="not an event"):
+        feed(framer(receive_buffer=4096), packets(opening()) + b"\x00\x10\x00\x03\xff" + bytes(4091))
+
+
+@pytest.mark.parametrize(
+    ("position", "name"), [(1 << 63, "mysql-bin.000002"), (4, "mysql-bin"), (4, "mysql-bin.99999999999999999999")]
+)
+def test_a_rotate_to_nowhere_is_refused(position: int, name: str) -> None:
+    """No journal has such an offset, or such a name."""
+    turn = event(ROTATE, position.to_bytes(8, "little") + name.encode(), 4)
+    with pytest.raises(DecodeError, match="names no place"):
+        feed(framer(), packets([*opening(), turn]))
+
+
 def test_buffers_do_not_stay_large() -> None:
     """After an event larger than the buffer, the buffer is what it was."""
     reader = framer(receive_buffer=4096)

@@ -91,3 +91,14 @@ def test_a_torn_tagged_gtid(body: bytes) -> None:
 
     with pytest.raises(DecodeError, match="GTID"):
         last_gtid(block.data, block.index)
+
+
+@pytest.mark.parametrize(("kind", "size"), [(33, 24), (162, 11)])
+def test_a_torn_gtid(kind: int, size: int) -> None:
+    """Neither."""
+    log = Log()
+    log.add(kind, bytes(size))
+    block = log.block()
+
+    with pytest.raises(DecodeError, match="GTID"):
+        last_gtid(block.data, block.index)

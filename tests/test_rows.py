@@ -199,5 +199,13 @@ def test_widths() -> None:
     schema = TableSchema("d", "t", tuple(Column("c", code, meta) for code, meta in types))
 
     assert layout_of(schema).tolist() == [8, 1, 4, 8, -1, -2, -3, 8]
-    with pytest.raises(SchemaError, match="type code 200"):
-        layout_of(TableSchema("d", "t", (Column("c", 200, 0),)))
+
+
+@pytest.mark.parametrize(
+    ("code", "meta"),
+    [(200, 0), (19, 7), (18, 255), (247, 3), (248, 9), (16, 0), (16, 8 << 8 | 1), (246, 5 << 8 | 6), (246, 66 << 8)],
+)
+def test_columns_that_no_server_declares(code: int, meta: int) -> None:
+    """Their rows are not walked at all."""
+    with pytest.raises(SchemaError, match=f"type code {code} with metadata {meta}"):
+        layout_of(TableSchema("d", "t", (Column("c", code, meta),)))

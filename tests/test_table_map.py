@@ -100,6 +100,12 @@ def test_every_cut_of_an_event_is_refused() -> None:
             assert table_map.parse(body[:end]) != whole
 
 
+def test_a_string_is_of_no_other_type() -> None:
+    """The type that a string's metadata names is CHAR, ENUM or SET."""
+    with pytest.raises(DecodeError, match="said to be of type 246"):
+        table_map.parse(table_map_body("t", [("s", 254, b"\xf6\x0a")], []))
+
+
 def test_an_unknown_type_is_refused() -> None:
     """Its length is not known, so nothing after it can be read."""
     with pytest.raises(DecodeError, match="type code 200"):

@@ -35,17 +35,17 @@ def _width(schema: TableSchema, column: Column) -> int:
     code, meta = column.type_code, column.meta
     if code in _FIXED:
         return _FIXED[code]
-    if code in _FRACTIONAL:
+    if code in _FRACTIONAL and meta <= 6:
         return _FRACTIONAL[code] + (meta + 1) // 2
     if code in (15, 141, 253, 254):
         return -1 if meta <= 255 else -2
     if code in (140, 242, 245, 249, 250, 251, 252, 255) and 1 <= meta <= 4:
         return -meta - (JSON if code == 245 else 0)
-    if code in (247, 248) and 1 <= meta <= 8:
+    if (code == 247 and 1 <= meta <= 2) or (code == 248 and 1 <= meta <= 8):
         return meta
-    if code == 16:
+    if code == 16 and 1 <= (meta >> 8) * 8 + (meta & 255) <= 64:
         return (meta >> 8) + ((meta & 255) + 7) // 8
-    if code == 246:
+    if code == 246 and meta & 255 <= meta >> 8 <= 65:
         return decimal_width(meta >> 8, meta & 255)
     raise SchemaError(
         f"column {column.name!r} has type code {code} with metadata {meta}, which is not known",

@@ -224,6 +224,8 @@ def scan(
             if not event.flags & IGNORABLE:
                 return BAD_UNKNOWN, i
         elif treatment != PASS:
+            if length < HEADER + 26:
+                return BAD_SHORT, i
             return STATEMENT, i
         if kind == _BEGINS:
             if state[KEPT] > 0:

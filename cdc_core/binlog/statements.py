@@ -26,10 +26,11 @@ class Meaning(Enum):
 
 
 _NOISE = re.compile(
-    r"""(?P<keep>`(?:[^`]|``)*`)|'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"|/\*(?![!M]).*?\*/|--(?=\s|$)[^\n]*|\#[^\n]*""",
-    re.DOTALL,
+    r"""(?P<keep>`(?:[^`]|``)*`)|'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"|/\*(?![!M]).*?\*/|--(?=\s|$)[^\n]*|\#[^\n]*
+    |(?P<rest>(?:[`'"]|/\*(?![!M])).*)""",  # what is opened and never closed: looked for once, and all behind it stays
+    re.DOTALL | re.VERBOSE,
 )
-_EXECUTABLE = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)  # runs on the server, so its text counts
+_EXECUTABLE = re.compile(r"/\*M?!\d*(.*?)(?:\*/|\Z)", re.DOTALL)  # runs on the server, so its text counts
 _CHANGES = {
     "INSERT",
     "UPDATE",
@@ -61,7 +62,7 @@ _TARGET = re.compile(
 def bare(text: str) -> str:
     """The statement without comments, its strings emptied; quoted names stay."""
     text = _EXECUTABLE.sub(r" \1 ", text)
-    return _NOISE.sub(lambda found: found["keep"] or " ", text).strip().lstrip("(").strip()
+    return _NOISE.sub(lambda found: found["keep"] or found["rest"] or " ", text).strip().lstrip("(").strip()
 
 
 def meaning(text: str) -> Meaning:

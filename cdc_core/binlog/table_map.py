@@ -123,7 +123,10 @@ def _column(code: int, metas: _Reader) -> Column:
     if code in _ONE_BYTE:
         return Column("", code, metas.byte())
     if code in (STRING, ENUM, SET):
-        return _string(metas.byte(), metas.byte())
+        column = _string(metas.byte(), metas.byte())
+        if column.type_code not in (STRING, ENUM, SET):
+            raise _damaged(f"a string is said to be of type {column.type_code}")
+        return column
     if code == NEWDECIMAL:
         return Column("", code, metas.byte() << 8 | metas.byte())
     if code in (VARCHAR, VAR_STRING, BIT, VARCHAR_COMPRESSED):

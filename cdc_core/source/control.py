@@ -17,6 +17,7 @@ DAMAGED_HINT = (
     "position (canal.instance.master.journal.name and .position) and compare with sluice verify; "
     "if not, the network damaged it: start the destination again."
 )
+_MOST_DIGITS = 9  # of a journal's number: servers stop at 2**31
 _LOG_UNREADABLE = 1236
 _GOING_AWAY = {1053, 1080, 1152, 1158, 1159, 1160, 1161, 1317, 1927, 2006, 2013, 3169, 4031}
 _NEW_START = (
@@ -42,10 +43,11 @@ def checksummed(event: bytes, place: str) -> bool:
 
 def rotation(event: bytes, place: str) -> tuple[str, int]:
     """The journal and offset that a ROTATE, without its checksum, leads to."""
-    position, name = event[HEADER : HEADER + 8], event[HEADER + 8 :]
-    if len(position) < 8 or not name or not name.isascii():
-        raise DecodeError("a ROTATE event that names no journal", place=place, hint=DAMAGED_HINT)
-    return name.decode(), int(struct.unpack("<Q", position)[0])
+    position, name = int.from_bytes(event[HEADER : HEADER + 8], "little"), event[HEADER + 8 :]
+    number = name.rpartition(b".")[2]
+    if not name.isascii() or not number.isdigit() or len(number) > _MOST_DIGITS or position >> 62:
+        raise DecodeError("a ROTATE event that names no place in a journal", place=place, hint=DAMAGED_HINT)
+    return name.decode(), position
 
 
 def raise_parting(payload: bytes, place: str) -> NoReturn:

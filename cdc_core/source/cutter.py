@@ -106,6 +106,8 @@ def cut(
             break
         if size > 0 and (first == 0xFF or (first == 0xFE and size < 9)):
             code = SERVER if stop - at >= PACKET + size else MORE
+            if PACKET + size > len(source):  # it would never be all there
+                code = BAD_PACKET
             break
         if size < 1 or first != 0:
             code = BAD_PACKET

@@ -108,6 +108,8 @@ def _dates(data: Bytes, starts: Longs, width: int, _: int, strict: bool, values:
         if start + width > len(data):
             return SHORT, i
         year, month, day = date_at(data, start)
+        if year > 9999:
+            return MALFORMED, i
         if is_date(year, month, day):
             values[i] = days_of(year, month, day)
         elif strict:

@@ -1,0 +1,134 @@
+"""A binlog's bytes through the whole decoder, as the service does it: framing, expand, annotate, walk, net, Arrow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cdc_core.binlog.annotate import Annotator
+from cdc_core.binlog.expand import expand
+from cdc_core.binlog.net import Plan, plan_net, read
+from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.schema.table import TableSchema
+from cdc_core.source.block import Block, BlockSlice, Kind
+from cdc_core.source.framing import Framer
+from tests.server_text import Row, shown
+
+JOURNAL = "mysql-bin.000001"
+MAGIC = b"\xfebin"
+_IN_USE, _FLAGS = 1, 17  # a FORMAT_DESCRIPTION's flag of a journal that is being written, and where flags stand
+
+Resolve = Callable[[TableSchema], TableSchema]
+
+
+def events_of(raw: bytes) -> list[bytes]:
+    """The events of a binlog file, each with its checksum, if the file has them."""
+    assert raw[:4] == MAGIC
+    events, at = [], 4
+    while at < len(raw):
+        size = int.from_bytes(raw[at + 9 : at + 13], "little")
+        events.append(raw[at : at + size])
+        at += size
+    events[0] = events[0][:_FLAGS] + bytes([events[0][_FLAGS] & ~_IN_USE]) + events[0][_FLAGS + 1 :]
+    return events
+
+
+@dataclass
+class Decoded:
+    """Annotated blocks, their definitions, and where definitions changed."""
+
+    blocks: list[Block] = field(default_factory=list)
+    registry: SchemaRegistry = field(default_factory=SchemaRegistry)
+    changes: set[int] = field(default_factory=set)
+
+    def segments(self) -> list[list[BlockSlice]]:
+        """The blocks, cut behind each DDL statement."""
+        segments: list[list[BlockSlice]] = [[]]
+        for block in self.blocks:
+            low = 0
+            for row in np.flatnonzero(np.isin(block.index["end"], list(self.changes))).tolist():
+                segments[-1].append(BlockSlice(block, low, row + 1))
+                segments.append([])
+                low = row + 1
+            segments[-1].append(BlockSlice(block, low, len(block.index)))
+        return segments
+
+    def tables(self, slices: Sequence[BlockSlice]) -> list[str]:
+        """The tables that the slices hold rows of."""
+        numbers: set[int] = set()
+        for piece in slices:
+            index = piece.block.index[piece.low : piece.high]
+            numbers |= set(index["schema"][(index["kind"] == Kind.ROWS) & (index["rows"] > 0)].tolist())
+        return sorted({self.registry.get(number).name for number in numbers})
+
+
+def decoded(stream: bytes, resolve: Resolve, *, checksum: bool = True, journal: str = JOURNAL) -> Decoded:
+    """What the decoder makes of a dump from offset 4 on. Raises what it raises."""
+    found = Decoded()
+    annotator = Annotator(
+        found.registry, resolve, lambda database, _: database != "mysql",
+        lambda position, *_: found.changes.add(position.position),
+    )  # fmt: skip
+    for block in framed(stream, checksum=checksum, journal=journal):
+        for piece in expand(block):
+            annotator.annotate(piece.journal_name, piece.data, piece.index)
+            found.blocks.append(piece)
+    return found
+
+
+def framed(stream: bytes, *, checksum: bool = True, journal: str = JOURNAL) -> Iterator[Block]:
+    """The blocks of a stream, whose last packet may be a part."""
+    framer, at = Framer(journal, 4, checksum=checksum, block_bytes=1 << 14, receive_buffer=1 << 15), 0
+    while at < len(stream):
+        space = framer.space()
+        count = min(len(space), len(stream) - at)
+        assert count, "the framing asks for bytes but has no room for them"
+        space[:count] = stream[at : at + count]
+        framer.received(count)
+        at += count
+        yield from framer.blocks(flush=False)
+    yield from framer.blocks()
+
+
+def rows_left(found: Decoded) -> dict[str, Counter[Row]]:
+    """What all changes leave behind, by table, in the server's words. Rows of before a change of columns that were not
+    written anew after it are left as they were."""
+    keyed: dict[str, dict[Row, Row]] = {}
+    keyless: dict[str, Counter[Row]] = {}
+    for slices in found.segments():
+        for table in found.tables(slices):
+            plan = plan_net(slices, found.registry, table, splits=2)
+            if plan.schema.primary_key:
+                _upsert(plan, keyed.setdefault(table, {}))
+            else:
+                _count(plan, keyless.setdefault(table, Counter()))
+    return {name: Counter(rows.values()) for name, rows in keyed.items()} | keyless
+
+
+def _rows(plan: Plan) -> Iterator[tuple[Row, int]]:
+    """Each row's texts, and the system column."""
+    texts = [shown(column) for column in plan.schema.columns]
+    for split in range(len(plan.splits)):
+        for batch in read(plan, split):
+            columns = [column.to_pylist() for column in batch.columns]
+            for *values, mark in zip(*columns, strict=True):
+                yield tuple(text(value) for text, value in zip(texts, values, strict=True)), mark
+
+
+def _upsert(plan: Plan, into: dict[Row, Row]) -> None:
+    names = [column.name for column in plan.schema.columns]
+    key = [names.index(name) for name in plan.schema.primary_key]
+    for row, operation in _rows(plan):
+        into.pop(tuple(row[k] for k in key), None)
+        if operation == 1:
+            into[tuple(row[k] for k in key)] = row
+
+
+def _count(plan: Plan, into: Counter[Row]) -> None:
+    for row, copies in _rows(plan):
+        into[row] += copies
+        if not into[row]:
+            del into[row]

@@ -1,0 +1,97 @@
+"""What the decoder makes of a damaged stream, as text: errors with their place, or the rows; anything else is raised.
+
+`python -m tests.fuzzing SEED COUNT` prints it for so many streams, from kernels that run uncompiled and refuse any
+index outside of their arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+if __name__ == "__main__":
+    pass
+
+from cdc_core.binlog.gather import gather
+from cdc_core.binlog.net import Plan, plan_changes, plan_net, read
+from cdc_core.binlog.rows import walk
+from cdc_core.errors import SluiceError
+from tests.damage import damaged
+from tests.decoding import Decoded, decoded
+from tests.fixtures.captured import NAMES, Captured, captured
+
+
+def outcome(stream: bytes, log: Captured) -> list[str]:
+    """A line for each table and mode, or for the error that ended all."""
+    try:
+        found = decoded(stream, log.resolve, checksum=log.checksum, journal=log.journal)
+    except SluiceError as error:
+        return [told(error)]
+    return list(lines(found))
+
+
+def lines(found: Decoded) -> Iterator[str]:
+    for slices in found.segments():
+        for table in found.tables(slices):
+            for plan_of in (plan_net, plan_changes):
+                try:
+                    plan = plan_of(slices, found.registry, table, splits=2)
+                    yield f"{table} {plan.mode} {plan.to_dict()} {_digest(plan)}"
+                    _check_places(plan, found)
+                except SluiceError as error:
+                    yield told(error)
+
+
+def _digest(plan: Plan) -> str:
+    """Of all values that are handed out."""
+    digest = hashlib.sha256()
+    for split in range(len(plan.splits)):
+        for batch in read(plan, split):
+            batch.validate(full=True)
+            digest.update(repr([_values(column) for column in batch.columns]).encode())
+    return digest.hexdigest()[:16]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Days and moments as numbers: Python has no year 0."""
+    if pa.types.is_temporal(column.type):
+        column = column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
+    return list(column.to_pylist())
+
+
+def _check_places(plan: Plan, found: Decoded) -> None:
+    """Each value starts within the event that it belongs to."""
+    for chunk in gather(plan.slices, plan.schemas):
+        images = walk(chunk, found.registry.layout(min(plan.schemas)))
+        low = chunk.index["offset"][images.event].astype(int)
+        high = low + chunk.index["length"][images.event]
+        assert ((images.starts < 0) | ((images.starts > low) & (images.starts <= high))).all()
+
+
+def told(error: SluiceError) -> str:
+    """An error must say where, and what to do."""
+    assert error.place, error
+    assert error.hint, error
+    return f"{type(error).__name__}: {error}"
+
+
+def streams(seed: int, count: int) -> Iterator[tuple[Captured, bytes]]:
+    """So many damaged streams, always the same for a seed."""
+    rng = Random(seed)
+    for _ in range(count):
+        log = captured(rng.choice(NAMES))
+        yield log, damaged(rng, log)
+
+
+def main(seed: int, count: int) -> None:
+    for log, stream in streams(seed, count):
+        print(outcome(stream, log))
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""Damaged streams of real events through the whole decoder: an error with its place, or sound batches; nothing else."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.damage import chosen, damaged, stream
+from tests.decoding import decoded, rows_left
+from tests.fixtures.captured import NAMES, Captured, captured
+from tests.fuzzing import outcome, streams
+from tests.harmless import touched
+
+SEED, STREAMS = 20260, 700
+many = settings(
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "600")),
+    deadline=timedelta(seconds=10),
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+randoms = st.randoms(use_true_random=False)
+
+
+@many
+@given(st.sampled_from(NAMES), randoms)
+def test_damage_is_an_error_with_its_place_or_sound_batches(name: str, rng: Random) -> None:
+    """Flipped, cut, put in, taken out; other lengths, types and counts; past the checksums, in payloads too."""
+    log = captured(name)
+    outcome(damaged(rng, log), log)
+
+
+@many
+@given(st.sampled_from(NAMES), randoms)
+def test_what_rows_do_not_depend_on_changes_none(name: str, rng: Random) -> None:
+    """Spare bits, extra data, GTIDs, texts, unknown fields, and events that may be ignored."""
+    log = captured(name)
+    events = chosen(rng, log)
+    assert _rows(touched(rng, events), log) == _rows(events, log)
+
+
+def _rows(events: list[bytes], log: Captured) -> object:
+    sent = stream(events, checksum=log.checksum, opening=log.events[0])
+    return rows_left(decoded(sent, log.resolve, checksum=log.checksum, journal=log.journal))
+
+
+def test_events_cut_anywhere_are_never_read_beyond_their_end() -> None:
+    """Each real event at each of its bytes, in uncompiled kernels: see `every_cut`."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.every_cut"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout) > 5000
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_BOUNDSCHECK") == "1", reason="compares with kernels that do not check")
+def test_uncompiled_kernels_never_leave_their_arrays_and_agree() -> None:
+    """The same damage to the same kernels in plain Python, where no index may be outside, negative or behind the end:
+    the same errors and the same rows."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.fuzzing", str(SEED), str(STREAMS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+    guarded = [ast.literal_eval(line) for line in done.stdout.splitlines()]
+    assert guarded == [outcome(sent, log) for log, sent in streams(SEED, STREAMS)]
