@@ -211,6 +211,8 @@ def test_zero_dates_stop_or_become_null(column: Column, value: bytes) -> None:
         (Column("c", 15, 10, charset=54), b"\x02\xd8\x3d"),
         (Column("c", 15, 10, charset=60), b"\x04\xff\0\0\0"),
         (Column("c", 15, 10, charset=28), b"\x01\x81"),
+        (Column("c", 16, 7 << 8 | 7), b"\x80" + bytes(7)),
+        (Column("c", 16, 1), b"\x02"),
         (Column("c", 247, 1, labels=("x",)), b"\x02"),
         (Column("c", 248, 1, labels=("x",)), b"\x02"),
     ],

@@ -20,6 +20,8 @@ def arrow_type(column: Column) -> pa.DataType:
 def decode(cells: Cells) -> pa.Array:
     bits, present = _bits(cells.column), cells.present()
     values = gathered(cells, (bits + 7) // 8, big_endian=True)
+    if bits < 64 and len(beyond := np.flatnonzero(values >> bits)):
+        raise cells.error(int(beyond[0]), f"a bit beyond the column's {bits}")
     if bits == 1:
         return fixed(pa.bool_(), np.packbits(values != 0, bitorder="little"), present)
     return unsigned64(values, present) if bits == 64 else narrowed(pa.int64(), values, present)
