@@ -59,8 +59,8 @@ def damaged(rng: Random, log: Captured) -> bytes:
     """A stream of some of the log's events in which something is wrong; whether it can be told is another matter."""
     events = chosen(rng, log)
     if rng.random() < 0.1:
-        whole = bytearray(stream(events, checksum=log.checksum, opening=log.events[0]))
-        return _bytes(rng, bytes(whole), rng.randrange(len(whole)))
+        whole = stream(events, checksum=log.checksum, opening=log.events[0])
+        return _bytes(rng, whole, rng.randrange(len(whole)))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         if not events:
             break

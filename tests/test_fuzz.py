@@ -21,12 +21,13 @@ from tests.harmless import touched
 
 SEED, STREAMS = 20260, 700
 many = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "600")),
+    max_examples=600,
     deadline=timedelta(seconds=10),
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 randoms = st.randoms(use_true_random=False)
+uncompiled = pytest.mark.skipif(os.environ.get("NUMBA_BOUNDSCHECK") == "1", reason="compiles nothing")
 
 
 @many
@@ -51,6 +52,7 @@ def _rows(events: list[bytes], log: Captured) -> object:
     return rows_left(decoded(sent, log.resolve, checksum=log.checksum, journal=log.journal))
 
 
+@uncompiled
 def test_events_cut_anywhere_are_never_read_beyond_their_end() -> None:
     """Each real event at each of its bytes, in uncompiled kernels: see `every_cut`."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.every_cut"]
@@ -59,7 +61,7 @@ def test_events_cut_anywhere_are_never_read_beyond_their_end() -> None:
     assert int(done.stdout) > 5000
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_BOUNDSCHECK") == "1", reason="compares with kernels that do not check")
+@uncompiled
 def test_uncompiled_kernels_never_leave_their_arrays_and_agree() -> None:
     """The same damage to the same kernels in plain Python, where no index may be outside, negative or behind the end:
     the same errors and the same rows."""
