@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -476,6 +478,22 @@ def test_nothing_is_held_of_ordinary_groups() -> None:
 
     assert [[len(piece.index) for piece in settler.settle(block)] for block in read] == [[3], [3]]
     assert Group(JOURNAL, 4, 5).rows is None
+
+
+def test_flipped_bits_never_crash() -> None:
+    """Damaged bytes are an error or another meaning."""
+    log = Log()
+    xa(log, XID_B, 1)
+    plain(log, 2, end=rollback, flags=1)
+    statement(log, f"XA COMMIT {XID_B}")
+    source = Source(3, n1000000=log)
+    whole = source.blocks[JOURNAL]
+    for at in range(0, len(whole.data)):
+        data = whole.data.copy()
+        data[at] ^= 0x11
+        source.blocks[JOURNAL] = replace(whole, data=data)
+        with contextlib.suppress(DecodeError):
+            annotated(source)
 
 
 class Story:
