@@ -212,6 +212,23 @@ def test_a_prepared_transaction_larger_than_the_ring(mysql8: MySqlServer, mariad
             assert left(found).keys() == set(range(1 << 18))
 
 
+def test_xa_with_gtids(mysql8: MySqlServer, mysql9: MySqlServer) -> None:
+    """Plain ones, and tagged ones of MySQL 9; the claim's GTID is the last transaction's."""
+    for server, tag in ((mysql8, ""), (mysql9, "shop")):
+        with server.database() as database:
+            server.execute(*TABLES, database=database)
+            journal, position = server.position()
+            begin = [f"SET SESSION gtid_next = 'AUTOMATIC:{tag}'"] if tag else []
+            with server.root(database) as one:
+                run(one, *begin)
+                xa(one, "'g'", "INSERT INTO t VALUES (1, 'a')")
+            with server.root(database) as other:
+                run(other, *begin, "INSERT INTO t VALUES (2, 'b')", "XA COMMIT 'g'", "INSERT INTO done VALUES (1)")
+            with running(config(server, database, journal_name=journal, position=position), MemoryNodes()) as instance:
+                assert [change[1] for change in changes(instance)["t"]] == [2, 1]
+                assert f":{tag}:" in instance.client(CLIENT)["cursor"]["gtid"] or not tag
+
+
 def test_sequences_are_no_tables(mariadb: MySqlServer) -> None:
     """Their rows are left out, in a group with others' too; with and without full metadata."""
     for metadata in ("FULL", "NO_LOG"):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cdc_core.binlog import prepared, settle, splice
 from cdc_core.binlog.annotate import Annotator
@@ -474,3 +478,108 @@ def test_nothing_is_held_of_ordinary_groups() -> None:
 
     assert [[len(piece.index) for piece in settler.settle(block)] for block in read] == [[3], [3]]
     assert Group(JOURNAL, 4, 5).rows is None
+
+
+def test_flipped_bits_never_crash() -> None:
+    """Damaged bytes are an error or another meaning."""
+    log = Log()
+    xa(log, XID_B, 1)
+    plain(log, 2, end=rollback, flags=1)
+    statement(log, f"XA COMMIT {XID_B}")
+    source = Source(3, n1000000=log)
+    whole = source.blocks[JOURNAL]
+    for at in range(0, len(whole.data)):
+        data = whole.data.copy()
+        data[at] ^= 0x11
+        source.blocks[JOURNAL] = replace(whole, data=data)
+        with contextlib.suppress(DecodeError):
+            annotated(source)
+
+
+class Story:
+    """A random journal and what must come of it: `expected` ids in their order, `waiting` rows by XA transaction."""
+
+    def __init__(self, steps: list[tuple[int, int]]) -> None:
+        self.log, self.expected, self.starts = Log(), list[int](), [4]
+        self.waiting: dict[str, list[int]] = {}
+        self._number = 0
+        for kind, size in steps:
+            (self._plain, self._rolled_back, self._maria, self._prepare, self._decide, self._once)[kind](size)
+            self.starts.append(self.log.end)
+
+    def _rows(self, count: int) -> list[int]:
+        numbers = list(range(self._number + 1, self._number + 1 + count))
+        self._number += count
+        insert(self.log, *numbers)
+        return numbers
+
+    def _body(self, size: int) -> list[int]:
+        """Rows around a savepoint, gone back to when `size` is odd."""
+        found = self._rows(1 + size % 5)
+        self.log.query("SAVEPOINT `s`")
+        behind = self._rows(1 + size % 3)
+        if size % 2:
+            self.log.query("ROLLBACK TO `s`")
+        return found + ([] if size % 2 else behind) + self._rows(1)
+
+    def _plain(self, size: int) -> None:
+        gtid(self.log)
+        self.log.query("BEGIN")
+        self.expected += self._rows(1 + size)
+        self.log.add(16, bytes(8))
+
+    def _rolled_back(self, size: int) -> None:
+        gtid(self.log, 1)
+        self.log.query("BEGIN")
+        self._body(size)
+        self.log.query("ROLLBACK")
+
+    def _maria(self, size: int) -> None:
+        maria_gtid(self.log, 0x0C)
+        self.expected += self._body(size)
+        self.log.query("COMMIT")
+
+    def _prepare(self, size: int) -> None:
+        name = f"X'{size:02x}',X'',1"
+        if name in self.waiting:
+            return
+        gtid(self.log)
+        self.log.query(f"XA START {name}")
+        self.waiting[name] = self._body(size)
+        prepare(self.log, name)
+
+    def _decide(self, size: int) -> None:
+        for name in list(self.waiting)[: 1 + size % 2]:
+            rows = self.waiting.pop(name)
+            statement(self.log, f"XA {'ROLLBACK' if size % 5 == 0 else 'COMMIT'} {name}")
+            self.expected += [] if size % 5 == 0 else rows
+
+    def _once(self, size: int) -> None:
+        gtid(self.log)
+        self.log.query("XA START X'ff',X'',1")
+        self.expected += self._body(size)
+        prepare(self.log, "X'ff',X'',1", one_phase=True)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=14),
+    st.integers(1, 12),
+    st.sampled_from([150, 400, 1 << 22]),
+    st.sampled_from([0, 600, 1 << 24]),
+    st.data(),
+)
+def test_any_journal_in_any_pieces(
+    steps: list[tuple[int, int]], events: int, hold: int, cache: int, data: st.DataObject
+) -> None:
+    """What comes is what was committed, in that order; any start and any bounds give the same rows and positions."""
+    story = Story(steps)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(splice, "STEP", 64)
+        whole = annotated(Source(1000, n1000000=story.log))
+        assert ids(whole) == story.expected
+        patch.setattr(settle, "HOLD", hold)
+        patch.setattr(prepared.Prepared.__init__, "__defaults__", (cache,))
+        start = data.draw(st.sampled_from(story.starts))
+        found = annotated(Source(events, n1000000=story.log), start=start)
+        assert rows(found) == [row for row in rows(whole) if row[1] > start]

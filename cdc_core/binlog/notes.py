@@ -47,15 +47,10 @@ def _doubt(data: Any, kind: int, at: int, stop: int) -> int:
     """What a GTID event with its body in `data[at:stop]` says of its group."""
     if kind == _TAGGED:  # version, size, last field to be understood, then field 0, the flags: packed numbers
         for _ in range(4):
-            while at < stop and data[at] & 1 and data[at] != 0xFF:
-                number = int64(data[at])
-                more = 0
-                while number & 1:
-                    number >>= 1
-                    more += 1
-                at += more
-                break
-            at += 1
+            more = 0  # bytes: as many as the first has ones at its low end
+            while at < stop and more < 8 and data[at] >> more & 1:
+                more += 1
+            at += more + 1
         return 1 if at >= stop or data[at] >> 1 & _MAY_HOLD_STATEMENTS else _UNTOLD
     if kind == _MARIA_GTID:
         return 1

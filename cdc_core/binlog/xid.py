@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cdc_core.errors import DecodeError
 
-_TEXT = re.compile(r"XA\s+\w+\s+X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(-?\d+)", re.IGNORECASE)
+_TEXT = re.compile(r"XA\s+\w+\s+X'((?:[0-9a-f]{2})*)'\s*,\s*X'((?:[0-9a-f]{2})*)'\s*,\s*(-?\d+)", re.IGNORECASE)
 _HEAD = struct.Struct("<BIII")  # one phase, format id, lengths of gtrid and bqual
 
 
