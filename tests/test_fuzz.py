@@ -19,18 +19,13 @@ from tests.fixtures.captured import NAMES, Captured, captured
 from tests.fuzzing import outcome, streams
 from tests.harmless import touched
 
-SEED, STREAMS = 20260, 700
-many = settings(
-    max_examples=600,
-    deadline=timedelta(seconds=10),
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+SEED, STREAMS = 20260, 1500
+usual = settings(deadline=timedelta(seconds=10), derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 randoms = st.randoms(use_true_random=False)
 uncompiled = pytest.mark.skipif(os.environ.get("NUMBA_BOUNDSCHECK") == "1", reason="compiles nothing")
 
 
-@many
+@settings(usual, max_examples=600)
 @given(st.sampled_from(NAMES), randoms)
 def test_damage_is_an_error_with_its_place_or_sound_batches(name: str, rng: Random) -> None:
     """Flipped, cut, put in, taken out; other lengths, types and counts; past the checksums, in payloads too."""
@@ -38,7 +33,7 @@ def test_damage_is_an_error_with_its_place_or_sound_batches(name: str, rng: Rand
     outcome(damaged(rng, log), log)
 
 
-@many
+@settings(usual, max_examples=200)
 @given(st.sampled_from(NAMES), randoms)
 def test_what_rows_do_not_depend_on_changes_none(name: str, rng: Random) -> None:
     """Spare bits, extra data, GTIDs, texts, unknown fields, and events that may be ignored."""
