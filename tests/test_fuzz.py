@@ -33,6 +33,21 @@ def test_damage_is_an_error_with_its_place_or_sound_batches(name: str, rng: Rand
     outcome(damaged(rng, log), log)
 
 
+@settings(usual, max_examples=300)
+@given(st.sampled_from(NAMES), randoms, st.integers(19, 700))
+def test_the_size_of_blocks_changes_nothing(name: str, rng: Random, block_bytes: int) -> None:
+    """Events larger than a block too. Of two damages another may be told first, since payloads are opened by block."""
+    log = captured(name)
+    sent = damaged(rng, log)
+    usually, then = outcome(sent, log), outcome(sent, log, block_bytes)
+    assert usually == then or (_is_error(usually) and _is_error(then))
+
+
+def _is_error(told: list[str]) -> bool:
+    """One that ended all, not one table."""
+    return len(told) == 1 and "Error: " in told[0]
+
+
 @settings(usual, max_examples=200)
 @given(st.sampled_from(NAMES), randoms)
 def test_what_rows_do_not_depend_on_changes_none(name: str, rng: Random) -> None:
