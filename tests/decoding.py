@@ -65,23 +65,27 @@ class Decoded:
         return sorted({self.registry.get(number).name for number in numbers})
 
 
-def decoded(stream: bytes, resolve: Resolve, *, checksum: bool = True, journal: str = JOURNAL) -> Decoded:
+def decoded(
+    stream: bytes, resolve: Resolve, *, checksum: bool = True, journal: str = JOURNAL, block_bytes: int = 1 << 14
+) -> Decoded:
     """What the decoder makes of a dump from offset 4 on. Raises what it raises."""
     found = Decoded()
     annotator = Annotator(
         found.registry, resolve, lambda database, _: database != "mysql",
         lambda position, *_: found.changes.add(position.position),
     )  # fmt: skip
-    for block in framed(stream, checksum=checksum, journal=journal):
+    for block in framed(stream, checksum=checksum, journal=journal, block_bytes=block_bytes):
         for piece in expand(block):
             annotator.annotate(piece.journal_name, piece.data, piece.index)
             found.blocks.append(piece)
     return found
 
 
-def framed(stream: bytes, *, checksum: bool = True, journal: str = JOURNAL) -> Iterator[Block]:
+def framed(
+    stream: bytes, *, checksum: bool = True, journal: str = JOURNAL, block_bytes: int = 1 << 14
+) -> Iterator[Block]:
     """The blocks of a stream, whose last packet may be a part."""
-    framer, at = Framer(journal, 4, checksum=checksum, block_bytes=1 << 14, receive_buffer=1 << 15), 0
+    framer, at = Framer(journal, 4, checksum=checksum, block_bytes=block_bytes, receive_buffer=1 << 15), 0
     while at < len(stream):
         space = framer.space()
         count = min(len(space), len(stream) - at)

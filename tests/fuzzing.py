@@ -26,10 +26,10 @@ from tests.decoding import Decoded, decoded
 from tests.fixtures.captured import NAMES, Captured, captured
 
 
-def outcome(stream: bytes, log: Captured) -> list[str]:
+def outcome(stream: bytes, log: Captured, block_bytes: int = 1 << 14) -> list[str]:
     """A line for each table and mode, or for the error that ended all."""
     try:
-        found = decoded(stream, log.resolve, checksum=log.checksum, journal=log.journal)
+        found = decoded(stream, log.resolve, checksum=log.checksum, journal=log.journal, block_bytes=block_bytes)
     except SluiceError as error:
         return [told(error)]
     return list(lines(found))
