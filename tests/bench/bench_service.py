@@ -33,7 +33,7 @@ from cdc_core.instance import Instance
 from cdc_core.meta.nodes import MemoryNodes
 from orchestration.stack.mysql import MySqlServer
 from orchestration.stack.mysql_install import MARIADB
-from tests.bench.drain import drain
+from tests.bench.drain import connect, drain
 from tests.conftest import free_port
 
 RING = 16 << 20
@@ -161,7 +161,7 @@ def memory(mysql: MySqlServer, scale: float) -> None:
         full = service.memory()
         marks: list[tuple[int, float, float]] = []
         note = lambda seen: marks.append((seen, time.monotonic(), service.memory()["now"] - ring))  # noqa: E731
-        assert drain(service.http, service.flight, rows, splits=4, acked=note) == rows
+        assert drain(connect(service.http, service.flight), rows, splits=4, acked=note) == rows
         end, seconds = service.memory(), service.cpu()
     config = _tenths(marks) | {
         "rows_in_one_transaction": rows, "ring_mb": round(ring, 1), "limit": 300, "batch_rows": 100_000,
@@ -198,7 +198,7 @@ def large_row(mysql: MySqlServer, scale: float) -> None:
         cursor.execute("COMMIT")
     with serving(mysql, begin) as service:
         service.until(lambda status: status["backlog_rows"] > 0)
-        assert drain(service.http, service.flight, 8, batch=1, splits=1) == 8
+        assert drain(connect(service.http, service.flight), 8, batch=1, splits=1) == 8
         peak = service.memory()["peak"]
     report("service_large_row", peak - ring, "MB over the ring", {"row_mb": round(size / 1e6), "rows": 4})
 

@@ -17,9 +17,12 @@ from cdc_core.client.changes import flight_info, read_split
 from cdc_core.client.connector import Connector
 
 
+def connect(http: int, flight: int) -> Connector:
+    return Connector(f"http://127.0.0.1:{http}", "bench", flight_url=f"grpc://127.0.0.1:{flight}")
+
+
 def drain(
-    http: int,
-    flight: int,
+    connector: Connector,
     rows: int,
     batch: int = 100_000,
     mode: str = "net",
@@ -28,12 +31,11 @@ def drain(
 ) -> int:
     """Reads the splits of a table side by side. Returns the rows that came over Flight; `acked` is told how many
     changed rows are behind."""
-    url, seen, got = f"grpc://127.0.0.1:{flight}", 0, 0
+    url, seen, got = connector.flight_url, 0, 0
 
     def read(ticket: bytes) -> int:
         return sum(part.num_rows for part in read_split(url, ticket))
 
-    connector = Connector(f"http://127.0.0.1:{http}", "bench", flight_url=url)
     with connector, ThreadPoolExecutor(splits) as pool:
         while seen < rows:
             with connector.claim(batch, owner="bench", timeout_seconds=30) as claim:
@@ -47,9 +49,10 @@ def drain(
 
 
 def main(http: str, flight: str, rows: str, mode: str) -> None:
+    connector = connect(int(http), int(flight))
     print("begin", flush=True)
     began = time.monotonic()
-    drain(int(http), int(flight), int(rows), mode=mode)
+    drain(connector, int(rows), mode=mode)
     print(json.dumps({"rows": int(rows), "seconds": time.monotonic() - began}), flush=True)
     sys.stdin.read()
 

@@ -17,8 +17,9 @@ import psutil
 from orchestration.stack.mysql import MySqlServer
 from tests.conftest import free_port
 
-# What bin/startup.sh gives, but for options that Java 17 has no more, and half the heap: it does not need 2 GB.
-_SERVER = ["-server", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=250", "-Xss1m"]
+# What bin/startup.sh gives, but for options that Java 17 has no more, and for the heap: 2 to 3 GB there.
+_HEAP = os.environ.get("CANAL_HEAP", "-Xms1g -Xmx1g").split()
+_SERVER = ["-server", *_HEAP, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=250", "-Xss1m"]
 _SERVER += ["-XX:+ExplicitGCInvokesConcurrent", "-XX:-OmitStackTraceInFastThrow", "-Djava.awt.headless=true"]
 _CLIENT = ["-Xmx256m"]
 _STARTS = 60.0  # seconds
