@@ -24,6 +24,7 @@ import psutil
 from orchestration.stack.mysql import MySqlServer
 from tests.bench import canal
 from tests.bench.bench_service import OPTIONS, RING, backlog, fill, report, serving
+from tests.bench.drain import AHEAD
 
 MODES = {"flight_rows": "net", "flight_changes": "changes"}
 
@@ -87,7 +88,7 @@ def _peak(process: psutil.Process) -> float:
 def compare(name: str, runs: list[Run], peers: list[Run], rows: int) -> None:
     """Prints the best runs of both, and all runs beside. Without a Canal there is no peer."""
     best = max(runs, key=lambda run: run.rate)
-    config: dict[str, object] = {"changed_rows": rows, "of": len(runs), "splits": 2, "batch_rows": 100_000}
+    config: dict[str, object] = {"changed_rows": rows, "of": len(runs), **AHEAD}
     config |= best.told()
     place = canal.home()
     if place is None:
