@@ -60,12 +60,14 @@ def gather(
     max_bytes: int = CHUNK_BYTES,
     after: int | None = None,
     wanted: Wanted | None = None,
+    reuse: bool = False,
 ) -> Iterator[Chunk]:
     """Chunks of the rows events with one of these schema ids, in order, without those at or below version `after`.
 
-    Ordinals count the images of the events that are left, whether or not they are `wanted`."""
+    Ordinals count the images of the events that are left, whether or not they are `wanted`. With `reuse` a chunk is
+    valid until the next one is asked for: fresh memory costs more than what is written to it."""
     wanted = wanted or Wanted()
-    filler = _Filler(max(schemas, default=0), schemas, max_bytes, wanted)
+    filler = _Filler(max(schemas, default=0), schemas, max_bytes, wanted, reuse)
     for piece in slices:
         number = journal_number(piece.block.journal_name)
         floor = _floor(number, after)
@@ -113,18 +115,19 @@ def _floor(journal: int, after: int | None) -> int:
 class _Filler:
     """The chunk being filled."""
 
-    def __init__(self, largest: int, schemas: Collection[int], max_bytes: int, wanted: Wanted) -> None:
+    def __init__(
+        self, largest: int, schemas: Collection[int], max_bytes: int, wanted: Wanted, reuse: bool = False
+    ) -> None:
         self.mask = np.zeros(largest + 1, np.bool_)
         self.mask[list(schemas)] = True
         self.wanted = wanted
         self.kept = EVERY if wanted.kept is None else wanted.kept
-        self.max_bytes = max_bytes
+        self.max_bytes, self.reuse = max_bytes, reuse
         self.state = np.zeros(5, np.int64)
         self.base = ""
         self._renew()
 
     def _renew(self) -> None:
-        self.state[[_EVENTS, _BYTES, _IMAGES]] = 0
         self.data = np.empty(self.max_bytes, np.uint8)
         self.index = np.empty(_CHUNK_EVENTS, INDEX)
         self.journals = np.empty(_CHUNK_EVENTS, np.int32)
@@ -152,7 +155,9 @@ class _Filler:
     def take(self) -> Chunk:
         events, size = int(self.state[_EVENTS]), int(self.state[_BYTES])
         chunk = Chunk(self.data[:size], self.index[:events], self.journals[:events], self.ordinals[:events], self.base)
-        self._renew()
+        self.state[[_EVENTS, _BYTES, _IMAGES]] = 0
+        if not self.reuse or len(self.data) != self.max_bytes:
+            self._renew()
         return chunk
 
 

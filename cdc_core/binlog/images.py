@@ -26,11 +26,11 @@ _PARTIAL_JSON = 1  # a row's value options: bits follow that tell which JSON col
 
 @njit(types.int64(BYTES, types.int64, types.int64), nogil=True, cache=True)
 def little(data: Any, at: int, size: int) -> int:
-    """`size` bytes as a little-endian number."""
-    value = int64(0)
-    for i in range(size):
-        value |= int64(data[at + i]) << (8 * i)
-    return value
+    """`size` bytes as a little-endian number. Unsigned indices have no negative to look for."""
+    value, start = np.uint64(0), np.uint64(at)
+    for i in range(np.uint64(size)):
+        value |= np.uint64(data[start + np.uint64(i)]) << np.uint64(8 * i)
+    return int64(value)
 
 
 @njit(types.int64(BYTES, types.int64, types.int64), nogil=True, cache=True)

@@ -20,6 +20,7 @@ FRESH, KNOWN, REMOVED = 1, 0, 2  # bits of `mark`: the key was first seen as an 
 
 _SEED = types.Array(types.uint64, 1, "C", readonly=True)
 _OPS = types.Array(types.uint8, 1, "C", readonly=True)
+_LONGS = types.Array(types.int64, 1, "C", readonly=True)
 
 
 @njit(
@@ -133,3 +134,31 @@ def blank(starts: Any, op: Any, keys: Any) -> None:
             for image in range(op.size):
                 if op[image] == DELETE or op[image] == UPDATE_BEFORE:
                     starts[column, image] = -1
+
+
+@njit(
+    types.int64(
+        types.Array(types.int32, 1, "C", readonly=True), _LONGS, types.int64, types.int64, _LONGS, types.boolean,
+        types.int64[::1], types.int64[::1],
+    ),
+    nogil=True,
+    cache=True,
+)  # fmt: skip
+def choose(
+    event: Any, firsts: Any, low: int, high: int, kept: Any, every: bool, chosen: Any, ordinals: Any
+) -> int:  # fmt: skip
+    """Which images have ordinals from `low` to `high` and, unless `every`, among `kept` (rising): fills `chosen` and
+    `ordinals`, returns how many. `firsts`: ordinal of each event's first image."""
+    count, at, row = 0, 0, int64(0)
+    for image in range(event.size):
+        row = row + 1 if image > 0 and event[image] == event[image - 1] else int64(0)
+        ordinal = firsts[event[image]] + row
+        wanted = low <= ordinal < high
+        if wanted and not every:
+            while at < kept.size and kept[at] < ordinal:
+                at += 1
+            wanted = at < kept.size and kept[at] == ordinal
+        if wanted:
+            chosen[count], ordinals[count] = image, ordinal
+            count += 1
+    return count

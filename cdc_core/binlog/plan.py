@@ -77,8 +77,8 @@ class TableRows:
     images: int = 0  # at most: `after` may leave fewer
 
     def chunks(self, wanted: Wanted | None = None) -> Iterator[tuple[Chunk, RowImages]]:
-        """Raises TableStopped for what changed of a document that is not there."""
-        for chunk in gather(self.slices, self.schemas, after=self.after, wanted=wanted):
+        """A chunk is valid until the next one. Raises TableStopped for what changed of a document that is not there."""
+        for chunk in gather(self.slices, self.schemas, after=self.after, wanted=wanted, reuse=True):
             images = walk(chunk, self.layout)
             if images.astray:
                 raise TableStopped(

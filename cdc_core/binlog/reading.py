@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from cdc_core.binlog.columns import decode, json_diff
 from cdc_core.binlog.columns.kernel import Cells, ZeroDates, numbers
-from cdc_core.binlog.gather import CHUNK_IMAGES, Chunk, Wanted
+from cdc_core.binlog.gather import CHUNK_IMAGES, EVERY, Chunk, Wanted
 from cdc_core.binlog.images import DIFF
-from cdc_core.binlog.net_kernels import blank
+from cdc_core.binlog.net_kernels import blank, choose
 from cdc_core.binlog.plan import Plan, TableRows
 from cdc_core.binlog.rows import ABSENT, DELETE, UPDATE_BEFORE, RowImages
 from cdc_core.binlog.system_columns import CHANGES, REMOVE, UPSERT, changes_columns, partial_columns, wrapped
@@ -41,14 +41,10 @@ def _chosen(
     chunk: Chunk, images: RowImages, low: int, high: int, kept: npt.NDArray[np.int64] | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Which of a chunk's images are handed out, and their ordinals."""
-    first = np.searchsorted(images.event, np.arange(len(chunk.index)))
-    ordinals = chunk.ordinals[images.event] + np.arange(len(images)) - first[images.event]
-    if kept is None:
-        chosen = np.flatnonzero((ordinals >= low) & (ordinals < high))
-    else:
-        place = np.searchsorted(kept, ordinals)
-        chosen = np.flatnonzero(kept[np.minimum(place, len(kept) - 1)] == ordinals)
-    return chosen, ordinals[chosen]
+    left = EVERY if kept is None else kept[np.searchsorted(kept, chunk.ordinals[0]) :]
+    chosen, ordinals = np.empty(len(images), np.int64), np.empty(len(images), np.int64)
+    count = choose(images.event, chunk.ordinals, low, high, left, kept is None, chosen, ordinals)
+    return chosen[:count], ordinals[:count]
 
 
 def _batch(

@@ -67,11 +67,11 @@ def changes_columns(
     chunk: Chunk, op: npt.NDArray[np.uint8], event: npt.NDArray[np.int32], row: npt.NDArray[np.int32]
 ) -> list[pa.Array]:
     """The system columns of mode `changes` for these images of a chunk."""
-    seconds = chunk.index["timestamp"][event].astype(np.int64)
+    times = chunk.index["timestamp"].astype(np.int64) * 1_000_000
     return [
         _OPERATIONS.take(numbers(op)),
-        numbers(chunk.journals[event]),
-        numbers(chunk.index["end"][event]),
+        numbers(chunk.journals.take(event)),
+        numbers(chunk.index["end"].copy().take(event)),
         numbers(row),
-        numbers(seconds * 1_000_000, pa.timestamp("us", "UTC")),
+        numbers(times.take(event), pa.timestamp("us", "UTC")),
     ]

@@ -126,8 +126,12 @@ class Framer:
         return int(code)
 
     def _take(self) -> Block:
-        """What was cut so far, copied to its exact size."""
-        index, data = self._index[: self._rows].copy(), self._block[: self._fill].copy()
+        """What was cut so far: in the buffer itself when that is all but full, else copied to its exact size."""
+        index, data = self._index[: self._rows].copy(), self._block[: self._fill]
+        if self._fill > self._block.size // 16 * 15:
+            self._block = np.empty(self._block.size, np.uint8)
+        else:
+            data = data.copy()
         block = Block(self.journal_name, self._start, data, index)
         self._start, self._fill, self._rows = block.end, 0, 0
         return block

@@ -21,7 +21,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,13 +28,12 @@ from typing import Any
 import httpx
 import psutil
 
-from cdc_core.client.changes import flight_info, read_split
-from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig
 from cdc_core.instance import Instance
 from cdc_core.meta.nodes import MemoryNodes
 from orchestration.stack.mysql import MySqlServer
 from orchestration.stack.mysql_install import MARIADB
+from tests.bench.drain import connect, drain
 from tests.conftest import free_port
 
 RING = 16 << 20
@@ -119,34 +117,6 @@ def serving(mysql: MySqlServer, start: tuple[str, int] | None = None, **settings
             service.stop()
 
 
-def drain(
-    service: Service,
-    rows: int,
-    batch: int = 100_000,
-    mode: str = "net",
-    splits: int = 2,
-    acked: Callable[[int], object] = id,
-) -> int:
-    """Claims, reads every table with its splits side by side, acks. Returns the rows that came over Flight; `acked` is
-    told how many changed rows are behind."""
-    url, seen, got = f"grpc://127.0.0.1:{service.flight}", 0, 0
-
-    def read(ticket: bytes) -> int:
-        return sum(part.num_rows for part in read_split(url, ticket))
-
-    connector = Connector(f"http://127.0.0.1:{service.http}", "bench", flight_url=url)
-    with connector, ThreadPoolExecutor(splits) as pool:
-        while seen < rows:
-            with connector.claim(batch, owner="bench", timeout_seconds=30) as claim:
-                assert claim is not None, service.status()
-                for table in claim.tables:
-                    plan = flight_info(url, claim, table.name, mode=mode, splits=splits)
-                    got += sum(pool.map(read, plan.tickets))
-            seen += claim.rows
-            acked(seen)
-    return got
-
-
 def fill(mysql: MySqlServer, statements: list[str]) -> tuple[str, int]:
     """A new journal that begins with a fresh `bench`; where it begins."""
     helpers = ["SET sql_log_bin = 0", "DROP DATABASE IF EXISTS seed", "CREATE DATABASE seed"]
@@ -191,7 +161,7 @@ def memory(mysql: MySqlServer, scale: float) -> None:
         full = service.memory()
         marks: list[tuple[int, float, float]] = []
         note = lambda seen: marks.append((seen, time.monotonic(), service.memory()["now"] - ring))  # noqa: E731
-        assert drain(service, rows, splits=4, acked=note) == rows
+        assert drain(connect(service.http, service.flight), rows, splits=4, acked=note) == rows
         end, seconds = service.memory(), service.cpu()
     config = _tenths(marks) | {
         "rows_in_one_transaction": rows, "ring_mb": round(ring, 1), "limit": 300, "batch_rows": 100_000,
@@ -228,7 +198,7 @@ def large_row(mysql: MySqlServer, scale: float) -> None:
         cursor.execute("COMMIT")
     with serving(mysql, begin) as service:
         service.until(lambda status: status["backlog_rows"] > 0)
-        assert drain(service, 8, batch=1, splits=1) == 8
+        assert drain(connect(service.http, service.flight), 8, batch=1, splits=1) == 8
         peak = service.memory()["peak"]
     report("service_large_row", peak - ring, "MB over the ring", {"row_mb": round(size / 1e6), "rows": 4})
 
