@@ -1,8 +1,8 @@
 """Binlog to Arrow on one core, from a real server's files, beside mysql-replication on the same one.
 
-`binlog_to_arrow`: framing with checksums, annotating, walking, columns of every change; row images a CPU second.
-`binlog_to_net`: the same, but what is left per key; changed rows a CPU second.
-`wide_cells`: a table of thirty columns of mixed types; cells a CPU second. `json_documents`: documents of 1 KB.
+`decode_rows`: framing with checksums, annotating, walking, columns of every change; row images a CPU second.
+`decode_net`: the same, but what is left per key; changed rows a CPU second.
+`decode_wide_cells`: a table of thirty columns of mixed types; cells a CPU second. `decode_json_docs`: documents of 1 KB.
 
     python -m tests.bench.bench_decode [--scale 0.1]
 """
@@ -114,10 +114,10 @@ def work(mysql: MySqlServer, scale: float) -> None:
     seconds, images = best(lambda: changes(stream, begin, "bench.t"))
     assert images == inserts + 2 * (inserts // 5) + inserts // 20
     others = peer(mysql, begin, images)
-    report("binlog_to_arrow", images / seconds, "row images/s", config | {"limit": 50}, "mysql-replication", others)
+    report("decode_rows", images / seconds, "row images/s", config | {"limit": 50}, "mysql-replication", others)
     seconds, left = best(lambda: net(stream, begin, "bench.t"))
     rows = inserts + inserts // 5 + inserts // 20
-    report("binlog_to_net", rows / seconds, "changed rows/s", config | {"left": left})
+    report("decode_net", rows / seconds, "changed rows/s", config | {"left": left})
 
 
 def wide(mysql: MySqlServer, scale: float) -> None:
@@ -132,7 +132,7 @@ def wide(mysql: MySqlServer, scale: float) -> None:
     stream = stream_of(mysql, begin)
     seconds, images = best(lambda: changes(stream, begin, "bench.w"))
     config = {"rows": rows, "columns": len(kinds), "mb": round(len(stream) / 1e6), "limit": 8_000_000}
-    report("wide_cells", images * len(kinds) / seconds, "cells/s", config)
+    report("decode_wide_cells", images * len(kinds) / seconds, "cells/s", config)
 
 
 def documents(mysql: MySqlServer, scale: float) -> None:
@@ -143,7 +143,7 @@ def documents(mysql: MySqlServer, scale: float) -> None:
     begin = fill(mysql, [table, f"INSERT INTO bench.j SELECT n, {document} FROM ({numbers}) s"])
     stream = stream_of(mysql, begin)
     seconds, images = best(lambda: changes(stream, begin, "bench.j"))
-    report("json_documents", images / seconds, "documents/s", {"mb": round(len(stream) / 1e6), "limit": 50_000})
+    report("decode_json_docs", images / seconds, "docs/s", {"mb": round(len(stream) / 1e6), "limit": 50_000})
 
 
 def main() -> None:
