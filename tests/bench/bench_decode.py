@@ -2,7 +2,8 @@
 
 `decode_rows`: framing with checksums, annotating, walking, columns of every change; row images a CPU second.
 `decode_net`: the same, but what is left per key; changed rows a CPU second.
-`decode_wide_cells`: a table of thirty columns of mixed types; cells a CPU second. `decode_json_docs`: documents of 1 KB.
+`decode_wide_cells`: a table of thirty columns of mixed types; cells a CPU second.
+`decode_json_docs`: documents of 1 KB a CPU second.
 
     python -m tests.bench.bench_decode [--scale 0.1]
 """
