@@ -10,7 +10,7 @@ import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -31,6 +31,11 @@ FlightPort = Annotated[int, typer.Option(help="The service's data.")]
 DagsterPort = Annotated[int, typer.Option(help="Dagster's page.")]
 Url = Annotated[str, typer.Option("--service", envvar="SLUICE_SERVICE", help="Address of the service's HTTP door.")]
 Token = Annotated[str, typer.Option(envvar="SLUICE_TOKEN", help="Bearer token.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="The destination.", show_default=False)]
+_LOCAL = "http://127.0.0.1:11112"
+
+destination = typer.Typer(help="Starts, stops or reloads one destination of the service.", no_args_is_help=True)
+app.add_typer(destination, name="destination")
 
 
 @app.command()
@@ -73,11 +78,35 @@ def server(conf: Conf = Path("conf"), as_json: Json = False) -> None:
 
 
 @app.command()
-def status(service: Url = "http://127.0.0.1:11112", token: Token = "", as_json: Json = False) -> None:
+def status(service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
     """What each destination does, how far it is, and what ails it; 1 if one has failed."""
     from orchestration.commands.status import run
 
     raise typer.Exit(run(service, token, as_json=as_json))
+
+
+def _switch(verb: Literal["start", "stop", "reload"], name: str, service: str, token: str, as_json: bool) -> NoReturn:
+    from orchestration.commands.destination import run
+
+    raise typer.Exit(run(verb, name, service, token, as_json=as_json))
+
+
+@destination.command()
+def start(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
+    """Starts one that was stopped by hand, or is lazy."""
+    _switch("start", name, service, token, as_json)
+
+
+@destination.command()
+def stop(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
+    """Stops one until it is started or its configuration changes; its claims go back."""
+    _switch("stop", name, service, token, as_json)
+
+
+@destination.command()
+def reload(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
+    """Begins anew with the configuration as it is now."""
+    _switch("reload", name, service, token, as_json)
 
 
 @app.command()

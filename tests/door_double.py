@@ -65,6 +65,7 @@ class Instance:
     error: dict[str, Any] | None = None
     state: str = "running"
     connected: bool = True
+    note: str | None = None
     fail: Exception | None = None
     cursor: EntryPosition | None = None
     last_acked: int = 0
@@ -101,6 +102,7 @@ class Instance:
             "backlog_rows": len(self.blocks),
             "clients": [self.client(1001)],
             "error": self.error,
+            "note": self.note,
         }
 
     def tables(self) -> list[TableSchema]:
@@ -227,6 +229,21 @@ class Server:
         if name not in self.instances:
             raise UnknownDestination(f"no destination {name!r}", hint="Known: " + ", ".join(self.instances))
         return self.instances[name]
+
+    def start_destination(self, name: str) -> dict[str, Any]:
+        return self._switched(name, "running", None)
+
+    def stop_destination(self, name: str) -> dict[str, Any]:
+        return self._switched(name, "stopped", "stopped by hand")
+
+    def reload_destination(self, name: str) -> dict[str, Any]:
+        return self._switched(name, "starting", None)
+
+    def _switched(self, name: str, state: str, note: str | None) -> dict[str, Any]:
+        instance = self.instance(name)
+        instance.state = state
+        instance.note = note
+        return instance.status()
 
 
 @contextmanager

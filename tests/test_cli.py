@@ -11,10 +11,12 @@ import pytest
 import yaml
 
 from cdc_core.config import load_service
+from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import ConfigError
 from orchestration.commands.up import defs_folder
 from orchestration.stack.home import free_port
 from orchestration.stack.ports import Ports
+from tests.door_double import Instance, Server, opened
 
 
 def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -48,6 +50,20 @@ def test_the_version_is_told() -> None:
     """For people and for programs."""
     assert sluice("--version").stdout.startswith("sluice 0.")
     assert json.loads(sluice("--json", "--version").stdout)["version"].startswith("0.")
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "reload"])
+def test_a_destination_is_switched(verb: str) -> None:
+    """The service does it; the status after it is shown; a destination that is not there is a failure."""
+    with opened(HttpDoor(Server(Instance()), "127.0.0.1", 0)) as door:
+        done = sluice("destination", verb, "shop", "--json", "--service", door.url)
+        assert (done.returncode, json.loads(done.stdout)["destination"]) == (0, "shop")
+        assert "shop" in sluice("destination", verb, "shop", "--service", door.url).stdout
+        missing = sluice("destination", verb, "nobody", "--service", door.url)
+    assert missing.returncode == 1
+    assert "no destination 'nobody'" in missing.stderr
+    assert "--json" in sluice("destination", verb, "--help").stdout
+    assert sluice("destination", verb).returncode == 2
 
 
 def test_a_failure_has_message_place_and_remedy() -> None:

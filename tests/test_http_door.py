@@ -76,6 +76,21 @@ def test_lists_destinations_and_tables(http: httpx.Client, instance: Instance) -
     assert table["primary_key"] == ["id"]
 
 
+def test_switches_a_destination(http: httpx.Client, guarded: httpx.Client) -> None:
+    """Start, stop and reload answer with the status after it; a stop on purpose leaves the service ready."""
+    home = "/v1/destinations/shop"
+    assert http.post(f"{home}/stop").json()["note"] == "stopped by hand"
+    assert http.get("/readyz").status_code == 200
+    assert "stopped by hand" in http.get("/").text
+    assert http.post(f"{home}/start").json()["state"] == "running"
+    assert http.post(f"{home}/reload").json()["state"] == "starting"
+    assert http.post("/v1/destinations/nobody/stop").status_code == 404
+    assert guarded.post(f"{home}/stop").status_code == 401
+    assert {f"{home.replace('shop', '{destination}')}/{verb}" for verb in ("start", "stop", "reload")} <= set(
+        http.get("/openapi.json").json()["paths"]
+    )
+
+
 def test_stops_and_resumes_a_table(http: httpx.Client, instance: Instance) -> None:
     """A stopped table is kept with its reason until it is resumed."""
     body = {"reason": "type changed", "hint": "rebuild", "position": {"journalName": "b.000001", "position": 4}}

@@ -48,6 +48,7 @@ Table = Annotated[str, Path(description="`database.table`", examples=["shop.orde
 def control_router(server: ServerPort, traffic: Traffic) -> APIRouter:
     router = APIRouter(prefix="/v1", responses=_FAILURES, route_class=_measured(traffic))
     _add_reading(router, server)
+    _add_switching(router, server)
     _add_claiming(router, server, traffic)
     _add_batches(router, server)
     _add_stopped(router, server)
@@ -74,6 +75,23 @@ def _add_reading(router: APIRouter, server: ServerPort) -> None:
     def client(destination: str, client_id: ClientId) -> Any:
         """A client's cursor, sequences, claims and stopped tables."""
         return server.instance(destination).client(client_id)
+
+
+def _add_switching(router: APIRouter, server: ServerPort) -> None:
+    @router.post(_DESTINATION + "/start", response_model=models.Destination)
+    def start(destination: str) -> Any:
+        """Starts a destination that was stopped by hand, or is lazy."""
+        return server.start_destination(destination)
+
+    @router.post(_DESTINATION + "/stop", response_model=models.Destination)
+    def stop(destination: str) -> Any:
+        """Stops a destination until it is started, or its configuration changes. Its claims go back."""
+        return server.stop_destination(destination)
+
+    @router.post(_DESTINATION + "/reload", response_model=models.Destination)
+    def reload(destination: str) -> Any:
+        """Begins anew with the configuration as it is now, without waiting for the next scan."""
+        return server.reload_destination(destination)
 
 
 def _add_claiming(router: APIRouter, server: ServerPort, traffic: Traffic) -> None:

@@ -78,7 +78,7 @@ class Failure(Answer):
 
 class Destination(Answer):
     destination: str = Field(examples=["shop"])
-    state: str = Field(description="starting, running, failed or stopped", examples=["running"])
+    state: str = Field(description="starting, running, failed, stopped or lazy", examples=["running"])
     source: dict[str, Any] = Field(
         examples=[{"address": "127.0.0.1:3306", "version": "8.0.31", "server_id": 1, "connected": True}]
     )
@@ -100,6 +100,7 @@ class Destination(Answer):
     backlog_rows: int = Field(examples=[400])
     clients: list[Any]
     error: dict[str, Any] | None = Field(examples=[None])
+    note: str | None = Field(None, description="why it does not read on purpose", examples=[None])
 
 
 class TableColumns(Answer):

@@ -61,6 +61,14 @@ class ServerPort(Protocol):
         """Raises UnknownDestination."""
         ...
 
+    def start_destination(self, name: str) -> dict[str, Any]:
+        """By hand, as the next two; each returns the destination's status after it."""
+        ...
+
+    def stop_destination(self, name: str) -> dict[str, Any]: ...
+
+    def reload_destination(self, name: str) -> dict[str, Any]: ...
+
 
 def instances(server: ServerPort) -> dict[str, InstancePort]:
     """All by name; one that was taken away meanwhile is left out."""
