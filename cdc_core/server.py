@@ -12,6 +12,7 @@ import argparse
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ from cdc_core import log as logging
 from cdc_core import memory
 from cdc_core.config import InstanceConfig, Report, ServiceConfig
 from cdc_core.errors import ConfigError, SluiceError, UnknownDestination
-from cdc_core.instance import Instance
+from cdc_core.instance import Instance, source_settings
+from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Nodes
 from cdc_core.meta.zookeeper import ZookeeperNodes
+from cdc_core.positions import positions
 from cdc_core.refused import Refused
 from cdc_core.resting import BY_HAND, Resting
 
@@ -121,6 +124,17 @@ class CanalServer:
             del self._running[name]
             self._look_at(name)
         return self.instance(name).status()
+
+    def positions(self, name: str) -> dict[str, Any]:
+        """Where each client's cursor is, and how far behind the source's end."""
+        config = self._config_of(name)
+        return positions(source_settings(config), Cursors(self._nodes(name), name), time.time)
+
+    def _config_of(self, name: str) -> InstanceConfig:
+        wanted, instance = self._found(name)
+        if isinstance(wanted, InstanceConfig):
+            return wanted
+        raise instance.error if isinstance(instance, Refused) else ConfigError(wanted, hint="Correct it, then reload.")
 
     # -- the directory
 

@@ -85,6 +85,19 @@ def status(service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> N
     raise typer.Exit(run(service, token, as_json=as_json))
 
 
+@app.command()
+def positions(
+    destination: Annotated[str | None, typer.Argument(help="One destination; else all.", show_default=False)] = None,
+    service: Url = _LOCAL,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Every client's cursor and how far it is behind the source's end; 1 if one cannot be told or was purged."""
+    from orchestration.commands.positions import run
+
+    raise typer.Exit(run(destination, service, token, as_json=as_json))
+
+
 def _switch(verb: Literal["start", "stop", "reload"], name: str, service: str, token: str, as_json: bool) -> NoReturn:
     from orchestration.commands.destination import run
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.columns.kernel import ZeroDates
-from cdc_core.errors import CursorError, RangeGone, SessionError, SluiceError, UnknownDestination
+from cdc_core.errors import CursorError, RangeGone, SessionError, SluiceError, SourceUnavailable, UnknownDestination
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
@@ -221,6 +221,7 @@ class Server:
 
     def __init__(self, *instances: Instance) -> None:
         self.instances = {instance.name: instance for instance in instances}
+        self.away = False
 
     def destinations(self) -> list[str]:
         return sorted(self.instances)
@@ -238,6 +239,22 @@ class Server:
 
     def reload_destination(self, name: str) -> dict[str, Any]:
         return self._switched(name, "starting", None)
+
+    def positions(self, name: str) -> dict[str, Any]:
+        self.instance(name)
+        if self.away:
+            raise SourceUnavailable("the server cannot be reached", place="127.0.0.1:3306", hint="Start it.")
+        end = EntryPosition("mysql-bin.000003", 9000).to_dict()
+        told = {"bytes": 8996, "transactions": 12, "seconds": 2.5, "files_left": 1, "purged": False}
+        client = {"client_id": 1001, "epoch": 1, "cursor": EntryPosition("mysql-bin.000003", 4).to_dict(), **told}
+        return {
+            "destination": name,
+            "source": "127.0.0.1:3306",
+            "end": end,
+            "oldest": "mysql-bin.000002",
+            "files": 2,
+            "clients": [client],
+        }
 
     def _switched(self, name: str, state: str, note: str | None) -> dict[str, Any]:
         instance = self.instance(name)

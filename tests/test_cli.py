@@ -24,7 +24,7 @@ def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("command", ["demo", "up", "server", "status", "verify"])
+@pytest.mark.parametrize("command", ["demo", "up", "server", "status", "positions", "verify"])
 def test_every_command_explains_itself(command: str) -> None:
     """Help is there, with --json among the options."""
     done = sluice(command, "--help")
@@ -64,6 +64,22 @@ def test_a_destination_is_switched(verb: str) -> None:
     assert "no destination 'nobody'" in missing.stderr
     assert "--json" in sluice("destination", verb, "--help").stdout
     assert sluice("destination", verb).returncode == 2
+
+
+def test_positions_are_shown() -> None:
+    """A table for people, a list for programs; one destination that cannot tell does not hide the others."""
+    server = Server(Instance())
+    with opened(HttpDoor(server, "127.0.0.1", 0)) as door:
+        shown = sluice("positions", "shop", "--service", door.url)
+        told = sluice("positions", "--json", "--service", door.url)
+        server.away = True
+        away = sluice("positions", "--json", "--service", door.url)
+        named = sluice("positions", "shop", "--service", door.url)
+    assert shown.returncode == 0
+    assert "8,996" in shown.stdout
+    assert [one["destination"] for one in json.loads(told.stdout)] == ["shop"]
+    assert (away.returncode, json.loads(away.stdout)[0]["error"]["error"]) == (1, "SourceUnavailable")
+    assert (named.returncode, "cannot be reached" in named.stderr) == (1, True)
 
 
 def test_a_failure_has_message_place_and_remedy() -> None:

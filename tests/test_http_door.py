@@ -91,6 +91,13 @@ def test_switches_a_destination(http: httpx.Client, guarded: httpx.Client) -> No
     )
 
 
+def test_tells_how_far_clients_are_behind(http: httpx.Client) -> None:
+    """As the service computes it."""
+    told = http.get("/v1/destinations/shop/positions").json()
+    assert (told["end"]["position"], told["clients"][0]["bytes"]) == (9000, 8996)
+    assert http.get("/v1/destinations/nobody/positions").status_code == 404
+
+
 def test_stops_and_resumes_a_table(http: httpx.Client, instance: Instance) -> None:
     """A stopped table is kept with its reason until it is resumed."""
     body = {"reason": "type changed", "hint": "rebuild", "position": {"journalName": "b.000001", "position": 4}}

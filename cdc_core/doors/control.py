@@ -48,6 +48,7 @@ Table = Annotated[str, Path(description="`database.table`", examples=["shop.orde
 def control_router(server: ServerPort, traffic: Traffic) -> APIRouter:
     router = APIRouter(prefix="/v1", responses=_FAILURES, route_class=_measured(traffic))
     _add_reading(router, server)
+    _add_positions(router, server)
     _add_switching(router, server)
     _add_claiming(router, server, traffic)
     _add_batches(router, server)
@@ -75,6 +76,13 @@ def _add_reading(router: APIRouter, server: ServerPort) -> None:
     def client(destination: str, client_id: ClientId) -> Any:
         """A client's cursor, sequences, claims and stopped tables."""
         return server.instance(destination).client(client_id)
+
+
+def _add_positions(router: APIRouter, server: ServerPort) -> None:
+    @router.get(_DESTINATION + "/positions", response_model=models.Positions)
+    def positions(destination: str) -> Any:
+        """Every client's cursor, the source's end, and what lies between, as the source tells it now."""
+        return server.positions(destination)
 
 
 def _add_switching(router: APIRouter, server: ServerPort) -> None:

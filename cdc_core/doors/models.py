@@ -103,6 +103,28 @@ class Destination(Answer):
     note: str | None = Field(None, description="why it does not read on purpose", examples=[None])
 
 
+class ClientPosition(Answer):
+    """null for what is not known."""
+
+    client_id: int = Field(examples=[1001])
+    epoch: int = Field(examples=[0])
+    cursor: Position | None
+    purged: bool = Field(description="the cursor's journal is not at the source")
+    bytes: int | None = Field(description="of binlog, from the cursor to the end", examples=[52311])
+    transactions: int | None = Field(description="where GTIDs tell", examples=[12])
+    seconds: float | None = Field(description="since the cursor's transaction, 0 at the end", examples=[2.5])
+    files_left: int | None = Field(description="journals older than the cursor's", examples=[3])
+
+
+class Positions(Answer):
+    destination: str = Field(examples=["shop"])
+    source: str = Field(examples=["127.0.0.1:3306"])
+    end: Position
+    oldest: str = Field(examples=["mysql-bin.000001"])
+    files: int = Field(examples=[4])
+    clients: list[ClientPosition]
+
+
 class TableColumns(Answer):
     """One version of a captured table's definition."""
 

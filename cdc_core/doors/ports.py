@@ -69,6 +69,10 @@ class ServerPort(Protocol):
 
     def reload_destination(self, name: str) -> dict[str, Any]: ...
 
+    def positions(self, name: str) -> dict[str, Any]:
+        """How far each client is behind the source; asks it."""
+        ...
+
 
 def instances(server: ServerPort) -> dict[str, InstancePort]:
     """All by name; one that was taken away meanwhile is left out."""

@@ -36,7 +36,7 @@ def show(found: list[dict[str, Any]]) -> None:
             one["destination"],
             one.get("note") or one["state"],
             str(one["source"].get("address", "")),
-            _position(one["position"]),
+            place(one["position"]),
             _number(one["lag_seconds"], " s"),
             _number(one["backlog_rows"], " rows"),
         )
@@ -48,7 +48,8 @@ def show(found: list[dict[str, Any]]) -> None:
             console.print(f" hint: {error['hint']}")
 
 
-def _position(position: dict[str, Any] | None) -> str:
+def place(position: dict[str, Any] | None) -> str:
+    """Journal and offset, for people."""
     return f"{position['journalName']}:{position['position']}" if position else "-"
 
 
