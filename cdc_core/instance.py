@@ -112,6 +112,7 @@ class Instance:
         """Outstanding claims are lost with it: their rows are read again from the cursor."""
         self._stop.set()
         self.store.close()
+        self.serving.close()
         for thread in self._threads:
             thread.join(_JOIN_SECONDS)
 

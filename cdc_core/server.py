@@ -32,6 +32,7 @@ from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.positions import positions
 from cdc_core.refused import Refused
 from cdc_core.resting import BY_HAND, Resting
+from cdc_core.rewind import Plan, Target, carry_out, plan
 
 log = structlog.get_logger(__name__)
 
@@ -129,6 +130,37 @@ class CanalServer:
         """Where each client's cursor is, and how far behind the source's end."""
         config = self._config_of(name)
         return positions(source_settings(config), Cursors(self._nodes(name), name), time.time)
+
+    def reset_destination(self, name: str, target: Target, *, dry_run: bool) -> dict[str, Any]:
+        """What setting the cursors would mean; without `dry_run` it is done, with the destination stopped meanwhile."""
+        config = self._config_of(name)
+        cursors = Cursors(self._nodes(name), name)
+        planned = plan(source_settings(config), cursors, target)
+        told = {
+            "destination": name,
+            "to": planned.position.postion.to_dict(),
+            "done": not dry_run,
+            "clients": [move.to_dict() for move in planned.moves],
+        }
+        if not dry_run:
+            self._set_back(name, planned)
+        return told
+
+    def _set_back(self, name: str, planned: Plan) -> None:
+        with self._lock:
+            wanted, instance = self._found(name)
+            self._end(name, "its cursors are set by hand")
+            try:
+                epochs = carry_out(Cursors(self._nodes(name), name), planned)
+                log.warning(
+                    "cursors set by hand", destination=name, position=str(planned.position.postion), epochs=epochs
+                )
+            finally:
+                if isinstance(instance, Resting) and not instance.lazy:
+                    self._running[name] = (wanted, instance)
+                else:
+                    del self._running[name]
+                    self._look_at(name)
 
     def _config_of(self, name: str) -> InstanceConfig:
         wanted, instance = self._found(name)

@@ -98,6 +98,30 @@ def positions(
     raise typer.Exit(run(destination, service, token, as_json=as_json))
 
 
+@app.command()
+def reset(
+    name: Name,
+    position: Annotated[str | None, typer.Option(metavar="FILE:OFFSET", help="Where a transaction begins.")] = None,
+    earliest: Annotated[bool, typer.Option("--earliest", help="The oldest binlog that the source has.")] = False,
+    latest: Annotated[bool, typer.Option("--latest", help="The source's end; what lies before is skipped.")] = False,
+    client_id: Annotated[int, typer.Option(min=0, help="Whose cursor.")] = 1001,
+    all_clients: Annotated[bool, typer.Option("--all", help="All clients' cursors.")] = False,
+    moved: Annotated[bool, typer.Option("--moved", help="The source is another server now.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only told.")] = False,
+    service: Url = _LOCAL,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Sets a destination's cursors to another place; tells what is read again or lost, and does it with --yes."""
+    from orchestration.commands.reset import run, target
+
+    to = target(position, earliest=earliest, latest=latest)
+    if to is None:
+        raise typer.BadParameter("give one of --position FILE:OFFSET, --earliest, --latest")
+    body = {"to": to, "client_id": None if all_clients else client_id, "moved": moved, "dry_run": not yes}
+    raise typer.Exit(run(name, body, service, token, as_json=as_json))
+
+
 def _switch(verb: Literal["start", "stop", "reload"], name: str, service: str, token: str, as_json: bool) -> NoReturn:
     from orchestration.commands.destination import run
 

@@ -14,6 +14,7 @@ from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.columns.kernel import ZeroDates
 from cdc_core.errors import CursorError, RangeGone, SessionError, SluiceError, SourceUnavailable, UnknownDestination
 from cdc_core.position import EntryPosition
+from cdc_core.rewind import Target
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim, TableRange
@@ -255,6 +256,12 @@ class Server:
             "files": 2,
             "clients": [client],
         }
+
+    def reset_destination(self, name: str, target: Target, *, dry_run: bool) -> dict[str, Any]:
+        self.instance(name).calls.append(("reset", target, dry_run))
+        place = EntryPosition("mysql-bin.000002", 4).to_dict()
+        client = {"client_id": 1001, "from": place, "moved": target.moved, "again_bytes": 0, "skipped_bytes": 77}
+        return {"destination": name, "to": place, "done": not dry_run, "clients": [client]}
 
     def _switched(self, name: str, state: str, note: str | None) -> dict[str, Any]:
         instance = self.instance(name)

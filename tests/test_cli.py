@@ -13,6 +13,8 @@ import yaml
 from cdc_core.config import load_service
 from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import ConfigError
+from cdc_core.position import EntryPosition
+from cdc_core.rewind import Target
 from orchestration.commands.up import defs_folder
 from orchestration.stack.home import free_port
 from orchestration.stack.ports import Ports
@@ -24,7 +26,7 @@ def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("command", ["demo", "up", "server", "status", "positions", "verify"])
+@pytest.mark.parametrize("command", ["demo", "up", "server", "status", "positions", "reset", "verify"])
 def test_every_command_explains_itself(command: str) -> None:
     """Help is there, with --json among the options."""
     done = sluice(command, "--help")
@@ -80,6 +82,22 @@ def test_positions_are_shown() -> None:
     assert [one["destination"] for one in json.loads(told.stdout)] == ["shop"]
     assert (away.returncode, json.loads(away.stdout)[0]["error"]["error"]) == (1, "SourceUnavailable")
     assert (named.returncode, "cannot be reached" in named.stderr) == (1, True)
+
+
+def test_a_reset_is_told_before_it_is_done() -> None:
+    """Nothing happens without --yes; one place, well formed, else bad usage."""
+    instance = Instance()
+    with opened(HttpDoor(Server(instance), "127.0.0.1", 0)) as door:
+        told = sluice("reset", "shop", "--earliest", "--service", door.url)
+        done = sluice("reset", "shop", "--position", "bin.000002:4", "--all", "--yes", "--json", "--service", door.url)
+    assert (told.returncode, "Nothing was done" in told.stdout, "77 bytes" in told.stdout) == (0, True, True)
+    assert json.loads(done.stdout)["done"] is True
+    assert [(target, dry) for _, target, dry in instance.calls] == [
+        (Target("earliest", 1001), True),
+        (Target(EntryPosition("bin.000002", 4)), False),
+    ]
+    for wrong in ([], ["--earliest", "--latest"], ["--position", "bin:x"]):
+        assert sluice("reset", "shop", *wrong).returncode == 2
 
 
 def test_a_failure_has_message_place_and_remedy() -> None:

@@ -21,6 +21,7 @@ from cdc_core.doors.ports import InstancePort, ServerPort, instances
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import SluiceError, UnknownDestination
 from cdc_core.position import EntryPosition
+from cdc_core.rewind import Target
 from cdc_core.session.claim import Claim
 
 WAITERS = 256  # claim calls that may wait at the same time; further ones queue
@@ -50,6 +51,7 @@ def control_router(server: ServerPort, traffic: Traffic) -> APIRouter:
     _add_reading(router, server)
     _add_positions(router, server)
     _add_switching(router, server)
+    _add_reset(router, server)
     _add_claiming(router, server, traffic)
     _add_batches(router, server)
     _add_stopped(router, server)
@@ -83,6 +85,15 @@ def _add_positions(router: APIRouter, server: ServerPort) -> None:
     def positions(destination: str) -> Any:
         """Every client's cursor, the source's end, and what lies between, as the source tells it now."""
         return server.positions(destination)
+
+
+def _add_reset(router: APIRouter, server: ServerPort) -> None:
+    @router.post(_DESTINATION + "/reset", response_model=models.ResetAnswer)
+    def reset(destination: str, body: models.ResetRequest) -> Any:
+        """Sets cursors to a place of the source. By default it only tells what would be read again or skipped."""
+        to = EntryPosition.from_dict(body.to.model_dump()) if isinstance(body.to, models.Position) else body.to
+        target = Target(to, body.client_id, body.moved)
+        return server.reset_destination(destination, target, dry_run=body.dry_run)
 
 
 def _add_switching(router: APIRouter, server: ServerPort) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -123,6 +123,27 @@ class Positions(Answer):
     oldest: str = Field(examples=["mysql-bin.000001"])
     files: int = Field(examples=[4])
     clients: list[ClientPosition]
+
+
+class ResetRequest(Request):
+    to: Literal["earliest", "latest"] | Position = Field(examples=["earliest"])
+    client_id: int | None = Field(None, ge=0, description="null: all clients", examples=[1001])
+    moved: bool = Field(False, description="the source is another server than the one the cursors belong to")
+    dry_run: bool = Field(True, description="false: do it")
+
+
+class ClientReset(Answer):
+    client_id: int = Field(examples=[1001])
+    moved: bool
+    again_bytes: int | None = Field(description="of binlog that is read again; null where it cannot be told")
+    skipped_bytes: int | None = Field(description="of binlog that is not read any more")
+
+
+class ResetAnswer(Answer):
+    destination: str = Field(examples=["shop"])
+    to: Position
+    done: bool
+    clients: list[ClientReset]
 
 
 class TableColumns(Answer):

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from cdc_core.errors import UnknownDestination
 from cdc_core.position import EntryPosition
+from cdc_core.rewind import Target
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 from cdc_core.source.block import BlockSlice
@@ -71,6 +72,10 @@ class ServerPort(Protocol):
 
     def positions(self, name: str) -> dict[str, Any]:
         """How far each client is behind the source; asks it."""
+        ...
+
+    def reset_destination(self, name: str, target: Target, *, dry_run: bool) -> dict[str, Any]:
+        """Sets cursors, or tells what that would mean."""
         ...
 
 
