@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cdc_core.config import load_service
 from cdc_core.errors import CursorError, PositionError, RangeGone, SessionError
 from cdc_core.instance import source_settings
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.rewind import Target, carry_out, plan
+from cdc_core.server import CanalServer
 from orchestration.stack.mysql import MySqlServer
 from tests.test_instance import claim, config, execute, running
 
@@ -108,3 +112,44 @@ def test_a_stopped_instance_writes_no_cursor(mysql8: MySqlServer) -> None:
             with pytest.raises(RangeGone):
                 instance.ack(1001, found.batch_id, "run-1")
         assert Cursors(nodes, "shop").read(1001) == start
+
+
+@pytest.mark.integration
+def test_one_stopped_by_hand_stays_so_over_a_reset(mysql8: MySqlServer, tmp_path: Path) -> None:
+    """Its cursor is set all the same; one that runs is stopped for it and starts again there."""
+    with mysql8.database() as shop:
+        execute(mysql8, shop, "CREATE TABLE orders (id INT PRIMARY KEY)")
+        start = EntryPosition(*mysql8.position())
+        (tmp_path / "shop").mkdir()
+        (tmp_path / "canal.properties").write_text("")
+        (tmp_path / "shop" / "instance.properties").write_text(
+            f"canal.instance.master.address={mysql8.host}:{mysql8.port}\ncanal.instance.dbUsername={mysql8.user}\n"
+            f"canal.instance.dbPassword={mysql8.password}\ncanal.instance.filter.regex={shop}\\\\..*\n"
+        )
+        server = CanalServer(load_service(tmp_path, {})[0], tmp_path)
+        server.start()
+        try:
+            wait_running(server)
+            execute(mysql8, shop, "INSERT INTO orders VALUES (1)")
+            server.stop_destination("shop")
+            assert server.reset_destination("shop", Target(start, 1001), dry_run=False)["done"]
+            assert server.instance("shop").status()["note"] == "stopped by hand"
+            server.start_destination("shop")
+            wait_running(server)
+            found = server.instance("shop").claim(1001, 10, 10, "run-1", 60)
+            assert (found.rows, found.epoch, found.start) == (1, 1, start)
+
+            server.reset_destination("shop", Target(start), dry_run=False)
+            wait_running(server)
+            with pytest.raises(SessionError):
+                server.instance("shop").ack(1001, found.batch_id, "run-1")
+            assert server.instance("shop").client(1001)["epoch"] == 2
+        finally:
+            server.stop()
+
+
+def wait_running(server: CanalServer) -> None:
+    deadline = time.monotonic() + 20
+    while server.instance("shop").status()["state"] != "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
