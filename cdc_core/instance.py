@@ -33,6 +33,7 @@ from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 from cdc_core.session.figures import lag_seconds, session_metrics, store_figures
+from cdc_core.session.latest import latest
 from cdc_core.session.serving import Serving
 from cdc_core.session.session import Session
 from cdc_core.sink.filter import make_filter
@@ -46,7 +47,6 @@ from cdc_core.source.start_position import find_start_position
 from cdc_core.store.ring import Ring
 from cdc_core.store.store import Store
 
-_TIDY_SECONDS = 5.0
 _FULL_PAUSE = 1.0  # between two looks at a ring that stays full
 _JOIN_SECONDS = 10.0
 _NOBODY = -1  # no client: what the tidy thread runs into
@@ -112,6 +112,7 @@ class Instance:
         """Outstanding claims are lost with it: their rows are read again from the cursor."""
         self._stop.set()
         self.store.close()
+        self.serving.close()
         for thread in self._threads:
             thread.join(_JOIN_SECONDS)
 
@@ -132,7 +133,7 @@ class Instance:
 
     def _tidy(self) -> None:
         while not self._stop.is_set():
-            full = self.store.wait_full(_TIDY_SECONDS)
+            full = self.store.wait_full(self.config.flush_ms / 1000)
             try:
                 for client_id, batches in self.serving.tidy().items():
                     log.warning("lease ran out", destination=self.config.destination, client=client_id, batches=batches)
@@ -147,14 +148,17 @@ class Instance:
 
     def _resume(self, conn: Connection) -> EntryPosition:
         """Where a connection starts: behind the last transaction put, at first at the smallest cursor."""
-        start = self.store.ring.last_commit or self._start or self._first_start(conn)
+        with self.store.changed:
+            cursors = [client.cursor for client in self._session.clients.values()]
+            known = latest(self.store.ring.last_commit, cursors) if self._start else None  # once all clients are there
+        start = known or self._first_start(conn)
         self.health.connected()
         log.info("reading", destination=self.config.destination, source=self._settings.address, position=str(start))
         return start
 
     def _first_start(self, conn: Connection) -> EntryPosition:
         kept = self.serving.kept_cursors()
-        smallest = min((cursor for cursor in kept.values() if cursor is not None), default=None)
+        smallest = latest(None, kept.values())
         configured = EntryPosition(self.config.journal_name, self.config.position) if self.config.journal_name else None
         found, why = find_start_position(conn, smallest, configured)
         start = replace(found, gtid="")  # the server's executed set is not a transaction's GTID

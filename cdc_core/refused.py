@@ -33,17 +33,7 @@ class Refused:
         """Nothing runs."""
 
     def status(self) -> dict[str, Any]:
-        return {
-            "destination": self._destination,
-            "state": "failed",
-            "source": {"address": None, "version": None, "server_id": None, "connected": False},
-            "position": None,
-            "store": dict.fromkeys(_STORE, 0),
-            "lag_seconds": None,
-            "backlog_rows": 0,
-            "clients": [],
-            "error": self.error.as_dict() | {"since": self._since},
-        }
+        return blank_status(self._destination, "failed") | {"error": self.error.as_dict() | {"since": self._since}}
 
     def metrics(self) -> dict[str, Any]:
         return {"leader": 0}
@@ -52,3 +42,18 @@ class Refused:
         raise self.error.with_traceback(None)
 
     claim = ack = renew = rollback = slices = note_read = stop_table = resume_table = client = tables = _refuse
+
+
+def blank_status(destination: str, state: str) -> dict[str, Any]:
+    """The status of what has neither a source nor a store."""
+    return {
+        "destination": destination,
+        "state": state,
+        "source": {"address": None, "version": None, "server_id": None, "connected": False},
+        "position": None,
+        "store": dict.fromkeys(_STORE, 0),
+        "lag_seconds": None,
+        "backlog_rows": 0,
+        "clients": [],
+        "error": None,
+    }

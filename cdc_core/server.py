@@ -1,8 +1,9 @@
 """All destinations of one configuration directory, and the service around them.
 
 `CanalServer` is used in process as well; the doors are thin over it. Every `canal.auto.scan.interval` seconds it looks
-at the directory again: new destinations start, changed ones start anew, removed ones stop. A destination that cannot
-be set up fails alone. What canal.properties says of the service itself is read once.
+at the directory again: new destinations start, changed ones start anew, removed ones stop; one stopped by hand rests
+until it is started or its configuration changes. A destination that cannot be set up fails alone. What
+canal.properties says of the service itself is read once.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import argparse
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -21,13 +24,19 @@ from cdc_core import log as logging
 from cdc_core import memory
 from cdc_core.config import InstanceConfig, Report, ServiceConfig
 from cdc_core.errors import ConfigError, SluiceError, UnknownDestination
-from cdc_core.instance import Instance
+from cdc_core.instance import Instance, source_settings
+from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Nodes
 from cdc_core.meta.zookeeper import ZookeeperNodes
+from cdc_core.positions import positions
 from cdc_core.refused import Refused
+from cdc_core.resting import BY_HAND, Resting
+from cdc_core.rewind import Plan, Target, carry_out, plan
 
 log = structlog.get_logger(__name__)
+
+Runner = Instance | Refused | Resting
 
 
 class CanalServer:
@@ -36,7 +45,7 @@ class CanalServer:
     def __init__(self, config: ServiceConfig, conf_dir: Path | None = None) -> None:
         self.config = config
         self._conf_dir = conf_dir or config.conf_dir
-        self._running: dict[str, tuple[InstanceConfig | str, Instance | Refused]] = {}
+        self._running: dict[str, tuple[InstanceConfig | str, Runner]] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._scanner: threading.Thread | None = None
@@ -76,7 +85,10 @@ class CanalServer:
     def destinations(self) -> list[str]:
         return sorted(self._running)
 
-    def instance(self, name: str) -> Instance | Refused:
+    def instance(self, name: str) -> Runner:
+        return self._found(name)[1]
+
+    def _found(self, name: str) -> tuple[InstanceConfig | str, Runner]:
         found = self._running.get(name)
         if found is None:
             raise UnknownDestination(
@@ -84,7 +96,79 @@ class CanalServer:
                 place=str(self._conf_dir),
                 hint=f"Known: {', '.join(self.destinations()) or 'none'}. Add {name}/instance.properties to have it.",
             )
-        return found[1]
+        return found
+
+    # -- by hand
+
+    def stop_destination(self, name: str) -> dict[str, Any]:
+        """Its status after it. Outstanding claims are lost: their rows are read again from the cursor."""
+        with self._lock:
+            wanted, instance = self._found(name)
+            if not isinstance(instance, Resting) or instance.lazy:
+                self._end(name, BY_HAND)
+                self._running[name] = (wanted, Resting(instance.config, name))
+        return self.instance(name).status()
+
+    def start_destination(self, name: str) -> dict[str, Any]:
+        """Starts one that rests, a lazy one too; one that runs goes on as it is."""
+        with self._lock:
+            if isinstance(self._found(name)[1], Resting):
+                del self._running[name]
+                self._look_at(name, eager=True)
+        return self.instance(name).status()
+
+    def reload_destination(self, name: str) -> dict[str, Any]:
+        """Ends it and begins anew with its configuration as it is now."""
+        with self._lock:
+            self._found(name)
+            self._end(name, "reloaded by hand")
+            del self._running[name]
+            self._look_at(name)
+        return self.instance(name).status()
+
+    def positions(self, name: str) -> dict[str, Any]:
+        """Where each client's cursor is, and how far behind the source's end."""
+        config = self._config_of(name)
+        return positions(source_settings(config), Cursors(self._nodes(name), name), time.time)
+
+    def reset_destination(self, name: str, target: Target, *, dry_run: bool) -> dict[str, Any]:
+        """What setting the cursors would mean; without `dry_run` it is done, with the destination stopped meanwhile."""
+        config = self._config_of(name)
+        cursors = Cursors(self._nodes(name), name)
+        planned = plan(source_settings(config), cursors, target)
+        told = {
+            "destination": name,
+            "to": planned.position.postion.to_dict(),
+            "done": not dry_run,
+            "clients": [move.to_dict() for move in planned.moves],
+        }
+        if not dry_run:
+            self._set_back(name, planned)
+        return told
+
+    def _set_back(self, name: str, planned: Plan) -> None:
+        with self._lock:
+            wanted, instance = self._found(name)
+            self._end(name, "its cursors are set by hand")
+            try:
+                epochs = carry_out(Cursors(self._nodes(name), name), planned)
+                log.warning(
+                    "cursors set by hand", destination=name, position=str(planned.position.postion), epochs=epochs
+                )
+            finally:
+                if isinstance(instance, Resting) and not instance.lazy:
+                    self._running[name] = (wanted, instance)
+                else:
+                    del self._running[name]
+                    self._look_at(name)
+
+    def _config_of(self, name: str) -> InstanceConfig:
+        wanted, instance = self._found(name)
+        if isinstance(wanted, InstanceConfig):
+            return wanted
+        raise instance.error if isinstance(instance, Refused) else ConfigError(wanted, hint="Correct it, then reload.")
+
+    # -- the directory
 
     def scan(self) -> None:
         """Brings what runs in line with the directory."""
@@ -98,27 +182,46 @@ class CanalServer:
 
     def _keep_scanning(self) -> None:
         while not self._stop.wait(self.config.auto_scan_interval):
-            self.scan()
+            try:
+                self.scan()
+            except Exception:  # whatever it is, the next look may go well, and what runs is not touched
+                log.exception("the directory cannot be looked at", place=str(self._conf_dir))
 
-    def _look_at(self, name: str) -> None:
+    def _look_at(self, name: str, *, eager: bool = False) -> None:
         wanted: InstanceConfig | str
         try:
             config, report = configuration.load_instance(self._conf_dir, name)
             self._report(report)
-            wanted, make = config, lambda: Instance(config, self._nodes(name))
+            wanted, make = config, lambda: self._made(config, eager)
         except ConfigError as error:
             refused = Refused(name, error)
-            wanted, make = str(error), lambda: refused  # type: ignore[assignment,return-value]
+            wanted, make = str(error), lambda: refused
         if name in self._running and self._running[name][0] == wanted:
             return
         if name in self._running:
             self._end(name, "changed")
         self._begin(name, wanted, make)
 
-    def _begin(self, name: str, wanted: InstanceConfig | str, make: Callable[[], Instance | Refused]) -> None:
+    def _made(self, config: InstanceConfig, eager: bool) -> Runner:
+        instance = Instance(config, self._nodes(config.destination))
+        if eager or not config.lazy:
+            return instance
+        return Resting(config, config.destination, lambda: self._wake(config, instance))
+
+    def _wake(self, config: InstanceConfig, instance: Instance) -> Runner:
+        """Puts a lazy destination's instance in its place, unless something else stands there by now."""
+        with self._lock:
+            wanted, present = self._found(config.destination)
+            if wanted is config and isinstance(present, Resting) and present.lazy:
+                self._running[config.destination] = (wanted, instance)
+                if self._started:
+                    instance.start()
+            return self._running[config.destination][1]
+
+    def _begin(self, name: str, wanted: InstanceConfig | str, make: Callable[[], Runner]) -> None:
         try:
             instance = make()
-        except ConfigError as error:  # e.g. a filter that does not compile
+        except SluiceError as error:  # e.g. a filter that does not compile
             instance = Refused(name, error)
         if isinstance(instance, Refused):
             log.error("destination refused", destination=name, **instance.error.as_dict())

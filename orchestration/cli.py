@@ -10,7 +10,7 @@ import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -31,6 +31,11 @@ FlightPort = Annotated[int, typer.Option(help="The service's data.")]
 DagsterPort = Annotated[int, typer.Option(help="Dagster's page.")]
 Url = Annotated[str, typer.Option("--service", envvar="SLUICE_SERVICE", help="Address of the service's HTTP door.")]
 Token = Annotated[str, typer.Option(envvar="SLUICE_TOKEN", help="Bearer token.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="The destination.", show_default=False)]
+_LOCAL = "http://127.0.0.1:11112"
+
+destination = typer.Typer(help="Starts, stops or reloads one destination of the service.", no_args_is_help=True)
+app.add_typer(destination, name="destination")
 
 
 @app.command()
@@ -73,11 +78,72 @@ def server(conf: Conf = Path("conf"), as_json: Json = False) -> None:
 
 
 @app.command()
-def status(service: Url = "http://127.0.0.1:11112", token: Token = "", as_json: Json = False) -> None:
+def status(service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
     """What each destination does, how far it is, and what ails it; 1 if one has failed."""
     from orchestration.commands.status import run
 
     raise typer.Exit(run(service, token, as_json=as_json))
+
+
+@app.command()
+def positions(
+    destination: Annotated[str | None, typer.Argument(help="One destination; else all.", show_default=False)] = None,
+    service: Url = _LOCAL,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Every client's cursor and how far it is behind the source's end; 1 if one cannot be told or was purged."""
+    from orchestration.commands.positions import run
+
+    raise typer.Exit(run(destination, service, token, as_json=as_json))
+
+
+@app.command()
+def reset(
+    name: Name,
+    position: Annotated[str | None, typer.Option(metavar="FILE:OFFSET", help="Where a transaction begins.")] = None,
+    earliest: Annotated[bool, typer.Option("--earliest", help="The oldest binlog that the source has.")] = False,
+    latest: Annotated[bool, typer.Option("--latest", help="The source's end; what lies before is skipped.")] = False,
+    client_id: Annotated[int, typer.Option(min=0, help="Whose cursor.")] = 1001,
+    all_clients: Annotated[bool, typer.Option("--all", help="All clients' cursors.")] = False,
+    moved: Annotated[bool, typer.Option("--moved", help="The source is another server now.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only told.")] = False,
+    service: Url = _LOCAL,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Sets a destination's cursors to another place; tells what is read again or lost, and does it with --yes."""
+    from orchestration.commands.reset import run, target
+
+    to = target(position, earliest=earliest, latest=latest)
+    if to is None:
+        raise typer.BadParameter("give one of --position FILE:OFFSET, --earliest, --latest")
+    body = {"to": to, "client_id": None if all_clients else client_id, "moved": moved, "dry_run": not yes}
+    raise typer.Exit(run(name, body, service, token, as_json=as_json))
+
+
+def _switch(verb: Literal["start", "stop", "reload"], name: str, service: str, token: str, as_json: bool) -> NoReturn:
+    from orchestration.commands.destination import run
+
+    raise typer.Exit(run(verb, name, service, token, as_json=as_json))
+
+
+@destination.command()
+def start(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
+    """Starts one that was stopped by hand, or is lazy."""
+    _switch("start", name, service, token, as_json)
+
+
+@destination.command()
+def stop(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
+    """Stops one until it is started or its configuration changes; its claims go back."""
+    _switch("stop", name, service, token, as_json)
+
+
+@destination.command()
+def reload(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
+    """Begins anew with the configuration as it is now."""
+    _switch("reload", name, service, token, as_json)
 
 
 @app.command()

@@ -58,7 +58,10 @@ def backlog_sensor(settings: Settings, job: UnresolvedAssetJobDefinition) -> dg.
 
 
 def _tick(context: dg.SensorEvaluationContext, settings: Settings, connector: Connector, now: float) -> dg.SensorResult:
-    status, state = connector.status(), connector.client_state()
+    status = connector.status()
+    if status["state"] == "stopped" and status.get("note"):
+        return dg.SensorResult(skip_reason=dg.SkipReason(f"{settings.destination} was {status['note']}"))
+    state = connector.client_state()
     dead = backlog.dead_owners(state, lambda run_id: _is_alive(context.instance, run_id))
     for owner in dead:
         given = connector.rollback(owner=owner, reason=f"run {owner} has ended")

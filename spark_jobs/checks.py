@@ -2,8 +2,8 @@
 
 Without a snapshot a lake may lack rows that the source has, so a keyed table is held to what is provable for any lake:
 every upsert met at most one row, and no more rows went than were deleted. A table that began with the source's first
-row (`sluice.complete`) is held to exact arithmetic, and so is every table without a key. A replay is held to what its
-commits said when they were made.
+row (`sluice.complete`) is held to exact arithmetic, and so is every table without a key; after a rewind only beyond
+what the lake had before. A replay is held to what its commits said when they were made.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class TableResult:
     `inserts`, `updates`, `deletes` are the source's operations after the version that the lake had (`after`);
     `upserts`, `net_deletes` what was left of them per key; `inserted`, `updated`, `deleted` Delta's own counts.
     `replayed`: the lake had it all, nothing was written. `parts`: what earlier tries of this range committed; they
-    are judged again with it. `unjudged`: why they cannot be. `stop`: the table cannot take the batch.
+    are judged again with it. `unjudged`: why they cannot be. `floor`: how far an earlier epoch had applied the table;
+    `again`: rows up to there may be among these, so that an insert may meet its row. `stop`: it cannot take the batch.
     """
 
     table: str
@@ -49,6 +50,8 @@ class TableResult:
     applied_at: float = 0.0
     parts: tuple[TableResult, ...] = ()
     unjudged: str = ""
+    floor: int | None = None
+    again: bool = False
     stop: TableStopped | None = None
 
 
@@ -107,7 +110,7 @@ def _applied(results: Sequence[TableResult]) -> list[TableResult]:
 
 def _sum(r: TableResult) -> str:
     grown, told = r.inserted - r.deleted, r.inserts - r.deletes
-    if (r.complete or not r.keyed) and grown != told:
+    if ((r.complete and not r.again) or not r.keyed) and grown != told:
         return f"grew by {grown} rows in the lake, by {told} at the source"
     if r.keyed and r.deleted > r.net_deletes:
         return f"{r.deleted} rows went for {r.net_deletes} deleted keys"

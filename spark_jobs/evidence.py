@@ -14,6 +14,7 @@ from typing import Any
 
 from cdc_core.session.claim import Claim
 from spark_jobs.checks import TableResult
+from spark_jobs.epochs import again
 from spark_jobs.lake import Lake
 
 _COUNTED = {
@@ -47,11 +48,13 @@ def of_commit(commit: Mapping[str, Any], result: TableResult) -> TableResult:
     def number(name: str) -> int:
         return int(metrics.get(name, 0))
 
+    after, low = noted["after"], noted["low"]
     merged = "numTargetRowsInserted" in metrics
     return replace(
         result,
         **noted["counts"],
-        after=noted["after"],
+        after=after,
+        again=result.keyed and again(result.floor, after, low),
         version=noted["version"],
         inserted=number("numTargetRowsInserted" if merged else "numOutputRows"),
         updated=number("numTargetRowsUpdated"),
@@ -63,7 +66,9 @@ def of_commit(commit: Mapping[str, Any], result: TableResult) -> TableResult:
 def with_earlier(lake: Lake, path: str, claim: Claim, result: TableResult) -> TableResult:
     """`result` with what earlier tries of this range committed, found where the lake was ahead of the claim's start."""
     start, end = claim.start.version(), claim.end.version()
-    if result.after is None or result.after <= start:
+    if not result.keyed:  # up to there other epochs' commits have it
+        start = max(start, result.floor or 0)
+    if result.after is None or min(result.after, end) <= start:
         return result
     ours = {"destination": claim.destination, "client_id": claim.client_id, "epoch": claim.epoch, "table": result.table}
     parts: list[TableResult] = []

@@ -10,6 +10,7 @@ It does not keep out two writers who hold the same claim: that is what the servi
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -34,12 +35,12 @@ class Fence:
     def __repr__(self) -> str:
         return f"<Fence tables={len(self._inside)}>"
 
-    def enter(self, path: str, app: str, state: TableState) -> TableState:
-        """The table's state, from now on changed by this run alone."""
+    def enter(self, path: str, app: str, state: TableState, earlier: Sequence[str] = ()) -> TableState:
+        """The table's state, from now on changed by this run alone. `earlier`: app ids that writers may still have."""
         if path in self._inside:
             return state
         try:
-            self._commit(path, app)
+            self._commit(path, [*earlier, app])
         except DeltaError:  # a feature of the table that delta-rs cannot write: its names of columns, for one
             self._alter(path)
         except OSError as error:
@@ -53,12 +54,13 @@ class Fence:
         """This run made the table: nobody else was there before."""
         self._inside.add(path)
 
-    def _commit(self, path: str, app: str) -> None:
-        """The id's version stays what it is. Had it changed since it was read, the commit would fail."""
+    def _commit(self, path: str, apps: Sequence[str]) -> None:
+        """The ids' versions stay what they are. Had one changed since it was read, the commit would fail."""
         for _ in range(_TRIES):
             table = DeltaTable(path, storage_options=self._lake.storage or None)
             nothing = pa.Table.from_batches([], pa.schema(table.schema().to_arrow()))
-            properties = CommitProperties(app_transactions=[Transaction(app, table.transaction_version(app) or 0)])
+            same = [Transaction(app, table.transaction_version(app) or 0) for app in apps]
+            properties = CommitProperties(app_transactions=same)
             try:
                 write_deltalake(table, nothing, mode="append", commit_properties=properties)
             except CommitFailedError:

@@ -118,6 +118,11 @@ class Lake:
             table.version(), table.transaction_version(app), columns, dict(table.metadata().configuration)
         )
 
+    def applied(self, path: str, apps: Sequence[str]) -> list[int | None]:
+        """How far each app id has come in a table."""
+        table = DeltaTable(path, storage_options=self.storage or None) if apps else None
+        return [table.transaction_version(app) if table else None for app in apps]
+
     def commits(self, path: str) -> Iterator[dict[str, Any]]:
         """The table's commits as its log tells of them, the latest first."""
         table = DeltaTable(path, storage_options=self.storage or None)

@@ -73,6 +73,19 @@ class Ledger:
             return None
         return EntryPosition(found[0]["end_journal"], found[0]["end_position"], gtid=found[0]["gtid"])
 
+    def starts(self) -> dict[int, int]:
+        """The version at which the first noted batch of each epoch began."""
+        table = self._open()
+        if table is None:
+            return {}
+        first = "SELECT epoch AS e, min(end_version) AS first FROM batches GROUP BY epoch"
+        question = (
+            "SELECT epoch, start_journal, start_position FROM batches "  # noqa: S608
+            f"JOIN ({first}) ON epoch = e AND end_version = first"
+        )
+        found = pa.table(QueryBuilder().register("batches", table).execute(question).read_all()).to_pylist()
+        return {one["epoch"]: EntryPosition(one["start_journal"], one["start_position"]).version() for one in found}
+
     def note(self, claim: Claim, results: Sequence[TableResult], run_id: str, now: float) -> bool:
         """Notes a batch whose tables are committed. False when its end was noted before."""
         noted, end = self.version(claim.epoch), claim.end.version()

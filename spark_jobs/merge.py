@@ -21,6 +21,7 @@ from spark_jobs.checks import TableResult
 from spark_jobs.choice import statement
 from spark_jobs.commit import FEW_ROWS, run, transaction
 from spark_jobs.defaults import backfill
+from spark_jobs.epochs import again, earlier_apps, merging, told_again
 from spark_jobs.evidence import counted, note, of_commit, with_earlier
 from spark_jobs.fence import Fence
 from spark_jobs.lake import Lake, TableState, app_id, check_owner, lake_errors
@@ -103,16 +104,21 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
     state = batch.lake.state(path, app)
     if state:
         check_owner(state, claim.destination, table.schema, path)
-        state = batch.fence.enter(path, app, state)
-    after = state.applied if state else None
+        state = batch.fence.enter(path, app, state, earlier_apps(claim, table.name))
     keyed, complete = bool(table.schema.primary_key), state is not None and state.complete
-    result = TableResult(table.name, keyed, complete, after=after, version=end)
+    floor = told_again(batch.lake, path, claim, table.name, keyed=keyed) if state else None
+    after = state.applied if state else None
+    if not keyed and floor is not None:
+        after = max(after or 0, floor)
+    there = keyed and again(floor, after, claim.start.version())
+    result = TableResult(table.name, keyed, complete, after=after, version=end, floor=floor, again=there)
     if state and after is not None and after >= end:
         done = replace(result, replayed=True, delta_version=state.version, applied_at=batch.clock())
         return with_earlier(batch.lake, path, claim, done)
     splits = max(1, min(batch.max_splits, -(-table.rows // _ROWS_PER_SPLIT)))
     read = flight_info(batch.flight_url, claim, table.name, after=after, splits=splits, token=batch.token or None)
     with batch.sessions.take() as spark, lake_errors(path):
+        read = replace(read, counts=merging(read.counts, there=there))
         state, result = _prepare(batch, spark, path, read, state, app, result)
         metadata = note(claim, table.name, batch.run_id, after, read.counts)
         if read.tickets:

@@ -12,8 +12,9 @@ from typing import Any
 
 from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.columns.kernel import ZeroDates
-from cdc_core.errors import CursorError, RangeGone, SessionError, SluiceError, UnknownDestination
+from cdc_core.errors import CursorError, RangeGone, SessionError, SluiceError, SourceUnavailable, UnknownDestination
 from cdc_core.position import EntryPosition
+from cdc_core.rewind import Target
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim, TableRange
@@ -65,6 +66,7 @@ class Instance:
     error: dict[str, Any] | None = None
     state: str = "running"
     connected: bool = True
+    note: str | None = None
     fail: Exception | None = None
     cursor: EntryPosition | None = None
     last_acked: int = 0
@@ -101,6 +103,7 @@ class Instance:
             "backlog_rows": len(self.blocks),
             "clients": [self.client(1001)],
             "error": self.error,
+            "note": self.note,
         }
 
     def tables(self) -> list[TableSchema]:
@@ -219,6 +222,7 @@ class Server:
 
     def __init__(self, *instances: Instance) -> None:
         self.instances = {instance.name: instance for instance in instances}
+        self.away = False
 
     def destinations(self) -> list[str]:
         return sorted(self.instances)
@@ -227,6 +231,43 @@ class Server:
         if name not in self.instances:
             raise UnknownDestination(f"no destination {name!r}", hint="Known: " + ", ".join(self.instances))
         return self.instances[name]
+
+    def start_destination(self, name: str) -> dict[str, Any]:
+        return self._switched(name, "running", None)
+
+    def stop_destination(self, name: str) -> dict[str, Any]:
+        return self._switched(name, "stopped", "stopped by hand")
+
+    def reload_destination(self, name: str) -> dict[str, Any]:
+        return self._switched(name, "starting", None)
+
+    def positions(self, name: str) -> dict[str, Any]:
+        self.instance(name)
+        if self.away:
+            raise SourceUnavailable("the server cannot be reached", place="127.0.0.1:3306", hint="Start it.")
+        end = EntryPosition("mysql-bin.000003", 9000).to_dict()
+        told = {"bytes": 8996, "transactions": 12, "seconds": 2.5, "files_left": 1, "purged": False}
+        client = {"client_id": 1001, "epoch": 1, "cursor": EntryPosition("mysql-bin.000003", 4).to_dict(), **told}
+        return {
+            "destination": name,
+            "source": "127.0.0.1:3306",
+            "end": end,
+            "oldest": "mysql-bin.000002",
+            "files": 2,
+            "clients": [client],
+        }
+
+    def reset_destination(self, name: str, target: Target, *, dry_run: bool) -> dict[str, Any]:
+        self.instance(name).calls.append(("reset", target, dry_run))
+        place = EntryPosition("mysql-bin.000002", 4).to_dict()
+        client = {"client_id": 1001, "from": place, "moved": target.moved, "again_bytes": 0, "skipped_bytes": 77}
+        return {"destination": name, "to": place, "done": not dry_run, "clients": [client]}
+
+    def _switched(self, name: str, state: str, note: str | None) -> dict[str, Any]:
+        instance = self.instance(name)
+        instance.state = state
+        instance.note = note
+        return instance.status()
 
 
 @contextmanager

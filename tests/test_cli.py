@@ -11,10 +11,14 @@ import pytest
 import yaml
 
 from cdc_core.config import load_service
+from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import ConfigError
+from cdc_core.position import EntryPosition
+from cdc_core.rewind import Target
 from orchestration.commands.up import defs_folder
 from orchestration.stack.home import free_port
 from orchestration.stack.ports import Ports
+from tests.door_double import Instance, Server, opened
 
 
 def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -22,7 +26,7 @@ def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("command", ["demo", "up", "server", "status", "verify"])
+@pytest.mark.parametrize("command", ["demo", "up", "server", "status", "positions", "reset", "verify"])
 def test_every_command_explains_itself(command: str) -> None:
     """Help is there, with --json among the options."""
     done = sluice(command, "--help")
@@ -48,6 +52,52 @@ def test_the_version_is_told() -> None:
     """For people and for programs."""
     assert sluice("--version").stdout.startswith("sluice 0.")
     assert json.loads(sluice("--json", "--version").stdout)["version"].startswith("0.")
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "reload"])
+def test_a_destination_is_switched(verb: str) -> None:
+    """The service does it; the status after it is shown; a destination that is not there is a failure."""
+    with opened(HttpDoor(Server(Instance()), "127.0.0.1", 0)) as door:
+        done = sluice("destination", verb, "shop", "--json", "--service", door.url)
+        assert (done.returncode, json.loads(done.stdout)["destination"]) == (0, "shop")
+        assert "shop" in sluice("destination", verb, "shop", "--service", door.url).stdout
+        missing = sluice("destination", verb, "nobody", "--service", door.url)
+    assert missing.returncode == 1
+    assert "no destination 'nobody'" in missing.stderr
+    assert "--json" in sluice("destination", verb, "--help").stdout
+    assert sluice("destination", verb).returncode == 2
+
+
+def test_positions_are_shown() -> None:
+    """A table for people, a list for programs; one destination that cannot tell does not hide the others."""
+    server = Server(Instance())
+    with opened(HttpDoor(server, "127.0.0.1", 0)) as door:
+        shown = sluice("positions", "shop", "--service", door.url)
+        told = sluice("positions", "--json", "--service", door.url)
+        server.away = True
+        away = sluice("positions", "--json", "--service", door.url)
+        named = sluice("positions", "shop", "--service", door.url)
+    assert shown.returncode == 0
+    assert "8,996" in shown.stdout
+    assert [one["destination"] for one in json.loads(told.stdout)] == ["shop"]
+    assert (away.returncode, json.loads(away.stdout)[0]["error"]["error"]) == (1, "SourceUnavailable")
+    assert (named.returncode, "cannot be reached" in named.stderr) == (1, True)
+
+
+def test_a_reset_is_told_before_it_is_done() -> None:
+    """Nothing happens without --yes; one place, well formed, else bad usage."""
+    instance = Instance()
+    with opened(HttpDoor(Server(instance), "127.0.0.1", 0)) as door:
+        told = sluice("reset", "shop", "--earliest", "--service", door.url)
+        done = sluice("reset", "shop", "--position", "bin.000002:4", "--all", "--yes", "--json", "--service", door.url)
+    assert (told.returncode, "Nothing was done" in told.stdout, "77 bytes" in told.stdout) == (0, True, True)
+    assert json.loads(done.stdout)["done"] is True
+    assert [(target, dry) for _, target, dry in instance.calls] == [
+        (Target("earliest", 1001), True),
+        (Target(EntryPosition("bin.000002", 4)), False),
+    ]
+    for wrong in ([], ["--earliest", "--latest"], ["--position", "bin:x"]):
+        assert sluice("reset", "shop", *wrong).returncode == 2
 
 
 def test_a_failure_has_message_place_and_remedy() -> None:

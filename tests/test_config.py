@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_core.config import destinations, load_instance, load_service
+from cdc_core.config import Report, destinations, load_instance, load_service
 from cdc_core.config.properties import Properties, read_properties
 from cdc_core.errors import ConfigError
 
@@ -228,3 +228,19 @@ def test_secrets_are_not_shown(conf: Path) -> None:
 
     assert instance.password.get_secret_value() == "s3cret"
     assert not any(secret in repr(service) + repr(instance) for secret in ("t0ken", "hidden", "s3cret"))
+
+
+def test_a_destinations_own_lazy_key_is_over_that_of_all(tmp_path: Path) -> None:
+    """In either file, known by name; a mistake in it is told at its own place."""
+    (tmp_path / "canal.properties").write_text("canal.instance.global.lazy=true\ncanal.instance.shop.lazy=false\n")
+    for name in ("shop", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "instance.properties").write_text("")
+    assert load_instance(tmp_path, "shop", {})[0].lazy is False
+    assert load_instance(tmp_path, "other", {})[0].lazy is True
+    assert load_service(tmp_path, {})[1] == Report((), ())
+
+    (tmp_path / "shop" / "instance.properties").write_text("canal.instance.shop.lazy=maybe\n")
+    with pytest.raises(ConfigError) as refused:
+        load_instance(tmp_path, "shop", {})
+    assert refused.value.place.endswith("instance.properties:1: canal.instance.shop.lazy")

@@ -62,17 +62,26 @@ def rows(lake: Lake, table: str) -> Counter[Any]:
     return Counter(zip(*(column.to_pylist() for column in pa.table(found).columns), strict=True))
 
 
-@pytest.mark.parametrize("first", [4, 0])
-@pytest.mark.parametrize("table", [LINES, ORDERS, ODD])
+@pytest.mark.parametrize(
+    ("table", "first", "epoch"),
+    [(table, first, 1) for table in (LINES, ORDERS, ODD) for first in (4, 0)] + [(ORDERS, 4, 2)],
+)
 def test_what_a_dead_run_left_under_way_does_not_come_twice(
-    service: SlowFeed, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: Table, first: int
+    service: SlowFeed,
+    sessions: Sessions,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    table: Table,
+    first: int,
+    epoch: int,
 ) -> None:
-    """A killed run's statement goes on in Spark. The next claimer has read the table's state when it commits."""
+    """A killed run's statement goes on in Spark. The next claimer, of a later epoch too, has read the state
+    when it commits."""
     lake = Lake(tmp_path)
     service.put(table, [Change(n, None, (n, "x") if table is ORDERS else (n % 2, "x")) for n in range(1, 11)])
     if first:
         apply_batch(service.claim(1, 0, first), lake, sessions, service.url)
-    dead, longer = service.claim(2, first, 8), service.claim(3, first, 10)
+    dead, longer = service.claim(2, first, 8), service.claim(3, first if epoch == 1 else 0, 10, epoch)
     load = merge.load
 
     def load_late(spark: SparkSession, read: TableRead, *rest: Any) -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import ConfigError
+from cdc_core.position import EntryPosition
+from cdc_core.rewind import Target
 from tests.door_double import TABLE, Instance, Server, cursor_store_away, opened
 
 CLIENT = "/v1/destinations/shop/clients/1001"
@@ -74,6 +76,43 @@ def test_lists_destinations_and_tables(http: httpx.Client, instance: Instance) -
     assert status["error"] is None
     (table,) = http.get("/v1/destinations/shop/tables").json()
     assert table["primary_key"] == ["id"]
+
+
+def test_switches_a_destination(http: httpx.Client, guarded: httpx.Client) -> None:
+    """Start, stop and reload answer with the status after it; a stop on purpose leaves the service ready."""
+    home = "/v1/destinations/shop"
+    assert http.post(f"{home}/stop").json()["note"] == "stopped by hand"
+    assert http.get("/readyz").status_code == 200
+    assert "stopped by hand" in http.get("/").text
+    assert http.post(f"{home}/start").json()["state"] == "running"
+    assert http.post(f"{home}/reload").json()["state"] == "starting"
+    assert http.post("/v1/destinations/nobody/stop").status_code == 404
+    assert guarded.post(f"{home}/stop").status_code == 401
+    assert {f"{home.replace('shop', '{destination}')}/{verb}" for verb in ("start", "stop", "reload")} <= set(
+        http.get("/openapi.json").json()["paths"]
+    )
+
+
+def test_tells_how_far_clients_are_behind(http: httpx.Client) -> None:
+    """As the service computes it."""
+    told = http.get("/v1/destinations/shop/positions").json()
+    assert (told["end"]["position"], told["clients"][0]["bytes"]) == (9000, 8996)
+    assert http.get("/v1/destinations/nobody/positions").status_code == 404
+
+
+def test_resets_to_a_place(http: httpx.Client, instance: Instance) -> None:
+    """A dry run unless asked otherwise; places by name or as a position, all clients with null."""
+    reset = "/v1/destinations/shop/reset"
+    assert http.post(reset, json={"to": "earliest"}).json()["done"] is False
+    place = {"journalName": "mysql-bin.000003", "position": 4}
+    answer = http.post(reset, json={"to": place, "client_id": 1001, "moved": True, "dry_run": False})
+    assert (answer.status_code, answer.json()["done"]) == (200, True)
+    assert instance.calls == [
+        ("reset", Target("earliest"), True),
+        ("reset", Target(EntryPosition("mysql-bin.000003", 4), 1001, True), False),
+    ]
+    assert http.post(reset, json={"to": "yesterday"}).status_code == 400
+    assert http.post(reset, json={}).status_code == 400
 
 
 def test_stops_and_resumes_a_table(http: httpx.Client, instance: Instance) -> None:

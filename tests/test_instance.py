@@ -322,6 +322,34 @@ def test_another_client_has_its_own_cursor(mysql8: MySqlServer, shop: str) -> No
         assert instance.claim(CLIENT, 10, 0.2, "run-1", 60) is None
 
 
+class OnceAway(MemoryNodes):
+    """Refuses the first write of client 1002's cursor once told to."""
+
+    refuse = False
+
+    def write(self, changes: Any) -> None:
+        if self.refuse and any("/1002/cursor" in path for path in changes):
+            self.refuse = False
+            raise CursorError("away", place="memory", hint="Again.")
+        super().write(changes)
+
+
+def test_a_start_that_breaks_off_begins_at_the_smallest_cursor_again(mysql8: MySqlServer, shop: str) -> None:
+    """One client was made known, the next was not: no row of that one is passed over."""
+    nodes = OnceAway()
+    with running(config(mysql8, shop), nodes) as instance:
+        instance.claim(1002, 10, 0, "run-2", 60)
+        execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a')")
+        assert drain(instance, 1) == 1
+    nodes.refuse = True
+    with running(config(mysql8, shop), nodes, wait=False) as instance:
+        until(lambda: instance.status()["state"] == "running", instance)
+        behind = instance.claim(1002, 10, 5, "run-2", 60)
+        assert behind is not None
+        assert behind.rows == 1
+    assert not nodes.refuse
+
+
 def test_a_dead_claimers_batch_comes_back(mysql8: MySqlServer, shop: str) -> None:
     """A waiting claimer gets it when the lease ends; the late ack of the first is refused."""
     with running(config(mysql8, shop), MemoryNodes()) as instance:

@@ -55,6 +55,16 @@ def test_a_drained_store_is_told_with_its_position(instance: dg.DagsterInstance)
     assert said(tick(canal, instance)) == "drained at mysql-bin.000007:2000"
 
 
+def test_one_stopped_by_hand_is_let_be(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skipped with the reason; its client is not asked, which would be refused."""
+    canal = MemoryCanal(batches=2)
+    status = canal.status() | {"state": "stopped", "note": "stopped by hand"}
+    monkeypatch.setattr(canal, "status", lambda: status)
+    monkeypatch.setattr(canal, "client_state", lambda: 1 / 0)
+
+    assert said(tick(canal, instance)) == "shop was stopped by hand"
+
+
 def test_a_batch_in_flight_waits_for_its_run(instance: dg.DagsterInstance) -> None:
     """A live run's claim is left alone."""
     canal, run_id = MemoryCanal(batches=2), a_run(instance, dg.DagsterRunStatus.STARTED)

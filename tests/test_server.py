@@ -19,7 +19,7 @@ import pytest
 
 from cdc_core import log
 from cdc_core.config import load_service
-from cdc_core.errors import ConfigError, UnknownDestination
+from cdc_core.errors import ConfigError, SessionError, SourceUnavailable, UnknownDestination
 from cdc_core.server import CanalServer, serve, token_of
 from orchestration.stack.mysql import MySqlServer
 from tests.conftest import free_port
@@ -96,6 +96,81 @@ def test_the_directory_is_scanned(conf: Path, server: CanalServer) -> None:
     until(lambda: server.instance("shop").status()["state"] == "failed")
     with pytest.raises(UnknownDestination, match="second"):
         server.instance("second")
+
+
+def test_one_stopped_by_hand_rests_until_it_is_started(conf: Path, server: CanalServer) -> None:
+    """Over scans; its calls are refused with the remedy; another configuration starts it too. Others go on."""
+    destination(conf, "other")
+    server.scan()
+    other = server.instance("other")
+    ran = server.instance("shop")
+    assert server.stop_destination("shop")["note"] == "stopped by hand"
+    assert ran.status()["state"] == "stopped"
+    server.scan()
+    assert server.stop_destination("shop")["state"] == "stopped"
+    with pytest.raises(SessionError, match="stopped by hand") as refused:
+        server.instance("shop").claim(1001, 1, 0, "me", 60)
+    assert refused.value.hint == "Start it: sluice destination start shop"
+    assert "note" not in server.start_destination("shop")
+    running = server.instance("shop")
+    server.start_destination("shop")
+    assert server.instance("shop") is running
+
+    server.stop_destination("shop")
+    destination(conf, "shop", "canal.instance.master.address=127.0.0.1:10\n")
+    server.scan()
+    assert server.instance("shop").status()["source"]["address"] == "127.0.0.1:10"
+    assert "note" not in server.instance("shop").status()
+    assert server.instance("other") is other
+    with pytest.raises(UnknownDestination):
+        server.stop_destination("nobody")
+
+
+def test_a_reload_begins_anew_with_the_configuration_of_now(conf: Path, server: CanalServer) -> None:
+    """Without waiting for a scan, also where nothing changed; a mistake in it is told."""
+    before = server.instance("shop")
+    server.reload_destination("shop")
+    assert server.instance("shop") is not before
+    assert before.status()["state"] == "stopped"
+    destination(conf, "shop", "canal.instance.memory.buffer.size=many\n")
+    assert server.reload_destination("shop")["error"]["error"] == "ConfigError"
+
+
+def test_a_lazy_destination_is_read_when_a_client_asks(conf: Path, server: CanalServer) -> None:
+    """Not by a look at its state, nor by a scan; its own key is over that of all."""
+    lines = "canal.instance.master.address=127.0.0.1:9\ncanal.instance.global.lazy=false\n"
+    destination(conf, "late", lines + "canal.instance.late.lazy=true\n")
+    server.scan()
+    late = server.instance("late")
+    assert (late.status()["state"], late.status()["source"]["address"]) == ("lazy", "127.0.0.1:9")
+    server.scan()
+    assert server.instance("late") is late
+
+    with pytest.raises(SourceUnavailable):
+        late.client(1001)
+    woken = server.instance("late")
+    assert woken is not late
+    assert woken.status()["state"] == "failed"
+    with pytest.raises(SourceUnavailable):
+        late.client(1001)
+    assert server.instance("late") is woken
+
+    assert server.stop_destination("late")["note"] == "stopped by hand"
+    with pytest.raises(SessionError, match="stopped by hand"):
+        late.client(1001)
+    assert "note" not in server.start_destination("late")
+    assert server.reload_destination("late")["state"] == "lazy"
+
+
+def test_a_scan_that_fails_ends_nothing(conf: Path, server: CanalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one looks again."""
+    shop = server.instance("shop")
+    with monkeypatch.context() as broken:
+        broken.setattr(server, "_look_at", lambda _: 1 / 0)
+        time.sleep(1.5)
+    destination(conf, "second")
+    until(lambda: server.destinations() == ["second", "shop"])
+    assert server.instance("shop") is shop
 
 
 def test_a_source_that_cannot_be_reached_is_told(server: CanalServer) -> None:

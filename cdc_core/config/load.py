@@ -23,12 +23,14 @@ M = TypeVar("M", bound=BaseModel)
 
 _CANAL = re.compile(
     r"canal\.(user|passwd|port|register\.ip|withoutNetty|serverMode|id|socketChannel|destinations\.expr|admin\..+|aliyun\..+"
-    r"|zookeeper\.flush\.period|file\.flush\.period|mq\..+|auto\.reset\.latest\.pos\.mode|instance\.\w+\.(mode|lazy|spring\.xml"
+    r"|file\.flush\.period|mq\..+|auto\.reset\.latest\.pos\.mode|instance\.\w+\.(mode|spring\.xml"
     r"|manager\.address)|instance\.(memory\.rawEntry|detecting\..+|fallbackIntervalInSeconds|transaction\.size|network\..+"
     r"|filter\..+|binlog\.(format|image)|get\.ddl\.isolation|parser\..+|tsdb\..+|global\..+|mysql\..+|gtidon|master\..+"
     r"|standby\..+|multi\.stream\.on|connectionCharset|pwdPublicKey|defaultDatabaseName|rds\..+))"
     r"|(kafka|rocketmq|rabbitmq|pulsarmq)\..+"
 )
+_ALL_LAZY = "canal.instance.global.lazy"
+_LAZY = re.compile(r"canal\.instance\.[^.]+\.lazy")
 _OTHER_STARTS = ("canal.instance.master.timestamp", "canal.instance.master.gtid")
 _STOCK_CONF = "../conf"
 _BIN = "bin"  # Canal's relative directories are seen from here, beside its conf
@@ -60,9 +62,12 @@ def load_instance(
     own = read_properties(directory / destination / "instance.properties")
     properties = Properties(own, environment, service)
     values = _values(properties, INSTANCE_KEYS) | {"canal.instance.destination": destination}
+    lazy = f"canal.instance.{destination}.lazy"
+    if own_lazy := properties.get(lazy):
+        values[_ALL_LAZY] = own_lazy
     if "canal.instance.master.journal.name" not in values:
         _refuse_other_starts(properties)
-    return _build(InstanceConfig, values, properties), _report(own)
+    return _build(InstanceConfig, values, properties, {_ALL_LAZY: lazy} if own_lazy else {}), _report(own)
 
 
 def destinations(service: ServiceConfig) -> list[str]:
@@ -98,15 +103,17 @@ def _refuse_other_starts(properties: Properties) -> None:
             )
 
 
-def _build(model: type[M], values: Mapping[str, str], properties: Properties) -> M:
+def _build(
+    model: type[M], values: Mapping[str, str], properties: Properties, instead: Mapping[str, str] | None = None
+) -> M:
+    """`instead`: keys whose values came from another key."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         key = str(first["loc"][0]) if first["loc"] else "sluice.ssl.cert"
-        raise ConfigError(
-            first["msg"].removeprefix("Value error, "), place=properties.place(key), hint=_remedy(model, key)
-        ) from None
+        place = properties.place((instead or {}).get(key, key))
+        raise ConfigError(first["msg"].removeprefix("Value error, "), place=place, hint=_remedy(model, key)) from None
 
 
 def _remedy(model: type[BaseModel], key: str) -> str:
@@ -120,6 +127,6 @@ def _remedy(model: type[BaseModel], key: str) -> str:
 
 
 def _report(own: Iterable[str]) -> Report:
-    others = sorted(set(own) - SERVICE_KEYS - INSTANCE_KEYS)
+    others = sorted(key for key in set(own) - SERVICE_KEYS - INSTANCE_KEYS if not _LAZY.fullmatch(key))
     known = {key for key in others if _CANAL.fullmatch(key)}
     return Report(tuple(k for k in others if k not in known), tuple(sorted(known)))

@@ -69,6 +69,8 @@ class InstanceConfig(_Model):
     ssl_ca: Path | None = Field(None, alias="sluice.ssl.ca")
     ssl_cert: Path | None = Field(None, alias="sluice.ssl.cert")
     ssl_key: Path | None = Field(None, alias="sluice.ssl.key")
+    lazy: bool = Field(False, alias="canal.instance.global.lazy")  # the destination's own key is over that of all
+    flush_ms: Positive = Field(1000, alias="canal.zookeeper.flush.period")
     heartbeat_seconds: Annotated[float, Field(gt=0)] = Field(5.0, alias="sluice.heartbeat.seconds")
     lease_seconds: Annotated[float, Field(gt=0)] = Field(60.0, alias="sluice.lease.seconds")
     zero_dates: Literal["fail", "null", "string"] = Field("fail", alias="sluice.zero.dates")

@@ -21,6 +21,7 @@ from cdc_core.doors.ports import InstancePort, ServerPort, instances
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import SluiceError, UnknownDestination
 from cdc_core.position import EntryPosition
+from cdc_core.rewind import Target
 from cdc_core.session.claim import Claim
 
 WAITERS = 256  # claim calls that may wait at the same time; further ones queue
@@ -48,6 +49,9 @@ Table = Annotated[str, Path(description="`database.table`", examples=["shop.orde
 def control_router(server: ServerPort, traffic: Traffic) -> APIRouter:
     router = APIRouter(prefix="/v1", responses=_FAILURES, route_class=_measured(traffic))
     _add_reading(router, server)
+    _add_positions(router, server)
+    _add_switching(router, server)
+    _add_reset(router, server)
     _add_claiming(router, server, traffic)
     _add_batches(router, server)
     _add_stopped(router, server)
@@ -74,6 +78,39 @@ def _add_reading(router: APIRouter, server: ServerPort) -> None:
     def client(destination: str, client_id: ClientId) -> Any:
         """A client's cursor, sequences, claims and stopped tables."""
         return server.instance(destination).client(client_id)
+
+
+def _add_positions(router: APIRouter, server: ServerPort) -> None:
+    @router.get(_DESTINATION + "/positions", response_model=models.Positions)
+    def positions(destination: str) -> Any:
+        """Every client's cursor, the source's end, and what lies between, as the source tells it now."""
+        return server.positions(destination)
+
+
+def _add_reset(router: APIRouter, server: ServerPort) -> None:
+    @router.post(_DESTINATION + "/reset", response_model=models.ResetAnswer)
+    def reset(destination: str, body: models.ResetRequest) -> Any:
+        """Sets cursors to a place of the source. By default it only tells what would be read again or skipped."""
+        to = EntryPosition.from_dict(body.to.model_dump()) if isinstance(body.to, models.Position) else body.to
+        target = Target(to, body.client_id, body.moved)
+        return server.reset_destination(destination, target, dry_run=body.dry_run)
+
+
+def _add_switching(router: APIRouter, server: ServerPort) -> None:
+    @router.post(_DESTINATION + "/start", response_model=models.Destination)
+    def start(destination: str) -> Any:
+        """Starts a destination that was stopped by hand, or is lazy."""
+        return server.start_destination(destination)
+
+    @router.post(_DESTINATION + "/stop", response_model=models.Destination)
+    def stop(destination: str) -> Any:
+        """Stops a destination until it is started, or its configuration changes. Its claims go back."""
+        return server.stop_destination(destination)
+
+    @router.post(_DESTINATION + "/reload", response_model=models.Destination)
+    def reload(destination: str) -> Any:
+        """Begins anew with the configuration as it is now, without waiting for the next scan."""
+        return server.reload_destination(destination)
 
 
 def _add_claiming(router: APIRouter, server: ServerPort, traffic: Traffic) -> None:

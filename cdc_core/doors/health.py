@@ -1,4 +1,4 @@
-"""Whether the service is ready: every destination runs, is connected, and hears from its source."""
+"""Whether the service is ready: every destination runs, connected and heard from, or rests on purpose."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def not_ready(server: ServerPort) -> list[dict[str, Any]]:
 
 def _reason(instance: InstancePort) -> dict[str, Any] | None:
     status = instance.status()
+    if status.get("note"):  # it rests on purpose
+        return None
     if status["error"] is not None:
         return dict(status["error"])
     if status["state"] != "running":

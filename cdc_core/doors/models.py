@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -78,7 +78,7 @@ class Failure(Answer):
 
 class Destination(Answer):
     destination: str = Field(examples=["shop"])
-    state: str = Field(description="starting, running, failed or stopped", examples=["running"])
+    state: str = Field(description="starting, running, failed, stopped or lazy", examples=["running"])
     source: dict[str, Any] = Field(
         examples=[{"address": "127.0.0.1:3306", "version": "8.0.31", "server_id": 1, "connected": True}]
     )
@@ -100,6 +100,50 @@ class Destination(Answer):
     backlog_rows: int = Field(examples=[400])
     clients: list[Any]
     error: dict[str, Any] | None = Field(examples=[None])
+    note: str | None = Field(None, description="why it does not read on purpose", examples=[None])
+
+
+class ClientPosition(Answer):
+    """null for what is not known."""
+
+    client_id: int = Field(examples=[1001])
+    epoch: int = Field(examples=[0])
+    cursor: Position | None
+    purged: bool = Field(description="the cursor's journal is not at the source")
+    bytes: int | None = Field(description="of binlog, from the cursor to the end", examples=[52311])
+    transactions: int | None = Field(description="where GTIDs tell", examples=[12])
+    seconds: float | None = Field(description="since the cursor's transaction, 0 at the end", examples=[2.5])
+    files_left: int | None = Field(description="journals older than the cursor's", examples=[3])
+
+
+class Positions(Answer):
+    destination: str = Field(examples=["shop"])
+    source: str = Field(examples=["127.0.0.1:3306"])
+    end: Position
+    oldest: str = Field(examples=["mysql-bin.000001"])
+    files: int = Field(examples=[4])
+    clients: list[ClientPosition]
+
+
+class ResetRequest(Request):
+    to: Literal["earliest", "latest"] | Position = Field(examples=["earliest"])
+    client_id: int | None = Field(None, ge=0, description="null: all clients", examples=[1001])
+    moved: bool = Field(False, description="the source is another server than the one the cursors belong to")
+    dry_run: bool = Field(True, description="false: do it")
+
+
+class ClientReset(Answer):
+    client_id: int = Field(examples=[1001])
+    moved: bool
+    again_bytes: int | None = Field(description="of binlog that is read again; null where it cannot be told")
+    skipped_bytes: int | None = Field(description="of binlog that is not read any more")
+
+
+class ResetAnswer(Answer):
+    destination: str = Field(examples=["shop"])
+    to: Position
+    done: bool
+    clients: list[ClientReset]
 
 
 class TableColumns(Answer):

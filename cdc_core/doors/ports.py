@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from cdc_core.errors import UnknownDestination
 from cdc_core.position import EntryPosition
+from cdc_core.rewind import Target
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 from cdc_core.source.block import BlockSlice
@@ -59,6 +60,22 @@ class ServerPort(Protocol):
 
     def instance(self, name: str) -> InstancePort:
         """Raises UnknownDestination."""
+        ...
+
+    def start_destination(self, name: str) -> dict[str, Any]:
+        """By hand, as the next two; each returns the destination's status after it."""
+        ...
+
+    def stop_destination(self, name: str) -> dict[str, Any]: ...
+
+    def reload_destination(self, name: str) -> dict[str, Any]: ...
+
+    def positions(self, name: str) -> dict[str, Any]:
+        """How far each client is behind the source; asks it."""
+        ...
+
+    def reset_destination(self, name: str, target: Target, *, dry_run: bool) -> dict[str, Any]:
+        """Sets cursors, or tells what that would mean."""
         ...
 
 

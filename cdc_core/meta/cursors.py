@@ -3,10 +3,12 @@
     /otter/canal/destinations/{destination}/{client}/cursor         Canal's LogPosition
                                                     /filter         Canal's filter expression
                                                     /epoch          rises with every deliberate rewind
+                                                    /moved          the epoch in which the source became another server
                                                     /acked          the end of the last acked batch that had rows
                                                     /stopped/{table}
 
-A cursor is written before `write` returns, and never lower than it was. What cannot be read is never overwritten.
+A cursor is written before `write` returns, and never lower than it was but by `rewind`. What
+cannot be read is never overwritten.
 """
 
 from __future__ import annotations
@@ -69,12 +71,34 @@ class Cursors:
         if changes:
             self._nodes.write(changes)
 
+    def rewind(self, client_id: int, cursor: LogPosition, *, moved: bool = False) -> int:
+        """Sets the cursor to any place and begins a new epoch, in one write; `acked` was the old one's. `moved`: the
+        place is another server's. The new epoch."""
+        epoch = self.epoch(client_id) + 1
+        values = {"cursor": cursor.to_json().encode(), "epoch": str(epoch).encode(), "acked": None}
+        if moved:
+            values["moved"] = str(epoch).encode()
+        changes = {}
+        for name, value in values.items():
+            node = self._nodes.read(self._path(client_id, name))
+            if value is not None or node is not None:
+                changes[self._path(client_id, name)] = Change(value, node.version if node else None)
+        self._nodes.write(changes)
+        return epoch
+
     def acked(self, client_id: int) -> EntryPosition | None:
         """The end of the last acked batch that had rows, in the present epoch."""
         return self._read_acked(client_id, self.epoch(client_id))[1]
 
     def epoch(self, client_id: int) -> int:
-        path = self._path(client_id, "epoch")
+        return self._number(client_id, "epoch")
+
+    def moved(self, client_id: int) -> int:
+        """The first epoch of the present source: positions of earlier ones are another server's."""
+        return self._number(client_id, "moved")
+
+    def _number(self, client_id: int, name: str) -> int:
+        path = self._path(client_id, name)
         node = self._nodes.read(path)
         if node is None:
             return 0

@@ -34,6 +34,7 @@ class Claim:
     It ends at a transaction's end unless `partial`: then one transaction alone exceeds the limit, and an ack moves
     the store but not the cursor. `execute_times` is a histogram of commit times: ((second, rows), ...).
     `batch_id` rises for ever, also across restarts of the service. `lease_deadline` is in seconds since the epoch.
+    Positions of epochs before `moved` are another server's.
     """
 
     destination: str
@@ -50,6 +51,7 @@ class Claim:
     owner: str
     lease_deadline: float
     partial: bool = False
+    moved: int = 0
 
     @property
     def rows(self) -> int:

@@ -6,8 +6,10 @@ again. All I/O happens outside the store's lock. Nothing here reads the source.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from cdc_core.errors import RangeGone, SessionError
@@ -41,6 +43,8 @@ class Serving:
         self._source = source
         self._filter_text = filter_text
         self._clock = clock
+        self._writing = threading.Lock()  # of cursors; never waited for under the store's lock
+        self._closed = False
 
     # -- clients
 
@@ -52,9 +56,10 @@ class Serving:
 
     def restore(self, client_id: int, cursor: EntryPosition) -> None:
         """Subscribes a client whose events are yet to come, and keeps where it starts."""
-        epoch = self._keep(client_id, cursor)
+        epoch, moved = self._keep(client_id, cursor)
         with self._store.changed:
             self.session.subscribe(client_id, cursor, epoch)
+            self.session.client(client_id).moved = moved
 
     def subscribe(self, client_id: int) -> None:
         """A new client, from the newest transaction on; an old one as it is."""
@@ -67,21 +72,35 @@ class Serving:
             self.session.subscribe(client_id, start, 0, wait=False)
             self.session.client(client_id).busy = True
         try:
-            epoch = self._keep(client_id, start)
+            epoch, moved = self._keep(client_id, start)
         except BaseException:
             with self._store.changed:
                 self.session.unsubscribe(client_id)
             raise
         with self._store.changed:
             state = self.session.client(client_id)
-            state.epoch, state.busy = epoch, False
+            state.epoch, state.moved, state.busy = epoch, moved, False
 
-    def _keep(self, client_id: int, cursor: EntryPosition) -> int:
-        self._cursors.subscribe(client_id, self._filter_text)
-        self._cursors.write(client_id, self._source.at(cursor))
+    def _keep(self, client_id: int, cursor: EntryPosition) -> tuple[int, int]:
+        with self._open():
+            self._cursors.subscribe(client_id, self._filter_text)
+            self._cursors.write(client_id, self._source.at(cursor))
         self.acked[client_id] = self._cursors.acked(client_id)
         self.stopped[client_id] = {stopped.table: stopped for stopped in self._cursors.stopped(client_id)}
-        return self._cursors.epoch(client_id)
+        return self._cursors.epoch(client_id), self._cursors.moved(client_id)
+
+    def close(self) -> None:
+        """No cursor is written any more when this returns: it may be set by hand now."""
+        with self._writing:
+            self._closed = True
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Around the writing of a cursor. Raises RangeGone after `close`."""
+        with self._writing:
+            if self._closed:
+                raise RangeGone("the destination was stopped", place=self._cursors.destination, hint="Claim again.")
+            yield
 
     # -- claim, ack, rollback
 
@@ -112,7 +131,8 @@ class Serving:
         cursor = None if step.cursor is None else self._source.at(step.cursor)
         acked = None if step.batch_id is None else step.end
         try:
-            self._cursors.write(step.client_id, cursor, acked)
+            with self._open():
+                self._cursors.write(step.client_id, cursor, acked)
         except BaseException:
             with self._store.changed:
                 self.session.abandon(step)

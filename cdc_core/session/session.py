@@ -51,6 +51,7 @@ class ClientState:
     rollbacks: int
     batches: list[Batch] = field(default_factory=list)
     busy: bool = False
+    moved: int = 0  # the first epoch of the present source
     last_acked: tuple[int, str] | None = None  # so that an ack whose answer was lost may be made again
 
 
@@ -133,6 +134,7 @@ class Session:
             owner=owner,
             lease_deadline=deadline,
             partial=found.partial,
+            moved=client.moved,
         )
 
     def slices(self, client_id: int, batch_id: int) -> list[BlockSlice] | None:

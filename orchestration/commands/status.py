@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
 from rich.console import Console
 from rich.table import Table
 
-from cdc_core.client.failures import error_from, unavailable
+from orchestration.commands.service import call
 
 
 def run(service: str, token: str, *, as_json: bool) -> int:
@@ -18,37 +17,26 @@ def run(service: str, token: str, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(found))
     else:
-        _print(found)
+        show(found)
     return 1 if any(one["error"] for one in found) else 0
 
 
 def destinations(service: str, token: str = "") -> list[dict[str, Any]]:
     """All destinations' states. Raises ServiceUnavailable, AccessDenied."""
-    headers = {"authorization": f"Bearer {token}"} if token else {}
-    url = f"{service.rstrip('/')}/v1/destinations"
-    try:
-        answer = httpx.get(url, headers=headers, timeout=10, trust_env=False)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise unavailable(service, error) from error
-    try:
-        told = answer.json()
-    except ValueError as error:
-        raise unavailable(service, f"not an answer of the service ({answer.status_code})") from error
-    if not answer.is_success:
-        raise error_from(told)
-    return list(told)
+    return list(call(service, token, "GET", "/v1/destinations"))
 
 
-def _print(found: list[dict[str, Any]]) -> None:
+def show(found: list[dict[str, Any]]) -> None:
+    """For people."""
     table = Table()
     for name in ("destination", "state", "source", "position", "lag", "backlog"):
         table.add_column(name, justify="right" if name in ("lag", "backlog") else "left")
     for one in found:
         table.add_row(
             one["destination"],
-            one["state"],
+            one.get("note") or one["state"],
             str(one["source"].get("address", "")),
-            _position(one["position"]),
+            place(one["position"]),
             _number(one["lag_seconds"], " s"),
             _number(one["backlog_rows"], " rows"),
         )
@@ -60,7 +48,8 @@ def _print(found: list[dict[str, Any]]) -> None:
             console.print(f" hint: {error['hint']}")
 
 
-def _position(position: dict[str, Any] | None) -> str:
+def place(position: dict[str, Any] | None) -> str:
+    """Journal and offset, for people."""
     return f"{position['journalName']}:{position['position']}" if position else "-"
 
 

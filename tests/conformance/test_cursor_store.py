@@ -156,3 +156,18 @@ def test_stopped_tables_come_and_go(open_nodes: Callable[[], Nodes]) -> None:
     cursors.resume_table(1001, odd.table)
     cursors.resume_table(1001, odd.table)
     assert cursors.stopped(1001) == []
+
+
+def test_a_rewind_is_one_write(open_nodes: Callable[[], Nodes]) -> None:
+    """The cursor goes down, the epoch up, `acked` away; another connection sees all of it."""
+    cursors = Cursors(open_nodes(), "example")
+    cursors.subscribe(1001)
+    cursors.write(1001, CURSOR, AT)
+    lower = moved(4)
+    assert cursors.rewind(1001, lower) == 1
+    assert cursors.rewind(1001, lower, moved=True) == 2
+
+    again = Cursors(open_nodes(), "example")
+    assert (again.read(1001), again.epoch(1001), again.moved(1001), again.acked(1001)) == (lower, 2, 2, None)
+    again.write(1001, CURSOR, AT)
+    assert again.acked(1001) == AT

@@ -1,0 +1,45 @@
+"""Distances over journals, and transactions as GTIDs tell of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc_core.position import EntryPosition
+from cdc_core.source.journals import Journals, transactions_after
+from cdc_core.source.start_position import BinaryLog
+
+A, B = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
+JOURNALS = Journals(
+    (BinaryLog("bin.000009", 100), BinaryLog("bin.000010", 200), BinaryLog("bin.000011", 50)),
+    EntryPosition("bin.000011", 50),
+)
+
+
+def test_bytes_go_over_journals() -> None:
+    """Whole journals between count whole; backwards is below 0; what is not there has no distance."""
+    low, high = EntryPosition("bin.000009", 90), EntryPosition("bin.000011", 50)
+    assert JOURNALS.between(low, high) == 10 + 200 + 50
+    assert JOURNALS.between(high, low) == -260
+    assert JOURNALS.between(low, low) == 0
+    assert JOURNALS.between(EntryPosition("bin.000008", 4), high) is None
+    assert (JOURNALS.index(low), JOURNALS.index(high)) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("gtid", "executed", "before", "count"),
+    [
+        (f"{A}:5", f"{A}:1-9", f"{A}:1-3", 4),
+        (f"{A}:9", f"{A}:1-9", "", 0),
+        (f"{A}:5", f"{A}:1-9,{B}:1-7", f"{A}:1-3,{B}:1-7", 4),
+        (f"{A}:5", f"{A}:1-9,{B}:1-7", f"{A}:1-3,{B}:1-6", None),
+        (f"{A}:5", f"{A}:1-5:8-9", "", 2),
+        (f"{A}:tag:2", f"{A}:tag:1-4", "", 2),
+        (f"{A}:tag:2", f"{A}:1-4:tag:1-4", "", None),
+        ("", f"{A}:1-9", "", None),
+        (f"{A}:5", "", "", None),
+        ("0-1-5", f"{A}:1-9", "", None),
+    ],
+)
+def test_transactions_after_a_gtid(gtid: str, executed: str, before: str, count: int | None) -> None:
+    """Exact while one server alone wrote since the journal began, else not told."""
+    assert transactions_after(gtid, executed, lambda: before) == count

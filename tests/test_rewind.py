@@ -1,0 +1,155 @@
+"""Setting cursors by hand: what it would mean, what is refused, and what is kept."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_core.config import load_service
+from cdc_core.errors import CursorError, PositionError, RangeGone, SessionError
+from cdc_core.instance import source_settings
+from cdc_core.meta.cursors import Cursors
+from cdc_core.meta.nodes import MemoryNodes
+from cdc_core.position import EntryPosition, LogPosition
+from cdc_core.rewind import Target, carry_out, plan
+from cdc_core.server import CanalServer
+from orchestration.stack.mysql import MySqlServer
+from tests.test_instance import claim, config, execute, running
+
+AT = LogPosition("127.0.0.1", 3306, EntryPosition("mysql-bin.000003", 900))
+
+
+def test_a_rewind_begins_a_new_epoch() -> None:
+    """Cursor and epoch together; what was acked is the old epoch's; stopped tables stay."""
+    cursors = Cursors(MemoryNodes(), "shop")
+    cursors.subscribe(1001)
+    cursors.write(1001, AT, AT.postion)
+    lower = AT.at(EntryPosition("mysql-bin.000001", 4))
+    with pytest.raises(CursorError):
+        cursors.write(1001, lower)
+
+    assert cursors.rewind(1001, lower) == 1
+    assert (cursors.read(1001), cursors.epoch(1001), cursors.acked(1001)) == (lower, 1, None)
+    assert cursors.moved(1001) == 0
+    assert cursors.rewind(1001, AT, moved=True) == 2
+    assert (cursors.moved(1001), cursors.rewind(1001, lower), cursors.moved(1001)) == (2, 3, 2)
+    cursors.write(1001, AT, AT.postion)
+    assert cursors.acked(1001) == AT.postion
+
+
+@pytest.mark.integration
+def test_a_plan_tells_and_changes_nothing(mysql8: MySqlServer) -> None:
+    """Bytes read again or skipped, for one client or all; another server's cursor cannot be compared."""
+    with mysql8.database() as shop:
+        execute(mysql8, shop, "CREATE TABLE orders (id INT PRIMARY KEY)")
+        settings, cursors = source_settings(config(mysql8, shop)), Cursors(MemoryNodes(), "shop")
+        end = EntryPosition(*mysql8.position())
+        cursors.write(1001, LogPosition(mysql8.host, mysql8.port, end))
+        cursors.write(1002, LogPosition("10.0.0.9", 3306, end))
+        execute(mysql8, shop, "INSERT INTO orders VALUES (1)")
+        last = EntryPosition(*mysql8.position())
+
+        (ahead,) = plan(settings, cursors, Target("latest", 1001)).moves
+        assert ahead.to_dict()["skipped_bytes"] == last.position - end.position
+        (stays,) = plan(settings, cursors, Target(end, 1001)).moves
+        assert (stays.nbytes, stays.moved) == (0, False)
+        back, foreign = plan(settings, cursors, Target("earliest")).moves
+        assert back.to_dict()["again_bytes"] >= end.position - 4
+        assert (foreign.moved, foreign.nbytes) == (True, None)
+        (moved,) = plan(settings, cursors, Target("earliest", 1001, moved=True)).moves
+        assert moved.moved
+        assert (cursors.epoch(1001), cursors.read(1001)) == (0, LogPosition(mysql8.host, mysql8.port, end))
+
+        planned = plan(settings, cursors, Target("latest"))
+        assert carry_out(cursors, planned) == {1001: 1, 1002: 1}
+        assert (cursors.moved(1001), cursors.moved(1002)) == (0, 1)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("after", "what"), [("Gtid", None), ("Query", "Table_map"), ("Table_map", "Write_rows"), ("Write_rows", "Xid")]
+)
+def test_a_place_within_a_transaction_is_refused(mysql8: MySqlServer, after: str, what: str | None) -> None:
+    """By the event that begins there; inside an event, beyond the end and in no journal too."""
+    with mysql8.database() as shop:
+        execute(mysql8, shop, "CREATE TABLE orders (id INT PRIMARY KEY)")
+        start = EntryPosition(*mysql8.position())
+        execute(mysql8, shop, "INSERT INTO orders VALUES (1)")
+        with mysql8.root() as connection, connection.cursor() as cursor:
+            cursor.execute(f"SHOW BINLOG EVENTS IN '{start.journal_name}' FROM {start.position}")
+            ends = {str(event[2]): int(event[4]) for event in reversed(cursor.fetchall())}
+        settings, cursors = source_settings(config(mysql8, shop)), Cursors(MemoryNodes(), "shop")
+        found = next(end for name, end in ends.items() if name.startswith(after) or (after == "Gtid" and "id" in name))
+        place = EntryPosition(start.journal_name, found)
+        if what is None:
+            assert plan(settings, cursors, Target(start)).position.postion == start
+        else:
+            with pytest.raises(PositionError, match=what):
+                plan(settings, cursors, Target(place))
+        for wrong in (start.position + 3, 1 << 40):
+            with pytest.raises(PositionError):
+                plan(settings, cursors, Target(EntryPosition(start.journal_name, wrong)))
+        with pytest.raises(PositionError):
+            plan(settings, cursors, Target(EntryPosition("mysql-bin.000000", 4)))
+        with pytest.raises(SessionError, match="client 7 is not known"):
+            plan(settings, cursors, Target(start, 7))
+
+
+@pytest.mark.integration
+def test_a_stopped_instance_writes_no_cursor(mysql8: MySqlServer) -> None:
+    """An ack that comes late cannot undo what was set by hand."""
+    nodes: Any = MemoryNodes()
+    with mysql8.database() as shop:
+        execute(mysql8, shop, "CREATE TABLE orders (id INT PRIMARY KEY)")
+        with running(config(mysql8, shop), nodes) as instance:
+            start = Cursors(nodes, "shop").read(1001)
+            execute(mysql8, shop, "INSERT INTO orders VALUES (1)")
+            found = claim(instance)
+            instance.stop()
+            with pytest.raises(RangeGone):
+                instance.ack(1001, found.batch_id, "run-1")
+        assert Cursors(nodes, "shop").read(1001) == start
+
+
+@pytest.mark.integration
+def test_one_stopped_by_hand_stays_so_over_a_reset(mysql8: MySqlServer, tmp_path: Path) -> None:
+    """Its cursor is set all the same; one that runs is stopped for it and starts again there."""
+    with mysql8.database() as shop:
+        execute(mysql8, shop, "CREATE TABLE orders (id INT PRIMARY KEY)")
+        start = EntryPosition(*mysql8.position())
+        (tmp_path / "shop").mkdir()
+        (tmp_path / "canal.properties").write_text("")
+        (tmp_path / "shop" / "instance.properties").write_text(
+            f"canal.instance.master.address={mysql8.host}:{mysql8.port}\ncanal.instance.dbUsername={mysql8.user}\n"
+            f"canal.instance.dbPassword={mysql8.password}\ncanal.instance.filter.regex={shop}\\\\..*\n"
+        )
+        server = CanalServer(load_service(tmp_path, {})[0], tmp_path)
+        server.start()
+        try:
+            wait_running(server)
+            execute(mysql8, shop, "INSERT INTO orders VALUES (1)")
+            server.stop_destination("shop")
+            assert server.reset_destination("shop", Target(start, 1001), dry_run=False)["done"]
+            assert server.instance("shop").status()["note"] == "stopped by hand"
+            server.start_destination("shop")
+            wait_running(server)
+            found = server.instance("shop").claim(1001, 10, 10, "run-1", 60)
+            assert (found.rows, found.epoch, found.start) == (1, 1, start)
+
+            server.reset_destination("shop", Target(start), dry_run=False)
+            wait_running(server)
+            with pytest.raises(SessionError):
+                server.instance("shop").ack(1001, found.batch_id, "run-1")
+            assert server.instance("shop").client(1001)["epoch"] == 2
+        finally:
+            server.stop()
+
+
+def wait_running(server: CanalServer) -> None:
+    deadline = time.monotonic() + 20
+    while server.instance("shop").status()["state"] != "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
