@@ -12,6 +12,16 @@ from cdc_core.schema.registry import SchemaRegistry
 
 _STORE = ("put", "get", "ack", "items", "bytes", "capacity_items", "capacity_bytes")
 
+# The part of a status that only what runs can tell.
+NOTHING: dict[str, Any] = {
+    "source": {"address": None, "version": None, "server_id": None, "connected": False},
+    "position": None,
+    "store": dict.fromkeys(_STORE, 0),
+    "lag_seconds": None,
+    "backlog_rows": 0,
+    "clients": [],
+}
+
 
 class Refused:
     """`error` is what its configuration failed with."""
@@ -36,12 +46,7 @@ class Refused:
         return {
             "destination": self._destination,
             "state": "failed",
-            "source": {"address": None, "version": None, "server_id": None, "connected": False},
-            "position": None,
-            "store": dict.fromkeys(_STORE, 0),
-            "lag_seconds": None,
-            "backlog_rows": 0,
-            "clients": [],
+            **NOTHING,
             "error": self.error.as_dict() | {"since": self._since},
         }
 

@@ -21,11 +21,14 @@ from cdc_core import log as logging
 from cdc_core import memory
 from cdc_core.config import InstanceConfig, Report, ServiceConfig
 from cdc_core.errors import ConfigError, SluiceError, UnknownDestination
+from cdc_core.ha.cluster import Cluster
+from cdc_core.ha.led import Led
+from cdc_core.ha.standby import Standby
 from cdc_core.instance import Instance
 from cdc_core.meta.file import FileNodes
-from cdc_core.meta.nodes import Nodes
 from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.refused import Refused
+from cdc_core.sink.filter import make_filter
 
 log = structlog.get_logger(__name__)
 
@@ -36,11 +39,12 @@ class CanalServer:
     def __init__(self, config: ServiceConfig, conf_dir: Path | None = None) -> None:
         self.config = config
         self._conf_dir = conf_dir or config.conf_dir
-        self._running: dict[str, tuple[InstanceConfig | str, Instance | Refused]] = {}
+        self._running: dict[str, tuple[InstanceConfig | str, Instance | Led | Refused]] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._scanner: threading.Thread | None = None
         self._zookeeper: ZookeeperNodes | None = None
+        self._cluster: Cluster | None = None
         self._reported: set[str] = set()
         self._loaded = self._started = False
 
@@ -50,13 +54,17 @@ class CanalServer:
     def load(self) -> None:
         """Sets the destinations up without starting any."""
         if self.config.zk_servers:
-            self._zookeeper = ZookeeperNodes(self.config.zk_servers, self.config.zk_auth.get_secret_value())
+            auth, session = self.config.zk_auth.get_secret_value(), self.config.zk_session_seconds
+            self._zookeeper = ZookeeperNodes(self.config.zk_servers, auth, session)
+            self._cluster = Cluster(self._zookeeper, self.config, self.destinations)
         self._loaded = True
         self.scan()
 
     def start(self) -> None:
         if not self._loaded:
             self.load()
+        if self._cluster is not None:
+            self._cluster.start()
         with self._lock:
             self._started = True
             for _, instance in self._running.values():
@@ -67,6 +75,8 @@ class CanalServer:
 
     def stop(self) -> None:
         self._stop.set()
+        if self._cluster is not None:
+            self._cluster.withdraw()
         with self._lock:
             for _, instance in self._running.values():
                 instance.stop()
@@ -76,7 +86,7 @@ class CanalServer:
     def destinations(self) -> list[str]:
         return sorted(self._running)
 
-    def instance(self, name: str) -> Instance | Refused:
+    def instance(self, name: str) -> Instance | Standby | Refused:
         found = self._running.get(name)
         if found is None:
             raise UnknownDestination(
@@ -84,7 +94,7 @@ class CanalServer:
                 place=str(self._conf_dir),
                 hint=f"Known: {', '.join(self.destinations()) or 'none'}. Add {name}/instance.properties to have it.",
             )
-        return found[1]
+        return found[1].current if isinstance(found[1], Led) else found[1]
 
     def scan(self) -> None:
         """Brings what runs in line with the directory."""
@@ -105,7 +115,7 @@ class CanalServer:
         try:
             config, report = configuration.load_instance(self._conf_dir, name)
             self._report(report)
-            wanted, make = config, lambda: Instance(config, self._nodes(name))
+            wanted, make = config, lambda: self._make(config)
         except ConfigError as error:
             refused = Refused(name, error)
             wanted, make = str(error), lambda: refused  # type: ignore[assignment,return-value]
@@ -115,7 +125,7 @@ class CanalServer:
             self._end(name, "changed")
         self._begin(name, wanted, make)
 
-    def _begin(self, name: str, wanted: InstanceConfig | str, make: Callable[[], Instance | Refused]) -> None:
+    def _begin(self, name: str, wanted: InstanceConfig | str, make: Callable[[], Instance | Led | Refused]) -> None:
         try:
             instance = make()
         except ConfigError as error:  # e.g. a filter that does not compile
@@ -129,9 +139,16 @@ class CanalServer:
     def _end(self, name: str, why: str) -> None:
         log.info("destination stops", destination=name, why=why)
         self._running[name][1].stop()
+        if self._cluster is not None:
+            self._cluster.unwant(name)
 
-    def _nodes(self, destination: str) -> Nodes:
-        return self._zookeeper or FileNodes(self.config.data_dir / destination / "cursors.json")
+    def _make(self, config: InstanceConfig) -> Instance | Led:
+        """With ZooKeeper a destination runs where it is won. Raises ConfigError."""
+        if self._cluster is None:
+            return Instance(config, FileNodes(self.config.data_dir / config.destination / "cursors.json"))
+        make_filter(config.filter_regex, config.filter_black_regex)  # a bad one is told now, not in our turn
+        self._cluster.want(config.destination)
+        return self._cluster.led(config, lambda nodes: Instance(config, nodes))
 
     def _report(self, report: Report) -> None:
         report_keys(report, self._reported)

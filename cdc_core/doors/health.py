@@ -1,4 +1,4 @@
-"""Whether the service is ready: every destination runs, is connected, and hears from its source."""
+"""Whether the service is ready: every destination runs, is connected and hears from its source, or runs elsewhere."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def _reason(instance: InstancePort) -> dict[str, Any] | None:
     status = instance.status()
     if status["error"] is not None:
         return dict(status["error"])
+    if status["state"] == "standby":
+        return None if status["active"]["address"] else {"message": "nobody runs it yet", "hint": "Wait some seconds."}
     if status["state"] != "running":
         return {"message": f"the destination is {status['state']}", "hint": "Wait, or see the service's log."}
     if not status["source"].get("connected"):
