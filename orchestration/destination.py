@@ -44,6 +44,8 @@ def _canal(settings: Settings) -> CanalResource:
         destination=settings.destination,
         http_url=service.http,
         flight_url=service.flight,
+        zk_servers=service.zookeeper or "",
+        zk_auth=secret(service.zookeeper_auth_env) if service.zookeeper else None,
         client_id=settings.client_id,
         token=secret(service.token_env),
     )
@@ -84,7 +86,7 @@ def _ask(settings: Settings) -> list[TableSchema]:
     if not tables and settings.tables is None:
         raise ConfigError(
             f"the service captures no table of {settings.destination}",
-            place=settings.service.http,
+            place=settings.service.place,
             hint="Look at canal.instance.filter.regex, or list `tables` in defs.yaml; then reload this code location.",
         )
     return tables

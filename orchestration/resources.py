@@ -23,6 +23,8 @@ class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     destination: str
     http_url: str
     flight_url: str | None = None
+    zk_servers: str = ""
+    zk_auth: str | None = None
     client_id: int = 1001
     token: str | None = None
     timeout_seconds: float = 20.0
@@ -33,6 +35,8 @@ class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             self.http_url,
             self.destination,
             flight_url=self.flight_url,
+            zk_servers=self.zk_servers,
+            zk_auth=self.zk_auth or "",
             client_id=self.client_id,
             token=self.token,
             timeout_seconds=self.timeout_seconds,

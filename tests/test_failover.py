@@ -10,6 +10,9 @@ import httpx
 import pytest
 from kazoo.client import KazooClient
 
+from cdc_core.client.connector import Connector
+from cdc_core.client.failures import ServiceUnavailable
+from cdc_core.errors import CursorError, RunsElsewhere, SessionError
 from orchestration.stack.mysql import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.conftest import free_port
@@ -19,6 +22,7 @@ pytestmark = pytest.mark.integration
 
 CURSOR = "/otter/canal/destinations/shop/1001/cursor"
 PAUSES = 3
+TRIES_AGAIN = (CursorError, RunsElsewhere, ServiceUnavailable, SessionError)
 
 
 class World:
@@ -30,6 +34,11 @@ class World:
         self._mysql = mysql
         self._database = database
         self._next = 1
+
+    @property
+    def last(self) -> int:
+        """The newest row's key."""
+        return self._next - 1
 
     def insert(self, count: int) -> None:
         """A transaction for each row."""
@@ -101,6 +110,32 @@ def test_a_killed_server_is_taken_over_from(world: World) -> None:
     refused = active.post("claims", {"batch_size": 1, "owner": "test"})
     assert (refused.status_code, refused.json()["error"]) == (503, "RunsElsewhere")
     assert other.service.url in refused.json()["hint"]
+
+
+def killed_within_a_claim(connector: Connector, active: Node) -> None:
+    with connector.claim(10, owner="run", timeout_seconds=5) as claim:
+        assert claim is not None
+        active.service.kill()
+
+
+def test_a_client_follows(world: World) -> None:
+    """It knows ZooKeeper alone, and gets every row, through a kill in the middle of a claim."""
+    active, other = world.active_first()
+    seen: set[int] = set()
+    with Connector(None, "shop", zk_servers=world.zookeeper.hosts) as connector:
+        assert connector.http_url == active.service.url
+        world.insert(40)
+        first = world.last - 39
+        with pytest.raises(TRIES_AGAIN):
+            killed_within_a_claim(connector, active)
+        while len(seen) < 40:
+            with connector.claim(10, owner="run", timeout_seconds=5, lease_seconds=9) as claim:
+                if claim is not None:
+                    table = claim.tables[0].name
+                    seen |= set(connector.changes(claim, table).read_all()["id"].to_pylist())
+        assert (connector.http_url, connector.status()["state"]) == (other.service.url, "running")
+    assert seen == set(range(first, first + 40))
+    active.service.start()
 
 
 @pytest.mark.parametrize("round_", range(PAUSES))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 
 from cdc_core.config.models import InstanceConfig, ServiceConfig
 from cdc_core.errors import CursorError
+from cdc_core.ha.doors import Doors
 from cdc_core.ha.led import Led
 from cdc_core.ha.presence import Presence
 from cdc_core.ha.running import CLUSTER, DOORS, destination_path
@@ -18,26 +17,6 @@ from cdc_core.meta.nodes import Nodes
 from cdc_core.meta.zookeeper import ZookeeperNodes
 
 _ANY = ("", "0.0.0.0", "::")  # noqa: S104
-
-
-@dataclass(frozen=True, slots=True)
-class Doors:
-    """Where a server is reached: URLs."""
-
-    http: str
-    flight: str
-
-    def to_json(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def from_json(cls, value: bytes) -> Doors:
-        """Raises ValueError."""
-        try:
-            fields = json.loads(value)
-            return cls(str(fields["http"]), str(fields["flight"]))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"not the doors of a server: {value[:200]!r}") from error
 
 
 class Cluster:
