@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from cdc_core.config import load_service
+from cdc_core.client.finder import Finder
+from cdc_core.config import ServiceConfig, load_service
 from cdc_core.doors.health import not_ready
 from cdc_core.doors.metrics import render
 from cdc_core.doors.pages import status_page
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import CursorError, LeadershipLost, RunsElsewhere
 from cdc_core.ha import election
+from cdc_core.ha.cluster import doors_of, reached_at
+from cdc_core.ha.doors import Doors
 from cdc_core.ha.led import Led
-from cdc_core.ha.running import CLUSTER, Running, destination_path
+from cdc_core.ha.running import CLUSTER, DOORS, Running, destination_path
 from cdc_core.instance import Instance
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.server import CanalServer
@@ -38,13 +41,14 @@ def make(zookeeper: ZooKeeper, zk_root: str, tmp_path: Path) -> Iterator[Make]:
     """Makes a server, started, with the destinations named."""
     made: list[CanalServer] = []
 
-    def server(port: int, *names: str, hosts: str = zookeeper.hosts + zk_root) -> CanalServer:
+    def server(port: int, *names: str, hosts: str = zookeeper.hosts + zk_root, auth: str = "") -> CanalServer:
         conf = tmp_path / str(port)
+        lines = f"sluice.zk.auth = {auth}\n" if auth else ""
         for name in names or ("shop",):
             (conf / name).mkdir(parents=True)
             (conf / name / "instance.properties").write_text("canal.instance.master.address=127.0.0.1:9\n")
         (conf / "canal.properties").write_text(
-            f"canal.zkServers = {hosts}\ncanal.port = {port}\nsluice.zk.session.seconds = 2\n"
+            f"{lines}canal.zkServers = {hosts}\ncanal.port = {port}\nsluice.zk.session.seconds = 2\n"
             f"canal.metrics.pull.port = {port + 1000}\ncanal.auto.scan.interval = 1\n"
         )
         made.append(CanalServer(load_service(conf, {})[0], conf))
@@ -163,6 +167,35 @@ def test_a_java_server_has_it(make: Make, zk: KazooClient) -> None:
 
     zk.delete(RUNNING)
     assert until(lambda: leads(server)) < 4
+
+
+def test_where_others_find_us() -> None:
+    """`canal.register.ip` before the address that is bound, and never one that means any."""
+    base = {"canal.conf.dir": ".", "canal.file.data.dir": "."}
+    stock = ServiceConfig.model_validate(base)
+    assert (reached_at(stock), doors_of(stock)) == (
+        "127.0.0.1",
+        Doors("http://127.0.0.1:11112", "grpc://127.0.0.1:11113"),
+    )
+    assert reached_at(ServiceConfig.model_validate(base | {"canal.ip": "0.0.0.0"})) not in ("", "0.0.0.0")
+    six = ServiceConfig.model_validate(base | {"canal.ip": "0.0.0.0", "canal.register.ip": "::1"})
+    assert doors_of(six).http == "http://[::1]:11112"
+
+
+def test_closed_nodes(make: Make) -> None:
+    """With `sluice.zk.auth` the nodes are for those who know it; a client finds the server with it, and not without."""
+    server = make(21001, auth="sluice:secret")
+    until(lambda: leads(server))
+    doors = Doors("http://127.0.0.1:22001", "grpc://127.0.0.1:11113")
+    hosts = server.config.zk_servers
+    knowing, other = Finder(hosts, "shop", "sluice:secret"), Finder(hosts, "shop")
+    assert server._zookeeper is not None
+    until(lambda: server._zookeeper.children(DOORS))
+    assert knowing.find() == doors
+    with pytest.raises(CursorError, match=r"(?i)auth"):
+        other.find()
+    knowing.close()
+    other.close()
 
 
 def test_destinations_are_shared_out(make: Make, zk: KazooClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from tests.failover import SESSION, Node, node, until
 pytestmark = pytest.mark.integration
 
 CURSOR = "/otter/canal/destinations/shop/1001/cursor"
-PAUSES = 3
+PAUSES = int(os.environ.get("SLUICE_TEST_PAUSES", "3"))  # more of them by hand
 TRIES_AGAIN = (CursorError, RunsElsewhere, ServiceUnavailable, SessionError)
 
 

@@ -80,8 +80,12 @@ def test_writes_of_an_earlier_term_are_refused(two: tuple[ZookeeperNodes, Zookee
 
     assert over.is_set()
     assert (new.read(1001), new.acked(1001)) == (at(100), at(100).postion)
-    new.write(1001, at(300))
+    new.write(1001, at(300), at(300).postion)
     assert new.read(1001) == at(300)
+    with pytest.raises(LeadershipLost):  # an ack within a transaction, of what the other acked already
+        old.write(1001, None, at(200).postion)
+    new.write(1001, None, at(200).postion)
+    assert new.acked(1001) == at(300).postion
 
 
 @pytest.mark.parametrize("taken", [True, False])

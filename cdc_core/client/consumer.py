@@ -10,11 +10,11 @@ It keeps two from working side by side as a rule, not by force: what makes a lat
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from typing import Self
 
 from cdc_core.ha.election import Term
+from cdc_core.ha.host import this_host
 from cdc_core.ha.monitor import Monitor
 from cdc_core.ha.running import Running, destination_path
 from cdc_core.ha.seat import Seat
@@ -35,7 +35,7 @@ class ConsumerSeat:
         zk_auth: str = "",
         session_seconds: float = 10.0,
     ) -> None:
-        self.address = address or f"{socket.gethostbyname(socket.gethostname())}:{os.getpid()}"
+        self.address = address or f"{this_host()}:{os.getpid()}"
         self._nodes = ZookeeperNodes(zk_servers, zk_auth, session_seconds)
         path = destination_path(destination, str(client_id), "running")
         seat = Seat(self._nodes, path, Running(self.address, client_id=client_id))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 
 from cdc_core.config.models import InstanceConfig, ServiceConfig
 from cdc_core.errors import CursorError
 from cdc_core.ha.doors import Doors
+from cdc_core.ha.host import this_host
 from cdc_core.ha.led import Led
 from cdc_core.ha.presence import Presence
 from cdc_core.ha.running import CLUSTER, DOORS, destination_path
@@ -73,7 +73,7 @@ def reached_at(config: ServiceConfig) -> str:
     """The address that others find us at: `canal.register.ip`, else that which we bind, if it is one."""
     if config.register_ip:
         return config.register_ip
-    return socket.gethostbyname(socket.gethostname()) if config.host in _ANY else config.host
+    return this_host() if config.host in _ANY else config.host
 
 
 def doors_of(config: ServiceConfig) -> Doors:

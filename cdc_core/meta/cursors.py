@@ -66,8 +66,7 @@ class Cursors:
             changes |= self._cursor_change(self._path(client_id, "cursor"), cursor)
         if acked is not None:
             changes |= self._acked_change(client_id, acked)
-        if changes:
-            self._nodes.write(changes)
+        self._nodes.write(changes)  # also without changes: where writes are fenced, this is where an ack fails
 
     def acked(self, client_id: int) -> EntryPosition | None:
         """The end of the last acked batch that had rows, in the present epoch."""

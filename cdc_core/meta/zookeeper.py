@@ -59,6 +59,8 @@ class ZookeeperNodes:
     def write(self, changes: Mapping[str, Change], checks: Mapping[str, int] | None = None) -> None:
         """`checks` are the versions that other nodes must have for it. Raises LeadershipLost when one has not."""
         checks = checks or {}
+        if not checks and not changes:
+            return
         for path, change in changes.items():
             if change.version is None and change.value is not None:
                 parent = path.rpartition("/")[0]
@@ -68,7 +70,7 @@ class ZookeeperNodes:
             request.check(path, version)
         for path, change in changes.items():
             _add(request, path, change)
-        results = self.call(", ".join(changes), request.commit_async)
+        results = self.call(", ".join(changes or checks), request.commit_async)
         self._see_checked(checks, results)
         results = results[len(checks) :]
         for path, result in zip(changes, results, strict=True):
