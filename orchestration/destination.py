@@ -71,7 +71,7 @@ def _known_tables(settings: Settings) -> tuple[list[TableSchema], dict[str, str]
 
 def _ask(settings: Settings) -> list[TableSchema]:
     """With listed tables the service only adds their columns, so that it may be away; else it must answer."""
-    resource = _canal(settings).model_copy(update={"timeout_seconds": 5.0})
+    resource = _canal(settings).model_copy(update={"timeout_seconds": 5.0, "follow_seconds": 5.0})
     try:
         with resource.process_config_and_initialize().connect() as connector:
             tables: list[TableSchema] = connector.tables()

@@ -28,6 +28,7 @@ class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     client_id: int = 1001
     token: str | None = None
     timeout_seconds: float = 20.0
+    follow_seconds: float = 30.0
 
     @contextmanager
     def connect(self) -> Iterator[Connector]:
@@ -40,6 +41,7 @@ class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             client_id=self.client_id,
             token=self.token,
             timeout_seconds=self.timeout_seconds,
+            follow_seconds=self.follow_seconds,
         ) as connector:
             yield connector
 
