@@ -68,6 +68,14 @@ class CursorError(SluiceError):
     """A cursor cannot be read or written; place is the node's path."""
 
 
+class LeadershipLost(CursorError):
+    """A write was refused because another server took over the destination; place is the node that says so."""
+
+
+class RunsElsewhere(SluiceError):
+    """This server stands by for the destination; place is where it runs."""
+
+
 class AccessDenied(SluiceError):
     """The caller gave no token or a wrong one."""
 

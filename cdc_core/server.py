@@ -23,7 +23,10 @@ from cdc_core import config as configuration
 from cdc_core import log as logging
 from cdc_core import memory
 from cdc_core.config import InstanceConfig, Report, ServiceConfig
-from cdc_core.errors import ConfigError, SluiceError, UnknownDestination
+from cdc_core.errors import ConfigError, SessionError, SluiceError, UnknownDestination
+from cdc_core.ha.cluster import Cluster
+from cdc_core.ha.led import Led
+from cdc_core.ha.standby import Standby
 from cdc_core.instance import Instance, source_settings
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
@@ -33,10 +36,11 @@ from cdc_core.positions import positions
 from cdc_core.refused import Refused
 from cdc_core.resting import BY_HAND, Resting
 from cdc_core.rewind import Plan, Target, carry_out, plan
+from cdc_core.sink.filter import make_filter
 
 log = structlog.get_logger(__name__)
 
-Runner = Instance | Refused | Resting
+Runner = Instance | Led | Refused | Resting
 
 
 class CanalServer:
@@ -50,6 +54,7 @@ class CanalServer:
         self._stop = threading.Event()
         self._scanner: threading.Thread | None = None
         self._zookeeper: ZookeeperNodes | None = None
+        self._cluster: Cluster | None = None
         self._reported: set[str] = set()
         self._loaded = self._started = False
 
@@ -59,13 +64,17 @@ class CanalServer:
     def load(self) -> None:
         """Sets the destinations up without starting any."""
         if self.config.zk_servers:
-            self._zookeeper = ZookeeperNodes(self.config.zk_servers, self.config.zk_auth.get_secret_value())
+            auth, session = self.config.zk_auth.get_secret_value(), self.config.zk_session_seconds
+            self._zookeeper = ZookeeperNodes(self.config.zk_servers, auth, session)
+            self._cluster = Cluster(self._zookeeper, self.config, self.destinations)
         self._loaded = True
         self.scan()
 
     def start(self) -> None:
         if not self._loaded:
             self.load()
+        if self._cluster is not None:
+            self._cluster.start()
         with self._lock:
             self._started = True
             for _, instance in self._running.values():
@@ -76,6 +85,8 @@ class CanalServer:
 
     def stop(self) -> None:
         self._stop.set()
+        if self._cluster is not None:
+            self._cluster.withdraw()
         with self._lock:
             for _, instance in self._running.values():
                 instance.stop()
@@ -85,8 +96,9 @@ class CanalServer:
     def destinations(self) -> list[str]:
         return sorted(self._running)
 
-    def instance(self, name: str) -> Runner:
-        return self._found(name)[1]
+    def instance(self, name: str) -> Instance | Standby | Refused | Resting:
+        found = self._found(name)[1]
+        return found.current if isinstance(found, Led) else found
 
     def _found(self, name: str) -> tuple[InstanceConfig | str, Runner]:
         found = self._running.get(name)
@@ -147,14 +159,24 @@ class CanalServer:
         return told
 
     def _set_back(self, name: str, planned: Plan) -> None:
+        def work(nodes: Nodes) -> None:
+            epochs = carry_out(Cursors(nodes, name), planned)
+            log.warning("cursors set by hand", destination=name, position=str(planned.position.postion), epochs=epochs)
+
         with self._lock:
             wanted, instance = self._found(name)
+            if isinstance(instance, Led):
+                instance.between(work)
+                return
+            if self._cluster is not None:
+                raise SessionError(
+                    f"destination {name} rests here, and another server may run it",
+                    place=name,
+                    hint=f"Start it here, or ask the server that runs it: sluice destination start {name}",
+                )
             self._end(name, "its cursors are set by hand")
             try:
-                epochs = carry_out(Cursors(self._nodes(name), name), planned)
-                log.warning(
-                    "cursors set by hand", destination=name, position=str(planned.position.postion), epochs=epochs
-                )
+                work(self._nodes(name))
             finally:
                 if isinstance(instance, Resting) and not instance.lazy:
                     self._running[name] = (wanted, instance)
@@ -203,12 +225,20 @@ class CanalServer:
         self._begin(name, wanted, make)
 
     def _made(self, config: InstanceConfig, eager: bool) -> Runner:
-        instance = Instance(config, self._nodes(config.destination))
+        instance = self._make(config)
         if eager or not config.lazy:
             return instance
         return Resting(config, config.destination, lambda: self._wake(config, instance))
 
-    def _wake(self, config: InstanceConfig, instance: Instance) -> Runner:
+    def _make(self, config: InstanceConfig) -> Instance | Led:
+        """With ZooKeeper a destination runs where it is won. Raises ConfigError."""
+        if self._cluster is None:
+            return Instance(config, self._nodes(config.destination))
+        make_filter(config.filter_regex, config.filter_black_regex)  # a bad one is told now, not in our turn
+        self._cluster.want(config.destination)
+        return self._cluster.led(config, lambda nodes: Instance(config, nodes))
+
+    def _wake(self, config: InstanceConfig, instance: Instance | Led) -> Instance | Standby | Refused | Resting:
         """Puts a lazy destination's instance in its place, unless something else stands there by now."""
         with self._lock:
             wanted, present = self._found(config.destination)
@@ -216,7 +246,7 @@ class CanalServer:
                 self._running[config.destination] = (wanted, instance)
                 if self._started:
                     instance.start()
-            return self._running[config.destination][1]
+        return self.instance(config.destination)
 
     def _begin(self, name: str, wanted: InstanceConfig | str, make: Callable[[], Runner]) -> None:
         try:
@@ -232,6 +262,8 @@ class CanalServer:
     def _end(self, name: str, why: str) -> None:
         log.info("destination stops", destination=name, why=why)
         self._running[name][1].stop()
+        if self._cluster is not None:
+            self._cluster.unwant(name)
 
     def _nodes(self, destination: str) -> Nodes:
         return self._zookeeper or FileNodes(self.config.data_dir / destination / "cursors.json")

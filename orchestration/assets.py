@@ -10,7 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 
 from cdc_core.client.failures import ServiceUnavailable
-from cdc_core.errors import CursorError, LakeError, RangeGone, SessionError, SluiceError, SourceUnavailable
+from cdc_core.errors import (
+    CursorError,
+    LakeError,
+    RangeGone,
+    RunsElsewhere,
+    SessionError,
+    SluiceError,
+    SourceUnavailable,
+)
 from cdc_core.schema.table import TableSchema
 from orchestration import checks, processes
 from orchestration.drain import Drain
@@ -19,7 +27,15 @@ from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Limits, Settings
 from spark_jobs.lake import Lake
 
-_WORTH_A_RETRY = (ServiceUnavailable, SourceUnavailable, CursorError, LakeError, RangeGone, SessionError)
+_WORTH_A_RETRY = (
+    ServiceUnavailable,
+    SourceUnavailable,
+    CursorError,
+    LakeError,
+    RangeGone,
+    RunsElsewhere,
+    SessionError,
+)
 MAX_RETRIES = 2
 RETRY_SECONDS = 5.0  # before the first; twice as long before the next
 
@@ -38,9 +54,14 @@ def external_assets(settings: Settings, tables: Schemas) -> list[dg.AssetSpec]:
         owners=settings.owners,
         tags={**settings.tags, "cdc/destination": names.safe},
         description=f"Changes of {settings.destination} waiting to be claimed. Observed by cdc_{names.safe}_backlog.",
-        metadata={"service": dg.MetadataValue.url(settings.service.http), "client_id": settings.client_id},
+        metadata={"service": _service(settings), "client_id": settings.client_id},
     )
     return [*sources, store]
+
+
+def _service(settings: Settings) -> dg.MetadataValue:
+    place = settings.service.place
+    return dg.MetadataValue.text(place) if settings.service.zookeeper else dg.MetadataValue.url(place)
 
 
 def delta_asset(settings: Settings, tables: Schemas) -> dg.AssetsDefinition:

@@ -44,6 +44,8 @@ def _canal(settings: Settings) -> CanalResource:
         destination=settings.destination,
         http_url=service.http,
         flight_url=service.flight,
+        zk_servers=service.zookeeper or "",
+        zk_auth=secret(service.zookeeper_auth_env) if service.zookeeper else None,
         client_id=settings.client_id,
         token=secret(service.token_env),
     )
@@ -69,7 +71,7 @@ def _known_tables(settings: Settings) -> tuple[list[TableSchema], dict[str, str]
 
 def _ask(settings: Settings) -> list[TableSchema]:
     """With listed tables the service only adds their columns, so that it may be away; else it must answer."""
-    resource = _canal(settings).model_copy(update={"timeout_seconds": 5.0})
+    resource = _canal(settings).model_copy(update={"timeout_seconds": 5.0, "follow_seconds": 5.0})
     try:
         with resource.process_config_and_initialize().connect() as connector:
             tables: list[TableSchema] = connector.tables()
@@ -84,7 +86,7 @@ def _ask(settings: Settings) -> list[TableSchema]:
     if not tables and settings.tables is None:
         raise ConfigError(
             f"the service captures no table of {settings.destination}",
-            place=settings.service.http,
+            place=settings.service.place,
             hint="Look at canal.instance.filter.regex, or list `tables` in defs.yaml; then reload this code location.",
         )
     return tables

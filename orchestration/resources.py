@@ -23,9 +23,12 @@ class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     destination: str
     http_url: str
     flight_url: str | None = None
+    zk_servers: str = ""
+    zk_auth: str | None = None
     client_id: int = 1001
     token: str | None = None
     timeout_seconds: float = 20.0
+    follow_seconds: float = 30.0
 
     @contextmanager
     def connect(self) -> Iterator[Connector]:
@@ -33,9 +36,12 @@ class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             self.http_url,
             self.destination,
             flight_url=self.flight_url,
+            zk_servers=self.zk_servers,
+            zk_auth=self.zk_auth or "",
             client_id=self.client_id,
             token=self.token,
             timeout_seconds=self.timeout_seconds,
+            follow_seconds=self.follow_seconds,
         ) as connector:
             yield connector
 

@@ -14,10 +14,13 @@ _N = TypeVar("_N", int, float)
 
 
 class Service(dg.Model, dg.Resolvable):
-    """Where the capture service is. The token itself is never in the file: `token_env` names its variable."""
+    """Where the capture service is: an address, or with `zookeeper` whichever server runs the destination at the time.
+    Secrets are never in the file: `token_env` and `zookeeper_auth_env` name their variables."""
 
     http: str = "http://127.0.0.1:11112"
     flight: str | None = None
+    zookeeper: str | None = None
+    zookeeper_auth_env: str = "SLUICE_ZK_AUTH"
     token_env: str = "SLUICE_TOKEN"  # noqa: S105
 
     @field_validator("http")
@@ -26,6 +29,11 @@ class Service(dg.Model, dg.Resolvable):
         if not url.startswith(("http://", "https://")):
             raise ValueError("not an http URL; give the service's address, e.g. http://127.0.0.1:11112")
         return url
+
+    @property
+    def place(self) -> str:
+        """For people."""
+        return f"ZooKeeper {self.zookeeper}" if self.zookeeper else self.http
 
 
 class Trigger(dg.Model, dg.Resolvable):

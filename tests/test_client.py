@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cdc_core.client.calls import Calls
 from cdc_core.client.connector import Connector, beside
 from cdc_core.client.failures import ServiceUnavailable, error_from
 from cdc_core.doors.flight import FlightDoor
@@ -19,11 +20,13 @@ from cdc_core.errors import (
     AccessDenied,
     ConfigError,
     CursorError,
+    RunsElsewhere,
     SessionError,
     SluiceError,
     TableStopped,
     UnknownDestination,
 )
+from cdc_core.ha.doors import Doors
 from cdc_core.position import EntryPosition
 from tests.door_double import TABLE, Instance, Server, cursor_store_away, opened
 
@@ -215,6 +218,69 @@ def test_a_claim_whose_answer_was_lost_is_not_repeated(instance: Instance) -> No
         with pytest.raises(ServiceUnavailable):
             connector.get_without_ack(10, owner="run-1")
     assert list(instance.held) == [1]
+
+
+class _Named:
+    """A finder that names one server after the other, the last one for ever; None is nobody."""
+
+    hosts = "zk:2181"
+
+    def __init__(self, *urls: str | None) -> None:
+        self.urls = list(urls)
+
+    def find(self) -> Doors:
+        url = self.urls.pop(0) if len(self.urls) > 1 else self.urls[0]
+        if url is None:
+            raise ServiceUnavailable("nobody runs shop", place=self.hosts, hint="Wait.")
+        return Doors(url, "grpc://127.0.0.1:9")
+
+
+def following(finder: _Named) -> Calls:
+    """Looks for ten seconds by a clock that its pauses move."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    return Calls(None, finder, follow_seconds=10, sleep=sleep, clock=lambda: now[0])
+
+
+def test_calls_go_where_it_runs(instance: Instance) -> None:
+    """From one that does not answer, and from one that stands by, to the one that ZooKeeper names next."""
+    standby = Instance(fail=RunsElsewhere("it runs elsewhere", place="10.0.0.2:11111", hint="Call there."))
+    instance.put(1)
+    with (
+        opened(HttpDoor(Server(standby), "127.0.0.1", 0)) as first,
+        opened(HttpDoor(Server(instance), "127.0.0.1", 0)) as second,
+    ):
+        calls = following(_Named("http://127.0.0.1:9", None, first.url, None, first.url, second.url))
+        body = {"batch_size": 1, "owner": "me"}
+        assert calls.call("POST", "/v1/destinations/shop/clients/1001/claims", body, repeat=False)["batch_id"] == 1
+        assert calls.doors.http == second.url
+
+
+def test_looking_ends() -> None:
+    """Nobody runs it, or nobody who answers: an error after the time that was given."""
+    with pytest.raises(ServiceUnavailable, match="nobody runs"):
+        following(_Named(None)).call("GET", "/v1/destinations/shop")
+    with pytest.raises(ServiceUnavailable) as away:
+        following(_Named("http://127.0.0.1:9")).call("GET", "/v1/destinations/shop")
+    assert away.value.place == "http://127.0.0.1:9"
+
+
+def test_a_claim_that_may_have_been_made_is_made_again_elsewhere_alone(instance: Instance) -> None:
+    """At the same server it would be a second one; another server knows nothing of it."""
+    instance.put(1)
+    instance.put(1, 10)
+    with opened(HttpDoor(Server(instance), "127.0.0.1", 0)) as door, _Cut(door.port) as cut:
+        path, body = "/v1/destinations/shop/clients/1001/claims", {"batch_size": 1, "owner": "me"}
+        cut.lose_next_answer()
+        with pytest.raises(ServiceUnavailable):
+            following(_Named(cut.url)).call("POST", path, body, repeat=False)
+        assert list(instance.held) == [1]
+        cut.lose_next_answer()
+        instance.put(1, 20)
+        assert following(_Named(cut.url, door.url)).call("POST", path, body, repeat=False)["batch_id"] == 3
 
 
 def test_flight_is_the_next_port() -> None:

@@ -13,6 +13,7 @@ from cdc_core.errors import ConfigError
 from cdc_core.schema.table import TableSchema
 from orchestration.destination import CdcDestination
 from orchestration.loading import SHIPPED, load_destination, load_folder
+from orchestration.resources import CanalResource
 from tests.canal_double import USERS
 
 GOOD = "  destination: shop\n  lake: /lake\n"
@@ -49,6 +50,18 @@ def test_values_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytes
     read = component(load_destination(file))
 
     assert (read.lake, read.limits.batch_size) == ("/mnt/lake", 1234)
+
+
+def test_a_service_may_be_found_by_zookeeper(tmp_path: Path) -> None:
+    """Then runs and sensors follow it, and people are told of ZooKeeper instead of an address."""
+    definitions = load_destination(write(tmp_path, "a", GOOD + "  service: {zookeeper: 'zk1:2181,zk2:2181/cdc'}\n"))
+
+    canal = (definitions.resources or {})[component(definitions).names.canal]
+    assert isinstance(canal, CanalResource)
+    assert canal.zk_servers == "zk1:2181,zk2:2181/cdc"
+    with canal.connect() as connector:
+        assert repr(connector) == "<Connector zk1:2181,zk2:2181/cdc shop client=1001>"
+    assert component(definitions).service.place == "ZooKeeper zk1:2181,zk2:2181/cdc"
 
 
 def test_the_example_says_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

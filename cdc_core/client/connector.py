@@ -2,7 +2,7 @@
 
 `with connector.claim(...) as claim:` keeps the lease while the block runs, acks when it is left, and rolls back when
 it is left by an exception. The service is the truth: a claim that was lost meanwhile makes leaving the block fail,
-and is never acked. A call that is safe to repeat is repeated briefly when the connection breaks.
+and is never acked. How a call is made, made again, or made elsewhere is `calls`'.
 """
 
 from __future__ import annotations
@@ -14,52 +14,71 @@ from contextlib import contextmanager
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
-import httpx
 import pyarrow as pa
 
+from cdc_core.client.calls import Calls
 from cdc_core.client.changes import changes
-from cdc_core.client.failures import error_from, unavailable
-from cdc_core.errors import ConfigError, SessionError, SluiceError
+from cdc_core.client.finder import Finder
+from cdc_core.errors import ConfigError, RunsElsewhere, SessionError, SluiceError
+from cdc_core.ha.doors import Doors
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 
 MAX_WAIT = 60.0  # what the service grants to one claim call
 _LEAVE_SECONDS = 1.0  # for a renewal that is under way when the block is left
-_PAUSES = (0.1, 0.4, 1.0)  # seconds before each repetition of a call whose connection broke
 
 
 class Connector:
-    """One client of one destination. Safe to use from several threads."""
+    """One client of one destination: at `http_url`, or with `zk_servers` (`host:port,host:port/chroot`) wherever it
+    runs at the time. Safe to use from several threads."""
 
     def __init__(
         self,
-        http_url: str,
+        http_url: str | None,
         destination: str,
         *,
         flight_url: str | None = None,
+        zk_servers: str = "",
+        zk_auth: str = "",
         client_id: int = 1001,
         token: str | None = None,
         timeout_seconds: float = 30.0,
+        follow_seconds: float = 30.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.http_url = http_url.rstrip("/")
-        self.flight_url = flight_url or beside(self.http_url)
         self.destination = destination
         self.client_id = client_id
         self._token = token
         self._timeout = timeout_seconds
-        self._sleep = sleep
-        headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=self.http_url, headers=headers, timeout=timeout_seconds, trust_env=False)
+        self._calls = Calls(
+            None if zk_servers else _fixed(http_url, flight_url),
+            Finder(zk_servers, destination, zk_auth) if zk_servers else None,
+            token=token,
+            timeout_seconds=timeout_seconds,
+            follow_seconds=follow_seconds,
+            sleep=sleep,
+        )
+        self._call = self._calls.call
         self._home = f"/v1/destinations/{quote(destination, safe='')}"
         self._client = f"{self._home}/clients/{client_id}"
+        self._place = zk_servers or http_url
 
     def __repr__(self) -> str:
-        return f"<Connector {self.http_url} {self.destination} client={self.client_id}>"
+        return f"<Connector {self._place} {self.destination} client={self.client_id}>"
+
+    @property
+    def http_url(self) -> str:
+        """Where calls go at present."""
+        return self._calls.doors.http
+
+    @property
+    def flight_url(self) -> str:
+        """Where rows come from at present."""
+        return self._calls.doors.flight
 
     def close(self) -> None:
-        self._http.close()
+        self._calls.close()
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +88,7 @@ class Connector:
 
     def status(self) -> dict[str, Any]:
         """The destination's state, as the status page shows it."""
-        return dict(self._call("GET", self._home))
+        return dict(self._call("GET", self._home, accept=_runs if self._calls.follows else None))
 
     def tables(self) -> list[TableSchema]:
         return [TableSchema.from_dict(fields) for fields in self._call("GET", f"{self._home}/tables")]
@@ -158,27 +177,6 @@ class Connector:
     def _batch(self, claim: Claim, verb: str) -> str:
         return f"{self._client}/claims/{claim.batch_id}/{verb}"
 
-    def _call(
-        self,
-        method: str,
-        path: str,
-        body: dict[str, Any] | None = None,
-        *,
-        repeat: bool = True,
-        patience: float | None = None,
-    ) -> Any:
-        """The answer's JSON, None for 204. A call that must not be repeated is so only if it was never sent."""
-        for pause in (*_PAUSES, None):
-            try:
-                answer = self._http.request(method, path, json=body, timeout=patience or self._timeout)
-                return _read(self.http_url, answer)
-            except httpx.TransportError as error:
-                sent = not isinstance(error, httpx.ConnectError)
-                if pause is None or isinstance(error, httpx.TimeoutException) or (sent and not repeat):
-                    raise unavailable(self.http_url, error or type(error).__name__) from error
-                self._sleep(pause)
-        raise AssertionError("the last pause is None")
-
 
 class _Lease:
     """Renews a claim at a third of its lease, in a thread, until left. A refusal is kept for `check`."""
@@ -219,20 +217,17 @@ class _Lease:
                 continue  # away for now; whether the lease outlived it, the next renewal or the ack will tell
 
 
-def _read(url: str, answer: httpx.Response) -> Any:
-    if answer.status_code == httpx.codes.NO_CONTENT:
-        return None
-    try:
-        told = answer.json()
-    except ValueError as error:
-        raise SluiceError(
-            f"not an answer of the service: {answer.status_code} {answer.text[:200]!r}",
-            place=url,
-            hint="Give the address of the service's HTTP door.",
-        ) from error
-    if answer.is_success:
-        return told
-    raise error_from(told)
+def _fixed(http_url: str | None, flight_url: str | None) -> Doors:
+    if http_url is None:
+        raise ConfigError("neither an address nor zk_servers", hint="Give the service's HTTP door, or ZooKeeper.")
+    url = http_url.rstrip("/")
+    return Doors(url, flight_url or beside(url))
+
+
+def _runs(status: dict[str, Any]) -> None:
+    """A standby tells its own state too; who follows does not want it."""
+    if status["state"] == "standby":
+        raise RunsElsewhere("a standby", place=str(status["active"]["address"]), hint="Call the active server.")
 
 
 def beside(http_url: str) -> str:

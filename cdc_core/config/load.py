@@ -22,7 +22,7 @@ from cdc_core.errors import ConfigError
 M = TypeVar("M", bound=BaseModel)
 
 _CANAL = re.compile(
-    r"canal\.(user|passwd|port|register\.ip|withoutNetty|serverMode|id|socketChannel|destinations\.expr|admin\..+|aliyun\..+"
+    r"canal\.(user|passwd|withoutNetty|serverMode|id|socketChannel|destinations\.expr|admin\..+|aliyun\..+"
     r"|file\.flush\.period|mq\..+|auto\.reset\.latest\.pos\.mode|instance\.\w+\.(mode|spring\.xml"
     r"|manager\.address)|instance\.(memory\.rawEntry|detecting\..+|fallbackIntervalInSeconds|transaction\.size|network\..+"
     r"|filter\..+|binlog\.(format|image)|get\.ddl\.isolation|parser\..+|tsdb\..+|global\..+|mysql\..+|gtidon|master\..+"

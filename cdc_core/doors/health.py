@@ -1,4 +1,4 @@
-"""Whether the service is ready: every destination runs, connected and heard from, or rests on purpose."""
+"""Whether the service is ready: every destination is connected and hears from its source, rests, or runs elsewhere."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ def _reason(instance: InstancePort) -> dict[str, Any] | None:
         return None
     if status["error"] is not None:
         return dict(status["error"])
+    if status["state"] == "standby":
+        return None if status["active"]["address"] else {"message": "nobody runs it yet", "hint": "Wait some seconds."}
     if status["state"] != "running":
         return {"message": f"the destination is {status['state']}", "hint": "Wait, or see the service's log."}
     if not status["source"].get("connected"):

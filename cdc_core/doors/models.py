@@ -78,7 +78,7 @@ class Failure(Answer):
 
 class Destination(Answer):
     destination: str = Field(examples=["shop"])
-    state: str = Field(description="starting, running, failed, stopped or lazy", examples=["running"])
+    state: str = Field(description="starting, running, standby, failed, stopped or lazy", examples=["running"])
     source: dict[str, Any] = Field(
         examples=[{"address": "127.0.0.1:3306", "version": "8.0.31", "server_id": 1, "connected": True}]
     )

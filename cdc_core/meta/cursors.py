@@ -68,8 +68,7 @@ class Cursors:
             changes |= self._cursor_change(self._path(client_id, "cursor"), cursor)
         if acked is not None:
             changes |= self._acked_change(client_id, acked)
-        if changes:
-            self._nodes.write(changes)
+        self._nodes.write(changes)  # also without changes: where writes are fenced, this is where an ack fails
 
     def rewind(self, client_id: int, cursor: LogPosition, *, moved: bool = False) -> int:
         """Sets the cursor to any place and begins a new epoch, in one write; `acked` was the old one's. `moved`: the

@@ -31,6 +31,8 @@ class FileNodes:
             return self._load().get(path)
 
     def write(self, changes: Mapping[str, Change]) -> None:
+        if not changes:
+            return
         with self._lock:
             after = apply(self._load(), changes, self.place)
             self._save(after)

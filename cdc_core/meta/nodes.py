@@ -34,7 +34,8 @@ class Nodes(Protocol):
 
     def read(self, path: str) -> Node | None: ...
 
-    def write(self, changes: Mapping[str, Change]) -> None: ...
+    def write(self, changes: Mapping[str, Change]) -> None:
+        """No changes are none to make; whether the caller may write is looked at all the same."""
 
     def children(self, path: str) -> list[str]: ...
 

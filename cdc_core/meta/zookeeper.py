@@ -15,7 +15,7 @@ from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, N
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL
 
-from cdc_core.errors import CursorError
+from cdc_core.errors import CursorError, LeadershipLost
 from cdc_core.meta.nodes import Change, Node, conflict
 
 _CALL_SECONDS = 10.0
@@ -46,30 +46,52 @@ class ZookeeperNodes:
 
     def read(self, path: str) -> Node | None:
         try:
-            value, stat = self._call(path, lambda: self._client.get_async(path))
+            value, stat = self.call(path, lambda: self._client.get_async(path))
         except NoNodeError:
             return None
         return Node(value, stat.version)
 
-    def write(self, changes: Mapping[str, Change]) -> None:
+    @property
+    def client(self) -> KazooClient:
+        """The connection itself, for what is not a node's content: sessions, watches, ephemeral nodes."""
+        return self._client
+
+    def write(self, changes: Mapping[str, Change], checks: Mapping[str, int] | None = None) -> None:
+        """`checks` are the versions that other nodes must have for it. Raises LeadershipLost when one has not."""
+        checks = checks or {}
+        if not checks and not changes:
+            return
         for path, change in changes.items():
             if change.version is None and change.value is not None:
                 parent = path.rpartition("/")[0]
-                self._call(parent, lambda parent=parent: self._client.ensure_path_async(parent))  # type: ignore[misc]
+                self.call(parent, lambda parent=parent: self._client.ensure_path_async(parent))  # type: ignore[misc]
         request = self._client.transaction()
+        for path, version in checks.items():
+            request.check(path, version)
         for path, change in changes.items():
             _add(request, path, change)
-        results = self._call(", ".join(changes), request.commit_async)
+        results = self.call(", ".join(changes or checks), request.commit_async)
+        self._see_checked(checks, results)
+        results = results[len(checks) :]
         for path, result in zip(changes, results, strict=True):
             if isinstance(result, BadVersionError | NodeExistsError | NoNodeError):
                 raise conflict(self.place(path))
         for path, result in zip(changes, results, strict=True):
             if isinstance(result, Exception):
-                raise self._away(path, result)
+                raise self.away(path, result)
+
+    def _see_checked(self, checks: Mapping[str, int], results: list[Any]) -> None:
+        for path, result in zip(checks, results, strict=False):
+            if isinstance(result, BadVersionError | NoNodeError):
+                raise LeadershipLost(
+                    "nothing was written: this server runs the destination no more",
+                    place=self.place(path),
+                    hint="Another server took over, or the ZooKeeper session ended: claim again where it runs now.",
+                )
 
     def children(self, path: str) -> list[str]:
         try:
-            return sorted(self._call(path, lambda: self._client.get_children_async(path)))
+            return sorted(self.call(path, lambda: self._client.get_children_async(path)))
         except NoNodeError:
             return []
 
@@ -78,17 +100,18 @@ class ZookeeperNodes:
             self._client.stop()
         self._client.close()
 
-    def _call(self, path: str, start: Callable[[], Any]) -> Any:
+    def call(self, path: str, start: Callable[[], Any]) -> Any:
+        """What `start` answers. Raises CursorError; NoNodeError and NodeExistsError as they are."""
         if not self._client.connected:  # kazoo would queue the call, and do it whenever the ensemble is back
-            raise self._away(path, "not connected")
+            raise self.away(path, "not connected")
         try:
             return start().get(timeout=_CALL_SECONDS)
-        except NoNodeError:
+        except (NoNodeError, NodeExistsError):
             raise
         except (KazooException, KazooTimeoutError) as error:
-            raise self._away(path, error) from error
+            raise self.away(path, error) from error
 
-    def _away(self, path: str, why: object) -> CursorError:
+    def away(self, path: str, why: object) -> CursorError:
         reason = why if isinstance(why, str) else (str(why) or type(why).__name__)
         return CursorError(
             f"ZooKeeper at {self._hosts} does not answer: {reason}",

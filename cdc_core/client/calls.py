@@ -1,0 +1,153 @@
+"""HTTP calls to the service, at a fixed address or at whoever runs the destination.
+
+A call that is safe to repeat is repeated briefly when the connection breaks. With a finder, a server that does not
+answer or that stands by is left for the one that ZooKeeper names, again and again for a bounded time: a take-over lasts
+about as long as a ZooKeeper session. Claims of one server are gone at the next, so any call may be made there anew.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from cdc_core.client.failures import ServiceUnavailable, error_from, unavailable
+from cdc_core.client.finder import Finder
+from cdc_core.errors import CursorError, RunsElsewhere, SluiceError
+from cdc_core.ha.doors import Doors
+
+_PAUSES = (0.1, 0.4, 1.0)  # seconds before each repetition of a call whose connection broke
+_LOOKS = (0.2, 0.5, 1.0)  # seconds between looks for another server; the last one goes on
+
+Accept = Callable[[Any], None]
+
+
+class Calls:
+    """`doors` is where to call, or None to ask `finder`. `follow_seconds` bounds the looking. Safe to use from several
+    threads; the mutable state is where the last call went."""
+
+    def __init__(
+        self,
+        doors: Doors | None,
+        finder: Finder | None = None,
+        *,
+        token: str | None = None,
+        timeout_seconds: float = 30.0,
+        follow_seconds: float = 30.0,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(headers=headers, timeout=timeout_seconds, trust_env=False)
+        self._doors = doors
+        self._finder = finder
+        self._timeout = timeout_seconds
+        self._follow = follow_seconds
+        self._sleep = sleep
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    @property
+    def follows(self) -> bool:
+        return self._finder is not None
+
+    @property
+    def doors(self) -> Doors:
+        """Where calls go. Raises what the finder raises when nobody is found within the time."""
+        with self._lock:
+            if self._doors is None:
+                self._doors = self._look(None, self._clock() + self._follow)
+            return self._doors
+
+    def close(self) -> None:
+        self._http.close()
+        if self._finder is not None:
+            self._finder.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        repeat: bool = True,
+        patience: float | None = None,
+        accept: Accept | None = None,
+    ) -> Any:
+        """The answer's JSON, None for 204. A call that must not be repeated is made again only if it was never sent,
+        or at another server. `accept` may refuse an answer by raising."""
+        deadline = self._clock() + self._follow
+        while True:
+            doors = self.doors
+            try:
+                told = self._call_at(doors.http, method, path, body, repeat, patience or self._timeout)
+                if accept is not None:
+                    accept(told)
+                return told
+            except (RunsElsewhere, ServiceUnavailable) as error:
+                if self._finder is None:
+                    raise
+                undone = repeat or isinstance(error, RunsElsewhere) or isinstance(error.__cause__, httpx.ConnectError)
+                self._leave(doors, deadline, error, undone=undone)
+
+    def _call_at(
+        self, url: str, method: str, path: str, body: dict[str, Any] | None, repeat: bool, patience: float
+    ) -> Any:
+        for pause in (*_PAUSES, None):
+            try:
+                return _read(url, self._http.request(method, url + path, json=body, timeout=patience))
+            except httpx.TransportError as error:
+                sent = not isinstance(error, httpx.ConnectError)
+                if pause is None or isinstance(error, httpx.TimeoutException) or (sent and not repeat):
+                    raise unavailable(url, error or type(error).__name__) from error
+                self._sleep(pause)
+        raise AssertionError("the last pause is None")
+
+    def _leave(self, doors: Doors, deadline: float, error: SluiceError, *, undone: bool) -> None:
+        """Finds where to call next. Raises `error` when there is nobody else in time. `undone`: the call was not
+        done, or may be done twice, so that the same server will do if ZooKeeper still names it."""
+        with self._lock:
+            if self._doors != doors:
+                return  # another thread has found it
+            try:
+                self._doors = self._look(None if undone else doors, deadline, first=_LOOKS[0])
+            except SluiceError as failed:
+                raise error from failed
+
+    def _look(self, but: Doors | None, deadline: float, first: float = 0.0) -> Doors:
+        """Asks the finder until it names somebody other than `but`."""
+        assert self._finder is not None
+        pauses = iter(_LOOKS)
+        pause = first
+        while True:
+            if pause and self._clock() + pause > deadline:
+                raise unavailable(self._finder.hosts, "no other server took over in time")
+            self._sleep(pause)
+            pause = next(pauses, _LOOKS[-1])
+            try:
+                found = self._finder.find()
+            except (ServiceUnavailable, RunsElsewhere, CursorError):
+                if self._clock() + pause > deadline:
+                    raise
+                continue
+            if found != but:
+                return found
+
+
+def _read(url: str, answer: httpx.Response) -> Any:
+    if answer.status_code == httpx.codes.NO_CONTENT:
+        return None
+    try:
+        told = answer.json()
+    except ValueError as error:
+        raise SluiceError(
+            f"not an answer of the service: {answer.status_code} {answer.text[:200]!r}",
+            place=url,
+            hint="Give the address of the service's HTTP door.",
+        ) from error
+    if answer.is_success:
+        return told
+    raise error_from(told)

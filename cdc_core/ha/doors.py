@@ -1,0 +1,26 @@
+"""Where a server is reached: what it writes to `/otter/sluice/cluster/{ip:port}`, and what clients read there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """URLs."""
+
+    http: str
+    flight: str
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, value: bytes) -> Doors:
+        """Raises ValueError."""
+        try:
+            fields = json.loads(value)
+            return cls(str(fields["http"]), str(fields["flight"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not the doors of a server: {value[:200]!r}") from error

@@ -1,0 +1,62 @@
+"""A destination that another server runs: stands in for an instance, tells who does, refuses every other call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from cdc_core.config.models import InstanceConfig
+from cdc_core.errors import CursorError, RunsElsewhere, SluiceError
+from cdc_core.refused import blank_status
+from cdc_core.schema.registry import SchemaRegistry
+
+
+class Standby:
+    """`active` is asked at each call: the address of the server that runs it, and that of its HTTP door ("" where not
+    known). `cut_off`: ZooKeeper cannot be reached, so that nobody can tell."""
+
+    def __init__(
+        self, config: InstanceConfig, active: Callable[[], tuple[str, str]], cut_off: Callable[[], bool]
+    ) -> None:
+        self.config = config
+        self.registry = SchemaRegistry()
+        self._active = active
+        self._cut_off = cut_off
+
+    def __repr__(self) -> str:
+        return f"<Standby {self.config.destination}>"
+
+    def status(self) -> dict[str, Any]:
+        address, http = self._active()
+        error = self._away().as_dict() | {"since": None} if self._cut_off() else None
+        source = {"address": self.config.address, "version": None, "server_id": None, "connected": False}
+        return blank_status(self.config.destination, "standby") | {
+            "active": {"address": address or None, "http": http or None},
+            "source": source,
+            "error": error,
+        }
+
+    def metrics(self) -> dict[str, Any]:
+        return {"leader": 0}
+
+    def refusal(self) -> SluiceError:
+        if self._cut_off():
+            return self._away()
+        address, http = self._active()
+        where = f"{address} runs it" if address else "nobody runs it yet"
+        hint = f"Call {http}." if http else "Look for the active server in ZooKeeper, or call again in some seconds."
+        return RunsElsewhere(
+            f"this server stands by for destination {self.config.destination}: {where}", place=address, hint=hint
+        )
+
+    def _away(self) -> SluiceError:
+        return CursorError(
+            "ZooKeeper does not answer, so nobody can tell who runs the destination",
+            place="canal.zkServers",
+            hint="Start ZooKeeper or correct canal.zkServers; the call may be made again.",
+        )
+
+    def _refuse(self, *_arguments: Any, **_named: Any) -> NoReturn:
+        raise self.refusal()
+
+    claim = ack = renew = rollback = slices = note_read = stop_table = resume_table = client = tables = _refuse

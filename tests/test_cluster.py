@@ -1,0 +1,259 @@
+"""Several servers on one ZooKeeper, in one process and without a source: who runs what, and who says so."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from cdc_core.client.finder import Finder
+from cdc_core.config import ServiceConfig, load_service
+from cdc_core.doors.health import not_ready
+from cdc_core.doors.metrics import render
+from cdc_core.doors.pages import status_page
+from cdc_core.doors.traffic import Traffic
+from cdc_core.errors import CursorError, LeadershipLost, RunsElsewhere
+from cdc_core.ha import election
+from cdc_core.ha.cluster import doors_of, reached_at
+from cdc_core.ha.doors import Doors
+from cdc_core.ha.led import Led
+from cdc_core.ha.running import CLUSTER, DOORS, Running, destination_path
+from cdc_core.instance import Instance
+from cdc_core.position import EntryPosition, LogPosition
+from cdc_core.server import CanalServer
+from orchestration.stack.zookeeper import ZooKeeper
+from tests.conftest import free_port
+
+pytestmark = pytest.mark.integration
+
+Make = Callable[..., CanalServer]
+RUNNING = destination_path("shop", "running")
+
+
+@pytest.fixture
+def make(zookeeper: ZooKeeper, zk_root: str, tmp_path: Path) -> Iterator[Make]:
+    """Makes a server, started, with the destinations named."""
+    made: list[CanalServer] = []
+
+    def server(port: int, *names: str, hosts: str = zookeeper.hosts + zk_root, auth: str = "") -> CanalServer:
+        conf = tmp_path / str(port)
+        lines = f"sluice.zk.auth = {auth}\n" if auth else ""
+        for name in names or ("shop",):
+            (conf / name).mkdir(parents=True)
+            (conf / name / "instance.properties").write_text("canal.instance.master.address=127.0.0.1:9\n")
+        (conf / "canal.properties").write_text(
+            f"{lines}canal.zkServers = {hosts}\ncanal.port = {port}\nsluice.zk.session.seconds = 2\n"
+            f"canal.metrics.pull.port = {port + 1000}\ncanal.auto.scan.interval = 1\n"
+        )
+        made.append(CanalServer(load_service(conf, {})[0], conf))
+        made[-1].start()
+        return made[-1]
+
+    yield server
+    for one in made:
+        one.stop()
+
+
+@pytest.fixture
+def zk(zookeeper: ZooKeeper, zk_root: str) -> Iterator[KazooClient]:
+    """A bystander."""
+    client = KazooClient(zookeeper.hosts)
+    client.start()
+    client.ensure_path(zk_root)
+    client.chroot = zk_root
+    yield client
+    client.stop()
+    client.close()
+
+
+def leads(server: CanalServer, name: str = "shop") -> bool:
+    return bool(server.instance(name).metrics()["leader"])
+
+
+def until(condition: Callable[[], Any], seconds: float = 15) -> float:
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() < began + seconds
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+def expire(zookeeper: ZooKeeper, client: KazooClient) -> None:
+    """Ends the client's session, as ZooKeeper does after the time-out."""
+    thief = KazooClient(zookeeper.hosts, client_id=client.client_id)
+    thief.start(timeout=10)
+    thief.stop()
+    thief.close()
+
+
+def test_the_second_stands_by(make: Make, zk: KazooClient) -> None:
+    """Canal's nodes as Canal writes them; calls are refused with the address; page, metrics, readiness say so."""
+    first = make(21001)
+    until(lambda: leads(first))
+    second = make(21002)
+    until(lambda: second.instance("shop").status().get("active", {}).get("address"))
+    until(lambda: len(zk.get_children(CLUSTER)) == 2)
+
+    assert zk.get(RUNNING)[0] == b'{"active":true,"address":"127.0.0.1:21001"}'
+    servers = ["127.0.0.1:21001", "127.0.0.1:21002"]
+    until(lambda: sorted(zk.get_children(destination_path("shop", "cluster"))) == servers)
+    status = second.instance("shop").status()
+    assert (status["state"], status["error"]) == ("standby", None)
+    assert status["active"] == {"address": "127.0.0.1:21001", "http": "http://127.0.0.1:22001"}
+    with pytest.raises(RunsElsewhere, match=r"127\.0\.0\.1:21001 runs it") as refused:
+        second.instance("shop").claim(1001, 1, 0, "me", 60)
+    assert refused.value.hint == "Call http://127.0.0.1:22001."
+    assert 'sluice_leader{destination="shop"} 0.0' in render(second, Traffic())
+    assert b"runs at" in status_page(second).body
+    assert not_ready(second) == []
+
+
+def test_a_server_that_ends_hands_over(make: Make) -> None:
+    """It says good-bye first, so nobody waits for it to come back."""
+    first = make(21001)
+    until(lambda: leads(first))
+    second = make(21002)
+    until(lambda: second.instance("shop").status()["active"]["address"])
+
+    stopping = threading.Thread(target=first.stop)
+    stopping.start()
+    assert until(lambda: leads(second)) < 4
+    stopping.join()
+
+
+def test_told_to_hand_over(make: Make, zk: KazooClient) -> None:
+    """`active` false in its own node moves the destination to another server, and not back."""
+    first = make(21001)
+    until(lambda: leads(first))
+    second = make(21002)
+    until(lambda: second.instance("shop").status()["active"]["address"])
+
+    zk.set(RUNNING, Running("127.0.0.1:21001", active=False).to_json())
+    assert until(lambda: leads(second)) < 4
+    assert not leads(first)
+    assert Running.from_json(zk.get(RUNNING)[0]).address == "127.0.0.1:21002"
+
+
+def test_an_expired_session(make: Make, zookeeper: ZooKeeper, zk: KazooClient) -> None:
+    """The active one is so no more, at once; one of both takes over, in a new term; all nodes are there again."""
+    first, second = make(21001), make(21002)
+    until(lambda: leads(first) or leads(second))
+    active = first if leads(first) else second
+    term = active.instance("shop")
+    assert active._zookeeper is not None
+
+    expire(zookeeper, active._zookeeper.client)
+
+    until(lambda: term.status()["state"] == "stopped")
+    until(lambda: leads(first) != leads(second))
+    until(lambda: len(zk.get_children(CLUSTER)) == 2)
+    assert zk.get(destination_path("shop", "sluice_leader"))[1].version == 2
+
+
+def test_a_java_server_has_it(make: Make, zk: KazooClient) -> None:
+    """It is left alone as long as it runs, and followed when it is gone."""
+    java = Running("10.0.0.9:11111")
+    zk.create(RUNNING, java.to_json(), ephemeral=True, makepath=True)
+    server = make(21001)
+    until(lambda: server.instance("shop").status().get("active", {}).get("address") == "10.0.0.9:11111")
+    with pytest.raises(RunsElsewhere, match=r"10\.0\.0\.9:11111 runs it"):
+        server.instance("shop").tables()
+
+    zk.delete(RUNNING)
+    assert until(lambda: leads(server)) < 4
+
+
+def test_where_others_find_us() -> None:
+    """`canal.register.ip` before the address that is bound, and never one that means any."""
+    base = {"canal.conf.dir": ".", "canal.file.data.dir": "."}
+    stock = ServiceConfig.model_validate(base)
+    assert (reached_at(stock), doors_of(stock)) == (
+        "127.0.0.1",
+        Doors("http://127.0.0.1:11112", "grpc://127.0.0.1:11113"),
+    )
+    assert reached_at(ServiceConfig.model_validate(base | {"canal.ip": "0.0.0.0"})) not in ("", "0.0.0.0")
+    six = ServiceConfig.model_validate(base | {"canal.ip": "0.0.0.0", "canal.register.ip": "::1"})
+    assert doors_of(six).http == "http://[::1]:11112"
+
+
+def test_closed_nodes(make: Make) -> None:
+    """With `sluice.zk.auth` the nodes are for those who know it; a client finds the server with it, and not without."""
+    server = make(21001, auth="sluice:secret")
+    until(lambda: leads(server))
+    doors = Doors("http://127.0.0.1:22001", "grpc://127.0.0.1:11113")
+    hosts = server.config.zk_servers
+    knowing, other = Finder(hosts, "shop", "sluice:secret"), Finder(hosts, "shop")
+    assert server._zookeeper is not None
+    until(lambda: server._zookeeper.children(DOORS))
+    assert knowing.find() == doors
+    with pytest.raises(CursorError, match=r"(?i)auth"):
+        other.find()
+    knowing.close()
+    other.close()
+
+
+def test_destinations_are_shared_out(make: Make, zk: KazooClient) -> None:
+    """Servers that compete for the same ones end with the same number of them."""
+    names = [f"d{number}" for number in range(6)]
+    for name in names:
+        zk.create(destination_path(name, "running"), Running("10.0.0.9:11111").to_json(), makepath=True)
+    first, second = make(21001, *names), make(21002, *names)
+    until(lambda: zk.exists(CLUSTER) and len(zk.get_children(CLUSTER)) == 2)
+    for server in (first, second):
+        until(lambda server=server: all(server.instance(name).status()["active"]["address"] for name in names))
+
+    for name in names:
+        zk.delete(destination_path(name, "running"))
+    until(lambda: all(leads(first, name) != leads(second, name) for name in names))
+    assert sum(leads(first, name) for name in names) == 3
+
+
+def test_zookeeper_away(make: Make, tmp_path: Path) -> None:
+    """Without it nobody runs anything after a session's length; back, one does, also when it comes late."""
+    own = ZooKeeper(tmp_path / "zookeeper", free_port()).start()
+    try:
+        first, second = make(21001, hosts=own.hosts), make(21002, hosts=own.hosts)
+        until(lambda: leads(first) != leads(second))
+        own.kill()
+        until(lambda: not leads(first) and not leads(second), seconds=5)
+        with pytest.raises(CursorError, match="ZooKeeper does not answer"):
+            first.instance("shop").tables()
+        own.start()
+        until(lambda: leads(first) != leads(second))
+    finally:
+        first.stop()
+        second.stop()
+        own.stop()
+
+
+def test_one_that_has_not_noticed_is_told_by_its_first_write(make: Make, zookeeper: ZooKeeper) -> None:
+    """Its session is over and a new one is there, but its monitor sleeps: the write fails, and it steps down."""
+    first = make(21001)
+    until(lambda: leads(first))
+    second = make(21002)
+    until(lambda: second.instance("shop").status()["active"]["address"])
+    led, nodes = first._running["shop"][1], first._zookeeper
+    assert isinstance(led, Led)
+    assert nodes is not None
+    old = led.current
+    assert isinstance(old, Instance)
+    asleep, led._monitor._events = led._monitor._events, queue.SimpleQueue()
+
+    expire(zookeeper, nodes.client)
+    until(lambda: leads(second))
+    until(lambda: nodes.client.connected)
+    assert leads(first)
+    with pytest.raises(LeadershipLost):
+        old.serving._cursors.write(1001, LogPosition("127.0.0.1", 9, EntryPosition("mysql-bin.000001", 400)))
+
+    assert nodes.read(destination_path("shop", "1001", "cursor")) is None
+    asleep.put(election.Tick())
+    until(lambda: not leads(first))
+    assert old.status()["state"] == "stopped"
+    assert leads(second)

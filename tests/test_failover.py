@@ -1,0 +1,181 @@
+"""Two real services: the active one is killed, paused, cut off; nothing is lost, nothing is done late."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from kazoo.client import KazooClient
+
+from cdc_core.client.connector import Connector
+from cdc_core.client.failures import ServiceUnavailable
+from cdc_core.errors import CursorError, RunsElsewhere, SessionError
+from orchestration.stack.mysql import MySqlServer
+from orchestration.stack.zookeeper import ZooKeeper
+from tests.conftest import free_port
+from tests.failover import SESSION, Node, node, until
+
+pytestmark = pytest.mark.integration
+
+CURSOR = "/otter/canal/destinations/shop/1001/cursor"
+PAUSES = int(os.environ.get("SLUICE_TEST_PAUSES", "3"))  # more of them by hand
+TRIES_AGAIN = (CursorError, RunsElsewhere, ServiceUnavailable, SessionError)
+
+
+class World:
+    """The parts, and what was written at the source."""
+
+    def __init__(self, mysql: MySqlServer, database: str, zookeeper: ZooKeeper, nodes: tuple[Node, Node]) -> None:
+        self.zookeeper = zookeeper
+        self.nodes = nodes
+        self._mysql = mysql
+        self._database = database
+        self._next = 1
+
+    @property
+    def last(self) -> int:
+        """The newest row's key."""
+        return self._next - 1
+
+    def insert(self, count: int) -> None:
+        """A transaction for each row."""
+        with self._mysql.root(self._database) as connection, connection.cursor() as cursor:
+            for key in range(self._next, self._next + count):
+                cursor.execute(f"INSERT INTO orders VALUES ({key}, 'x')")
+        self._next += count
+
+    def active_first(self) -> tuple[Node, Node]:
+        """The active one and the standby, when both are what they should be."""
+        first, second = self.nodes
+        until(lambda: {first.state, second.state} == {"running", "standby"})
+        active, other = (first, second) if first.state == "running" else (second, first)
+        until(lambda: active.reads)
+        return active, other
+
+    def drain(self, active: Node, rows: int) -> None:
+        while rows:
+            claim = active.claim()
+            rows -= claim.rows
+            assert active.ack(claim).status_code == 200
+        assert rows == 0
+
+
+@pytest.fixture(scope="module")
+def world(mysql8: MySqlServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Both services run, the first of them active."""
+    folder = tmp_path_factory.mktemp("failover")
+    zookeeper = ZooKeeper(folder / "zookeeper", free_port()).start()
+    with mysql8.database() as database:
+        with mysql8.root(database) as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(20))")
+        nodes = tuple(node(folder / name, zookeeper.hosts, mysql8, database) for name in ("a", "b"))
+        try:
+            with ThreadPoolExecutor(2) as beside:
+                list(beside.map(lambda one: one.service.start(), nodes))
+            yield World(mysql8, database, zookeeper, (nodes[0], nodes[1]))
+        finally:
+            for one in nodes:
+                one.service.kill()
+            zookeeper.stop()
+
+
+@pytest.fixture
+def zk(world: World) -> Iterator[KazooClient]:
+    client = KazooClient(world.zookeeper.hosts)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_a_killed_server_is_taken_over_from(world: World) -> None:
+    """Within the session's time-out and two seconds another dumps; it hands out what was not acked, all of it."""
+    active, other = world.active_first()
+    world.insert(30)
+    first = active.claim(10)
+    assert active.ack(first).status_code == 200
+    active.claim(10)
+
+    active.service.kill()
+    seconds = until(lambda: other.reads)
+    print(f"taken over after {seconds:.2f} s, the session's time-out being {SESSION} s")
+
+    assert seconds < SESSION + 2
+    world.drain(other, 30 - first.rows)
+    active.service.start()
+    assert active.state == "standby"
+    refused = active.post("claims", {"batch_size": 1, "owner": "test"})
+    assert (refused.status_code, refused.json()["error"]) == (503, "RunsElsewhere")
+    assert other.service.url in refused.json()["hint"]
+
+
+def killed_within_a_claim(connector: Connector, active: Node) -> None:
+    with connector.claim(10, owner="run", timeout_seconds=5) as claim:
+        assert claim is not None
+        active.service.kill()
+
+
+def test_a_client_follows(world: World) -> None:
+    """It knows ZooKeeper alone, and gets every row, through a kill in the middle of a claim."""
+    active, other = world.active_first()
+    seen: set[int] = set()
+    with Connector(None, "shop", zk_servers=world.zookeeper.hosts) as connector:
+        assert connector.http_url == active.service.url
+        world.insert(40)
+        first = world.last - 39
+        with pytest.raises(TRIES_AGAIN):
+            killed_within_a_claim(connector, active)
+        while len(seen) < 40:
+            with connector.claim(10, owner="run", timeout_seconds=5, lease_seconds=9) as claim:
+                if claim is not None:
+                    table = claim.tables[0].name
+                    seen |= set(connector.changes(claim, table).read_all()["id"].to_pylist())
+        assert (connector.http_url, connector.status()["state"]) == (other.service.url, "running")
+    assert seen == set(range(first, first + 40))
+    active.service.start()
+
+
+@pytest.mark.parametrize("round_", range(PAUSES))
+def test_a_paused_server_wakes_up_harmless(world: World, zk: KazooClient, round_: int) -> None:
+    """Acks that reached it before it was paused, and those after, are refused; the cursor is the other's alone."""
+    active, other = world.active_first()
+    world.insert(20)
+    held = active.claim(10)
+    active.pause()
+    with ThreadPoolExecutor(4) as callers:
+        waiting = [callers.submit(active.ack, held) for _ in range(4)]
+        until(lambda: other.reads)
+        before = zk.get(CURSOR)
+        active.wake()
+        late = [call.result() for call in waiting] + [active.ack(held) for _ in range(20)]
+
+    assert all(answer.status_code in (409, 503) for answer in late), [answer.text for answer in late]
+    assert zk.get(CURSOR) == before
+    world.drain(other, 20)
+    until(lambda: active.state == "standby")
+    assert other.reads
+
+
+def test_zookeeper_restarts(world: World) -> None:
+    """Acks are refused meanwhile, the claim stays; afterwards the same server goes on with it."""
+    active, _ = world.active_first()
+    world.insert(5)
+    held = active.claim(5)
+    world.zookeeper.kill()
+    answers: list[httpx.Response] = []
+    asking = threading.Thread(target=lambda: answers.append(active.ack(held)))
+    asking.start()
+    asking.join()
+    assert answers[0].status_code == 503
+    world.zookeeper.start()
+
+    again, _ = world.active_first()
+    if again is active:
+        until(lambda: active.ack(held).status_code in (200, 409))
+    world.drain(again, 0)
+    world.insert(1)
+    until(lambda: again.claim(100).rows)
