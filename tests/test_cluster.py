@@ -18,7 +18,7 @@ from cdc_core.doors.health import not_ready
 from cdc_core.doors.metrics import render
 from cdc_core.doors.pages import status_page
 from cdc_core.doors.traffic import Traffic
-from cdc_core.errors import CursorError, LeadershipLost, RunsElsewhere
+from cdc_core.errors import CursorError, LeadershipLost, RunsElsewhere, SessionError
 from cdc_core.ha import election
 from cdc_core.ha.cluster import doors_of, reached_at
 from cdc_core.ha.doors import Doors
@@ -26,7 +26,9 @@ from cdc_core.ha.led import Led
 from cdc_core.ha.running import CLUSTER, DOORS, Running, destination_path
 from cdc_core.instance import Instance
 from cdc_core.position import EntryPosition, LogPosition
+from cdc_core.rewind import Target
 from cdc_core.server import CanalServer
+from orchestration.stack.mysql import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.conftest import free_port
 
@@ -34,6 +36,7 @@ pytestmark = pytest.mark.integration
 
 Make = Callable[..., CanalServer]
 RUNNING = destination_path("shop", "running")
+NOWHERE = "canal.instance.master.address=127.0.0.1:9\n"
 
 
 @pytest.fixture
@@ -41,12 +44,14 @@ def make(zookeeper: ZooKeeper, zk_root: str, tmp_path: Path) -> Iterator[Make]:
     """Makes a server, started, with the destinations named."""
     made: list[CanalServer] = []
 
-    def server(port: int, *names: str, hosts: str = zookeeper.hosts + zk_root, auth: str = "") -> CanalServer:
+    def server(
+        port: int, *names: str, hosts: str = zookeeper.hosts + zk_root, auth: str = "", source: str = NOWHERE
+    ) -> CanalServer:
         conf = tmp_path / str(port)
         lines = f"sluice.zk.auth = {auth}\n" if auth else ""
         for name in names or ("shop",):
             (conf / name).mkdir(parents=True)
-            (conf / name / "instance.properties").write_text("canal.instance.master.address=127.0.0.1:9\n")
+            (conf / name / "instance.properties").write_text(source)
         (conf / "canal.properties").write_text(
             f"{lines}canal.zkServers = {hosts}\ncanal.port = {port}\nsluice.zk.session.seconds = 2\n"
             f"canal.metrics.pull.port = {port + 1000}\ncanal.auto.scan.interval = 1\n"
@@ -257,3 +262,31 @@ def test_one_that_has_not_noticed_is_told_by_its_first_write(make: Make, zookeep
     until(lambda: not leads(first))
     assert old.status()["state"] == "stopped"
     assert leads(second)
+
+
+def test_cursors_are_set_by_the_server_that_runs_it(make: Make, mysql8: MySqlServer) -> None:
+    """Within its term, so that it goes on leading; one that stands by refuses and changes nothing."""
+    source = (
+        f"canal.instance.master.address={mysql8.host}:{mysql8.port}\ncanal.instance.dbUsername={mysql8.user}\n"
+        f"canal.instance.dbPassword={mysql8.password}\ncanal.instance.filter.regex=none\\\\..*\n"
+    )
+    first = make(21031, source=source)
+    until(lambda: first.instance("shop").status()["state"] == "running")
+    second = make(21032, source=source)
+    until(lambda: second.instance("shop").status()["state"] == "standby")
+    before = first.instance("shop")
+    with pytest.raises(RunsElsewhere):
+        second.reset_destination("shop", Target("earliest"), dry_run=False)
+    assert first.instance("shop") is before
+
+    told = first.reset_destination("shop", Target("earliest"), dry_run=False)
+
+    assert told["done"]
+    assert leads(first)
+    assert first.instance("shop") is not before
+    until(lambda: first.instance("shop").status()["state"] == "running")
+    assert first.instance("shop").client(1001)["epoch"] == 1
+    first.stop_destination("shop")
+    until(lambda: leads(second))
+    with pytest.raises(SessionError, match="another server may run it"):
+        first.reset_destination("shop", Target("earliest"), dry_run=False)
