@@ -9,7 +9,8 @@ from pymysql.connections import Connection
 
 from cdc_core.errors import PositionError
 from cdc_core.position import EntryPosition
-from cdc_core.source.start_position import binary_logs, check_exists, current_end, find_start_position
+from cdc_core.source.journals import binary_logs, check_exists, current_end
+from cdc_core.source.start_position import find_start_position
 from orchestration.stack.mysql import MySqlServer
 
 pytestmark = pytest.mark.integration

@@ -11,17 +11,26 @@ from pymysql.constants import COMMAND
 
 from cdc_core.position import EntryPosition
 from cdc_core.source.checks import ServerInfo
-from cdc_core.source.connection import Connection
+from cdc_core.source.connection import Connection, ServerVersion
 from cdc_core.source.framing import JOURNAL_START, Framer
 from cdc_core.source.settings import SourceSettings
 
 _MAX_OFFSET = (1 << 32) - 1  # the command has 32 bits for the offset
+_NON_BLOCK = 1
 _SEND_ANNOTATE_ROWS = 2  # MariaDB: without them the stream would have gaps
 _WRITE_TIMEOUT = 86400  # the server waits this long while our ring is full
 
 
-def begin_dump(conn: Connection, settings: SourceSettings, info: ServerInfo, position: EntryPosition) -> Framer:
-    """Send all and return the framer for what comes. Raises pymysql's errors.
+def begin_dump(
+    conn: Connection,
+    settings: SourceSettings,
+    info: ServerInfo | ServerVersion,
+    position: EntryPosition,
+    *,
+    wait: bool = True,
+) -> Framer:
+    """Send all and return the framer for what comes. Without `wait` the server ends the dump at its binlog's end,
+    rather than keep it until its next heartbeat when we have gone. Raises pymysql's errors.
 
     Beyond 4 GiB the journal is read from its start, and what lies before `position` is read over.
     """
@@ -31,7 +40,7 @@ def begin_dump(conn: Connection, settings: SourceSettings, info: ServerInfo, pos
             cursor.execute(statement)
     _send(conn, COMMAND.COM_REGISTER_SLAVE, _registration(settings))
     conn._read_packet()  # type: ignore[no-untyped-call]
-    flags = _SEND_ANNOTATE_ROWS if info.flavor == "mariadb" else 0
+    flags = (_SEND_ANNOTATE_ROWS if info.flavor == "mariadb" else 0) | (0 if wait else _NON_BLOCK)
     request = struct.pack("<IHI", offset, flags, settings.slave_id) + position.journal_name.encode()
     _send(conn, COMMAND.COM_BINLOG_DUMP, request)
     return Framer(
@@ -44,7 +53,7 @@ def begin_dump(conn: Connection, settings: SourceSettings, info: ServerInfo, pos
     )
 
 
-def _session(settings: SourceSettings, info: ServerInfo) -> list[str]:
+def _session(settings: SourceSettings, info: ServerInfo | ServerVersion) -> list[str]:
     """Servers look for the old names or the new; both are set everywhere.
 
     CRC32 is what we can take, also from a server that writes none: it may change its mind while we read.

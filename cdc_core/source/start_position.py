@@ -1,50 +1,11 @@
-"""Where to start: the cursor, else what is configured, else the server's current end. And whether that place exists.
-
-Does not look into journals: that the offset is an event's start shows when the server is asked to dump from it.
-"""
+"""Where to start: the cursor, else what is configured, else the server's current end. And whether that place exists."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-from cdc_core.errors import PositionError, SourceError
-from cdc_core.position import EntryPosition, journal_number
-from cdc_core.source.connection import Connection, version_of
-
-JOURNAL_START = 4  # a journal's first event follows its magic number
-_WAYS_OUT = (
-    "Ways out: name a journal that is left (canal.instance.master.journal.name and .position), or none for the current "
-    "end, and remove the cursor; then compare with sluice verify. Keep binlogs longer: "
-    "SET GLOBAL binlog_expire_logs_seconds = 604800;"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class BinaryLog:
-    """A journal that the server has."""
-
-    name: str
-    size: int
-
-
-def binary_logs(conn: Connection) -> list[BinaryLog]:
-    """Oldest first. Never empty: raises SourceError where the server has none."""
-    logs = [BinaryLog(str(row[0]), int(row[1])) for row in _rows(conn, "SHOW BINARY LOGS")]
-    if not logs:
-        raise SourceError("the server lists no binlog", hint="Put log-bin=mysql-bin into my.cnf and restart it.")
-    return logs
-
-
-def current_end(conn: Connection) -> EntryPosition:
-    """The place after the last event that the server wrote."""
-    version = version_of(conn)
-    modern = not version.mariadb and version.number >= (8, 2, 0)
-    rows = _rows(conn, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
-    if not rows:
-        raise SourceError("the server writes no binlog", hint="Put log-bin=mysql-bin into my.cnf and restart it.")
-    gtid = str(rows[0][4]).replace("\n", "") if len(rows[0]) > 4 else ""
-    return EntryPosition(str(rows[0][0]), int(rows[0][1]), gtid=gtid)
+from cdc_core.position import EntryPosition
+from cdc_core.source.connection import Connection
+from cdc_core.source.framing import JOURNAL_START
+from cdc_core.source.journals import check_exists, current_end
 
 
 def find_start_position(
@@ -59,32 +20,3 @@ def find_start_position(
         check_exists(conn, position)
         return position, "the configured journal and position"
     return current_end(conn), "the server's current end: there is no cursor, and no position is configured"
-
-
-def check_exists(conn: Connection, position: EntryPosition) -> None:
-    """Raises PositionError for a journal that was purged or never was, and for an offset beyond its end."""
-    logs = binary_logs(conn)
-    oldest, newest = logs[0], logs[-1]
-    found = next((log for log in logs if log.name == position.journal_name), None)
-    if found is None:
-        ours, theirs = position.journal_name.rpartition("."), oldest.name.rpartition(".")
-        older = ours[0] == theirs[0] and journal_number(position.journal_name) < journal_number(oldest.name)
-        what = "was purged" if older else "is none of the server's"
-        raise PositionError(
-            f"the journal {position.journal_name} {what}; it has {oldest.name} to {newest.name}",
-            place=str(position),
-            hint=_WAYS_OUT,
-        )
-    if not JOURNAL_START <= position.position <= max(found.size, JOURNAL_START):
-        raise PositionError(
-            f"the offset lies beyond the end of {found.name}, which has {found.size} bytes; the oldest journal is "
-            f"{oldest.name}. The server may have lost its last events in a crash, or its binlogs were reset",
-            place=str(position),
-            hint=_WAYS_OUT,
-        )
-
-
-def _rows(conn: Connection, statement: str) -> tuple[tuple[Any, ...], ...]:
-    with conn.cursor() as cursor:
-        cursor.execute(statement)
-        return tuple(cursor.fetchall())
