@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -37,7 +37,7 @@ def read_stretch(
             if stopped():
                 raise SourceUnavailable("reading was stopped", place=str(start), hint="Nothing is to be done.")
             _receive(sock, framer, own)
-            for block in framer.blocks():
+            for block in _ready(framer, end):
                 if block.journal_name != start.journal_name:
                     return
                 rows = len(block.index) if end is None else int(np.searchsorted(block.index["end"], end, side="right"))
@@ -48,6 +48,13 @@ def read_stretch(
         raise source_error(error, own) from error
     finally:
         conn._force_close()  # type: ignore[attr-defined]
+
+
+def _ready(framer: Framer, end: int | None) -> Iterator[Block]:
+    """Full blocks, however little comes at once; at the end what there is."""
+    yield from framer.blocks(flush=False)
+    if end is not None and framer.position >= end:
+        yield from framer.blocks()
 
 
 def journals(settings: SourceSettings) -> list[BinaryLog]:

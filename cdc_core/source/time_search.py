@@ -29,7 +29,9 @@ from cdc_core.source.journals import BinaryLog, binary_logs, check_exists
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.stretch import journals, read_stretch
 
-STARTS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIA_GTID)
+_IS_START = np.isin(
+    np.arange(256), [EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIA_GTID]
+)
 _REMEDY = "Correct the timestamp, in milliseconds since the epoch, or name a journal that SHOW BINARY LOGS lists."
 _FOREVER = (1 << 32) - 1
 
@@ -87,7 +89,7 @@ def _last_start(
             index = block.index
             if not len(index):
                 continue
-            rows = np.flatnonzero(np.isin(index["type"], STARTS))  # others' times are no transaction's
+            rows = np.flatnonzero(_IS_START[index["type"]])  # others' times are no transaction's
             begins = np.concatenate([[block.start], index["end"][:-1]])[rows]
             late = index["timestamp"][rows] > until
             if offset is not None:
