@@ -42,7 +42,7 @@ from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection, connect
 from cdc_core.source.dump import Dump
 from cdc_core.source.settings import SourceSettings
-from cdc_core.source.start_position import find_start_position
+from cdc_core.starting import Starting
 from cdc_core.store.ring import Ring
 from cdc_core.store.store import Store
 
@@ -83,6 +83,7 @@ class Instance:
         self._session = session
         self._settings = source_settings(config)
         self._stop = threading.Event()
+        self._starting = Starting(config, self._settings, self._stop.is_set)
         self._annotator = Annotator(self.registry, self._resolve, self._accept)
         history = History.of(self._settings, self._stop.is_set)
         self._settler = Settler(history.again, history.find)
@@ -121,6 +122,7 @@ class Instance:
             try:
                 self._dump.run(self._resume, self._stop)
             except Exception as error:
+                self._starting.failed(error)
                 pause = self.health.failed(error)
                 self._tell(error, pause)
                 self._stop.wait(pause)
@@ -147,20 +149,22 @@ class Instance:
 
     def _resume(self, conn: Connection) -> EntryPosition:
         """Where a connection starts: behind the last transaction put, at first at the smallest cursor."""
-        start = self.store.ring.last_commit or self._start or self._first_start(conn)
+        ring = self.store.ring
+        start = ring.last_commit or (self._start if ring.last_position else None) or self._first_start(conn)
         self.health.connected()
         log.info("reading", destination=self.config.destination, source=self._settings.address, position=str(start))
         return start
 
     def _first_start(self, conn: Connection) -> EntryPosition:
+        """Looked for until the first events are put."""
+        assert self._server is not None
         kept = self.serving.kept_cursors()
-        smallest = min((cursor for cursor in kept.values() if cursor is not None), default=None)
-        configured = EntryPosition(self.config.journal_name, self.config.position) if self.config.journal_name else None
-        found, why = find_start_position(conn, smallest, configured)
-        start = replace(found, gtid="")  # the server's executed set is not a transaction's GTID
+        known = [cursor for cursor in kept.values() if cursor is not None]
+        history = min(known, key=lambda cursor: cursor.postion, default=None)
+        found = self._starting.find(conn, self._server.server_id, history)
+        start = replace(found.position, gtid="")  # the server's executed set is not a transaction's GTID
         for client_id, cursor in kept.items():
-            self.serving.restore(client_id, cursor or start)
-        log.info("start position", destination=self.config.destination, position=str(start), why=why)
+            self.serving.restore(client_id, cursor.postion if cursor and found.goes_on else start)
         self._start = start
         return start
 
@@ -189,6 +193,7 @@ class Instance:
                 if not self.store.put(fresh, self._stop):
                     return
                 self.health.progressed()
+                self._starting.progressed()
 
     def _unseen(self, block: Block) -> Block | None:
         """What of a block was not put before."""
@@ -303,6 +308,7 @@ class Instance:
                     "server_id": server.server_id if server else None,
                     "connected": self._dump.status.connected,
                 },
+                "start": self._starting.told,
                 "position": position.to_dict() if position else None,
                 "store": store_figures(ring),
                 "lag_seconds": lag_seconds(ring, self._clock()),

@@ -29,7 +29,6 @@ _CANAL = re.compile(
     r"|standby\..+|multi\.stream\.on|connectionCharset|pwdPublicKey|defaultDatabaseName|rds\..+))"
     r"|(kafka|rocketmq|rabbitmq|pulsarmq)\..+"
 )
-_OTHER_STARTS = ("canal.instance.master.timestamp", "canal.instance.master.gtid")
 _STOCK_CONF = "../conf"
 _BIN = "bin"  # Canal's relative directories are seen from here, beside its conf
 
@@ -60,8 +59,7 @@ def load_instance(
     own = read_properties(directory / destination / "instance.properties")
     properties = Properties(own, environment, service)
     values = _values(properties, INSTANCE_KEYS) | {"canal.instance.destination": destination}
-    if "canal.instance.master.journal.name" not in values:
-        _refuse_other_starts(properties)
+    _check_start(values, properties)
     return _build(InstanceConfig, values, properties), _report(own)
 
 
@@ -88,14 +86,15 @@ def _values(properties: Properties, keys: Iterable[str]) -> dict[str, str]:
     return {key: value for key in keys if (value := properties.get(key))}
 
 
-def _refuse_other_starts(properties: Properties) -> None:
-    for key in _OTHER_STARTS:
-        if properties.get(key):
-            raise ConfigError(
-                "a start by timestamp or GTID is not supported",
-                place=properties.place(key),
-                hint="Give canal.instance.master.journal.name and .position instead.",
-            )
+def _check_start(values: Mapping[str, str], properties: Properties) -> None:
+    """A GTID set alone: the start would be another than asked for."""
+    others = ("canal.instance.master.journal.name", "canal.instance.master.timestamp")
+    if "canal.instance.master.gtid" in values and not any(key in values for key in others):
+        raise ConfigError(
+            "a start by GTID is not supported",
+            place=properties.place("canal.instance.master.gtid"),
+            hint="Give canal.instance.master.journal.name and .position, or .timestamp.",
+        )
 
 
 def _build(model: type[M], values: Mapping[str, str], properties: Properties) -> M:

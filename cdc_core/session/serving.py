@@ -44,16 +44,16 @@ class Serving:
 
     # -- clients
 
-    def kept_cursors(self) -> dict[int, EntryPosition | None]:
+    def kept_cursors(self) -> dict[int, LogPosition | None]:
         """The known clients with their cursors, the default client among them."""
         known = sorted({*self._cursors.clients(), DEFAULT_CLIENT})
-        cursors = {client: self._cursors.read(client) for client in known}
-        return {client: cursor.postion if cursor else None for client, cursor in cursors.items()}
+        return {client: self._cursors.read(client) for client in known}
 
     def restore(self, client_id: int, cursor: EntryPosition) -> None:
-        """Subscribes a client whose events are yet to come, and keeps where it starts."""
+        """Subscribes a client whose events are yet to come, and keeps where it starts; anew, when it was before."""
         epoch = self._keep(client_id, cursor)
         with self._store.changed:
+            self.session.unsubscribe(client_id)
             self.session.subscribe(client_id, cursor, epoch)
 
     def subscribe(self, client_id: int) -> None:

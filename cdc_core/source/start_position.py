@@ -1,22 +1,75 @@
-"""Where to start: the cursor, else what is configured, else the server's current end. And whether that place exists."""
+"""The journal and offset of a choice of `start_tree`, on the server that we are connected to."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cdc_core.errors import PositionError
 from cdc_core.position import EntryPosition
 from cdc_core.source.connection import Connection
-from cdc_core.source.framing import JOURNAL_START
 from cdc_core.source.journals import check_exists, current_end
+from cdc_core.source.settings import SourceSettings
+from cdc_core.source.start_tree import AtEnd, ByPosition, ByTime, Choice, Facts, choose
+from cdc_core.source.time_search import find_by_time, transaction_start
 
 
-def find_start_position(
-    conn: Connection, cursor: EntryPosition | None, configured: EntryPosition | None
-) -> tuple[EntryPosition, str]:
-    """The first that there is, and why it was taken. Raises PositionError rather than try the next."""
-    if cursor is not None:
-        check_exists(conn, cursor)
-        return cursor, "the cursor"
-    if configured is not None:
-        position = EntryPosition(configured.journal_name, max(configured.position, JOURNAL_START))
-        check_exists(conn, position)
-        return position, "the configured journal and position"
-    return current_end(conn), "the server's current end: there is no cursor, and no position is configured"
+@dataclass(frozen=True, slots=True)
+class Start:
+    """`goes_on` as in `Choice`; `lost` is the error that the current end was taken instead of."""
+
+    position: EntryPosition
+    rule: str
+    looked_at: str
+    seconds: float
+    goes_on: bool = False
+    lost: PositionError | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule,
+            "looked_at": self.looked_at,
+            "chosen": self.position.to_dict(),
+            "seconds": round(self.seconds, 3),
+            "lost": str(self.lost) if self.lost else None,
+        }
+
+
+def find(
+    conn: Connection,
+    settings: SourceSettings,
+    facts: Facts,
+    *,
+    reset_to_end: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Start:
+    """Raises PositionError for a place that is not there; with `reset_to_end` the current end is taken instead of a
+    known position that is gone, and the rows between are lost."""
+    began = time.monotonic()
+    choice, lost = choose(facts), None
+    try:
+        position = _place(conn, settings, choice, stopped)
+    except PositionError as error:
+        if not (reset_to_end and choice.goes_on):
+            raise
+        lost = error
+        choice = Choice("the current end, as canal.auto.reset.latest.pos.mode asks for: rows are lost", AtEnd())
+        position = _place(conn, settings, choice, stopped)
+    if position.server_id is None:
+        position = replace(position, server_id=facts.server_id)
+    return Start(position, choice.rule, facts.told(), time.monotonic() - began, choice.goes_on, lost)
+
+
+def _place(conn: Connection, settings: SourceSettings, choice: Choice, stopped: Callable[[], bool]) -> EntryPosition:
+    place = choice.place
+    if isinstance(place, ByTime):
+        return find_by_time(settings, place.timestamp, place.journal_name, stopped)
+    if isinstance(place, ByPosition):
+        check_exists(conn, place.position)
+        return transaction_start(settings, place.position, stopped) if place.whole else place.position
+    with conn.cursor() as cursor:  # a later switch to another server goes by this time
+        cursor.execute("SELECT UNIX_TIMESTAMP()")
+        now = int(cursor.fetchall()[0][0])
+    return replace(current_end(conn), timestamp=now * 1000)
