@@ -41,6 +41,7 @@ from cdc_core.source.block import Block, BlockSlice
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection, connect
 from cdc_core.source.dump import Dump
+from cdc_core.source.expiry import Expiry
 from cdc_core.source.settings import SourceSettings
 from cdc_core.starting import Starting
 from cdc_core.store.ring import Ring
@@ -84,6 +85,7 @@ class Instance:
         self._settings = source_settings(config)
         self._stop = threading.Event()
         self._starting = Starting(config, self._settings, self._stop.is_set)
+        self._expiry = Expiry(self._settings, clock)
         self._annotator = Annotator(self.registry, self._resolve, self._accept)
         history = History.of(self._settings, self._stop.is_set)
         self._settler = Settler(history.again, history.find)
@@ -142,6 +144,8 @@ class Instance:
             except Exception as error:
                 self._note(_NOBODY, "the cursor stands still", error)
             self.health.tidied()
+            if self._dump.status.connected:
+                self._expiry.look(self._session.cursors())
             if full:
                 self._stop.wait(_FULL_PAUSE)
 
@@ -309,6 +313,7 @@ class Instance:
                     "connected": self._dump.status.connected,
                 },
                 "start": self._starting.told,
+                "binlog": self._expiry.told,
                 "position": position.to_dict() if position else None,
                 "store": store_figures(ring),
                 "lag_seconds": lag_seconds(ring, self._clock()),
@@ -336,6 +341,7 @@ class Instance:
             "schema_versions": len(self.registry),
             "heartbeat_age_seconds": time.monotonic() - heard if heard else None,
             "stopped_tables": stopped,
+            **self._expiry.metrics(),
         }
 
 

@@ -64,6 +64,7 @@ class Instance:
     numbers: dict[str, Any] = field(default_factory=dict)
     error: dict[str, Any] | None = None
     start: dict[str, Any] | None = None
+    binlog: dict[str, Any] | None = None
     state: str = "running"
     connected: bool = True
     fail: Exception | None = None
@@ -89,6 +90,7 @@ class Instance:
                 "connected": self.connected,
             },
             "start": self.start,
+            "binlog": self.binlog,
             "position": EntryPosition("mysql-bin.000003", 9000, 1_700_000_000_000, 1).to_dict(),
             "store": {
                 "put": 900,

@@ -11,8 +11,9 @@ import pytest
 from pymysql.connections import Connection
 
 from cdc_core.errors import PositionError
+from cdc_core.gtid import GtidSet
 from cdc_core.position import EntryPosition, LogPosition
-from cdc_core.source.journals import binary_logs, check_exists, current_end
+from cdc_core.source.journals import binary_logs, check_exists, check_not_purged, current_end
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start_position import Start, find
 from cdc_core.source.start_tree import Configured, Facts
@@ -148,3 +149,19 @@ def test_an_offset_beyond_the_end(conn: Connection) -> None:
     end = current_end(conn)
     with pytest.raises(PositionError, match="beyond the end"):
         check_exists(conn, EntryPosition(end.journal_name, end.position + 1))
+
+
+def test_purged_transactions(conn: Connection, mysql8: MySqlServer) -> None:
+    """The missing interval is named, with the oldest position and ways out."""
+    with mysql8.database():
+        mysql8.execute("FLUSH BINARY LOGS")
+        mysql8.execute(f"PURGE BINARY LOGS TO '{current_end(conn).journal_name}'")
+    with conn.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.gtid_purged")
+        purged = GtidSet.parse(cursor.fetchall()[0][0])
+    check_not_purged(conn, purged)
+    (source, ((low, high),)) = purged.parts[0]
+    with pytest.raises(PositionError, match=f"transactions {source[0]}:{high - 1} are needed") as caught:
+        check_not_purged(conn, GtidSet.of({source: ((low, high - 1),)}))
+    assert f"{binary_logs(conn)[0].name}:4" in caught.value.message
+    assert "sluice verify" in caught.value.hint

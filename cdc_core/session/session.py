@@ -97,6 +97,9 @@ class Session:
             )
         return self.clients[client_id]
 
+    def cursors(self) -> dict[int, EntryPosition]:
+        return {client.client_id: client.cursor for client in list(self.clients.values()) if client.cursor}
+
     # -- claim
 
     def claim(self, client_id: int, max_rows: int, owner: str, lease_seconds: float, now: float) -> Claim | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_core.errors import PositionError, SourceError
+from cdc_core.gtid import GtidSet
 from cdc_core.position import EntryPosition, journal_number
 from cdc_core.source.connection import Connection, version_of
 from cdc_core.source.framing import JOURNAL_START
@@ -57,15 +58,33 @@ def check_exists(conn: Connection, position: EntryPosition) -> None:
         older = ours[0] == theirs[0] and journal_number(position.journal_name) < journal_number(oldest.name)
         what = "was purged" if older else "is none of the server's"
         raise PositionError(
-            f"the journal {position.journal_name} {what}; it has {oldest.name} to {newest.name}",
+            f"the journal {position.journal_name} {what}; the server has {oldest.name}:{JOURNAL_START} "
+            f"to {newest.name}:{newest.size}",
             place=str(position),
             hint=WAYS_OUT,
         )
     if not JOURNAL_START <= position.position <= max(found.size, JOURNAL_START):
         raise PositionError(
-            f"the offset lies beyond the end of {found.name}, which has {found.size} bytes; the oldest journal is "
-            f"{oldest.name}. The server may have lost its last events in a crash, or its binlogs were reset",
+            f"the offset lies beyond the end of {found.name}, which has {found.size} bytes; the oldest position is "
+            f"{oldest.name}:{JOURNAL_START}. The server may have lost its last events in a crash, or its binlogs were "
+            "reset",
             place=str(position),
+            hint=WAYS_OUT,
+        )
+
+
+def check_not_purged(conn: Connection, gtids: GtidSet) -> None:
+    """Raises PositionError when the server has purged transactions that `gtids` lacks. MySQL alone can tell; MariaDB
+    says so when it is asked for a dump.
+
+    Source: MySQL manual, "gtid_purged"."""
+    missing = GtidSet.parse(str(_rows(conn, "SELECT @@GLOBAL.gtid_purged")[0][0])) - gtids
+    if missing:
+        oldest = binary_logs(conn)[0].name
+        raise PositionError(
+            f"the transactions {missing} are needed and were purged; the server's oldest position is "
+            f"{oldest}:{JOURNAL_START}",
+            place=str(gtids),
             hint=WAYS_OUT,
         )
 

@@ -51,7 +51,7 @@ def find_by_time(
     own = replace(settings, slave_id=0).identified()  # one id for all looks: each ends what is left of the one before
     seconds, logs = timestamp // 1000, _logs_until(own, timestamp, journal)
     if not journal:
-        logs = logs[: bisect_right(logs, seconds, key=lambda log: _begun(own, log.name))]
+        logs = logs[: bisect_right(logs, seconds, key=lambda log: begun(own, log.name))]
         if not logs:
             raise _too_old(own, timestamp)
     for log in reversed(logs):
@@ -123,7 +123,7 @@ def _logs_until(settings: SourceSettings, timestamp: int, journal: str) -> list[
     return [log for log in logs if not journal or log.name == journal]
 
 
-def _begun(settings: SourceSettings, journal: str) -> int:
+def begun(settings: SourceSettings, journal: str) -> int:
     """When the file was begun, in seconds: the time of its FORMAT_DESCRIPTION, the first event that is its own."""
     conn = connect(settings)
     try:
@@ -144,7 +144,7 @@ def _too_old(settings: SourceSettings, timestamp: int) -> PositionError:
     oldest = _logs_until(settings, timestamp, "")[0].name
     return PositionError(
         f"{_shown(timestamp)} is before the oldest journal, {oldest}, "
-        f"which begins at {_shown(_begun(settings, oldest) * 1000)}",
+        f"which begins at {_shown(begun(settings, oldest) * 1000)}",
         place=str(timestamp),
         hint=_REMEDY + " What came before is gone from the server: take a new snapshot of the tables.",
     )
