@@ -19,11 +19,13 @@ import structlog
 
 from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.expand import expand
+from cdc_core.binlog.gtid_columns import Executed, advanced
 from cdc_core.binlog.gtids import last_gtid
 from cdc_core.binlog.history import History
 from cdc_core.binlog.settle import Settler
 from cdc_core.config.models import InstanceConfig
 from cdc_core.errors import CursorError, DecodeError, SchemaError, SluiceError, SourceUnavailable
+from cdc_core.gtid import parse_gtids
 from cdc_core.health import Health
 from cdc_core.meta.cursors import Cursors, StoppedTable
 from cdc_core.meta.nodes import Nodes
@@ -72,7 +74,9 @@ class Instance:
         self.health = Health(clock, pauses)
         self._clock = clock
         self._accept = make_filter(config.filter_regex, config.filter_black_regex)
-        session = Session(config.destination, self.store.ring, self.registry.get, int(clock() * 1000) * 1000, _gtid)
+        session = Session(
+            config.destination, self.store.ring, self.registry.get, int(clock() * 1000) * 1000, self._gtid_after
+        )
         self.serving = Serving(
             self.store,
             session,
@@ -98,6 +102,7 @@ class Instance:
         )
         self._server: ServerInfo | None = None
         self._start: EntryPosition | None = None
+        self._executed: Executed | None = None
         self._threads: list[threading.Thread] = []
 
     def __repr__(self) -> str:
@@ -154,10 +159,17 @@ class Instance:
     def _resume(self, conn: Connection) -> EntryPosition:
         """Where a connection starts: behind the last transaction put, at first at the smallest cursor."""
         ring = self.store.ring
-        start = ring.last_commit or (self._start if ring.last_position else None) or self._first_start(conn)
+        start = self._again() if ring.last_position else self._first_start(conn)
         self.health.connected()
         log.info("reading", destination=self.config.destination, source=self._settings.address, position=str(start))
         return start
+
+    def _again(self) -> EntryPosition:
+        assert self._server is not None
+        assert self._start is not None
+        self._starting.check_same(self._server)
+        start = self.store.ring.last_commit or self._start
+        return replace(start, gtid=str(self._executed.committed)) if self._executed else start
 
     def _first_start(self, conn: Connection) -> EntryPosition:
         """Looked for until the first events are put."""
@@ -165,11 +177,14 @@ class Instance:
         kept = self.serving.kept_cursors()
         known = [cursor for cursor in kept.values() if cursor is not None]
         history = min(known, key=lambda cursor: cursor.postion, default=None)
-        found = self._starting.find(conn, self._server.server_id, history)
-        start = replace(found.position, gtid="")  # the server's executed set is not a transaction's GTID
+        found = self._starting.find(conn, self._server, history)
+        start = found.position
+        if not self.config.gtid_mode:
+            start = replace(start, gtid="")  # the server's executed set is not a transaction's GTID
         for client_id, cursor in kept.items():
-            self.serving.restore(client_id, cursor.postion if cursor and found.goes_on else start)
-        self._start = start
+            own = cursor.postion if cursor and found.goes_on else start
+            self.serving.restore(client_id, self._starting.completed(conn, own))
+        self._start, self._executed = start, self._starting.executed(start.gtid)
         return start
 
     def _on_connect(self, server: ServerInfo) -> None:
@@ -184,6 +199,8 @@ class Instance:
     def _on_reset(self) -> None:
         self._settler.reset()
         self._annotator.reset()
+        if self._executed:
+            self._executed.reset()
 
     def _on_block(self, block: Block) -> None:
         if self._stop.is_set():  # a block refused by a stop must not be followed by the next one
@@ -192,10 +209,12 @@ class Instance:
             for piece in self._settler.settle(opened):
                 self._annotator.annotate(piece.journal_name, piece.data, piece.index)
                 fresh = self._unseen(piece)
+                if fresh is not None and not self.store.put(fresh, self._stop):
+                    return
+                if self._executed:
+                    self._executed.advance(piece)
                 if fresh is None:
                     continue
-                if not self.store.put(fresh, self._stop):
-                    return
                 self.health.progressed()
                 self._starting.progressed()
 
@@ -208,6 +227,16 @@ class Instance:
         if ahead:
             return block if ahead > 0 else None
         return trim(block, last.position)
+
+    def _gtid_after(self, slices: list[BlockSlice], before: str) -> str:
+        """In GTID mode the set behind a range; else the GTID of its last transaction, or of the one before it."""
+        parts = [(part.block.data, part.block.index[part.low : part.high]) for part in slices]
+        if self.config.gtid_mode:
+            gtids = parse_gtids(before, self._server.flavor if self._server else "")
+            for data, index in parts:
+                gtids = advanced(gtids, data, index)
+            return str(gtids)
+        return next(filter(None, (last_gtid(data, index) for data, index in reversed(parts))), before)
 
     def _resolve(self, schema: TableSchema) -> TableSchema:
         return self._told(complete(schema, lambda: connect(self._settings)))
@@ -358,10 +387,5 @@ def source_settings(config: InstanceConfig) -> SourceSettings:
         ssl_key=str(config.ssl_key or ""),
         heartbeat_seconds=config.heartbeat_seconds,
         block_bytes=config.block_bytes,
+        by_gtid=config.gtid_mode,
     )
-
-
-def _gtid(slices: list[BlockSlice]) -> str:
-    """The GTID of the last transaction in a range; empty where the server gives none."""
-    found = (last_gtid(part.block.data, part.block.index[part.low : part.high]) for part in reversed(slices))
-    return next((gtid for gtid in found if gtid), "")

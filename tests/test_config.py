@@ -183,6 +183,22 @@ def test_a_wrong_value_is_named_with_its_place(conf: Path, line: str, key: str) 
     assert refused.value.hint
 
 
+def test_every_start_of_canal_is_read(conf: Path) -> None:
+    """By GTID in GTID mode, by time, of the standby."""
+    instance_file(
+        conf,
+        "canal.instance.gtidon=true\ncanal.instance.master.gtid=0-1-7\ncanal.instance.master.timestamp=5\n"
+        "canal.instance.standby.address=db2:3307\ncanal.instance.standby.position=9\n"
+        "canal.instance.fallbackIntervalInSeconds=7\n",
+    )
+    instance, report = load_instance(conf, "example", {})
+
+    assert (instance.gtid_mode, instance.gtid, instance.timestamp) == (True, "0-1-7", 5)
+    assert (instance.standby_address, instance.standby_position) == ("db2:3307", 9)
+    assert (instance.fallback_seconds, instance.reset_to_end) == (7, False)
+    assert report.unsupported == report.unknown == ()
+
+
 def test_files_that_cannot_be_read_are_named(conf: Path) -> None:
     """No such file, not UTF-8, a broken escape."""
     with pytest.raises(ConfigError, match="cannot read") as refused:

@@ -87,13 +87,14 @@ def _values(properties: Properties, keys: Iterable[str]) -> dict[str, str]:
 
 
 def _check_start(values: Mapping[str, str], properties: Properties) -> None:
-    """A GTID set alone: the start would be another than asked for."""
+    """A GTID set alone, without GTID mode: the start would be another than asked for."""
     others = ("canal.instance.master.journal.name", "canal.instance.master.timestamp")
-    if "canal.instance.master.gtid" in values and not any(key in values for key in others):
+    gtid_mode = values.get("canal.instance.gtidon", "").lower() in ("true", "1", "on", "yes")
+    if "canal.instance.master.gtid" in values and not gtid_mode and not any(key in values for key in others):
         raise ConfigError(
-            "a start by GTID is not supported",
+            "a start by GTID wants GTID mode",
             place=properties.place("canal.instance.master.gtid"),
-            hint="Give canal.instance.master.journal.name and .position, or .timestamp.",
+            hint="Set canal.instance.gtidon = true, or give a journal and position, or a timestamp.",
         )
 
 

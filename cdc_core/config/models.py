@@ -58,6 +58,7 @@ class InstanceConfig(_Model):
     position: Natural = Field(0, alias="canal.instance.master.position")
     timestamp: Natural = Field(0, alias="canal.instance.master.timestamp")
     gtid: str = Field("", alias="canal.instance.master.gtid")
+    gtid_mode: bool = Field(False, alias="canal.instance.gtidon")
     standby_address: str = Field("", alias="canal.instance.standby.address", pattern=r"^$|^[^\s:]+(:\d{1,5})?$")
     standby_journal_name: str = Field("", alias="canal.instance.standby.journal.name", pattern=r"^$|\.\d+$")
     standby_position: Natural = Field(0, alias="canal.instance.standby.position")

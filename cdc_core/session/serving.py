@@ -61,7 +61,7 @@ class Serving:
         with self._store.changed:
             if client_id in self.session.clients:
                 return
-            start = self._store.ring.last_commit or next(iter(self.session.clients.values())).cursor
+            start = self.session.newest()
             if start is None:
                 raise SessionError("no transaction was read yet", hint="Subscribe again later.")
             self.session.subscribe(client_id, start, 0, wait=False)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_core.errors import PositionError
+from cdc_core.gtid import GtidSet, parse_gtids
 from cdc_core.position import EntryPosition
-from cdc_core.source.connection import Connection
-from cdc_core.source.journals import check_exists, current_end
+from cdc_core.source.connection import Connection, version_of
+from cdc_core.source.gtid_start import begin_of
+from cdc_core.source.journals import check_exists, check_not_purged, current_end
 from cdc_core.source.settings import SourceSettings
-from cdc_core.source.start_tree import AtEnd, ByPosition, ByTime, Choice, Facts, choose
+from cdc_core.source.start_tree import AtEnd, ByGtid, ByPosition, ByTime, Choice, Facts, choose
 from cdc_core.source.time_search import find_by_time, transaction_start
 
 
@@ -64,6 +66,14 @@ def find(
 
 def _place(conn: Connection, settings: SourceSettings, choice: Choice, stopped: Callable[[], bool]) -> EntryPosition:
     place = choice.place
+    if isinstance(place, ByGtid):
+        gtids = parse_gtids(place.gtid, version_of(conn).flavor)
+        if place.position is None:
+            return begin_of(conn, settings, gtids)
+        check_exists(conn, place.position)
+        if isinstance(gtids, GtidSet):
+            check_not_purged(conn, gtids)
+        return place.position
     if isinstance(place, ByTime):
         return find_by_time(settings, place.timestamp, place.journal_name, stopped)
     if isinstance(place, ByPosition):

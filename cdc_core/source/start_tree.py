@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc_core.errors import PositionError
+from cdc_core.gtid import is_set
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.source.framing import JOURNAL_START
 
@@ -107,7 +108,7 @@ def _by_gtid(facts: Facts) -> Choice | None:
             return Choice("the configured GTID set", ByGtid(facts.master.gtid))
         return None
     position = facts.history.postion
-    if position.gtid:
+    if is_set(position.gtid):
         return Choice("the last position's GTID set", ByGtid(position.gtid, position), goes_on=True)
     return None
 

@@ -27,7 +27,7 @@ def read_stretch(
 ) -> Generator[Block, None, None]:
     """The events from `start` up to the offset `end`, or to the journal's end. Raises SourceUnavailable, also when
     `stopped`, and what the server says."""
-    own = replace(settings, slave_id=0).identified()  # two dumps of one server id end each other
+    own = replace(settings, slave_id=0, by_gtid=False).identified()  # two dumps of one server id end each other
     conn = connect(own)
     try:
         framer = begin_dump(conn, own, version_of(conn), start, wait=False)

@@ -48,7 +48,9 @@ def find_by_time(
 
     Raises PositionError for a time before the first file or in the future, and what the server says.
     """
-    own = replace(settings, slave_id=0).identified()  # one id for all looks: each ends what is left of the one before
+    own = replace(
+        settings, slave_id=0, by_gtid=False
+    ).identified()  # one id for all looks: each ends what is left of the one before
     seconds, logs = timestamp // 1000, _logs_until(own, timestamp, journal)
     if not journal:
         logs = logs[: bisect_right(logs, seconds, key=lambda log: begun(own, log.name))]
