@@ -132,6 +132,29 @@ def test_gtid_mode_switched_on(name: str, request: pytest.FixtureRequest) -> Non
             until(lambda: same_set(server, instance), instance)
 
 
+@pytest.mark.parametrize("name", SERVERS)
+def test_from_a_journals_start(name: str, request: pytest.FixtureRequest) -> None:
+    """By place at first, then by the set that the journal begins with: a reconnect repeats nothing."""
+    server: MySqlServer = request.getfixturevalue(name)
+    with server.database() as shop:
+        execute(server, shop, "CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(200))")
+        insert(server, shop, 1)
+        server.execute("FLUSH BINARY LOGS")
+        journal, _ = server.position()
+        had = executed(server)
+        with running(by_gtid(server, shop, journal_name=journal), MemoryNodes()) as instance:
+            flavor = "mariadb" if name == "mariadb" else "mysql"
+            chosen = instance.status()["start"]["chosen"]
+            assert (chosen["journalName"], chosen["position"]) == (journal, 4)
+            assert parse_gtids(chosen["gtid"], flavor) == parse_gtids(had, flavor)
+            insert(server, shop, 2)
+            assert drain(instance, 1) == 1
+            kill_dumps(server)
+            insert(server, shop, 3)
+            assert drain(instance, 1) == 1
+            until(lambda: same_set(server, instance), instance)
+
+
 def test_a_new_client_has_the_set(mysql8: MySqlServer) -> None:
     """Of the newest transaction, though others have not come so far."""
     with mysql8.database() as shop:

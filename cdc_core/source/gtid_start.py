@@ -33,15 +33,16 @@ def set_at(conn: Connection, settings: SourceSettings, position: EntryPosition, 
             cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (position.journal_name, position.position))
             return parse_gtids(str(cursor.fetchall()[0][0] or ""), flavor)
     found: Gtids = GtidSet()
-    if position.position <= JOURNAL_START:
-        return found
     start = EntryPosition(position.journal_name, JOURNAL_START)
-    with closing(read_stretch(settings, start, position.position, stopped)) as blocks:
+    with closing(read_stretch(settings, start, None, stopped)) as blocks:
         for block in blocks:
             for event in block.index[block.index["type"] == EventType.PREVIOUS_GTIDS]:
                 body = block.data[event["offset"] + HEADER : event["offset"] + event["length"]]
                 found = GtidSet.decode(body.tobytes())
-            found = advanced(found, block.data, block.index)
+            before = block.index["end"] <= position.position
+            found = advanced(found, block.data, block.index[before])
+            if block.end >= position.position:
+                break
     return found
 
 
