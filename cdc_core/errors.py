@@ -44,6 +44,14 @@ class DecodeError(SluiceError):
     """Bytes of the binlog that are damaged or not understood; place is the journal and offset."""
 
 
+class RowsWithoutTable(DecodeError):
+    """Rows of a table that nothing before them describes: reading began inside a transaction, or bytes are damaged."""
+
+    def as_dict(self) -> dict[str, str]:
+        """To those who look on it is what it is in the end: bytes that cannot be understood."""
+        return super().as_dict() | {"error": DecodeError.__name__}
+
+
 class SchemaError(SluiceError):
     """A table's definition cannot be had or does not fit its rows; place is the table and position."""
 

@@ -19,11 +19,13 @@ import structlog
 
 from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.expand import expand
+from cdc_core.binlog.gtid_columns import Executed, advanced
 from cdc_core.binlog.gtids import last_gtid
 from cdc_core.binlog.history import History
 from cdc_core.binlog.settle import Settler
 from cdc_core.config.models import InstanceConfig
 from cdc_core.errors import CursorError, DecodeError, SchemaError, SluiceError, SourceUnavailable
+from cdc_core.gtid import parse_gtids
 from cdc_core.health import Health
 from cdc_core.meta.cursors import Cursors, StoppedTable
 from cdc_core.meta.nodes import Nodes
@@ -42,8 +44,9 @@ from cdc_core.source.block import Block, BlockSlice
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection, connect
 from cdc_core.source.dump import Dump
+from cdc_core.source.expiry import Expiry
 from cdc_core.source.settings import SourceSettings
-from cdc_core.source.start_position import find_start_position
+from cdc_core.starting import Starting
 from cdc_core.store.ring import Ring
 from cdc_core.store.store import Store
 
@@ -71,7 +74,9 @@ class Instance:
         self.health = Health(clock, pauses)
         self._clock = clock
         self._accept = make_filter(config.filter_regex, config.filter_black_regex)
-        session = Session(config.destination, self.store.ring, self.registry.get, int(clock() * 1000) * 1000, _gtid)
+        session = Session(
+            config.destination, self.store.ring, self.registry.get, int(clock() * 1000) * 1000, self._gtid_after
+        )
         self.serving = Serving(
             self.store,
             session,
@@ -83,6 +88,8 @@ class Instance:
         self._session = session
         self._settings = source_settings(config)
         self._stop = threading.Event()
+        self._starting = Starting(config, self._settings, self._stop.is_set)
+        self._expiry = Expiry(self._settings, clock)
         self._annotator = Annotator(self.registry, self._resolve, self._accept)
         history = History.of(self._settings, self._stop.is_set)
         self._settler = Settler(history.again, history.find)
@@ -95,6 +102,7 @@ class Instance:
         )
         self._server: ServerInfo | None = None
         self._start: EntryPosition | None = None
+        self._executed: Executed | None = None
         self._threads: list[threading.Thread] = []
 
     def __repr__(self) -> str:
@@ -122,6 +130,7 @@ class Instance:
             try:
                 self._dump.run(self._resume, self._stop)
             except Exception as error:
+                self._starting.failed(error)
                 pause = self.health.failed(error)
                 self._tell(error, pause)
                 self._stop.wait(pause)
@@ -141,6 +150,8 @@ class Instance:
             except Exception as error:
                 self._note(_NOBODY, "the cursor stands still", error)
             self.health.tidied()
+            if self._dump.status.connected:
+                self._expiry.look(self._session.cursors())
             if full:
                 self._stop.wait(_FULL_PAUSE)
 
@@ -149,23 +160,32 @@ class Instance:
     def _resume(self, conn: Connection) -> EntryPosition:
         """Where a connection starts: behind the last transaction put, at first at the smallest cursor."""
         with self.store.changed:
-            cursors = [client.cursor for client in self._session.clients.values()]
-            known = latest(self.store.ring.last_commit, cursors) if self._start else None  # once all clients are there
-        start = known or self._first_start(conn)
+            ring, cursors = self.store.ring, [client.cursor for client in self._session.clients.values()]
+            known = latest(ring.last_commit, cursors) if ring.last_position else None  # all clients are there by then
+        start = self._again(known) if known else self._first_start(conn)
         self.health.connected()
         log.info("reading", destination=self.config.destination, source=self._settings.address, position=str(start))
         return start
 
+    def _again(self, start: EntryPosition) -> EntryPosition:
+        assert self._server is not None
+        self._starting.check_same(self._server)
+        return replace(start, gtid=str(self._executed.committed)) if self._executed else start
+
     def _first_start(self, conn: Connection) -> EntryPosition:
+        """Looked for until the first events are put."""
+        assert self._server is not None
         kept = self.serving.kept_cursors()
-        smallest = latest(None, kept.values())
-        configured = EntryPosition(self.config.journal_name, self.config.position) if self.config.journal_name else None
-        found, why = find_start_position(conn, smallest, configured)
-        start = replace(found, gtid="")  # the server's executed set is not a transaction's GTID
+        known = [cursor for cursor in kept.values() if cursor is not None]
+        history = min(known, key=lambda cursor: cursor.postion, default=None)
+        found = self._starting.find(conn, self._server, history)
+        start = found.position
+        if not self.config.gtid_mode:
+            start = replace(start, gtid="")  # the server's executed set is not a transaction's GTID
         for client_id, cursor in kept.items():
-            self.serving.restore(client_id, cursor or start)
-        log.info("start position", destination=self.config.destination, position=str(start), why=why)
-        self._start = start
+            own = cursor.postion if cursor and found.goes_on else start
+            self.serving.restore(client_id, self._starting.completed(conn, own))
+        self._start, self._executed = start, self._starting.executed(start.gtid)
         return start
 
     def _on_connect(self, server: ServerInfo) -> None:
@@ -180,6 +200,8 @@ class Instance:
     def _on_reset(self) -> None:
         self._settler.reset()
         self._annotator.reset()
+        if self._executed:
+            self._executed.reset()
 
     def _on_block(self, block: Block) -> None:
         if self._stop.is_set():  # a block refused by a stop must not be followed by the next one
@@ -188,11 +210,14 @@ class Instance:
             for piece in self._settler.settle(opened):
                 self._annotator.annotate(piece.journal_name, piece.data, piece.index)
                 fresh = self._unseen(piece)
+                if fresh is not None and not self.store.put(fresh, self._stop):
+                    return
+                if self._executed:
+                    self._executed.advance(piece)
                 if fresh is None:
                     continue
-                if not self.store.put(fresh, self._stop):
-                    return
                 self.health.progressed()
+                self._starting.progressed()
 
     def _unseen(self, block: Block) -> Block | None:
         """What of a block was not put before."""
@@ -203,6 +228,16 @@ class Instance:
         if ahead:
             return block if ahead > 0 else None
         return trim(block, last.position)
+
+    def _gtid_after(self, slices: list[BlockSlice], before: str) -> str:
+        """In GTID mode the set behind a range; else the GTID of its last transaction, or of the one before it."""
+        parts = [(part.block.data, part.block.index[part.low : part.high]) for part in slices]
+        if self.config.gtid_mode:
+            gtids = parse_gtids(before, self._server.flavor if self._server else "")
+            for data, index in parts:
+                gtids = advanced(gtids, data, index)
+            return str(gtids)
+        return next(filter(None, (last_gtid(data, index) for data, index in reversed(parts))), before)
 
     def _resolve(self, schema: TableSchema) -> TableSchema:
         return self._told(complete(schema, lambda: connect(self._settings)))
@@ -307,6 +342,8 @@ class Instance:
                     "server_id": server.server_id if server else None,
                     "connected": self._dump.status.connected,
                 },
+                "start": self._starting.told,
+                "binlog": self._expiry.told,
                 "position": position.to_dict() if position else None,
                 "store": store_figures(ring),
                 "lag_seconds": lag_seconds(ring, self._clock()),
@@ -334,6 +371,7 @@ class Instance:
             "schema_versions": len(self.registry),
             "heartbeat_age_seconds": time.monotonic() - heard if heard else None,
             "stopped_tables": stopped,
+            **self._expiry.metrics(),
         }
 
 
@@ -350,10 +388,5 @@ def source_settings(config: InstanceConfig) -> SourceSettings:
         ssl_key=str(config.ssl_key or ""),
         heartbeat_seconds=config.heartbeat_seconds,
         block_bytes=config.block_bytes,
+        by_gtid=config.gtid_mode,
     )
-
-
-def _gtid(slices: list[BlockSlice]) -> str:
-    """The GTID of the last transaction in a range; empty where the server gives none."""
-    found = (last_gtid(part.block.data, part.block.index[part.low : part.high]) for part in reversed(slices))
-    return next((gtid for gtid in found if gtid), "")

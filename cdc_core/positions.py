@@ -11,7 +11,7 @@ from typing import Any
 from cdc_core.meta.cursors import Cursors
 from cdc_core.position import EntryPosition
 from cdc_core.source.connection import Connection
-from cdc_core.source.journals import Journals, ask, asking, gtids_before, transactions_after
+from cdc_core.source.distance import Journals, ask, asking, gtids_before, transactions_after
 from cdc_core.source.settings import SourceSettings
 
 

@@ -15,9 +15,10 @@ from cdc_core.errors import PositionError, SessionError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.source.connection import Connection
-from cdc_core.source.journals import Journals, ask, asking
+from cdc_core.source.distance import Journals, ask, asking
+from cdc_core.source.framing import JOURNAL_START
+from cdc_core.source.journals import check_exists
 from cdc_core.source.settings import SourceSettings
-from cdc_core.source.start_position import JOURNAL_START, check_exists
 
 _WITHIN = ("Table_map", "Write_rows", "Update_rows", "Delete_rows", "Xid", "Rows_query", "Annotate_rows", "Partial_up")
 

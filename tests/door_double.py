@@ -64,6 +64,8 @@ class Instance:
     stopped: list[dict[str, Any]] = field(default_factory=list)
     numbers: dict[str, Any] = field(default_factory=dict)
     error: dict[str, Any] | None = None
+    start: dict[str, Any] | None = None
+    binlog: dict[str, Any] | None = None
     state: str = "running"
     connected: bool = True
     note: str | None = None
@@ -89,6 +91,8 @@ class Instance:
                 "server_id": 1,
                 "connected": self.connected,
             },
+            "start": self.start,
+            "binlog": self.binlog,
             "position": EntryPosition("mysql-bin.000003", 9000, 1_700_000_000_000, 1).to_dict(),
             "store": {
                 "put": 900,

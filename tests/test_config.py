@@ -162,7 +162,9 @@ def test_references_are_followed(tmp_path: Path) -> None:
         ("canal.instance.memory.buffer.size=many", "canal.instance.memory.buffer.size"),
         ("canal.instance.memory.batch.mode=ROWS", "canal.instance.memory.batch.mode"),
         ("canal.instance.master.journal.name=mysql-bin", "canal.instance.master.journal.name"),
-        ("canal.instance.master.timestamp=1700000000000", "canal.instance.master.timestamp"),
+        ("canal.instance.master.timestamp=yesterday", "canal.instance.master.timestamp"),
+        ("canal.instance.master.gtid=3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", "canal.instance.master.gtid"),
+        ("canal.instance.standby.address=db:port", "canal.instance.standby.address"),
         ("canal.instance.master.sslMode=MAYBE", "canal.instance.master.sslMode"),
         ("canal.instance.enableDruid=true", "canal.instance.enableDruid"),
         ("sluice.zero.dates=zero", "sluice.zero.dates"),
@@ -179,6 +181,22 @@ def test_a_wrong_value_is_named_with_its_place(conf: Path, line: str, key: str) 
 
     assert refused.value.place == f"{path}:2: {key}"
     assert refused.value.hint
+
+
+def test_every_start_of_canal_is_read(conf: Path) -> None:
+    """By GTID in GTID mode, by time, of the standby."""
+    instance_file(
+        conf,
+        "canal.instance.gtidon=true\ncanal.instance.master.gtid=0-1-7\ncanal.instance.master.timestamp=5\n"
+        "canal.instance.standby.address=db2:3307\ncanal.instance.standby.position=9\n"
+        "canal.instance.fallbackIntervalInSeconds=7\n",
+    )
+    instance, report = load_instance(conf, "example", {})
+
+    assert (instance.gtid_mode, instance.gtid, instance.timestamp) == (True, "0-1-7", 5)
+    assert (instance.standby_address, instance.standby_position) == ("db2:3307", 9)
+    assert (instance.fallback_seconds, instance.reset_to_end) == (7, False)
+    assert report.unsupported == report.unknown == ()
 
 
 def test_files_that_cannot_be_read_are_named(conf: Path) -> None:

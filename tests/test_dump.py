@@ -22,8 +22,8 @@ from cdc_core.source.connection import Connection, connect
 from cdc_core.source.dump import Dump
 from cdc_core.source.dump_command import begin_dump
 from cdc_core.source.framing import Framer
+from cdc_core.source.journals import current_end
 from cdc_core.source.settings import SourceSettings
-from cdc_core.source.start_position import current_end
 from orchestration.stack.mysql import MySqlServer
 from tests.conftest import free_port
 from tests.test_framing import feed, whole

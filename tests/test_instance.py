@@ -15,6 +15,7 @@ from cdc_core.instance import Instance
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes, Nodes
 from cdc_core.meta.zookeeper import ZookeeperNodes
+from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.session.claim import Claim
 from orchestration.stack.mysql import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
@@ -120,7 +121,8 @@ def test_a_claim_tells_what_happened(mysql8: MySqlServer, shop: str) -> None:
         with pytest.raises(RangeGone):
             instance.slices(CLIENT, found.batch_id)
         assert [table.name for table in instance.tables()] == [f"{shop}.orders"]
-        assert {k for k, v in instance.metrics().items() if v is None} == set()
+        unknown = {name for name, value in instance.metrics().items() if value is None}
+        assert {name for name in unknown if not name.startswith("binlog_")} == set()  # looked at once a minute
 
 
 def test_a_restart_goes_on_at_the_cursor(mysql8: MySqlServer, zookeeper: ZooKeeper, zk_root: str, shop: str) -> None:
@@ -400,3 +402,75 @@ def test_mysql_goes_away_and_comes_back(new_mysql: Any) -> None:
             until(lambda: instance.status()["state"] == "running", instance, seconds=40)
             execute(mysql, shop, "INSERT INTO orders VALUES (2, 'b')")
             assert drain(instance, 1) == 1
+
+
+# -- starts
+
+
+def cursor_at(config: InstanceConfig, position: EntryPosition, nodes: Nodes) -> None:
+    Cursors(nodes, "shop").write(CLIENT, LogPosition(config.host, config.port, position))
+
+
+def test_a_start_by_time(mysql8: MySqlServer, shop: str) -> None:
+    """From the transaction at that time on; the rule is told."""
+    execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a')")
+    now = int(time.time() * 1000)
+    time.sleep(1.1)
+    execute(mysql8, shop, "INSERT INTO orders VALUES (2, 'b')")
+    with running(config(mysql8, shop, timestamp=now), MemoryNodes()) as instance:
+        assert drain(instance, 2) >= 2
+        start = instance.status()["start"]
+        assert start["rule"] == "the master's configured time"
+        assert start["looked_at"].startswith("no cursor")
+        assert start["chosen"]["journalName"].startswith("mysql-bin.")
+
+
+def test_a_cursor_inside_a_transaction(mysql8: MySqlServer, shop: str) -> None:
+    """Found out by its rows, and read from the transaction's start on: what lies behind the cursor comes, once."""
+    start = EntryPosition(*mysql8.position())
+    execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a')", "INSERT INTO orders VALUES (2, 'b')")
+    with mysql8.root() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SHOW BINLOG EVENTS IN '{start.journal_name}' FROM {start.position}")
+        ends = [int(row[4]) for row in cursor.fetchall() if row[2] == "Table_map"]
+    settings, nodes = config(mysql8, shop), MemoryNodes()
+    cursor_at(settings, EntryPosition(start.journal_name, ends[0]), nodes)
+    with running(settings, nodes) as instance:
+        until(lambda: instance.status()["backlog_rows"] == 2, instance)
+        assert drain(instance, 2) == 2
+        assert "start of the transaction" in instance.status()["start"]["rule"]
+        assert instance.status()["error"] is None
+
+
+def test_another_address_goes_by_time(mysql8: MySqlServer, shop: str) -> None:
+    """A cursor of another server: its time, less a minute, here; a place before what is kept is refused."""
+    execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a')")
+    settings, nodes = config(mysql8, shop, fallback_seconds=0), MemoryNodes()
+    elsewhere = EntryPosition("mysql-bin.000001", 4, int(time.time() * 1000), server_id=9)
+    Cursors(nodes, "shop").write(CLIENT, LogPosition("elsewhere", 3306, elsewhere))
+    with running(settings, nodes) as instance:
+        assert "another address" in instance.status()["start"]["rule"]
+        assert Cursors(nodes, "shop").read(CLIENT).address == settings.host  # type: ignore[union-attr]
+    nodes = MemoryNodes()
+    ahead = EntryPosition("mysql-bin.000900", 4, int(time.time() * 1000), server_id=9)
+    Cursors(nodes, "shop").write(CLIENT, LogPosition("elsewhere", 3306, ahead))
+    with running(settings, nodes, wait=False) as instance:
+        until(lambda: instance.status()["error"], instance)
+        assert instance.status()["error"]["error"] == "CursorError"
+        assert "is lower than" in instance.status()["error"]["message"]
+
+
+def test_a_purged_cursor_fails_or_is_given_up(mysql8: MySqlServer, shop: str) -> None:
+    """As canal.auto.reset.latest.pos.mode says; given up, it is told loudly."""
+    gone = EntryPosition("mysql-bin.000000", 4)
+    nodes = MemoryNodes()
+    settings = config(mysql8, shop)
+    cursor_at(settings, gone, nodes)
+    with running(settings, nodes, wait=False) as instance:
+        until(lambda: instance.status()["error"], instance)
+        assert "was purged" in instance.status()["error"]["message"]
+    with running(config(mysql8, shop, reset_to_end=True), nodes) as instance:
+        start = instance.status()["start"]
+        assert "was purged" in start["lost"]
+        assert start["chosen"]["position"] == mysql8.position()[1]
+        execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a')")
+        assert drain(instance, 1) == 1

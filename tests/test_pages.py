@@ -60,6 +60,27 @@ def test_status_shows_what_an_operator_needs(page: Page) -> None:
         expect(page.locator("[data-destination=billing]")).to_be_visible()
 
 
+def test_the_start_and_what_it_lost(page: Page) -> None:
+    """The rule by which reading began; loudly, when rows were given up."""
+    instance = busy()
+    instance.binlog = {"oldest": "mysql-bin.000001", "clients": {}, "warning": "may be purged in 1.0 h"}
+    chosen = EntryPosition("mysql-bin.000002", 157).to_dict()
+    instance.start = {
+        "rule": "the last position",
+        "looked_at": "cursor mysql-bin.000002:157 of db:3306",
+        "chosen": chosen,
+        "seconds": 0.02,
+        "lost": None,
+    }
+    with opened(HttpDoor(Server(instance), "127.0.0.1", 0)) as door:
+        page.goto(door.url)
+        expect(page.locator("[data-destination=shop]")).to_contain_text("Began at mysql-bin.000002:157: the last")
+        expect(page.get_by_role("alert").filter(has_text="Binlog expiry")).to_contain_text("purged in 1.0 h")
+        instance.start = instance.start | {"lost": "the journal mysql-bin.000001 was purged"}
+        page.goto(door.url)
+        expect(page.get_by_role("alert").filter(has_text="Rows were lost")).to_contain_text("was purged")
+
+
 def test_an_error_shows_with_its_remedy_and_without_a_reload(page: Page) -> None:
     """What happens after the page was opened appears by itself, and goes by itself."""
     instance = busy()

@@ -12,7 +12,7 @@ from cdc_core.source.block import INDEX, Block
 
 def block() -> Block:
     index = np.zeros(3, INDEX)
-    index["end"] = [150, 200, 300]
+    index["end"], index["length"] = [150, 200, 300], [50, 50, 100]
     return Block("mysql-bin.000001", 100, np.zeros(200, np.uint8), index)
 
 
@@ -40,3 +40,15 @@ def test_another_journal_is_noticed(after: int) -> None:
     """An offset inside an event is none that we put."""
     with pytest.raises(PositionError):
         trim(block(), after)
+
+
+@pytest.mark.parametrize("after", [600, 1100])
+def test_what_a_dump_by_gtid_left_out(after: int) -> None:
+    """An offset among transactions that the server left out, or where the next one that it sent begins."""
+    whole = block()
+    whole.index["end"] += 1000
+    rest = trim(whole, after)
+    assert rest is not None
+    assert (rest.start, rest.index["end"].tolist()) == (after, [1150, 1200, 1300])
+    with pytest.raises(PositionError):
+        trim(whole, 1101)

@@ -18,7 +18,7 @@ AT = EntryPosition("mysql-bin.000001", 4)
 def make(*events_of: list, last_gtid: str = "") -> Session:  # type: ignore[type-arg]
     """A session of client 1, with these transactions put."""
     ring = Ring(Tables().get, 1 << 20)
-    session = Session("shop", ring, Tables().get, first_batch=7000, last_gtid=lambda _: last_gtid)
+    session = Session("shop", ring, Tables().get, first_batch=7000, gtid_after=lambda _, before: last_gtid or before)
     session.subscribe(1, AT, epoch=3)
     start = 4
     for events in events_of:

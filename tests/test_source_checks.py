@@ -12,8 +12,8 @@ from cdc_core.errors import SourceError
 from cdc_core.source.checks import ServerInfo, check_server
 from cdc_core.source.connection import connect
 from cdc_core.source.dump_command import begin_dump
+from cdc_core.source.journals import current_end
 from cdc_core.source.settings import SourceSettings
-from cdc_core.source.start_position import current_end
 from orchestration.stack.mysql import MySqlServer
 from tests.conftest import MySqlFactory
 from tests.test_source_connection import settings_of

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cdc_core.binlog import scan, table_map
 from cdc_core.binlog.events import HEADER, LOAD, REFUSALS, TREATMENT, name_of
 from cdc_core.binlog.statements import Meaning, meaning, target
-from cdc_core.errors import DecodeError, SchemaError
+from cdc_core.errors import DecodeError, RowsWithoutTable, SchemaError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
@@ -198,4 +198,5 @@ def _failure(code: int, event_type: int, place: str) -> DecodeError:
         scan.BAD_SHORT: (f"event {name} is too short", _DAMAGED),
         scan.BAD_NESTING: (f"event {name} starts a transaction inside one with changed rows", _LOST),
     }[code]
-    return DecodeError(message, place=place, hint=hint)
+    kind = RowsWithoutTable if code == scan.BAD_TABLE else DecodeError
+    return kind(message, place=place, hint=hint)

@@ -26,7 +26,7 @@ def last_gtid(data: npt.NDArray[np.uint8], index: npt.NDArray[np.void]) -> str |
     kind, raw = event
     body = raw[HEADER:]
     if kind != EventType.GTID_TAGGED and len(body) < (25 if kind == EventType.GTID else 12):
-        raise _unreadable()
+        raise unreadable()
     if kind == EventType.GTID:
         return f"{uuid.UUID(bytes=body[1:17])}:{int.from_bytes(body[17:25], 'little')}"
     if kind == EventType.MARIA_GTID:
@@ -89,10 +89,10 @@ def _tagged(body: bytes) -> _Tagged:
         when = found.get(_COMMITTED_FIRST, found.get(_COMMITTED))
         return _Tagged(source, found[_NUMBER] >> 1, tag, when)  # its lowest bit is the sign
     except (IndexError, KeyError, ValueError) as error:
-        raise _unreadable() from error
+        raise unreadable() from error
 
 
-def _unreadable() -> DecodeError:
+def unreadable() -> DecodeError:
     return DecodeError(
         "the GTID of a transaction cannot be read",
         hint="Check the source's binlog with mysqlbinlog --verify-binlog-checksum.",

@@ -31,7 +31,6 @@ _CANAL = re.compile(
 )
 _ALL_LAZY = "canal.instance.global.lazy"
 _LAZY = re.compile(r"canal\.instance\.[^.]+\.lazy")
-_OTHER_STARTS = ("canal.instance.master.timestamp", "canal.instance.master.gtid")
 _STOCK_CONF = "../conf"
 _BIN = "bin"  # Canal's relative directories are seen from here, beside its conf
 
@@ -65,8 +64,7 @@ def load_instance(
     lazy = f"canal.instance.{destination}.lazy"
     if own_lazy := properties.get(lazy):
         values[_ALL_LAZY] = own_lazy
-    if "canal.instance.master.journal.name" not in values:
-        _refuse_other_starts(properties)
+    _check_start(values, properties)
     return _build(InstanceConfig, values, properties, {_ALL_LAZY: lazy} if own_lazy else {}), _report(own)
 
 
@@ -93,14 +91,16 @@ def _values(properties: Properties, keys: Iterable[str]) -> dict[str, str]:
     return {key: value for key in keys if (value := properties.get(key))}
 
 
-def _refuse_other_starts(properties: Properties) -> None:
-    for key in _OTHER_STARTS:
-        if properties.get(key):
-            raise ConfigError(
-                "a start by timestamp or GTID is not supported",
-                place=properties.place(key),
-                hint="Give canal.instance.master.journal.name and .position instead.",
-            )
+def _check_start(values: Mapping[str, str], properties: Properties) -> None:
+    """A GTID set alone, without GTID mode: the start would be another than asked for."""
+    others = ("canal.instance.master.journal.name", "canal.instance.master.timestamp")
+    gtid_mode = values.get("canal.instance.gtidon", "").lower() in ("true", "1", "on", "yes")
+    if "canal.instance.master.gtid" in values and not gtid_mode and not any(key in values for key in others):
+        raise ConfigError(
+            "a start by GTID wants GTID mode",
+            place=properties.place("canal.instance.master.gtid"),
+            hint="Set canal.instance.gtidon = true, or give a journal and position, or a timestamp.",
+        )
 
 
 def _build(

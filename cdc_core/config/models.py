@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 Port = Annotated[int, Field(ge=0, le=65535)]
+Natural = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(gt=0)]
 Upper = BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value)
 Names = Annotated[
@@ -57,7 +58,17 @@ class InstanceConfig(_Model):
     slave_id: Annotated[int, Field(ge=0, lt=1 << 32)] = Field(0, alias="canal.instance.mysql.slaveId")
     address: str = Field("127.0.0.1:3306", alias="canal.instance.master.address", pattern=r"^[^\s:]+(:\d{1,5})?$")
     journal_name: str = Field("", alias="canal.instance.master.journal.name", pattern=r"^$|\.\d+$")
-    position: Annotated[int, Field(ge=4)] = Field(4, alias="canal.instance.master.position")
+    position: Natural = Field(0, alias="canal.instance.master.position")
+    timestamp: Natural = Field(0, alias="canal.instance.master.timestamp")
+    gtid: str = Field("", alias="canal.instance.master.gtid")
+    gtid_mode: bool = Field(False, alias="canal.instance.gtidon")
+    standby_address: str = Field("", alias="canal.instance.standby.address", pattern=r"^$|^[^\s:]+(:\d{1,5})?$")
+    standby_journal_name: str = Field("", alias="canal.instance.standby.journal.name", pattern=r"^$|\.\d+$")
+    standby_position: Natural = Field(0, alias="canal.instance.standby.position")
+    standby_timestamp: Natural = Field(0, alias="canal.instance.standby.timestamp")
+    standby_gtid: str = Field("", alias="canal.instance.standby.gtid")
+    fallback_seconds: Natural = Field(60, alias="canal.instance.fallbackIntervalInSeconds")
+    reset_to_end: bool = Field(False, alias="canal.auto.reset.latest.pos.mode")
     user: str = Field("canal", alias="canal.instance.dbUsername")
     password: SecretStr = Field(SecretStr("canal"), alias="canal.instance.dbPassword")
     encrypted: Annotated[bool, AfterValidator(_no_encryption)] = Field(False, alias="canal.instance.enableDruid")

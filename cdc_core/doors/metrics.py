@@ -50,6 +50,9 @@ _OURS: tuple[tuple[str, str, str], ...] = (
     ("heartbeat_age_seconds", "gauge", "Time since anything was heard from the source"),
     ("lag_seconds", "gauge", "How far the store is behind the source"),
     ("stopped_tables", "gauge", "Tables that take no more changes"),
+    ("binlog_files_left", "gauge", "Binlog files older than the oldest cursor's that the source still keeps"),
+    ("binlog_bytes_left", "gauge", "Bytes of binlog before the oldest cursor that the source still keeps"),
+    ("binlog_seconds_left", "gauge", "Time until the source may purge the oldest cursor's file"),
 )
 
 

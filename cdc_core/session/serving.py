@@ -48,16 +48,16 @@ class Serving:
 
     # -- clients
 
-    def kept_cursors(self) -> dict[int, EntryPosition | None]:
+    def kept_cursors(self) -> dict[int, LogPosition | None]:
         """The known clients with their cursors, the default client among them."""
         known = sorted({*self._cursors.clients(), DEFAULT_CLIENT})
-        cursors = {client: self._cursors.read(client) for client in known}
-        return {client: cursor.postion if cursor else None for client, cursor in cursors.items()}
+        return {client: self._cursors.read(client) for client in known}
 
     def restore(self, client_id: int, cursor: EntryPosition) -> None:
-        """Subscribes a client whose events are yet to come, and keeps where it starts."""
+        """Subscribes a client whose events are yet to come, and keeps where it starts; anew, when it was before."""
         epoch, moved = self._keep(client_id, cursor)
         with self._store.changed:
+            self.session.unsubscribe(client_id)
             self.session.subscribe(client_id, cursor, epoch)
             self.session.client(client_id).moved = moved
 
@@ -66,7 +66,7 @@ class Serving:
         with self._store.changed:
             if client_id in self.session.clients:
                 return
-            start = self._store.ring.last_commit or next(iter(self.session.clients.values())).cursor
+            start = self.session.newest()
             if start is None:
                 raise SessionError("no transaction was read yet", hint="Subscribe again later.")
             self.session.subscribe(client_id, start, 0, wait=False)

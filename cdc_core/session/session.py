@@ -64,7 +64,7 @@ class Session:
         ring: Ring,
         table_of: Callable[[int], TableSchema],
         first_batch: int,
-        last_gtid: Callable[[list[BlockSlice]], str] = lambda _slices: "",
+        gtid_after: Callable[[list[BlockSlice], str], str] = lambda _slices, before: before,
     ) -> None:
         self.clients: dict[int, ClientState] = {}
         self._destination = destination
@@ -72,7 +72,7 @@ class Session:
         self._table_of = table_of
         self._next_batch = first_batch
         self._generation = first_batch
-        self._last_gtid = last_gtid
+        self._gtid_after = gtid_after
 
     def __repr__(self) -> str:
         out = {c.client_id: [b.id for b in c.batches] for c in self.clients.values()}
@@ -97,6 +97,19 @@ class Session:
                 hint=f"Subscribe it first; subscribed: {known}.",
             )
         return self.clients[client_id]
+
+    def cursors(self) -> dict[int, EntryPosition]:
+        return {client.client_id: client.cursor for client in list(self.clients.values()) if client.cursor}
+
+    def newest(self) -> EntryPosition | None:
+        """Where the newest transaction ends: in the ring, as the client that is furthest back will come to it, else
+        its cursor."""
+        clients = list(self.clients.values())
+        if not clients:
+            return None
+        last = min(clients, key=lambda client: self._ring.marks(client.client_id).ack.sequence)
+        low, high = self._ring.marks(last.client_id).ack.sequence, self._ring.committed
+        return self._position(low, high, last.cursor) if high > low else last.cursor
 
     # -- claim
 
@@ -178,8 +191,8 @@ class Session:
         return Step(client.client_id, found, self._position(low, found.end.sequence, start), cursor)
 
     def _position(self, low: int, high: int, start: EntryPosition | None) -> EntryPosition:
-        """Where a range ends, with the GTID that was last begun in it or, within one transaction, before it."""
-        gtid = self._last_gtid(self._ring.slices(low, high)) or (start.gtid if start else "")
+        """Where a range ends, with the GTID or the set that it has there."""
+        gtid = self._gtid_after(self._ring.slices(low, high), start.gtid if start else "")
         return replace(self._ring.position(high), gtid=gtid)
 
     def finish(self, step: Step) -> EntryPosition | None:

@@ -24,6 +24,8 @@ from cdc_core.source.large import LargeEvent
 JOURNAL_START = 4  # a journal's first event follows its magic number
 _MIN_BUFFER = PACKET + 1 + HEADER
 _MAX_BLOCK = FULL_PACKET - 2  # what spans packets is always a large event
+_BETWEEN = np.isin(np.arange(256), [3, 4, 33, 34, 35, 42, 161, 162, 163])  # types that stand between transactions
+_FARTHEST = 1 << 31
 _FAULTS = {
     cutter.OUTSIDE: "an event without a place in the journal",
     cutter.BAD_LENGTH: "an event whose length is wrong",
@@ -38,7 +40,8 @@ class Framer:
     """`space()` and `received(n)` take bytes in, `blocks()` gives blocks out.
 
     `checksum` is what the server was told that we take: it counts until the first FORMAT_DESCRIPTION tells. Events that
-    end at or before `since` in the first journal are read over.
+    end at or before `since` in the first journal are read over. `gaps`: in a dump by GTID the server leaves
+    transactions out; between two of them the place may move on.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Framer:
         receive_buffer: int = 1 << 20,
         sequence: int = 1,
         since: int = 0,
+        gaps: bool = False,
     ) -> None:
         self.journal_name = journal_name
         self.position = position
@@ -58,6 +62,7 @@ class Framer:
         self._checksum = checksum
         self._sequence = sequence
         self._since = since
+        self._gaps = gaps
         self._buffer = np.empty(max(receive_buffer, _MIN_BUFFER), np.uint8)
         self._at = self._stop = 0
         block_bytes = min(max(block_bytes, HEADER), self._buffer.size - _MIN_BUFFER + HEADER, _MAX_BLOCK)
@@ -104,7 +109,7 @@ class Framer:
                 self._control(*self._next_event())
             elif code == cutter.SERVER:
                 raise_parting(self._buffer[self._at + PACKET : self._packet_end()].tobytes(), self._place())
-            elif code != cutter.FULL:
+            elif code != cutter.FULL and not (code == cutter.BAD_POSITION and self._moved_on(self._header())):
                 self._fail(code)
         if flush and self._rows:
             yield self._take()
@@ -152,6 +157,18 @@ class Framer:
         self._at, self._sequence = end, (self._sequence + 1) & 0xFF
         return event, int(event[4])
 
+    def _header(self) -> npt.NDArray[np.uint8]:
+        return self._buffer[self._at + PACKET + 1 : self._at + _MIN_BUFFER]
+
+    def _moved_on(self, event: npt.NDArray[np.uint8]) -> bool:
+        """Over transactions that were left out, to where this event starts. Its position has 32 bits: what seems more
+        than 2 GiB ahead is taken for damage."""
+        ahead = cutter.u32(event, 13) - cutter.u32(event, 9) - self.position & 0xFFFFFFFF
+        if not self._gaps or not _BETWEEN[event[4]] or ahead > _FARTHEST:
+            return False
+        self.position = self._start = self.position + ahead
+        return True
+
     def _begin_large(self) -> None:
         header = self._buffer[self._at : self._at + _MIN_BUFFER].tobytes()
         self._large = LargeEvent.begin(header, self._sequence)
@@ -193,6 +210,8 @@ class Framer:
                 self._fail(verdict)
             self.heartbeats += 1
             return
+        if verdict == cutter.BAD_POSITION and self._moved_on(event):
+            verdict, end = cutter.examine(event, 0, event.size, self.position, self._checksum)
         if verdict not in (cutter.SOUND, cutter.OUTSIDE):
             self._fail(verdict)
         if kind == cutter.FORMAT_DESCRIPTION and verdict == cutter.SOUND and self.position != JOURNAL_START:

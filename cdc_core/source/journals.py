@@ -1,81 +1,95 @@
-"""The journals that a server has, as one stretch of bytes: how far two places in it are apart. Pure but for `ask`."""
+"""The server's binlog files: which there are, where the last one ends, and whether a position lies in one of them.
+
+Does not look into journals: that an offset is an event's start shows when the server is asked to dump from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-import pymysql
-
-from cdc_core.errors import PositionError
+from cdc_core.errors import PositionError, SourceError
 from cdc_core.gtid import GtidSet
-from cdc_core.position import EntryPosition
-from cdc_core.source.connection import Connection, connect, source_error
-from cdc_core.source.settings import SourceSettings
-from cdc_core.source.start_position import BinaryLog, binary_logs, current_end
+from cdc_core.position import EntryPosition, journal_number
+from cdc_core.source.connection import Connection, version_of
+from cdc_core.source.framing import JOURNAL_START
 
-_HEAD_EVENTS = 4  # Previous_gtids follows the format description
+WAYS_OUT = (
+    "Ways out: name a journal that is left (canal.instance.master.journal.name and .position), or none for the current "
+    "end, and remove the cursor; then compare with sluice verify. Keep binlogs longer: "
+    "SET GLOBAL binlog_expire_logs_seconds = 604800;"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Journals:
-    """`logs`: oldest first. `end`: where the server writes, with its executed GTIDs where it has such."""
+class BinaryLog:
+    """A journal that the server has."""
 
-    logs: tuple[BinaryLog, ...]
-    end: EntryPosition
-
-    def index(self, position: EntryPosition) -> int | None:
-        """How many journals are older than the position's; None for one that is not there."""
-        return next((at for at, log in enumerate(self.logs) if log.name == position.journal_name), None)
-
-    def offset(self, position: EntryPosition) -> int | None:
-        """Bytes from the start of the oldest journal; None for a journal that is not there."""
-        at = self.index(position)
-        return None if at is None else sum(log.size for log in self.logs[:at]) + position.position
-
-    def between(self, low: EntryPosition, high: EntryPosition) -> int | None:
-        """Bytes from `low` to `high`, below 0 when `high` comes first."""
-        first, last = self.offset(low), self.offset(high)
-        return None if first is None or last is None else last - first
+    name: str
+    size: int
 
 
-def ask(conn: Connection) -> Journals:
-    end = current_end(conn)  # first: the list is then as long at least
-    return Journals(tuple(binary_logs(conn)), end)
+def binary_logs(conn: Connection) -> list[BinaryLog]:
+    """Oldest first. Never empty: raises SourceError where the server has none."""
+    logs = [BinaryLog(str(row[0]), int(row[1])) for row in _rows(conn, "SHOW BINARY LOGS")]
+    if not logs:
+        raise SourceError("the server lists no binlog", hint="Put log-bin=mysql-bin into my.cnf and restart it.")
+    return logs
 
 
-@contextmanager
-def asking(settings: SourceSettings) -> Iterator[Connection]:
-    """A connection of its own, its errors in our words."""
-    try:
-        with connect(settings) as conn:
-            yield conn
-    except (pymysql.err.MySQLError, OSError) as error:
-        raise source_error(error, settings) from error
+def current_end(conn: Connection) -> EntryPosition:
+    """The place after the last event that the server wrote."""
+    version = version_of(conn)
+    modern = not version.mariadb and version.number >= (8, 2, 0)
+    rows = _rows(conn, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    if not rows:
+        raise SourceError("the server writes no binlog", hint="Put log-bin=mysql-bin into my.cnf and restart it.")
+    gtid = str(rows[0][4]).replace("\n", "") if len(rows[0]) > 4 else ""
+    return EntryPosition(str(rows[0][0]), int(rows[0][1]), gtid=gtid)
 
 
-def gtids_before(conn: Connection, journal_name: str) -> str:
-    """The set that was executed before a journal began; empty where it does not tell."""
+def check_exists(conn: Connection, position: EntryPosition) -> None:
+    """Raises PositionError for a journal that was purged or never was, and for an offset beyond its end."""
+    logs = binary_logs(conn)
+    oldest, newest = logs[0], logs[-1]
+    found = next((log for log in logs if log.name == position.journal_name), None)
+    if found is None:
+        ours, theirs = position.journal_name.rpartition("."), oldest.name.rpartition(".")
+        older = ours[0] == theirs[0] and journal_number(position.journal_name) < journal_number(oldest.name)
+        what = "was purged" if older else "is none of the server's"
+        raise PositionError(
+            f"the journal {position.journal_name} {what}; the server has {oldest.name}:{JOURNAL_START} "
+            f"to {newest.name}:{newest.size}",
+            place=str(position),
+            hint=WAYS_OUT,
+        )
+    if not JOURNAL_START <= position.position <= max(found.size, JOURNAL_START):
+        raise PositionError(
+            f"the offset lies beyond the end of {found.name}, which has {found.size} bytes; the oldest position is "
+            f"{oldest.name}:{JOURNAL_START}. The server may have lost its last events in a crash, or its binlogs were "
+            "reset",
+            place=str(position),
+            hint=WAYS_OUT,
+        )
+
+
+def check_not_purged(conn: Connection, gtids: GtidSet) -> None:
+    """Raises PositionError when the server has purged transactions that `gtids` lacks. MySQL alone can tell; MariaDB
+    says so when it is asked for a dump.
+
+    Source: MySQL manual, "gtid_purged"."""
+    missing = GtidSet.parse(str(_rows(conn, "SELECT @@GLOBAL.gtid_purged")[0][0])) - gtids
+    if missing:
+        oldest = binary_logs(conn)[0].name
+        raise PositionError(
+            f"the transactions {missing} are needed and were purged; the server's oldest position is "
+            f"{oldest}:{JOURNAL_START}",
+            place=str(gtids),
+            hint=WAYS_OUT,
+        )
+
+
+def _rows(conn: Connection, statement: str) -> tuple[tuple[Any, ...], ...]:
     with conn.cursor() as cursor:
-        cursor.execute("SHOW BINLOG EVENTS IN %s LIMIT %s", (journal_name, _HEAD_EVENTS))
-        events = cursor.fetchall()
-    return next((str(event[5]).replace("\n", "") for event in events if event[2] == "Previous_gtids"), "")
-
-
-def transactions_after(gtid: str, executed: str, before: Callable[[], str]) -> int | None:
-    """Transactions after the one of `gtid`, out of all `executed`; None where GTIDs do not tell.
-
-    `before` asks for the set before the journal of `gtid`. They tell while one server alone wrote since: the order of
-    several servers' transactions is not in their numbers.
-    """
-    if not gtid or not executed:
-        return None
-    try:
-        ((source, ((number, _),)),) = GtidSet.parse(gtid).parts
-        written = GtidSet.parse(executed) - GtidSet.parse(before())
-    except (PositionError, ValueError):  # MariaDB's, or a set where one was expected
-        return None
-    if any(other != source for other, _ in written.parts):
-        return None
-    return sum(max(0, high - max(low, number + 1)) for _, intervals in written.parts for low, high in intervals)
+        cursor.execute(statement)
+        return tuple(cursor.fetchall())

@@ -39,6 +39,7 @@ class SourceSettings:
     so_timeout: float = 30
     receive_buffer: int = 1 << 20
     block_bytes: int = 262144
+    by_gtid: bool = False  # a dump starts behind its position's GTID set, where that has one
 
     @property
     def address(self) -> str:

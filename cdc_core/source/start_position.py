@@ -1,90 +1,85 @@
-"""Where to start: the cursor, else what is configured, else the server's current end. And whether that place exists.
-
-Does not look into journals: that the offset is an event's start shows when the server is asked to dump from it.
-"""
+"""The journal and offset of a choice of `start_tree`, on the server that we are connected to."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from cdc_core.errors import PositionError, SourceError
-from cdc_core.position import EntryPosition, journal_number
+from cdc_core.errors import PositionError
+from cdc_core.gtid import GtidSet, parse_gtids
+from cdc_core.position import EntryPosition
 from cdc_core.source.connection import Connection, version_of
-
-JOURNAL_START = 4  # a journal's first event follows its magic number
-_WAYS_OUT = (
-    "Ways out: name a journal that is left (canal.instance.master.journal.name and .position), or none for the current "
-    "end, and remove the cursor; then compare with sluice verify. Keep binlogs longer: "
-    "SET GLOBAL binlog_expire_logs_seconds = 604800;"
-)
+from cdc_core.source.gtid_start import begin_of
+from cdc_core.source.journals import check_exists, check_not_purged, current_end
+from cdc_core.source.settings import SourceSettings
+from cdc_core.source.start_tree import AtEnd, ByGtid, ByPosition, ByTime, Choice, Facts, choose
+from cdc_core.source.time_search import find_by_time, transaction_start
 
 
 @dataclass(frozen=True, slots=True)
-class BinaryLog:
-    """A journal that the server has."""
+class Start:
+    """`goes_on` as in `Choice`; `lost` is the error that the current end was taken instead of."""
 
-    name: str
-    size: int
+    position: EntryPosition
+    rule: str
+    looked_at: str
+    seconds: float
+    goes_on: bool = False
+    lost: PositionError | None = None
 
-
-def binary_logs(conn: Connection) -> list[BinaryLog]:
-    """Oldest first. Never empty: raises SourceError where the server has none."""
-    logs = [BinaryLog(str(row[0]), int(row[1])) for row in _rows(conn, "SHOW BINARY LOGS")]
-    if not logs:
-        raise SourceError("the server lists no binlog", hint="Put log-bin=mysql-bin into my.cnf and restart it.")
-    return logs
-
-
-def current_end(conn: Connection) -> EntryPosition:
-    """The place after the last event that the server wrote."""
-    version = version_of(conn)
-    modern = not version.mariadb and version.number >= (8, 2, 0)
-    rows = _rows(conn, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
-    if not rows:
-        raise SourceError("the server writes no binlog", hint="Put log-bin=mysql-bin into my.cnf and restart it.")
-    gtid = str(rows[0][4]).replace("\n", "") if len(rows[0]) > 4 else ""
-    return EntryPosition(str(rows[0][0]), int(rows[0][1]), gtid=gtid)
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule,
+            "looked_at": self.looked_at,
+            "chosen": self.position.to_dict(),
+            "seconds": round(self.seconds, 3),
+            "lost": str(self.lost) if self.lost else None,
+        }
 
 
-def find_start_position(
-    conn: Connection, cursor: EntryPosition | None, configured: EntryPosition | None
-) -> tuple[EntryPosition, str]:
-    """The first that there is, and why it was taken. Raises PositionError rather than try the next."""
-    if cursor is not None:
-        check_exists(conn, cursor)
-        return cursor, "the cursor"
-    if configured is not None:
-        position = EntryPosition(configured.journal_name, max(configured.position, JOURNAL_START))
-        check_exists(conn, position)
-        return position, "the configured journal and position"
-    return current_end(conn), "the server's current end: there is no cursor, and no position is configured"
+def find(
+    conn: Connection,
+    settings: SourceSettings,
+    facts: Facts,
+    *,
+    reset_to_end: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Start:
+    """Raises PositionError for a place that is not there; with `reset_to_end` the current end is taken instead of a
+    known position that is gone, and the rows between are lost."""
+    began = time.monotonic()
+    choice, lost = choose(facts), None
+    try:
+        position = _place(conn, settings, choice, stopped)
+    except PositionError as error:
+        if not (reset_to_end and choice.goes_on):
+            raise
+        lost = error
+        choice = Choice("the current end, as canal.auto.reset.latest.pos.mode asks for: rows are lost", AtEnd())
+        position = _place(conn, settings, choice, stopped)
+    if position.server_id is None:
+        position = replace(position, server_id=facts.server_id)
+    return Start(position, choice.rule, facts.told(), time.monotonic() - began, choice.goes_on, lost)
 
 
-def check_exists(conn: Connection, position: EntryPosition) -> None:
-    """Raises PositionError for a journal that was purged or never was, and for an offset beyond its end."""
-    logs = binary_logs(conn)
-    oldest, newest = logs[0], logs[-1]
-    found = next((log for log in logs if log.name == position.journal_name), None)
-    if found is None:
-        ours, theirs = position.journal_name.rpartition("."), oldest.name.rpartition(".")
-        older = ours[0] == theirs[0] and journal_number(position.journal_name) < journal_number(oldest.name)
-        what = "was purged" if older else "is none of the server's"
-        raise PositionError(
-            f"the journal {position.journal_name} {what}; it has {oldest.name} to {newest.name}",
-            place=str(position),
-            hint=_WAYS_OUT,
-        )
-    if not JOURNAL_START <= position.position <= max(found.size, JOURNAL_START):
-        raise PositionError(
-            f"the offset lies beyond the end of {found.name}, which has {found.size} bytes; the oldest journal is "
-            f"{oldest.name}. The server may have lost its last events in a crash, or its binlogs were reset",
-            place=str(position),
-            hint=_WAYS_OUT,
-        )
-
-
-def _rows(conn: Connection, statement: str) -> tuple[tuple[Any, ...], ...]:
-    with conn.cursor() as cursor:
-        cursor.execute(statement)
-        return tuple(cursor.fetchall())
+def _place(conn: Connection, settings: SourceSettings, choice: Choice, stopped: Callable[[], bool]) -> EntryPosition:
+    place = choice.place
+    if isinstance(place, ByGtid):
+        gtids = parse_gtids(place.gtid, version_of(conn).flavor)
+        if place.position is None:
+            return begin_of(conn, settings, gtids)
+        check_exists(conn, place.position)
+        if isinstance(gtids, GtidSet):
+            check_not_purged(conn, gtids)
+        return place.position
+    if isinstance(place, ByTime):
+        return find_by_time(settings, place.timestamp, place.journal_name, stopped)
+    if isinstance(place, ByPosition):
+        check_exists(conn, place.position)
+        return transaction_start(settings, place.position, stopped) if place.whole else place.position
+    with conn.cursor() as cursor:  # a later switch to another server goes by this time
+        cursor.execute("SELECT UNIX_TIMESTAMP()")
+        now = int(cursor.fetchall()[0][0])
+    return replace(current_end(conn), timestamp=now * 1000)

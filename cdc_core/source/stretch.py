@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,12 +12,11 @@ import pymysql
 from cdc_core.errors import SourceUnavailable
 from cdc_core.position import EntryPosition
 from cdc_core.source.block import Block
-from cdc_core.source.checks import check_server
-from cdc_core.source.connection import connect, source_error
+from cdc_core.source.connection import connect, source_error, version_of
 from cdc_core.source.dump_command import begin_dump
 from cdc_core.source.framing import Framer
+from cdc_core.source.journals import BinaryLog, binary_logs
 from cdc_core.source.settings import SourceSettings
-from cdc_core.source.start_position import BinaryLog, binary_logs
 
 _MISSED = 3  # heartbeats
 _AGAIN = "It is tried again; check the server and the network if it stays so."
@@ -25,20 +24,20 @@ _AGAIN = "It is tried again; check the server and the network if it stays so."
 
 def read_stretch(
     settings: SourceSettings, start: EntryPosition, end: int | None, stopped: Callable[[], bool]
-) -> Iterator[Block]:
+) -> Generator[Block, None, None]:
     """The events from `start` up to the offset `end`, or to the journal's end. Raises SourceUnavailable, also when
     `stopped`, and what the server says."""
-    own = replace(settings, slave_id=0).identified()  # two dumps of one server id end each other
+    own = replace(settings, slave_id=0, by_gtid=False).identified()  # two dumps of one server id end each other
     conn = connect(own)
     try:
-        framer = begin_dump(conn, own, check_server(conn, own), start)
+        framer = begin_dump(conn, own, version_of(conn), start, wait=False)
         sock = conn._sock  # type: ignore[attr-defined]
         sock.settimeout(max(_MISSED * own.heartbeat_seconds, 1.0))
         while framer.journal_name == start.journal_name:
             if stopped():
                 raise SourceUnavailable("reading was stopped", place=str(start), hint="Nothing is to be done.")
             _receive(sock, framer, own)
-            for block in framer.blocks():
+            for block in _ready(framer, end):
                 if block.journal_name != start.journal_name:
                     return
                 rows = len(block.index) if end is None else int(np.searchsorted(block.index["end"], end, side="right"))
@@ -49,6 +48,13 @@ def read_stretch(
         raise source_error(error, own) from error
     finally:
         conn._force_close()  # type: ignore[attr-defined]
+
+
+def _ready(framer: Framer, end: int | None) -> Iterator[Block]:
+    """Full blocks, however little comes at once; at the end what there is."""
+    yield from framer.blocks(flush=False)
+    if end is not None and framer.position >= end:
+        yield from framer.blocks()
 
 
 def journals(settings: SourceSettings) -> list[BinaryLog]:

@@ -89,6 +89,11 @@ class Ring:
         return f"<Ring put={self.put.sequence} get={get} ack={ack} bytes={self.nbytes}>"
 
     @property
+    def committed(self) -> int:
+        """The sequence behind the last transaction's end."""
+        return self._committed.sequence
+
+    @property
     def nbytes(self) -> int:
         return self.put.nbytes - self._tail.nbytes
 

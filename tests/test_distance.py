@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdc_core.position import EntryPosition
-from cdc_core.source.journals import Journals, transactions_after
-from cdc_core.source.start_position import BinaryLog
+from cdc_core.source.distance import Journals, transactions_after
+from cdc_core.source.journals import BinaryLog
 
 A, B = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 JOURNALS = Journals(
@@ -35,11 +35,12 @@ def test_bytes_go_over_journals() -> None:
         (f"{A}:5", f"{A}:1-5:8-9", "", 2),
         (f"{A}:tag:2", f"{A}:tag:1-4", "", 2),
         (f"{A}:tag:2", f"{A}:1-4:tag:1-4", "", None),
+        (f"{A}:1-5,{B}:1-2", f"{A}:1-9,{B}:1-7", "", 9),
         ("", f"{A}:1-9", "", None),
         (f"{A}:5", "", "", None),
         ("0-1-5", f"{A}:1-9", "", None),
     ],
 )
 def test_transactions_after_a_gtid(gtid: str, executed: str, before: str, count: int | None) -> None:
-    """Exact while one server alone wrote since the journal began, else not told."""
+    """Exact of a set, and while one server alone wrote since the journal began; else not told."""
     assert transactions_after(gtid, executed, lambda: before) == count

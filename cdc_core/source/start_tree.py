@@ -1,0 +1,169 @@
+"""Which place to start from: Canal's `MysqlEventParser.findStartPosition` as a function of facts. Pure.
+
+A rule's name says which branch was taken; the log and the status show it. What a choice means on the server (the
+journal and offset of a time, of a GTID set, of the end) is found by `start_position`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_core.errors import PositionError
+from cdc_core.gtid import is_set
+from cdc_core.position import EntryPosition, LogPosition
+from cdc_core.source.framing import JOURNAL_START
+
+FALLBACK_SECONDS = 60
+ERRORS_IN_A_ROW = 2  # Canal's dumpErrorCountThreshold
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A server's address, `host:port`, and the start configured for it. `timestamp` is in milliseconds, 0 for none."""
+
+    address: str
+    journal_name: str = ""
+    position: int = 0
+    timestamp: int = 0
+    gtid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`history` is the last position known, of memory or of the cursors; `server_id` that of the server now;
+    `inside` says that the history led into the midst of a transaction."""
+
+    address: str
+    server_id: int
+    history: LogPosition | None = None
+    master: Configured | None = None
+    standby: Configured | None = None
+    gtid_mode: bool = False
+    errors: int = 0
+    errors_in_a_row: int = ERRORS_IN_A_ROW
+    fallback_seconds: int = FALLBACK_SECONDS
+    inside: bool = False
+
+    def told(self) -> str:
+        """In short, for people."""
+        history = "no cursor"
+        if self.history is not None:
+            history = f"cursor {self.history.postion} of {self.history.address}:{self.history.port}"
+        told = [history, f"server {self.address} with id {self.server_id}"]
+        told += [f"{self.errors} errors in a row"] if self.errors else []
+        told += ["GTID mode"] if self.gtid_mode else []
+        return ", ".join(told)
+
+
+@dataclass(frozen=True, slots=True)
+class ByGtid:
+    """From the first transaction that the set lacks; `position` is where it was reached, where that is known."""
+
+    gtid: str
+    position: EntryPosition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ByPosition:
+    """`whole`: from the start of the transaction around it."""
+
+    position: EntryPosition
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ByTime:
+    """Milliseconds since the epoch; within one journal where it is named."""
+
+    timestamp: int
+    journal_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AtEnd:
+    """The server's current end."""
+
+
+Place = ByGtid | ByPosition | ByTime | AtEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`goes_on` where the history's own positions stay good: clients keep their cursors."""
+
+    rule: str
+    place: Place
+    goes_on: bool = False
+
+
+def choose(facts: Facts) -> Choice:
+    """Raises PositionError where a cursor has to be looked up by a time that it does not have."""
+    return (_by_gtid(facts) if facts.gtid_mode else None) or _by_place(facts)
+
+
+def _by_gtid(facts: Facts) -> Choice | None:
+    """A history without a set falls through to its position: it was kept before GTID mode was switched on."""
+    if facts.history is None:
+        if facts.master is not None and facts.master.gtid:
+            return Choice("the configured GTID set", ByGtid(facts.master.gtid))
+        return None
+    position = facts.history.postion
+    if is_set(position.gtid):
+        return Choice("the last position's GTID set", ByGtid(position.gtid, position), goes_on=True)
+    return None
+
+
+def _by_place(facts: Facts) -> Choice:
+    if facts.history is None:
+        return _configured(facts)
+    if f"{facts.history.address}:{facts.history.port}" != facts.address:
+        return Choice("another address: the last position's time", _some_time_before(facts))
+    if _turned(facts):
+        return Choice("errors in a row, and another server id: the last position's time", _some_time_before(facts))
+    rule = "the last position"
+    if facts.inside:
+        rule = "the start of the transaction that the last position lies in"
+    return Choice(rule, ByPosition(facts.history.postion, whole=facts.inside), goes_on=True)
+
+
+def _turned(facts: Facts) -> bool:
+    """One address for several servers, of which another answers now. With a standby of its own that is not so."""
+    assert facts.history is not None
+    before = facts.history.postion.server_id
+    several = facts.standby is None and before is not None and before != facts.server_id
+    return several and 0 <= facts.errors_in_a_row < facts.errors
+
+
+def _some_time_before(facts: Facts) -> ByTime:
+    assert facts.history is not None
+    position = facts.history.postion
+    if not position.timestamp:
+        raise PositionError(
+            f"the cursor belongs to {facts.history.address}:{facts.history.port} and has no time by which "
+            f"its place on {facts.address} could be found",
+            place=str(position),
+            hint="Configure the address that it belongs to, or remove the cursor and configure a start "
+            "(canal.instance.master.journal.name and .position, or .timestamp).",
+        )
+    return ByTime(position.timestamp - facts.fallback_seconds * 1000)
+
+
+def _configured(facts: Facts) -> Choice:
+    for name, start in (("master", facts.master), ("standby", facts.standby)):
+        if start is not None and start.address == facts.address:
+            return _start_of(name, start)
+    return Choice("the current end: nothing is configured for this address", AtEnd())
+
+
+def _start_of(name: str, start: Configured) -> Choice:
+    if not start.journal_name:
+        if start.timestamp > 0:
+            return Choice(f"the {name}'s configured time", ByTime(start.timestamp))
+        return Choice(f"the current end: no start is configured for the {name}", AtEnd())
+    if start.position > 0:
+        position = EntryPosition(start.journal_name, max(start.position, JOURNAL_START))
+        return Choice(f"the {name}'s configured journal and position", ByPosition(position))
+    if start.timestamp > 0:
+        return Choice(f"the {name}'s configured time in its journal", ByTime(start.timestamp, start.journal_name))
+    position = EntryPosition(start.journal_name, JOURNAL_START)
+    return Choice(f"the {name}'s configured journal, from its start", ByPosition(position))
