@@ -82,6 +82,10 @@ class Destination(Answer):
     source: dict[str, Any] = Field(
         examples=[{"address": "127.0.0.1:3306", "version": "8.0.31", "server_id": 1, "connected": True}]
     )
+    start: dict[str, Any] | None = Field(
+        None, description="by which rule reading began: rule, looked_at, chosen, seconds"
+    )
+    binlog: dict[str, Any] | None = Field(None, description="how far the cursors are from being purged")
     position: Position | None
     store: dict[str, Any] = Field(
         examples=[
