@@ -19,15 +19,17 @@ from cdc_core.source.distance import Journals, ask, asking
 from cdc_core.source.framing import JOURNAL_START
 from cdc_core.source.journals import check_exists
 from cdc_core.source.settings import SourceSettings
+from cdc_core.source.time_search import find_by_time
 
 _WITHIN = ("Table_map", "Write_rows", "Update_rows", "Delete_rows", "Xid", "Rows_query", "Annotate_rows", "Partial_up")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to, and whose cursors: of all clients when `client_id` is None. `moved`: the source is another server."""
+    """Where to, and whose cursors: of all clients when `client_id` is None. A number is a time, in milliseconds since
+    the epoch: the last transaction at or before it. `moved`: the source is another server."""
 
-    to: Literal["earliest", "latest"] | EntryPosition
+    to: Literal["earliest", "latest"] | EntryPosition | int
     client_id: int | None = None
     moved: bool = False
 
@@ -65,9 +67,10 @@ def plan(settings: SourceSettings, cursors: Cursors, target: Target) -> Plan:
         told = ", ".join(map(str, known)) or "none"
         raise SessionError(f"client {target.client_id} is not known", place=cursors.destination, hint=f"Known: {told}.")
     clients = known if target.client_id is None else [target.client_id]
+    to = find_by_time(settings, target.to) if isinstance(target.to, int) else target.to
     with asking(settings) as conn:
         journals = ask(conn)
-        place = _place(conn, journals, target.to)
+        place = _place(conn, journals, to)
     position = LogPosition(settings.host, settings.port, place)
     return Plan(position, tuple(_move(journals, cursors, client, position, target) for client in clients))
 

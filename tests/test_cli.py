@@ -89,14 +89,16 @@ def test_a_reset_is_told_before_it_is_done() -> None:
     instance = Instance()
     with opened(HttpDoor(Server(instance), "127.0.0.1", 0)) as door:
         told = sluice("reset", "shop", "--earliest", "--service", door.url)
+        sluice("reset", "shop", "--timestamp", "2026-11-21T12:00:00.5Z", "--service", door.url)
         done = sluice("reset", "shop", "--position", "bin.000002:4", "--all", "--yes", "--json", "--service", door.url)
     assert (told.returncode, "Nothing was done" in told.stdout, "77 bytes" in told.stdout) == (0, True, True)
     assert json.loads(done.stdout)["done"] is True
     assert [(target, dry) for _, target, dry in instance.calls] == [
         (Target("earliest", 1001), True),
+        (Target(1_795_262_400_500, 1001), True),
         (Target(EntryPosition("bin.000002", 4)), False),
     ]
-    for wrong in ([], ["--earliest", "--latest"], ["--position", "bin:x"]):
+    for wrong in ([], ["--earliest", "--latest"], ["--position", "bin:x"], ["--timestamp", "noon"]):
         assert sluice("reset", "shop", *wrong).returncode == 2
 
 

@@ -99,6 +99,21 @@ def test_a_place_within_a_transaction_is_refused(mysql8: MySqlServer, after: str
 
 
 @pytest.mark.integration
+def test_a_plan_goes_to_a_time(mysql8: MySqlServer) -> None:
+    """The start of the last transaction at or before it; not beyond what there is."""
+    with mysql8.database() as shop:
+        execute(mysql8, shop, "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (1)")
+        last = EntryPosition(*mysql8.position())
+        execute(mysql8, shop, "INSERT INTO orders VALUES (2)")
+        settings, cursors = source_settings(config(mysql8, shop)), Cursors(MemoryNodes(), "shop")
+
+        assert plan(settings, cursors, Target(int(time.time() * 1000))).position.postion == last
+        for wrong in (1_000_000, int(time.time() * 1000) + 3_600_000):
+            with pytest.raises(PositionError):
+                plan(settings, cursors, Target(wrong))
+
+
+@pytest.mark.integration
 def test_a_stopped_instance_writes_no_cursor(mysql8: MySqlServer) -> None:
     """An ack that comes late cannot undo what was set by hand."""
     nodes: Any = MemoryNodes()

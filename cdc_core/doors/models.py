@@ -130,7 +130,10 @@ class Positions(Answer):
 
 
 class ResetRequest(Request):
-    to: Literal["earliest", "latest"] | Position = Field(examples=["earliest"])
+    to: Literal["earliest", "latest"] | int | Position = Field(
+        description="a number: the last transaction at or before it, in milliseconds since the epoch",
+        examples=["earliest"],
+    )
     client_id: int | None = Field(None, ge=0, description="null: all clients", examples=[1001])
     moved: bool = Field(False, description="the source is another server than the one the cursors belong to")
     dry_run: bool = Field(True, description="false: do it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -15,14 +16,28 @@ from orchestration.commands.status import place
 _POSITION = re.compile(r"(\S+\.\d+):(\d+)")
 
 
-def target(position: str | None, *, earliest: bool, latest: bool) -> str | dict[str, Any] | None:
+def target(
+    position: str | None, timestamp: str | None, *, earliest: bool, latest: bool
+) -> str | int | dict[str, Any] | None:
     """The body's `to`; None unless exactly one is given, and well formed."""
-    if sum((position is not None, earliest, latest)) != 1:
+    if sum((position is not None, timestamp is not None, earliest, latest)) != 1:
         return None
+    if timestamp is not None:
+        return _milliseconds(timestamp)
     if position is None:
         return "earliest" if earliest else "latest"
     parts = _POSITION.fullmatch(position)
     return {"journalName": parts[1], "position": int(parts[2])} if parts else None
+
+
+def _milliseconds(timestamp: str) -> int | None:
+    """Of a number of them, or of a date and time; without a zone it is this machine's."""
+    if timestamp.isascii() and timestamp.isdigit():
+        return int(timestamp)
+    try:
+        return int(datetime.fromisoformat(timestamp).timestamp() * 1000)
+    except ValueError:
+        return None
 
 
 def run(name: str, body: dict[str, Any], service: str, token: str, *, as_json: bool) -> int:
