@@ -8,9 +8,6 @@ canal.properties says of the service itself is read once.
 
 from __future__ import annotations
 
-import argparse
-import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,8 +17,6 @@ from typing import Any
 import structlog
 
 from cdc_core import config as configuration
-from cdc_core import log as logging
-from cdc_core import memory
 from cdc_core.config import InstanceConfig, Report, ServiceConfig
 from cdc_core.errors import ConfigError, SessionError, SluiceError, UnknownDestination
 from cdc_core.ha.cluster import Cluster
@@ -278,71 +273,3 @@ def report_keys(report: Report, known: set[str]) -> None:
         if new := [key for key in keys if key not in known]:
             log.warning(message, keys=new)
             known.update(new)
-
-
-def token_of(config: ServiceConfig) -> str | None:
-    """The bearer token, from the key or from the file that it names."""
-    if config.token_file is None:
-        return config.token.get_secret_value() or None
-    try:
-        token = config.token_file.read_text("utf-8").strip()
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read the token: {error.strerror}", place=f"sluice.token.file={config.token_file}", hint="Mend it."
-        ) from error
-    if not token:
-        raise ConfigError("the token is empty", place=str(config.token_file), hint="Write the token into the file.")
-    return token
-
-
-def serve(conf_dir: Path, stop: threading.Event | None = None) -> int:
-    """Runs the service until SIGTERM or SIGINT. The exit code: 0, or 1 with the reason on stderr."""
-    stop = stop or threading.Event()
-    logging.configure()
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-    try:
-        _run(conf_dir, stop)
-    except SluiceError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-def _run(conf_dir: Path, stop: threading.Event) -> None:
-    from cdc_core.doors.flight import FlightDoor
-    from cdc_core.doors.http import HttpDoor
-    from cdc_core.doors.traffic import Traffic
-
-    memory.give_back()
-    config, report = configuration.load_service(conf_dir)
-    token, traffic = token_of(config), Traffic()
-    server = CanalServer(config, conf_dir)
-    report_keys(report, server._reported)
-    doors = (
-        HttpDoor(server, config.host, config.http_port, token, traffic),
-        FlightDoor(server, config.host, config.flight_port, token, traffic),
-    )
-    try:
-        server.load()  # so that no door opens on nothing, and no source is read behind a door that cannot open
-        for door in doors:
-            door.start()
-        memory.forget_compiler()
-        server.start()
-        log.info("serving", http=doors[0].url, flight=doors[1].port, destinations=server.destinations())
-        stop.wait()
-    finally:
-        for door in doors:
-            door.stop()
-        server.stop()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="cdc_core.server", description="Serves the destinations of a conf directory.")
-    parser.add_argument("--conf", type=Path, default=Path("conf"), help="directory with canal.properties")
-    sys.exit(serve(parser.parse_args().conf))
-
-
-if __name__ == "__main__":
-    main()

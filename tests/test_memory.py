@@ -61,7 +61,7 @@ def test_the_service_loads_no_pandas() -> None:
     """pyarrow would load it for the first array: 45 MB."""
     told = run("""
 import sys
-import cdc_core.server, cdc_core.doors.flight, cdc_core.doors.http
+import cdc_core.serve, cdc_core.doors.flight, cdc_core.doors.http
 print("pandas" in sys.modules, "dagster" in sys.modules, "pyspark" in sys.modules)
 """)
     assert told.split() == ["False"] * 3

@@ -20,7 +20,8 @@ import pytest
 from cdc_core import log
 from cdc_core.config import load_service
 from cdc_core.errors import ConfigError, SessionError, SourceUnavailable, UnknownDestination
-from cdc_core.server import CanalServer, serve, token_of
+from cdc_core.serve import serve, token_of
+from cdc_core.server import CanalServer
 from orchestration.stack.mysql import MySqlServer
 from tests.conftest import free_port
 
@@ -228,7 +229,7 @@ def test_the_process_serves_and_ends_on_sigterm(conf: Path, mysql8: MySqlServer)
     url = f"http://127.0.0.1:{load_service(conf, {})[0].http_port}"
     environment = {**os.environ, "SHOP_PASSWORD": mysql8.password}
     process = subprocess.Popen(
-        [sys.executable, "-m", "cdc_core.server", "--conf", str(conf)], env=environment, stderr=subprocess.PIPE
+        [sys.executable, "-m", "cdc_core.serve", "--conf", str(conf)], env=environment, stderr=subprocess.PIPE
     )
     try:
         until(lambda: answers(f"{url}/readyz"), seconds=60)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from cdc_core.config import load_service
-from cdc_core.server import serve
+from cdc_core.serve import serve
 
 
 def run(conf: Path, *, as_json: bool) -> int:

@@ -16,7 +16,7 @@ from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig, ServiceConfig
 from cdc_core.errors import ConfigError
 from cdc_core.position import EntryPosition
-from cdc_core.server import token_of
+from cdc_core.serve import token_of
 from orchestration.commands.demo import comparison
 from spark_jobs.lake import Lake
 from spark_jobs.verify import Reader, Source, verify

@@ -17,7 +17,8 @@ from cdc_core.config import load_service
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
 from cdc_core.instance import Instance
-from cdc_core.server import CanalServer, token_of
+from cdc_core.serve import token_of
+from cdc_core.server import CanalServer
 from orchestration.stack.mysql import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.bad_input.disk import mount, unmount
