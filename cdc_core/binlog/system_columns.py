@@ -33,9 +33,7 @@ def arrow_schema(schema: TableSchema, mode: str = NET, partial: bool = False) ->
     if partial:
         fields = [field if field.name in schema.primary_key else _wrapped(field) for field in fields]
         if schema.primary_key:
-            return pa.schema(
-                [*fields, pa.field(OP, pa.int8()), pa.field(GROUP, pa.int64()), pa.field(SEQUENCE, pa.int64())]
-            )
+            return pa.schema([*fields, *_PARTIAL])
     if mode == CHANGES:
         return pa.schema([*fields, *_CHANGES])
     if schema.primary_key:

@@ -25,13 +25,12 @@ from cdc_core.source.checks import ServerInfo, check_server
 from cdc_core.source.connection import Connection, connect, source_error
 from cdc_core.source.dump_command import begin_dump
 from cdc_core.source.framing import Framer
+from cdc_core.source.receiving import AGAIN, MISSED, receive
 from cdc_core.source.settings import SourceSettings
 
 _FIRST_DELAY, _LAST_DELAY = 1.0, 30.0  # seconds between attempts
 _RANDOM = secrets.SystemRandom()
 _TICK = 1.0  # how often a quiet dump looks for `stop`
-_MISSED = 3  # heartbeats
-_AGAIN = "It is tried again; check the server and the network if it stays so."
 
 
 @dataclass(slots=True)
@@ -119,7 +118,7 @@ class Dump:
         sock.setblocking(False)
         poll = select.poll()
         poll.register(sock, select.POLLIN)
-        patience = max(_MISSED * self.settings.heartbeat_seconds, _TICK)
+        patience = max(MISSED * self.settings.heartbeat_seconds, _TICK)
         heard = self._clock()
         while not stop.is_set():
             count = self._receive(sock, framer)
@@ -127,7 +126,7 @@ class Dump:
                 heard = self._clock()  # time spent in `on_block` is not the server's silence
             elif self._clock() - heard > patience:
                 raise SourceUnavailable(
-                    f"no byte for {patience:g} s, three heartbeats", place=self.settings.address, hint=_AGAIN
+                    f"no byte for {patience:g} s, three heartbeats", place=self.settings.address, hint=AGAIN
                 )
             if not count:
                 poll.poll(min(_TICK, patience) * 1000)
@@ -135,16 +134,9 @@ class Dump:
     def _receive(self, sock: socket.socket, framer: Framer) -> int:
         """How many bytes came; 0 when the socket has no more for now."""
         try:
-            count = sock.recv_into(framer.space())
+            count = receive(sock, framer, self.settings)
         except (BlockingIOError, ssl.SSLWantReadError):
             return 0
-        except OSError as error:
-            raise SourceUnavailable(
-                f"the connection broke: {error}", place=self.settings.address, hint=_AGAIN
-            ) from error
-        if not count:
-            raise SourceUnavailable("the server closed the connection", place=self.settings.address, hint=_AGAIN)
-        framer.received(count)
         self.status.received_bytes += count
         self.status.last_received = self._clock()
         return count

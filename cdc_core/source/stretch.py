@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
@@ -16,10 +15,8 @@ from cdc_core.source.connection import connect, source_error, version_of
 from cdc_core.source.dump_command import begin_dump
 from cdc_core.source.framing import Framer
 from cdc_core.source.journals import BinaryLog, binary_logs
+from cdc_core.source.receiving import MISSED, receive
 from cdc_core.source.settings import SourceSettings
-
-_MISSED = 3  # heartbeats
-_AGAIN = "It is tried again; check the server and the network if it stays so."
 
 
 def read_stretch(
@@ -32,11 +29,11 @@ def read_stretch(
     try:
         framer = begin_dump(conn, own, version_of(conn), start, wait=False)
         sock = conn._sock  # type: ignore[attr-defined]
-        sock.settimeout(max(_MISSED * own.heartbeat_seconds, 1.0))
+        sock.settimeout(max(MISSED * own.heartbeat_seconds, 1.0))
         while framer.journal_name == start.journal_name:
             if stopped():
                 raise SourceUnavailable("reading was stopped", place=str(start), hint="Nothing is to be done.")
-            _receive(sock, framer, own)
+            receive(sock, framer, own)
             for block in _ready(framer, end):
                 if block.journal_name != start.journal_name:
                     return
@@ -64,13 +61,3 @@ def journals(settings: SourceSettings) -> list[BinaryLog]:
             return binary_logs(conn)
     except pymysql.err.MySQLError as error:
         raise source_error(error, settings) from error
-
-
-def _receive(sock: socket.socket, framer: Framer, settings: SourceSettings) -> None:
-    try:
-        count = sock.recv_into(framer.space())
-    except OSError as error:
-        raise SourceUnavailable(f"the connection broke: {error}", place=settings.address, hint=_AGAIN) from error
-    if not count:
-        raise SourceUnavailable("the server closed the connection", place=settings.address, hint=_AGAIN)
-    framer.received(count)
