@@ -84,6 +84,10 @@ class RunsElsewhere(SluiceError):
     """This server stands by for the destination; place is where it runs."""
 
 
+class RunsNowhere(SluiceError):
+    """Nobody runs the destination just now; a server takes it within seconds. Place is the destination."""
+
+
 class AccessDenied(SluiceError):
     """The caller gave no token or a wrong one."""
 

@@ -20,8 +20,8 @@ class Health:
     """`clock` is in epoch seconds: `since` is shown to people. `pauses`: the shortest and the longest."""
 
     def __init__(self, clock: Callable[[], float], pauses: tuple[float, float]) -> None:
-        self.error: dict[str, Any] | None = None
         self.parse_errors = 0
+        self._error: dict[str, Any] | None = None
         self._clock = clock
         self._pauses = pauses
         self._pause = pauses[0]
@@ -30,9 +30,17 @@ class Health:
         self._lock = threading.Lock()  # of `_others`, which any caller may change
         self._lost: dict[str, Any] | None = None
 
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """Why the dump ended. A connection that lives is over it, also when nothing is written at the source."""
+        if self._connected_at is not None and self._clock() - self._connected_at > _PROVEN_SECONDS:
+            self.progressed()
+        return self._error
+
     def failed(self, error: Exception) -> float:
         """Notes why the dump ended. Returns how many seconds to wait."""
-        self.error = self._dated(_parts(error), self.error)
+        before = self.error
+        self._error = self._dated(_parts(error), before)
         self.parse_errors += isinstance(error, DecodeError | SchemaError)
         self._connected_at = None
         pause, self._pause = self._pause, min(self._pause * 2, self._pauses[1])
@@ -48,12 +56,7 @@ class Health:
 
     def progressed(self) -> None:
         """Something came through: what failed before is over."""
-        self.error, self._pause = None, self._pauses[0]
-
-    def tidied(self) -> None:
-        """A connection that lives is over what failed before it, also when nothing is written at the source."""
-        if self._connected_at is not None and self._clock() - self._connected_at > _PROVEN_SECONDS:
-            self.progressed()
+        self._error, self._pause = None, self._pauses[0]
 
     def noted(self, client_id: int, what: str, error: Exception | None, batch_id: int = 0) -> bool:
         """Notes how something that a client asked for went, beside the dump. True when an error is news."""

@@ -44,7 +44,7 @@ from cdc_core.source.block import Block, BlockSlice
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection, connect
 from cdc_core.source.dump import Dump
-from cdc_core.source.expiry import Expiry
+from cdc_core.source.expiry import PERIOD, Expiry
 from cdc_core.source.settings import SourceSettings
 from cdc_core.starting import Starting
 from cdc_core.store.ring import Ring
@@ -119,6 +119,7 @@ class Instance:
     def stop(self) -> None:
         """Outstanding claims are lost with it: their rows are read again from the cursor."""
         self._stop.set()
+        self._dump.wake()
         self.store.close()
         self.serving.close()
         for thread in self._threads:
@@ -142,6 +143,7 @@ class Instance:
 
     def _tidy(self) -> None:
         while not self._stop.is_set():
+            self.store.wait_unacked(PERIOD)
             full = self.store.wait_full(self.config.flush_ms / 1000)
             try:
                 for client_id, batches in self.serving.tidy().items():
@@ -149,7 +151,6 @@ class Instance:
                 self._note(_NOBODY, "the cursor stands still", None)
             except Exception as error:
                 self._note(_NOBODY, "the cursor stands still", error)
-            self.health.tidied()
             if self._dump.status.connected:
                 self._expiry.look(self._session.cursors())
             if full:

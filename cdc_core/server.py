@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ class CanalServer:
         self._zookeeper: ZookeeperNodes | None = None
         self._cluster: Cluster | None = None
         self._reported: set[str] = set()
+        self._stamps: dict[str, tuple[object, ...]] = {}
         self._loaded = self._started = False
 
     def __repr__(self) -> str:
@@ -195,7 +197,7 @@ class CanalServer:
                 self._end(name, "removed")
                 del self._running[name]
             for name in names:
-                self._look_at(name)
+                self._look_again(name)
 
     def _keep_scanning(self) -> None:
         while not self._stop.wait(self.config.auto_scan_interval):
@@ -203,6 +205,14 @@ class CanalServer:
                 self.scan()
             except Exception:  # whatever it is, the next look may go well, and what runs is not touched
                 log.exception("the directory cannot be looked at", place=str(self._conf_dir))
+
+    def _look_again(self, name: str) -> None:
+        """Reads a destination's configuration when its files were written, or when it was refused."""
+        stamp = configuration.stamp(self._conf_dir, self.config, name)
+        known = name in self._running and not isinstance(self._running[name][1], Refused)
+        if not known or self._stamps.get(name) != stamp:
+            self._look_at(name)
+            self._stamps[name] = stamp
 
     def _look_at(self, name: str, *, eager: bool = False) -> None:
         wanted: InstanceConfig | str
@@ -214,6 +224,8 @@ class CanalServer:
             refused = Refused(name, error)
             wanted, make = str(error), lambda: refused
         if name in self._running and self._running[name][0] == wanted:
+            return
+        if self._changed(name, wanted):
             return
         if name in self._running:
             self._end(name, "changed")
@@ -231,7 +243,17 @@ class CanalServer:
             return Instance(config, self._nodes(config.destination))
         make_filter(config.filter_regex, config.filter_black_regex)  # a bad one is told now, not in our turn
         self._cluster.want(config.destination)
-        return self._cluster.led(config, lambda nodes: Instance(config, nodes))
+        return self._cluster.led(config, partial(Instance, config))
+
+    def _changed(self, name: str, wanted: InstanceConfig | str) -> bool:
+        """A destination that servers compete for goes on where it is, unless it is to be refused or lazy now."""
+        present = self._running[name][1] if name in self._running else None
+        if not isinstance(present, Led) or isinstance(wanted, str) or wanted.lazy or not _sound(wanted):
+            return False
+        log.info("destination changes", destination=name)
+        present.change(wanted, partial(Instance, wanted))
+        self._running[name] = (wanted, present)
+        return True
 
     def _wake(self, config: InstanceConfig, instance: Instance | Led) -> Instance | Standby | Refused | Resting:
         """Puts a lazy destination's instance in its place, unless something else stands there by now."""
@@ -265,6 +287,14 @@ class CanalServer:
 
     def _report(self, report: Report) -> None:
         report_keys(report, self._reported)
+
+
+def _sound(config: InstanceConfig) -> bool:
+    try:
+        make_filter(config.filter_regex, config.filter_black_regex)
+    except SluiceError:
+        return False
+    return True
 
 
 def report_keys(report: Report, known: set[str]) -> None:

@@ -15,6 +15,7 @@ from cdc_core.errors import (
     LakeError,
     RangeGone,
     RunsElsewhere,
+    RunsNowhere,
     SessionError,
     SluiceError,
     SourceUnavailable,
@@ -34,6 +35,7 @@ _WORTH_A_RETRY = (
     LakeError,
     RangeGone,
     RunsElsewhere,
+    RunsNowhere,
     SessionError,
 )
 MAX_RETRIES = 2

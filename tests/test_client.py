@@ -21,6 +21,7 @@ from cdc_core.errors import (
     ConfigError,
     CursorError,
     RunsElsewhere,
+    RunsNowhere,
     SessionError,
     SluiceError,
     TableStopped,
@@ -257,6 +258,30 @@ def test_calls_go_where_it_runs(instance: Instance) -> None:
         body = {"batch_size": 1, "owner": "me"}
         assert calls.call("POST", "/v1/destinations/shop/clients/1001/claims", body, repeat=False)["batch_id"] == 1
         assert calls.doors.http == second.url
+
+
+def test_a_server_that_is_about_to_run_it_is_waited_for(instance: Instance) -> None:
+    """For a bounded time, with a fixed address too; one that names another server is not asked again."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        instance.fail = instance.fail if now[0] < healed else None
+
+    path, body = "/v1/destinations/shop/clients/1001/claims", {"batch_size": 1, "owner": "me"}
+    instance.put(1)
+    with opened(HttpDoor(Server(instance), "127.0.0.1", 0)) as door:
+        calls = Calls(Doors(door.url, ""), follow_seconds=10, sleep=sleep, clock=lambda: now[0])
+        healed, instance.fail = 5.0, RunsNowhere("nobody runs it just now", place="shop", hint="Wait.")
+        assert calls.call("POST", path, body, repeat=False)["batch_id"] == 1
+        healed, instance.fail = 100.0, RunsNowhere("nobody runs it just now", place="shop", hint="Wait.")
+        with pytest.raises(RunsNowhere):
+            calls.call("POST", path, body, repeat=False)
+        assert 15 <= now[0] < 16
+        instance.fail = RunsElsewhere("it runs elsewhere", place="10.0.0.2:11111", hint="Call there.")
+        with pytest.raises(RunsElsewhere):
+            calls.call("POST", path, body, repeat=False)
+        assert now[0] < 16
 
 
 def test_looking_ends() -> None:

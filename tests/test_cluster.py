@@ -18,7 +18,7 @@ from cdc_core.doors.health import not_ready
 from cdc_core.doors.metrics import render
 from cdc_core.doors.pages import status_page
 from cdc_core.doors.traffic import Traffic
-from cdc_core.errors import CursorError, LeadershipLost, RunsElsewhere, SessionError
+from cdc_core.errors import CursorError, LeadershipLost, RunsElsewhere, RunsNowhere, SessionError
 from cdc_core.ha import election
 from cdc_core.ha.cluster import doors_of, reached_at
 from cdc_core.ha.doors import Doors
@@ -143,6 +143,40 @@ def test_told_to_hand_over(make: Make, zk: KazooClient) -> None:
     assert until(lambda: leads(second)) < 4
     assert not leads(first)
     assert Running.from_json(zk.get(RUNNING)[0]).address == "127.0.0.1:21002"
+
+
+def test_a_changed_configuration_keeps_the_seat(make: Make, tmp_path: Path, zk: KazooClient) -> None:
+    """It goes on in the same term where it runs, a filter that does not compile apart; a standby takes it in too."""
+    first = make(21001)
+    until(lambda: leads(first))
+    second = make(21002)
+    until(lambda: second.instance("shop").status()["active"]["address"])
+    before, took = first.instance("shop"), zk.get(RUNNING)[1].czxid
+
+    for port in (21001, 21002):
+        (tmp_path / str(port) / "shop" / "instance.properties").write_text(
+            NOWHERE + "canal.instance.filter.regex = a\\\\..*\n"
+        )
+
+    for server in (first, second):
+        until(lambda server=server: server.instance("shop").config.filter_regex == r"a\..*")
+    assert (leads(first), leads(second)) == (True, False)
+    assert zk.get(RUNNING)[1].czxid == took
+    assert first.instance("shop") is not before
+    assert before.status()["state"] == "stopped"
+
+    (tmp_path / "21001" / "shop" / "instance.properties").write_text("canal.instance.filter.regex = a(\n")
+    until(lambda: first.instance("shop").status()["state"] == "failed")
+    until(lambda: leads(second))
+
+
+def test_nobody_runs_it(make: Make, zk: KazooClient) -> None:
+    """A node under our own address is of before a restart: nobody is called for that."""
+    zk.create(RUNNING, Running("127.0.0.1:21001").to_json(), ephemeral=True, makepath=True)
+    server = make(21001)
+    until(lambda: server.instance("shop").status().get("active", {}).get("address"))
+    with pytest.raises(RunsNowhere, match="nobody runs destination shop just now"):
+        server.instance("shop").tables()
 
 
 def test_an_expired_session(make: Make, zookeeper: ZooKeeper, zk: KazooClient) -> None:

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.failures import ServiceUnavailable
-from cdc_core.errors import CursorError, RunsElsewhere, SessionError
+from cdc_core.errors import CursorError, RunsElsewhere, RunsNowhere, SessionError
 from orchestration.stack.mysql import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.conftest import free_port
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 CURSOR = "/otter/canal/destinations/shop/1001/cursor"
 PAUSES = int(os.environ.get("SLUICE_TEST_PAUSES", "3"))  # more of them by hand
-TRIES_AGAIN = (CursorError, RunsElsewhere, ServiceUnavailable, SessionError)
+TRIES_AGAIN = (CursorError, RunsElsewhere, RunsNowhere, ServiceUnavailable, SessionError)
 
 
 class World:

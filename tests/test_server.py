@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cdc_core import log
+from cdc_core import config, log
 from cdc_core.config import load_service
 from cdc_core.errors import ConfigError, SessionError, SourceUnavailable, UnknownDestination
 from cdc_core.serve import serve, token_of
@@ -163,12 +163,37 @@ def test_a_lazy_destination_is_read_when_a_client_asks(conf: Path, server: Canal
     assert server.reload_destination("late")["state"] == "lazy"
 
 
+def test_a_scan_reads_what_was_written_since(conf: Path, server: CanalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what was refused, whose reason may be gone without that."""
+    destination(conf, "bad", "canal.instance.filter.regex=shop.(\n")
+    server.scan()
+    read: list[str] = []
+    load = config.load_instance
+    monkeypatch.setattr(config, "load_instance", lambda at, name: read.append(name) or load(at, name))
+    server._stop.set()  # no look but ours
+
+    server.scan()
+    assert read == ["bad"]
+    os.utime(conf / "shop" / "instance.properties", ns=(1, 1))
+    server.scan()
+    assert read == ["bad", "bad", "shop"]
+    os.utime(conf / "canal.properties", ns=(1, 1))
+    server.scan()
+    assert read[3:] == ["bad", "shop"]
+
+
 def test_a_scan_that_fails_ends_nothing(conf: Path, server: CanalServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one looks again."""
     shop = server.instance("shop")
     with monkeypatch.context() as broken:
-        broken.setattr(server, "_look_at", lambda _: 1 / 0)
-        time.sleep(1.5)
+        looks: list[str] = []
+
+        def broken_look(name: str) -> None:
+            looks.append(name)
+            raise ZeroDivisionError
+
+        broken.setattr(server, "_look_again", broken_look)
+        until(lambda: len(looks) >= 2)
     destination(conf, "second")
     until(lambda: server.destinations() == ["second", "shop"])
     assert server.instance("shop") is shop

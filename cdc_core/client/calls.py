@@ -3,6 +3,7 @@
 A call that is safe to repeat is repeated briefly when the connection breaks. With a finder, a server that does not
 answer or that stands by is left for the one that ZooKeeper names, again and again for a bounded time: a take-over lasts
 about as long as a ZooKeeper session. Claims of one server are gone at the next, so any call may be made there anew.
+Without a finder the same server is asked again as long as it says that nobody runs the destination just now.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import httpx
 
 from cdc_core.client.failures import ServiceUnavailable, error_from, unavailable
 from cdc_core.client.finder import Finder
-from cdc_core.errors import CursorError, RunsElsewhere, SluiceError
+from cdc_core.errors import CursorError, RunsElsewhere, RunsNowhere, SluiceError
 from cdc_core.ha.doors import Doors
 
 _PAUSES = (0.1, 0.4, 1.0)  # seconds before each repetition of a call whose connection broke
@@ -87,11 +88,15 @@ class Calls:
                 if accept is not None:
                     accept(told)
                 return told
-            except (RunsElsewhere, ServiceUnavailable) as error:
-                if self._finder is None:
+            except (RunsElsewhere, RunsNowhere, ServiceUnavailable) as error:
+                refused = not isinstance(error, ServiceUnavailable)
+                if self._finder is not None:
+                    undone = repeat or refused or isinstance(error.__cause__, httpx.ConnectError)
+                    self._leave(doors, deadline, error, undone=undone)
+                elif isinstance(error, RunsNowhere) and self._clock() < deadline:
+                    self._sleep(_LOOKS[0])
+                else:
                     raise
-                undone = repeat or isinstance(error, RunsElsewhere) or isinstance(error.__cause__, httpx.ConnectError)
-                self._leave(doors, deadline, error, undone=undone)
 
     def _call_at(
         self, url: str, method: str, path: str, body: dict[str, Any] | None, repeat: bool, patience: float

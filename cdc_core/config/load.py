@@ -32,6 +32,7 @@ _CANAL = re.compile(
 _ALL_LAZY = "canal.instance.global.lazy"
 _LAZY = re.compile(r"canal\.instance\.[^.]+\.lazy")
 _STOCK_CONF = "../conf"
+_SERVICE, _INSTANCE = "canal.properties", "instance.properties"
 _BIN = "bin"  # Canal's relative directories are seen from here, beside its conf
 
 
@@ -58,7 +59,7 @@ def load_instance(
     """Raises ConfigError, also when the destination has no instance.properties."""
     service = _service_properties(conf_dir, environment)
     directory = _directory(conf_dir, service.get("canal.conf.dir") or _STOCK_CONF)
-    own = read_properties(directory / destination / "instance.properties")
+    own = read_properties(directory / destination / _INSTANCE)
     properties = Properties(own, environment, service)
     values = _values(properties, INSTANCE_KEYS) | {"canal.instance.destination": destination}
     lazy = f"canal.instance.{destination}.lazy"
@@ -68,16 +69,29 @@ def load_instance(
     return _build(InstanceConfig, values, properties, {_ALL_LAZY: lazy} if own_lazy else {}), _report(own)
 
 
+def stamp(conf_dir: Path, service: ServiceConfig, destination: str) -> tuple[object, ...]:
+    """Differs once a file that `load_instance` reads was written or replaced."""
+    return tuple(map(_written, (conf_dir / _SERVICE, service.conf_dir / destination / _INSTANCE)))
+
+
+def _written(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 def destinations(service: ServiceConfig) -> list[str]:
     """Those named, and with auto scan those whose directory is there."""
     names = list(service.destinations)
     if service.auto_scan and service.conf_dir.is_dir():
-        names += [path.parent.name for path in sorted(service.conf_dir.glob("*/instance.properties"))]
+        names += [path.parent.name for path in sorted(service.conf_dir.glob(f"*/{_INSTANCE}"))]
     return list(dict.fromkeys(names))
 
 
 def _service_properties(conf_dir: Path, environment: Mapping[str, str]) -> Properties:
-    return Properties(read_properties(conf_dir / "canal.properties"), environment)
+    return Properties(read_properties(conf_dir / _SERVICE), environment)
 
 
 def _directory(conf_dir: Path, value: str) -> Path:

@@ -42,10 +42,11 @@ class Led:
         name = config.destination
         seat = Seat(nodes, destination_path(name, "running"), Running(address), destination_path(name, "sluice_leader"))
         self._nodes = nodes
+        self._address = address
         self._make = make
         self._http_of = http_of
         self._monitor = Monitor(nodes, seat, name, address, self, crowd, session_seconds)
-        self._standby = Standby(config, self._active, lambda: self._monitor.cut_off)
+        self._standby = self._stand_by(config)
         self._lock = threading.Lock()
         self._term_nodes: Nodes = nodes
         self.current: Instance | Standby = self._standby
@@ -82,6 +83,19 @@ class Led:
                 return work(nodes)
             finally:
                 self._begin(nodes)
+
+    def change(self, config: InstanceConfig, make: Callable[[Nodes], Instance]) -> None:
+        """Goes on with another configuration, in the same term where it is active."""
+        with self._lock:
+            self.config, self._make, self._standby = config, make, self._stand_by(config)
+            if isinstance(self.current, Instance):
+                self.current.stop()
+                self._begin(self._term_nodes)
+            else:
+                self.current = self._standby
+
+    def _stand_by(self, config: InstanceConfig) -> Standby:
+        return Standby(config, self._address, self._active, lambda: self._monitor.cut_off)
 
     def _begin(self, nodes: Nodes) -> None:
         self._term_nodes = nodes

@@ -6,20 +6,22 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from cdc_core.config.models import InstanceConfig
-from cdc_core.errors import CursorError, RunsElsewhere, SluiceError
+from cdc_core.errors import CursorError, RunsElsewhere, RunsNowhere, SluiceError
 from cdc_core.refused import blank_status
 from cdc_core.schema.registry import SchemaRegistry
 
 
 class Standby:
     """`active` is asked at each call: the address of the server that runs it, and that of its HTTP door ("" where not
-    known). `cut_off`: ZooKeeper cannot be reached, so that nobody can tell."""
+    known, or where it is to be this one at `address`). `cut_off`: ZooKeeper cannot be reached, so that nobody can
+    tell."""
 
     def __init__(
-        self, config: InstanceConfig, active: Callable[[], tuple[str, str]], cut_off: Callable[[], bool]
+        self, config: InstanceConfig, address: str, active: Callable[[], tuple[str, str]], cut_off: Callable[[], bool]
     ) -> None:
         self.config = config
         self.registry = SchemaRegistry()
+        self._address = address
         self._active = active
         self._cut_off = cut_off
 
@@ -43,10 +45,15 @@ class Standby:
         if self._cut_off():
             return self._away()
         address, http = self._active()
-        where = f"{address} runs it" if address else "nobody runs it yet"
-        hint = f"Call {http}." if http else "Look for the active server in ZooKeeper, or call again in some seconds."
+        name = self.config.destination
+        if address in ("", self._address):  # its own: of before a restart, or about to be taken
+            return RunsNowhere(
+                f"nobody runs destination {name} just now", place=name, hint="Call again in some seconds."
+            )
         return RunsElsewhere(
-            f"this server stands by for destination {self.config.destination}: {where}", place=address, hint=hint
+            f"this server stands by for destination {name}: {address} runs it",
+            place=address,
+            hint=f"Call {http}." if http else "Look for the active server in ZooKeeper.",
         )
 
     def _away(self) -> SluiceError:

@@ -14,6 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pymysql
@@ -29,8 +30,8 @@ from cdc_core.source.receiving import AGAIN, MISSED, receive
 from cdc_core.source.settings import SourceSettings
 
 _FIRST_DELAY, _LAST_DELAY = 1.0, 30.0  # seconds between attempts
+_LEAST_PATIENCE = 1.0  # seconds of a server's silence
 _RANDOM = secrets.SystemRandom()
-_TICK = 1.0  # how often a quiet dump looks for `stop`
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class Dump:
         self._clock, self._sleep, self._jitter = clock, sleep, jitter
         self._failures = 0
         self._journal = ""
+        self._sock: socket.socket | None = None
 
     def __repr__(self) -> str:
         state = "connected" if self.status.connected else "away"
@@ -81,6 +83,8 @@ class Dump:
             try:
                 self._connection(resume, stop)
             except SourceUnavailable as error:
+                if stop.is_set():
+                    return
                 delay = self._delay()
                 self._on_lost(error, delay)
                 self.status.connected, self.status.trouble = False, error
@@ -88,6 +92,13 @@ class Dump:
                 (self._sleep or stop.wait)(delay)
             finally:
                 self.status.connected = False
+
+    def wake(self) -> None:
+        """After `stop` was set, from another thread: ends the waiting for a quiet source."""
+        sock = self._sock
+        if sock is not None:
+            with suppress(OSError):  # gone by now
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # below TLS, which belongs to the other thread
 
     def _delay(self) -> float:
         """Doubles with each failure in a row; jitter keeps several destinations apart."""
@@ -102,8 +113,11 @@ class Dump:
             self.status.connected, self.status.trouble = True, None
             self._on_reset()
             self._journal = framer.journal_name
-            self._stream(conn._sock, framer, stop)  # type: ignore[attr-defined]
+            sock: socket.socket = conn._sock  # type: ignore[attr-defined]
+            self._sock = sock
+            self._stream(sock, framer, stop)
         finally:
+            self._sock = None
             conn._force_close()  # type: ignore[attr-defined]
 
     def _begin(self, conn: Connection, resume: Callable[[Connection], EntryPosition]) -> Framer:
@@ -118,7 +132,7 @@ class Dump:
         sock.setblocking(False)
         poll = select.poll()
         poll.register(sock, select.POLLIN)
-        patience = max(MISSED * self.settings.heartbeat_seconds, _TICK)
+        patience = max(MISSED * self.settings.heartbeat_seconds, _LEAST_PATIENCE)
         heard = self._clock()
         while not stop.is_set():
             count = self._receive(sock, framer)
@@ -129,7 +143,7 @@ class Dump:
                     f"no byte for {patience:g} s, three heartbeats", place=self.settings.address, hint=AGAIN
                 )
             if not count:
-                poll.poll(min(_TICK, patience) * 1000)
+                poll.poll(max(0.0, heard + patience - self._clock()) * 1000 + 1)
 
     def _receive(self, sock: socket.socket, framer: Framer) -> int:
         """How many bytes came; 0 when the socket has no more for now."""

@@ -102,6 +102,11 @@ class Ring:
         return self.put.sequence - self._tail.sequence
 
     @property
+    def unacked(self) -> bool:
+        """Something was put that a client has not acked."""
+        return any(marks.ack < self.put for marks in self.clients.values())
+
+    @property
     def _tail(self) -> Cursor:
         return self._segments[0].first if self._segments else self.put
 

@@ -69,6 +69,11 @@ class Store:
                 sooner = wake()
                 self.changed.wait(left if sooner is None else max(0.01, min(left, sooner)))
 
+    def wait_unacked(self, timeout: float) -> None:
+        """Waits until there is something that a client has not acked."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.ring.unacked or self.closed, timeout)
+
     def wait_full(self, timeout: float) -> bool:
         """Waits until a put is refused."""
         with self.changed:

@@ -175,7 +175,12 @@ class World:
 
     def healed(self) -> None:
         """Without a restart: the same server object, running, no error left."""
-        until(lambda: (self.status()["state"], self.status()["error"]) == ("running", None), self.status)
+
+        def well() -> bool:
+            status = self.status()  # one look: between two the destination may change
+            return (status["state"], status["error"]) == ("running", None)
+
+        until(well, self.status)
         assert "Remedy" not in self.page()
 
 
