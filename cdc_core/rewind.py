@@ -17,8 +17,10 @@ from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.source.connection import Connection
 from cdc_core.source.distance import Journals, ask, asking
 from cdc_core.source.framing import JOURNAL_START
+from cdc_core.source.gtid_search import find_by_gtid
 from cdc_core.source.journals import check_exists
 from cdc_core.source.settings import SourceSettings
+from cdc_core.source.start_tree import ByGtid
 from cdc_core.source.time_search import find_by_time
 
 _WITHIN = ("Table_map", "Write_rows", "Update_rows", "Delete_rows", "Xid", "Rows_query", "Annotate_rows", "Partial_up")
@@ -27,9 +29,10 @@ _WITHIN = ("Table_map", "Write_rows", "Update_rows", "Delete_rows", "Xid", "Rows
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where to, and whose cursors: of all clients when `client_id` is None. A number is a time, in milliseconds since
-    the epoch: the last transaction at or before it. `moved`: the source is another server."""
+    the epoch: the last transaction at or before it; a set means the first transaction that it lacks. `moved`: the
+    source is another server."""
 
-    to: Literal["earliest", "latest"] | EntryPosition | int
+    to: Literal["earliest", "latest"] | EntryPosition | ByGtid | int
     client_id: int | None = None
     moved: bool = False
 
@@ -70,7 +73,7 @@ def plan(settings: SourceSettings, cursors: Cursors, target: Target) -> Plan:
     to = find_by_time(settings, target.to) if isinstance(target.to, int) else target.to
     with asking(settings) as conn:
         journals = ask(conn)
-        place = _place(conn, journals, to)
+        place = find_by_gtid(conn, settings, to.gtid) if isinstance(to, ByGtid) else _place(conn, journals, to)
     position = LogPosition(settings.host, settings.port, place)
     return Plan(position, tuple(_move(journals, cursors, client, position, target) for client in clients))
 

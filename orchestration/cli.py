@@ -105,6 +105,7 @@ def reset(
     timestamp: Annotated[
         str | None, typer.Option(metavar="TIME", help="2026-11-21T12:00:00Z, or milliseconds: the last before it.")
     ] = None,
+    gtid: Annotated[str | None, typer.Option(metavar="SET", help="The first transaction that it lacks.")] = None,
     earliest: Annotated[bool, typer.Option("--earliest", help="The oldest binlog that the source has.")] = False,
     latest: Annotated[bool, typer.Option("--latest", help="The source's end; what lies before is skipped.")] = False,
     client_id: Annotated[int, typer.Option(min=0, help="Whose cursor.")] = 1001,
@@ -118,9 +119,11 @@ def reset(
     """Sets a destination's cursors to another place; tells what is read again or lost, and does it with --yes."""
     from orchestration.commands.reset import run, target
 
-    to = target(position, timestamp, earliest=earliest, latest=latest)
+    to = target(position, timestamp, gtid, earliest=earliest, latest=latest)
     if to is None:
-        raise typer.BadParameter("give one of --position FILE:OFFSET, --timestamp TIME, --earliest, --latest")
+        raise typer.BadParameter(
+            "give one of --position FILE:OFFSET, --timestamp TIME, --gtid SET, --earliest, --latest"
+        )
     body = {"to": to, "client_id": None if all_clients else client_id, "moved": moved, "dry_run": not yes}
     raise typer.Exit(run(name, body, service, token, as_json=as_json))
 

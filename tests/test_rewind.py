@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.rewind import Target, carry_out, plan
 from cdc_core.server import CanalServer
+from cdc_core.source.start_tree import ByGtid
 from orchestration.stack.mysql import MySqlServer
+from tests.test_gtid_dump import executed
 from tests.test_instance import claim, config, execute, running
 
 AT = LogPosition("127.0.0.1", 3306, EntryPosition("mysql-bin.000003", 900))
@@ -111,6 +114,41 @@ def test_a_plan_goes_to_a_time(mysql8: MySqlServer) -> None:
         for wrong in (1_000_000, int(time.time() * 1000) + 3_600_000):
             with pytest.raises(PositionError):
                 plan(settings, cursors, Target(wrong))
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["mysql8", "mysql9", "mariadb"])
+def test_a_plan_goes_to_what_a_gtid_set_lacks(name: str, request: pytest.FixtureRequest) -> None:
+    """In a later file too, and to the end where it lacks nothing; a set that the server does not know is refused."""
+    server: MySqlServer = request.getfixturevalue(name)
+    places: list[tuple[str, EntryPosition]] = []
+    with server.database() as shop:
+        execute(server, shop, "CREATE TABLE orders (id INT PRIMARY KEY)")
+        for number in range(5):
+            execute(server, shop, f"INSERT INTO orders VALUES ({number})")
+            places.append((executed(server), EntryPosition(*server.position())))
+            if number in (1, 2):
+                server.execute("FLUSH BINARY LOGS")
+        settings, cursors = source_settings(config(server, shop)), Cursors(MemoryNodes(), "shop")
+        journals = [place.journal_name for _, place in places]
+        assert len(set(journals)) == 3
+
+        for at, (gtids, place) in enumerate(places):
+            found = plan(settings, cursors, Target(ByGtid(gtids))).position.postion
+            assert found.gtid.replace(" ", "")
+            if at + 1 < len(places) and journals[at + 1] == place.journal_name:
+                assert (found.journal_name, found.position) == (place.journal_name, place.position)
+            else:  # the first of the next file, or the end of all
+                assert found.journal_name == journals[min(at + 1, 4)]
+                assert found > place or at == 4
+        with server.root() as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW BINARY LOGS")
+            end = cursor.fetchall()[-1]
+        assert (found.journal_name, found.position) == (end[0], int(end[1]))
+        unknown = "0-1-999999999" if name == "mariadb" else f"{uuid.uuid4()}:1-5"
+        for wrong, told in ((unknown, "never executed"), ("", "empty"), ("no:set", "not a GTID")):
+            with pytest.raises(PositionError, match=told):
+                plan(settings, cursors, Target(ByGtid(wrong)))
 
 
 @pytest.mark.integration

@@ -23,6 +23,7 @@ from cdc_core.errors import SluiceError, UnknownDestination
 from cdc_core.position import EntryPosition
 from cdc_core.rewind import Target
 from cdc_core.session.claim import Claim
+from cdc_core.source.start_tree import ByGtid
 
 WAITERS = 256  # claim calls that may wait at the same time; further ones queue
 _LOOK = 1.0  # seconds after which a waiting claim looks whether its claimer is still there
@@ -91,9 +92,15 @@ def _add_reset(router: APIRouter, server: ServerPort) -> None:
     @router.post(_DESTINATION + "/reset", response_model=models.ResetAnswer)
     def reset(destination: str, body: models.ResetRequest) -> Any:
         """Sets cursors to a place of the source. By default it only tells what would be read again or skipped."""
-        to = EntryPosition.from_dict(body.to.model_dump()) if isinstance(body.to, models.Position) else body.to
-        target = Target(to, body.client_id, body.moved)
+        target = Target(_target(body.to), body.client_id, body.moved)
         return server.reset_destination(destination, target, dry_run=body.dry_run)
+
+
+def _target(to: Any) -> Any:
+    """As a plan has it."""
+    if isinstance(to, models.Position):
+        return EntryPosition.from_dict(to.model_dump())
+    return ByGtid(to.gtid) if isinstance(to, models.GtidPlace) else to
 
 
 def _add_switching(router: APIRouter, server: ServerPort) -> None:

@@ -129,9 +129,16 @@ class Positions(Answer):
     clients: list[ClientPosition]
 
 
+class GtidPlace(Request):
+    """The first transaction that a set lacks."""
+
+    gtid: str = Field(examples=["3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77"])
+
+
 class ResetRequest(Request):
-    to: Literal["earliest", "latest"] | int | Position = Field(
-        description="a number: the last transaction at or before it, in milliseconds since the epoch",
+    to: Literal["earliest", "latest"] | int | Position | GtidPlace = Field(
+        description="a number: the last transaction at or before it, in milliseconds since the epoch; "
+        "a GTID set: the first transaction that it lacks",
         examples=["earliest"],
     )
     client_id: int | None = Field(None, ge=0, description="null: all clients", examples=[1001])

@@ -17,11 +17,13 @@ _POSITION = re.compile(r"(\S+\.\d+):(\d+)")
 
 
 def target(
-    position: str | None, timestamp: str | None, *, earliest: bool, latest: bool
+    position: str | None, timestamp: str | None, gtid: str | None, *, earliest: bool, latest: bool
 ) -> str | int | dict[str, Any] | None:
     """The body's `to`; None unless exactly one is given, and well formed."""
-    if sum((position is not None, timestamp is not None, earliest, latest)) != 1:
+    if sum((position is not None, timestamp is not None, gtid is not None, earliest, latest)) != 1:
         return None
+    if gtid is not None:
+        return {"gtid": gtid}
     if timestamp is not None:
         return _milliseconds(timestamp)
     if position is None:
