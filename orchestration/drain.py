@@ -43,6 +43,8 @@ class Drain:
     def run(self) -> Iterator[dg.AssetCheckResult]:
         """Drains; yields a failed check as it happens, and at the end every declared check once."""
         limits, deadline = self.limits, self.clock() + self.limits.max_seconds
+        # What an earlier try of this run still holds: a claim whose answer was lost, or that could not be given back.
+        self.connector.rollback(owner=self.run_id, reason=f"run {self.run_id} begins again")
         state = self.connector.client_state()
         self.lake.check_cursor(state)
         stopped = {stop["table"]: stop for stop in state["stopped"]}

@@ -66,7 +66,7 @@ class Node:
         os.killpg(self.service.pid, signal.SIGCONT)
 
 
-def node(folder: Path, zookeeper: str, mysql: MySqlServer, database: str) -> Node:
+def node(folder: Path, zookeeper: str, mysql: MySqlServer, database: str, *, wait_ready: bool = True) -> Node:
     """Not started. Everything from the binlog's present end on."""
     http, port = free_port(), free_port()
     journal, offset = mysql.position()
@@ -82,7 +82,7 @@ def node(folder: Path, zookeeper: str, mysql: MySqlServer, database: str) -> Nod
         f"canal.instance.master.journal.name={journal}\ncanal.instance.master.position={offset}\n"
         f"canal.instance.filter.regex={database}\\\\..*\nsluice.heartbeat.seconds=1\n"
     )
-    return Node(Service(conf, folder, http_port=http), port)
+    return Node(Service(conf, folder, http_port=http, wait_ready=wait_ready), port)
 
 
 def until(condition: Callable[[], Any], seconds: float = 30) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from cdc_core.client.failures import unavailable
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.session.claim import Claim
 from orchestration import assets, processes
@@ -191,6 +192,26 @@ def test_a_hiccup_is_retried_within_the_run(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert result.success
     assert canal.log == ["claim 1", "rollback", "claim 1", "ack 1"]
+
+
+def test_a_claim_whose_answer_was_lost_is_claimed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next try does not begin behind it."""
+    monkeypatch.setattr(assets, "RETRY_SECONDS", 0.01)
+    canal = MemoryCanal(batches=2)
+    answers = iter([unavailable("http://127.0.0.1:1", "timed out")])
+    claim = canal.get_without_ack
+
+    def lost(*arguments: Any, **named: Any) -> Claim | None:
+        found = claim(*arguments, **named)
+        for error in answers:
+            raise error
+        return found
+
+    monkeypatch.setattr(canal, "get_without_ack", lost)
+    result = drain(canal, MemoryLake())
+
+    assert result.success
+    assert canal.log == ["claim 1", "rollback", "claim 1", "ack 1", "claim 2", "ack 2"]
 
 
 @pytest.mark.parametrize("end", [dg.DagsterExecutionInterruptedError, KeyboardInterrupt, GeneratorExit])

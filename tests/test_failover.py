@@ -18,6 +18,7 @@ from orchestration.stack.mysql import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.conftest import free_port
 from tests.failover import SESSION, Node, node, until
+from tests.gate import Gate
 
 pytestmark = pytest.mark.integration
 
@@ -29,9 +30,12 @@ TRIES_AGAIN = (CursorError, RunsElsewhere, RunsNowhere, ServiceUnavailable, Sess
 class World:
     """The parts, and what was written at the source."""
 
-    def __init__(self, mysql: MySqlServer, database: str, zookeeper: ZooKeeper, nodes: tuple[Node, Node]) -> None:
+    def __init__(
+        self, mysql: MySqlServer, database: str, zookeeper: ZooKeeper, nodes: tuple[Node, Node], gates: list[Gate]
+    ) -> None:
         self.zookeeper = zookeeper
         self.nodes = nodes
+        self._gates = gates
         self._mysql = mysql
         self._database = database
         self._next = 1
@@ -56,6 +60,10 @@ class World:
         until(lambda: active.reads)
         return active, other
 
+    def gate(self, one: Node) -> Gate:
+        """What stands between that server and ZooKeeper."""
+        return self._gates[self.nodes.index(one)]
+
     def drain(self, active: Node, rows: int) -> None:
         while rows:
             claim = active.claim()
@@ -68,19 +76,23 @@ class World:
 def world(mysql8: MySqlServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Both services run, the first of them active."""
     folder = tmp_path_factory.mktemp("failover")
-    zookeeper = ZooKeeper(folder / "zookeeper", free_port()).start()
+    port = free_port()
+    zookeeper = ZooKeeper(folder / "zookeeper", port).start()
     with mysql8.database() as database:
         with mysql8.root(database) as connection, connection.cursor() as cursor:
             cursor.execute("CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(20))")
-        nodes = tuple(node(folder / name, zookeeper.hosts, mysql8, database) for name in ("a", "b"))
+        gates = [Gate(port), Gate(port)]
+        nodes = tuple(node(folder / n, gate.hosts, mysql8, database) for n, gate in zip("ab", gates, strict=True))
         try:
             with ThreadPoolExecutor(2) as beside:
                 list(beside.map(lambda one: one.service.start(), nodes))
-            yield World(mysql8, database, zookeeper, (nodes[0], nodes[1]))
+            yield World(mysql8, database, zookeeper, (nodes[0], nodes[1]), gates)
         finally:
             for one in nodes:
                 one.service.kill()
             zookeeper.stop()
+            for gate in gates:
+                gate.close()
 
 
 @pytest.fixture
@@ -157,6 +169,27 @@ def test_a_paused_server_wakes_up_harmless(world: World, zk: KazooClient, round_
     assert zk.get(CURSOR) == before
     world.drain(other, 20)
     until(lambda: active.state == "standby")
+    assert other.reads
+
+
+def test_a_server_cut_off_from_zookeeper_acks_nothing(world: World, zk: KazooClient) -> None:
+    """Clients and MySQL still reach it. What it sent to ZooKeeper arrives when the network heals, and does nothing."""
+    active, other = world.active_first()
+    world.insert(20)
+    held = active.claim(10)
+    world.gate(active).shut()
+    with ThreadPoolExecutor(4) as callers:
+        waiting = [callers.submit(active.ack, held) for _ in range(4)]
+        until(lambda: other.reads)
+        before = zk.get(CURSOR)
+        late = [active.ack(held) for _ in range(5)]
+        world.gate(active).open()
+        late += [call.result() for call in waiting] + [active.ack(held) for _ in range(5)]
+
+    assert all(answer.status_code in (409, 503) for answer in late), [answer.text for answer in late]
+    assert zk.get(CURSOR) == before
+    world.drain(other, 20)
+    until(lambda: active.state == "standby" and not active.get("/v1/destinations/shop")["error"])
     assert other.reads
 
 

@@ -132,6 +132,24 @@ def test_a_lease_that_ends_gives_back_the_later_ones_too() -> None:
         session.begin_ack(1, taken.batch_id, "me")
 
 
+def test_nobody_overtakes_another_owner() -> None:
+    """The range behind a claim waits until that is acked, given back or at its lease's end; its owner may go on."""
+    session = make(transaction(1), transaction(1), transaction(1))
+    first, second = claimed(session, rows=1), claimed(session, rows=1)
+    assert session.claim(1, 1, "other", 10, now=5) is None
+    assert session.rollback(1, second.batch_id, None) == [second.batch_id]
+    assert session.claim(1, 1, "other", 10, now=5) is None
+    acked(session, first.batch_id)
+
+    theirs = session.claim(1, 1, "other", 10, now=5)
+    assert theirs is not None
+    assert theirs.start == first.end
+    assert session.claim(1, 1, "me", 10, now=14) is None
+    again = session.claim(1, 1, "me", 10, now=15)
+    assert again is not None
+    assert again.start == first.end
+
+
 def test_strangers_are_refused() -> None:
     """Another owner neither acks, renews nor gives back by name; unknown clients and batches are named."""
     session = make(transaction(1))

@@ -2,6 +2,7 @@
 
     with ConsumerSeat(zk_servers, "shop") as seat:
         while seat.wait(60):
+            connector.rollback(owner=seat.address, reason="begins again")  # at first, and after every error
             with connector.claim(1000, owner=seat.address, timeout_seconds=5) as claim: ...
 
 It keeps two from working side by side as a rule, not by force: what makes a late ack harmless is the claim itself.

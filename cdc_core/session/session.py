@@ -114,11 +114,17 @@ class Session:
     # -- claim
 
     def claim(self, client_id: int, max_rows: int, owner: str, lease_seconds: float, now: float) -> Claim | None:
-        """The next range with rows, leased to `owner`; None when there is none. Looks at expired leases first."""
+        """The next range with rows, leased to `owner`; None when there is none. Looks at expired leases first.
+
+        An owner may hold several ranges. Nobody gets one behind another owner's: what is applied ahead of a range that
+        comes back makes that range look as if it were applied too.
+        """
         client = self.client(client_id)
         self.expire(client_id, now)
+        if client.busy or any(batch.claim.owner != owner for batch in client.batches):
+            return None
         found = self._ring.take(client_id, max_rows)
-        if client.busy or found is None or not found.rows:
+        if found is None or not found.rows:
             return None
         claim = self._claim(client, found, owner, now + lease_seconds)
         self._next_batch += 1

@@ -1,0 +1,1 @@
+"""Random faults under a live workload, until source and lake are compared."""

@@ -1,0 +1,68 @@
+"""A random schedule of faults under a live workload ends with source and lake the same."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.schedule import draw
+from tests.chaos.world import World
+
+SECONDS = float(os.environ.get("SLUICE_TEST_CHAOS_SECONDS", "45"))  # 600 by hand
+
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(SECONDS + 400)]
+
+
+def test_every_committed_row_arrives_once(tmp_path: Path) -> None:
+    """Servers killed, paused, cut off, robbed of their session; ZooKeeper and MySQL killed; the consumer dying between
+    merge and ack. SLUICE_TEST_SEED repeats a schedule."""
+    seed = int(os.environ.get("SLUICE_TEST_SEED") or secrets.randbelow(1_000_000))
+    print(f"SLUICE_TEST_SEED={seed}")
+    rng = random.Random(seed)
+    with ExitStack() as parts:
+        world = World(tmp_path, parts, rng)
+        done = run(world, rng)
+        world.bank.work(1)  # behind the last restart
+        world.wait_drained(150)
+        world.consumer.stop()
+        print(f"{world.bank.transactions} transactions, {world.consumer.batches} batches acked, faults {dict(done)}")
+        print(f"the consumer's troubles: {dict(world.consumer.troubles)}")
+        assert world.differences() == {}
+
+
+def run(world: World, rng: random.Random) -> Counter[str]:
+    """The schedule; everything is whole again at its end. What was done, counted."""
+    began, done = time.monotonic(), Counter[str]()
+    harmed: list[tuple[float, str]] = []
+    world.bank.start()
+    world.consumer.start()
+    try:
+        for fault in draw(rng, SECONDS):
+            for until, part in sorted(harmed):
+                if until <= fault.at:
+                    _sleep_until(began + until)
+                    world.mend(part)
+                    harmed.remove((until, part))
+            _sleep_until(began + fault.at)
+            told = world.inject(fault)
+            print(f"{time.monotonic() - began:6.1f} s, until {fault.until:6.1f}: {fault.what}: {told}")
+            verb, _, part = told.partition(" ")
+            if verb in fault.what:
+                harmed.append((fault.until, part))
+                done[fault.what] += 1
+            world.consumer.check()
+        world.mend_all()
+    finally:
+        world.bank.stop()
+    return done
+
+
+def _sleep_until(at: float) -> None:
+    time.sleep(max(0.0, at - time.monotonic()))
