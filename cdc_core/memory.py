@@ -6,6 +6,7 @@ For Linux with glibc; elsewhere, or where the system refuses, memory is merely n
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import sys
 from pathlib import Path
@@ -26,6 +27,14 @@ def give_back() -> None:
     for option, value in ((_ARENA_MAX, 2), (_MMAP_THRESHOLD, _LARGE), (_TRIM_THRESHOLD, 2 * _LARGE)):
         libc.mallopt(option, value)
     pa.set_memory_pool(pa.system_memory_pool())
+
+
+def settle() -> None:
+    """What a start has made stays: it is not looked through for garbage again. Ends `gc.disable()`."""
+    forget_compiler()
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def forget_compiler() -> None:

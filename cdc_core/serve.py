@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import signal
 import sys
 import threading
@@ -68,9 +69,10 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
         server.load()  # so that no door opens on nothing, and no source is read behind a door that cannot open
         for door in doors:
             door.start()
-        memory.forget_compiler()
         server.start()
         log.info("serving", http=doors[0].url, flight=doors[1].port, destinations=server.destinations())
+        importlib.import_module("cdc_core.binlog.net")  # the kernels for rows, before the first claim
+        memory.settle()
         stop.wait()
     finally:
         for door in doors:

@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from cdc_core.binlog.columns import arrow_type
+from cdc_core.binlog.columns.batch import arrow_type
 from cdc_core.errors import SluiceError
 from cdc_core.schema.table import Column, TableSchema
 from cdc_core.session.claim import Claim

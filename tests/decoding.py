@@ -1,16 +1,24 @@
-"""A binlog's bytes through the whole decoder, as the service does it: framing, expand, annotate, walk, net, Arrow."""
+"""A binlog's bytes through the whole decoder, as the service does it: framing, expand, settle, annotate, net, Arrow."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import NoReturn
 
 import numpy as np
 
 from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.expand import expand
+from cdc_core.binlog.group import Group
 from cdc_core.binlog.net import Plan, plan_net, read
+from cdc_core.binlog.settle import Settler
+from cdc_core.binlog.system_columns import BASE
+from cdc_core.binlog.xid import Xid
+from cdc_core.errors import SourceUnavailable
+from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.source.block import Block, BlockSlice, Kind
@@ -74,11 +82,18 @@ def decoded(
         found.registry, resolve, lambda database, _: database != "mysql",
         lambda position, *_: found.changes.add(position.position),
     )  # fmt: skip
+    settler = Settler(_not_here, _not_here)
     for block in framed(stream, checksum=checksum, journal=journal, block_bytes=block_bytes):
-        for piece in expand(block):
-            annotator.annotate(piece.journal_name, piece.data, piece.index)
-            found.blocks.append(piece)
+        for opened in expand(block):
+            for piece in settler.settle(opened):
+                annotator.annotate(piece.journal_name, piece.data, piece.index)
+                found.blocks.append(piece)
     return found
+
+
+def _not_here(what: Group | Xid, before: EntryPosition | None = None) -> NoReturn:
+    """There is no source to read again from."""
+    raise SourceUnavailable(f"{what} is read once", place=str(before or what), hint="None: this is a test.")
 
 
 def framed(
@@ -105,7 +120,9 @@ def rows_left(found: Decoded) -> dict[str, Counter[Row]]:
     for slices in found.segments():
         for table in found.tables(slices):
             plan = plan_net(slices, found.registry, table, splits=2)
-            if plan.schema.primary_key:
+            if plan.partial:
+                _patch(plan, keyed.setdefault(table, {}))
+            elif plan.schema.primary_key:
                 _upsert(plan, keyed.setdefault(table, {}))
             else:
                 _count(plan, keyless.setdefault(table, Counter()))
@@ -122,9 +139,38 @@ def _rows(plan: Plan) -> Iterator[tuple[Row, int]]:
                 yield tuple(text(value) for text, value in zip(texts, values, strict=True)), mark
 
 
-def _upsert(plan: Plan, into: dict[Row, Row]) -> None:
+def _patch(plan: Plan, into: dict[Row, Row]) -> None:
+    """As the merge does: each row's images in order, over what was there. Defaults are NULL here."""
+    key, width = _key_of(plan), len(plan.schema.columns)
+    texts = [shown(column) for column in plan.schema.columns]
+    images = defaultdict(list)
+    for split in range(len(plan.splits)):
+        for batch in read(plan, split):
+            for *values, operation, group, sequence in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                there = {i: v if i in key else v["value"] for i, v in enumerate(values) if v is not None}
+                row = {i: texts[i](value) for i, value in there.items()}
+                images[group].append((sequence, operation, row))
+    for _, _, row in images.pop(-1, []):
+        into.pop(tuple(row[k] for k in key), None)
+    made = []
+    for group in images.values():
+        whole: dict[int, str | None] = dict.fromkeys(range(width))
+        for _, operation, row in sorted(group, key=itemgetter(0)):
+            if operation == BASE:  # the row of before, if these events began with it
+                whole |= enumerate(into.pop(tuple(row[k] for k in key), ("?",) * width))
+                row = {k: row[k] for k in key}
+            whole |= row
+        made.append(tuple(whole[i] for i in range(width)))
+    into.update({tuple(row[k] for k in key): row for row in made})
+
+
+def _key_of(plan: Plan) -> list[int]:
     names = [column.name for column in plan.schema.columns]
-    key = [names.index(name) for name in plan.schema.primary_key]
+    return [names.index(name) for name in plan.schema.primary_key]
+
+
+def _upsert(plan: Plan, into: dict[Row, Row]) -> None:
+    key = _key_of(plan)
     for row, operation in _rows(plan):
         into.pop(tuple(row[k] for k in key), None)
         if operation == 1:

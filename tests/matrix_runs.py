@@ -12,7 +12,7 @@ import pyarrow as pa
 import pymysql
 
 from cdc_core.binlog.annotate import Annotator
-from cdc_core.binlog.columns import decode
+from cdc_core.binlog.columns.batch import decode
 from cdc_core.binlog.events import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from cdc_core.binlog.gather import gather
 from cdc_core.binlog.rows import walk

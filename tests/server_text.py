@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
@@ -15,7 +16,9 @@ from tests.type_matrix import moment, span
 Row = tuple[str | None, ...]
 
 _TEXTS = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
-_BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
+_BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector"}
+_AS_CHAR = {"json", "uuid", "inet4", "inet6"}
+_SHAPES = {"geometry", "point", "multipolygon"}
 _FRACTIONAL = {17, 18, 19}
 _TIME, _YEAR = (11, 19), 13
 
@@ -24,10 +27,12 @@ def asked(kind: str, name: str) -> str:
     """The expression that gives a column of this data type as text."""
     if kind in _TEXTS:
         return f"HEX(CONVERT(`{name}` USING utf8mb4))"
-    if kind == "json":
+    if kind in _AS_CHAR:
         return f"HEX(CONVERT(CAST(`{name}` AS CHAR) USING utf8mb4))"
     if kind in _BYTES:
         return f"HEX(`{name}`)"
+    if kind in _SHAPES:
+        return f"CONCAT(ST_SRID(`{name}`), ' ', HEX(ST_AsBinary(`{name}`)))"
     if kind == "bit":
         return f"CAST(`{name}` + 0 AS CHAR)"
     return f"`{name}` * 1e0" if kind in ("float", "double") else f"CAST(`{name}` AS CHAR)"
@@ -70,6 +75,10 @@ def _text(value: Any, code: int, digits: int) -> str | None:
             return value if code == 246 else value.encode().hex().upper()
         case bytes():
             return value.hex().upper()
+        case {"srid": srid, "wkb": wkb}:
+            return f"{srid} {wkb.hex().upper()}"
+        case list():
+            return struct.pack(f"<{len(value)}f", *value).hex().upper()
         case Decimal():
             return f"{value:f}"
         case float():

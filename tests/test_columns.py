@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_core.binlog.columns import arrow_fields, arrow_type, decode
+from cdc_core.binlog.columns.batch import arrow_fields, arrow_type, decode
 from cdc_core.binlog.columns.collations import RANGES
 from cdc_core.errors import DecodeError, SchemaError
 from cdc_core.schema.table import Column, TableSchema

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_core.binlog.columns import decode
+from cdc_core.binlog.columns.batch import decode
 from cdc_core.errors import DecodeError
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.stack.mysql import MySqlServer

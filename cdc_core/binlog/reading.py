@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdc_core.binlog.columns import decode, json_diff
+from cdc_core.binlog.columns import json_diff
+from cdc_core.binlog.columns.batch import decode
 from cdc_core.binlog.columns.kernel import Cells, ZeroDates, numbers
 from cdc_core.binlog.gather import CHUNK_IMAGES, EVERY, Chunk, Wanted
 from cdc_core.binlog.images import DIFF

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc_core.binlog import events
-from cdc_core.binlog.columns import arrow_fields
+from cdc_core.binlog.columns.batch import arrow_fields
 from cdc_core.binlog.columns.kernel import numbers, strings, validity
 from cdc_core.binlog.gather import Chunk
 from cdc_core.schema.table import TableSchema

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from cdc_core.binlog.columns.charsets import label
 from cdc_core.errors import DecodeError
 from cdc_core.schema.table import Column, TableSchema
 
@@ -203,10 +202,16 @@ def _zip(columns: list[int], values: list[_T]) -> dict[int, _T]:
 
 def _complete(column: Column, index: int, found: _Metadata) -> Column:
     charset = found.charset.get(index, 0) if column.type_code != GEOMETRY else 0
-    labels = tuple(label(raw, charset) for raw in found.labels.get(index, ()))
+    labels = _texts(found.labels[index], charset) if index in found.labels else ()
     name = found.names[index].decode() if found.names else ""
     unsigned = found.unsigned.get(index, False) and column.type_code != YEAR
     return replace(column, name=name, unsigned=unsigned, charset=charset, labels=labels)
+
+
+def _texts(labels: list[bytes], collation: int) -> tuple[str, ...]:
+    from cdc_core.binlog.columns.charsets import label  # its kernels are for few tables
+
+    return tuple(label(raw, collation) for raw in labels)
 
 
 def _damaged(what: str) -> DecodeError:

@@ -12,13 +12,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import structlog
 from pyarrow import flight
 
-from cdc_core.binlog import net
 from cdc_core.doors.access import check_token
 from cdc_core.doors.address import bracketed, listen
 from cdc_core.doors.failures import unexpected
@@ -26,6 +25,9 @@ from cdc_core.doors.plans import Plans, Read, read_command, read_ticket
 from cdc_core.doors.ports import ServerPort
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import AccessDenied, ConfigError, SluiceError, SourceUnavailable, TableStopped
+
+if TYPE_CHECKING:
+    from cdc_core.binlog.plan import Plan
 
 T = TypeVar("T")
 
@@ -85,7 +87,8 @@ class FlightDoor:
 
 
 class _Rows:
-    """What is behind the calls, in plain values."""
+    """What is behind the calls, in plain values. The kernels that read rows are loaded with the first call, or before:
+    a source is connected sooner without them."""
 
     def __init__(self, server: ServerPort, traffic: Traffic) -> None:
         self._server = server
@@ -101,6 +104,8 @@ class _Rows:
         return schema.with_metadata(metadata), plan, [read.ticket(at) for at in range(len(plan.splits))]
 
     def stream(self, ticket: bytes) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        from cdc_core.binlog import net
+
         read, split = read_ticket(ticket)
         plan = self.plans.get(read)
         if split >= len(plan.splits):
@@ -128,7 +133,9 @@ class _Rows:
             raise
         instance.note_read(read.client_id, read.batch_id, part, None)
 
-    def _plan(self, read: Read) -> net.Plan:
+    def _plan(self, read: Read) -> Plan:
+        from cdc_core.binlog import net
+
         plan = net.plan_net if read.mode == net.NET else net.plan_changes
         registry = self._server.instance(read.destination).registry
         made = plan(self._slices(read), registry, read.table, read.after, read.splits)

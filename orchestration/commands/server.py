@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
-
-from cdc_core.config import load_service
-from cdc_core.serve import serve
 
 
 def run(conf: Path, *, as_json: bool) -> int:
     """Returns after SIGTERM or SIGINT."""
+    gc.disable()  # nothing that is loaded for a start is garbage; `serve` turns it on again
+    from cdc_core.config import load_service
+    from cdc_core.serve import serve
+
     service, _ = load_service(conf)
     if as_json:
         print(json.dumps({"http": service.http_port, "flight": service.flight_port}), flush=True)

@@ -3,7 +3,8 @@
 `service_idle`: CPU of a service whose server is quiet.
 `service_rss_over_ring`: the most that the process holds beyond the ring, through one transaction of 2,000,000 rows.
 `service_large_row`: the same with rows of 60 MB.
-`service_start`: from the process's start to its first decoded event, with kernels compiled before.
+`service_start`: from the process's start to its first decoded event, with kernels and bytecode compiled before.
+`rows_read`: until a client has the first claim's rows.
 `socket_to_store`, `small_transactions`: reading journals into a ring that holds them all, in this process.
 
     python -m tests.bench.bench_service [--scale 0.1] [--only service_idle]
@@ -69,8 +70,10 @@ class Service:
 
     def start(self) -> psutil.Popen:
         command = [sys.executable, "-m", "orchestration.cli", "server", "--conf", str(self.conf)]
+        environment = {**os.environ}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as installed: compiled once
         with (self.conf / "log").open("ab") as log:
-            self.process = psutil.Popen(command, stderr=log)
+            self.process = psutil.Popen(command, stderr=log, env=environment)
         return self.process
 
     def stop(self) -> None:
@@ -205,7 +208,7 @@ def large_row(mysql: MySqlServer, scale: float) -> None:
 
 def start(mysql: MySqlServer, scale: float) -> None:
     begin = fill(mysql, one_transaction(1000))
-    took, used = [], []
+    took, used, read = [], [], []
     for _ in range(4):
         with tempfile.TemporaryDirectory(prefix="bench-start-") as place:
             service = Service(Path(place), mysql, begin)
@@ -215,9 +218,12 @@ def start(mysql: MySqlServer, scale: float) -> None:
                 service.until(lambda status: status["store"]["put"] > 0, pause=0.02)
                 took.append(time.monotonic() - began)
                 used.append(service.cpu())
+                drain(connect(service.http, service.flight), 1000)
+                read.append(time.monotonic() - began)
             finally:
                 service.stop()
-    report("service_start", min(took[1:]), "s", {"cpu_seconds": round(min(used[1:]), 2), "of": 3, "limit": 2})
+    best = {"cpu_seconds": round(min(used[1:]), 2), "rows_read": round(min(read[1:]), 2)}
+    report("service_start", min(took[1:]), "s", best | {"of": len(took) - 1, "limit": 2})
 
 
 def backlog(inserts: int) -> list[str]:
