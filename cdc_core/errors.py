@@ -36,6 +36,10 @@ class SourceUnavailable(SourceError):
     """The MySQL server cannot be reached or went away: worth trying again."""
 
 
+class SourceChanged(SourceError):
+    """Another server answers at the address: what was read from the one before has no place in its journals."""
+
+
 class PositionError(SluiceError):
     """A position does not exist, was purged, or is malformed."""
 
