@@ -90,6 +90,7 @@ class Pair:
             "detecting": True,
             "detecting_seconds": 1,
             "heartbeat_ha": True,
+            "heartbeat_seconds": 5,
             "gtid_mode": self.gtid,
             "fallback_seconds": 2,
         }
@@ -146,13 +147,13 @@ def instance_of(one: Switched) -> Instance:
     return one.current
 
 
-def drain(one: Switched) -> int:
-    """Claims and acks until nothing comes; rows."""
-    rows, instance = 0, instance_of(one)
-    while (found := instance.claim(CLIENT, 1000, 2, "test", 60)) is not None:
+def drain(one: Switched, rows: int, exact: bool = True) -> None:
+    """Claims and acks until so many rows came; with `exact` no more may come, else as many as there are."""
+    instance, seen = instance_of(one), 0
+    while (found := instance.claim(CLIENT, 1000, 30 if seen < rows else 1, "test", 60)) is not None:
         instance.ack(CLIENT, found.batch_id, "test")
-        rows += found.rows
-    return rows
+        seen += found.rows
+    assert seen == rows or (seen > rows and not exact), seen
 
 
 class Forward:
