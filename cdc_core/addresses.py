@@ -12,10 +12,10 @@ from cdc_core.source.start_tree import Configured
 
 def source_settings(config: InstanceConfig, address: str = "") -> SourceSettings:
     """How to reach the server at `address`, `host:port`; without it the master."""
-    host, _, port = (address or config.sources[0]).rpartition(":")
+    host, _, port = (address or config.address).partition(":")
     return SourceSettings(
         host=host,
-        port=int(port),
+        port=int(port or 3306),
         user=config.user,
         password=config.password.get_secret_value(),
         slave_id=config.slave_id,

@@ -64,7 +64,8 @@ class Switched:
         if self._heartbeat is not None:
             self._heartbeat.stop()
         with self._lock:
-            self.current.stop()
+            last = self.current
+        last.stop()  # whose dump thread may wait for the lock
 
     def _look(self) -> None:
         """Begins at the server that the cursors belong to. Cursors that cannot be read are looked at again: the wrong

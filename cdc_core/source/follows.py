@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdc_core.errors import PositionError, SourceError
+from cdc_core.errors import SourceBehind, SourceError
 from cdc_core.gtid import GtidPosition, GtidSet
 from cdc_core.position import LogPosition
 from cdc_core.source.connection import Connection, version_of
@@ -20,11 +20,11 @@ _LOGGING = "log_slave_updates", "log_replica_updates"
 
 
 def check_follows(conn: Connection, history: LogPosition) -> None:
-    """Raises PositionError where the server lacks a transaction that `history` has behind it, as far as its GTIDs
+    """Raises SourceBehind where the server lacks a transaction that `history` has behind it, as far as its GTIDs
     tell; SourceError where the server does not log what it replicates."""
     missing = _missing(conn, history.postion.gtid)
     if missing:
-        raise PositionError(
+        raise SourceBehind(
             f"this server lacks the transactions {missing}, which were read from {history.address}:{history.port}",
             place=str(history.postion),
             hint=_LOST,

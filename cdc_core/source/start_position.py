@@ -49,8 +49,9 @@ def find(
     reset_to_end: bool = False,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Start:
-    """Raises PositionError for a place that is not there; with `reset_to_end` the current end is taken instead of a
-    known position that is gone, and the rows between are lost."""
+    """Raises PositionError for a place that is not there, SourceBehind for a server that lacks what was read from
+    another one. With `reset_to_end` the current end is taken instead of a known position that is gone, and the rows
+    between are lost."""
     began = time.monotonic()
     choice, lost = choose(facts), None
     if choice.moved and facts.history is not None:
