@@ -82,7 +82,7 @@ class Cursors:
         changes: dict[str, Change] = {}
         if cursor is not None:
             changes |= self._cursor_change(self._path(client_id, "cursor"), cursor)
-            if source:
+            if source and source != self.source(client_id, cursor):
                 changes |= self._changes(client_id, {"source": _source(cursor, source)})
         if acked is not None:
             changes |= self._acked_change(client_id, acked)
@@ -122,11 +122,11 @@ class Cursors:
         return {"cursor": cursor.to_json().encode(), "epoch": str(epoch).encode(), "acked": None}
 
     def _changes(self, client_id: int, values: Mapping[str, bytes | None]) -> dict[str, Change]:
-        """Of the nodes that do not hold these values yet; None: be gone."""
+        """None: be gone."""
         changes = {}
         for name, value in values.items():
             node = self._nodes.read(self._path(client_id, name))
-            if value != (node.value if node else None):
+            if value is not None or node is not None:
                 changes[self._path(client_id, name)] = Change(value, node.version if node else None)
         return changes
 
