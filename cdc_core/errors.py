@@ -36,6 +36,14 @@ class SourceUnavailable(SourceError):
     """The MySQL server cannot be reached or went away: worth trying again."""
 
 
+class SourceBehind(SourceUnavailable):
+    """The server lacks what was read from another one; a replica may get it yet."""
+
+
+class SourceChanged(SourceError):
+    """Another server answers at the address: what was read from the one before has no place in its journals."""
+
+
 class PositionError(SluiceError):
     """A position does not exist, was purged, or is malformed."""
 

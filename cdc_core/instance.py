@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from cdc_core.addresses import source_settings
 from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.expand import expand
 from cdc_core.binlog.gtid_columns import Executed, advanced
@@ -24,7 +25,7 @@ from cdc_core.binlog.gtids import last_gtid
 from cdc_core.binlog.history import History
 from cdc_core.binlog.settle import Settler
 from cdc_core.config.models import InstanceConfig
-from cdc_core.errors import CursorError, DecodeError, SchemaError, SluiceError, SourceUnavailable
+from cdc_core.errors import CursorError, DecodeError, SchemaError, SluiceError, SourceChanged, SourceUnavailable
 from cdc_core.gtid import parse_gtids
 from cdc_core.health import Health
 from cdc_core.meta.cursors import Cursors, StoppedTable
@@ -34,7 +35,6 @@ from cdc_core.schema.information_schema import complete, list_tables
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
-from cdc_core.session.figures import lag_seconds, session_metrics, store_figures
 from cdc_core.session.latest import latest
 from cdc_core.session.serving import Serving
 from cdc_core.session.session import Session
@@ -43,13 +43,16 @@ from cdc_core.sink.resume import trim
 from cdc_core.source.block import Block, BlockSlice
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection, connect
+from cdc_core.source.detecting import Detected
 from cdc_core.source.dump import Dump
 from cdc_core.source.expiry import PERIOD, Expiry
 from cdc_core.source.settings import SourceSettings
 from cdc_core.starting import Starting
 from cdc_core.store.ring import Ring
 from cdc_core.store.store import Store
+from cdc_core.telling import Telling
 
+PAUSES = 5.0, 60.0  # seconds between attempts to read the source: the shortest and the longest
 _FULL_PAUSE = 1.0  # between two looks at a ring that stays full
 _JOIN_SECONDS = 10.0
 _NOBODY = -1  # no client: what the tidy thread runs into
@@ -59,34 +62,34 @@ log = structlog.get_logger(__name__)
 
 class Instance:
     """`start` returns at once; `status()` tells how it goes. `clock` is in epoch seconds, `pauses` are the shortest
-    and the longest between two attempts."""
+    and the longest between two attempts. `address` is that of the server, the master's without it. `on_lost` comes with
+    each lost connection; `on_changed` when another server answers, after which nothing is tried any more."""
 
     def __init__(
         self,
         config: InstanceConfig,
         nodes: Nodes,
         clock: Callable[[], float] = time.time,
-        pauses: tuple[float, float] = (5.0, 60.0),
+        pauses: tuple[float, float] = PAUSES,
+        *,
+        address: str = "",
+        on_lost: Callable[[], None] | None = None,
+        on_changed: Callable[[Instance], None] | None = None,
+        detected: Callable[[], Detected] = lambda: Detected("master"),
     ) -> None:
         self.config = config
         self.registry = SchemaRegistry()
         self.store = Store(Ring(self.registry.get, config.capacity_bytes, config.capacity_items))
         self.health = Health(clock, pauses)
-        self._clock = clock
         self._accept = make_filter(config.filter_regex, config.filter_black_regex)
         session = Session(
             config.destination, self.store.ring, self.registry.get, int(clock() * 1000) * 1000, self._gtid_after
         )
-        self.serving = Serving(
-            self.store,
-            session,
-            Cursors(nodes, config.destination),
-            LogPosition(config.host, config.port, EntryPosition("start.0", 0)),
-            config.filter_regex,
-            clock,
-        )
+        self._settings = source_settings(config, address)
+        here = LogPosition(self._settings.host, self._settings.port, EntryPosition("start.0", 0))
+        cursors = Cursors(nodes, config.destination)
+        self.serving = Serving(self.store, session, cursors, here, config.filter_regex, clock)
         self._session = session
-        self._settings = source_settings(config)
         self._stop = threading.Event()
         self._starting = Starting(config, self._settings, self._stop.is_set)
         self._expiry = Expiry(self._settings, clock)
@@ -99,6 +102,20 @@ class Instance:
             on_connect=self._on_connect,
             on_reset=self._on_reset,
             on_lost=self._on_lost,
+        )
+        self._source_lost, self._source_changed = on_lost, on_changed
+        self._telling = Telling(
+            destination=config.destination,
+            address=self._settings.address,
+            store=self.store,
+            serving=self.serving,
+            registry=self.registry,
+            dump=self._dump.status,
+            health=self.health,
+            starting=self._starting,
+            expiry=self._expiry,
+            detected=detected,
+            clock=clock,
         )
         self._server: ServerInfo | None = None
         self._start: EntryPosition | None = None
@@ -116,14 +133,16 @@ class Instance:
             self._threads.append(thread)
             thread.start()
 
-    def stop(self) -> None:
-        """Outstanding claims are lost with it: their rows are read again from the cursor."""
+    def stop(self, seconds: float = _JOIN_SECONDS) -> None:
+        """Outstanding claims are lost with it: their rows are read again from the cursor. Waits so long for each of its
+        threads; one that is left writes nothing any more."""
         self._stop.set()
         self._dump.wake()
         self.store.close()
         self.serving.close()
         for thread in self._threads:
-            thread.join(_JOIN_SECONDS)
+            if thread is not threading.current_thread():
+                thread.join(seconds)
 
     def _run(self) -> None:
         """The dump thread: until stopped, again and again after what it cannot go on from."""
@@ -131,6 +150,9 @@ class Instance:
             try:
                 self._dump.run(self._resume, self._stop)
             except Exception as error:
+                if isinstance(error, SourceChanged) and self._source_changed is not None:
+                    self._source_changed(self)
+                    return
                 self._starting.failed(error)
                 pause = self.health.failed(error)
                 self._tell(error, pause)
@@ -176,16 +198,7 @@ class Instance:
     def _first_start(self, conn: Connection) -> EntryPosition:
         """Looked for until the first events are put."""
         assert self._server is not None
-        kept = self.serving.kept_cursors()
-        known = [cursor for cursor in kept.values() if cursor is not None]
-        history = min(known, key=lambda cursor: cursor.postion, default=None)
-        found = self._starting.find(conn, self._server, history)
-        start = found.position
-        if not self.config.gtid_mode:
-            start = replace(start, gtid="")  # the server's executed set is not a transaction's GTID
-        for client_id, cursor in kept.items():
-            own = cursor.postion if cursor and found.goes_on else start
-            self.serving.restore(client_id, self._starting.completed(conn, own))
+        start = self._starting.begin(conn, self._server, self.serving)
         self._start, self._executed = start, self._starting.executed(start.gtid)
         return start
 
@@ -197,6 +210,8 @@ class Instance:
     def _on_lost(self, error: SourceUnavailable, seconds: float) -> None:
         if self.health.lost(error):
             log.error("source away", destination=self.config.destination, **error.as_dict(), again=round(seconds, 1))
+        if self._source_lost is not None:
+            self._source_lost()
 
     def _on_reset(self) -> None:
         self._settler.reset()
@@ -318,6 +333,11 @@ class Instance:
     # -- what it tells
 
     @property
+    def settings(self) -> SourceSettings:
+        """Of the server that is read."""
+        return self._settings
+
+    @property
     def state(self) -> str:
         return "stopped" if self._stop.is_set() else self.health.state(self._dump.status)
 
@@ -331,63 +351,7 @@ class Instance:
             return [self._told(schema) for schema in list_tables(conn, self._accept)]
 
     def status(self) -> dict[str, Any]:
-        ring, server = self.store.ring, self._server
-        with self.store.changed:
-            position = ring.last_position or self._start
-            return {
-                "destination": self.config.destination,
-                "state": self.state,
-                "source": {
-                    "address": self._settings.address,
-                    "version": server.version if server else None,
-                    "server_id": server.server_id if server else None,
-                    "connected": self._dump.status.connected,
-                },
-                "start": self._starting.told,
-                "binlog": self._expiry.told,
-                "position": position.to_dict() if position else None,
-                "store": store_figures(ring),
-                "lag_seconds": lag_seconds(ring, self._clock()),
-                "backlog_rows": ring.put.rows - min((m.ack.rows for m in ring.clients.values()), default=0),
-                "clients": [self.serving.client(client_id) for client_id in sorted(self._session.clients)],
-                "error": self.error,
-            }
+        return self._telling.status(self.state, self._server, self._start)
 
     def metrics(self) -> dict[str, float | None]:
-        """The numbers of `/metrics`, named in docs/architecture.md."""
-        dump, now = self._dump.status, self._clock()
-        with self.store.changed:
-            figures = session_metrics(self.store.ring, self._session, now)
-            blocked = self.store.blocked_seconds * 1000
-            stopped = sum(map(len, self.serving.stopped.values()))
-        heard = dump.last_received
-        return figures | {
-            "traffic_delay": figures["put_delay"],
-            "received_binlog_bytes": dump.received_bytes,
-            "publish_blocking_time": blocked,
-            "sink_blocking_time": blocked,
-            "parse_errors": self.health.parse_errors,
-            "reconnects": dump.reconnects,
-            "leader": 1,
-            "schema_versions": len(self.registry),
-            "heartbeat_age_seconds": time.monotonic() - heard if heard else None,
-            "stopped_tables": stopped,
-            **self._expiry.metrics(),
-        }
-
-
-def source_settings(config: InstanceConfig) -> SourceSettings:
-    return SourceSettings(
-        host=config.host,
-        port=config.port,
-        user=config.user,
-        password=config.password.get_secret_value(),
-        slave_id=config.slave_id,
-        ssl_mode=config.ssl_mode,
-        ssl_ca=str(config.ssl_ca or ""),
-        ssl_cert=str(config.ssl_cert or ""),
-        ssl_key=str(config.ssl_key or ""),
-        heartbeat_seconds=config.heartbeat_seconds,
-        block_bytes=config.block_bytes,
-        by_gtid=config.gtid_mode,
-    )
+        return self._telling.metrics()

@@ -18,12 +18,13 @@ from typing import Any
 import structlog
 
 from cdc_core import config as configuration
+from cdc_core.addresses import address_of, source_settings
 from cdc_core.config import InstanceConfig, Report, ServiceConfig
 from cdc_core.errors import ConfigError, SessionError, SluiceError, UnknownDestination
 from cdc_core.ha.cluster import Cluster
 from cdc_core.ha.led import Led
 from cdc_core.ha.standby import Standby
-from cdc_core.instance import Instance, source_settings
+from cdc_core.instance import PAUSES, Instance
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Nodes
@@ -33,17 +34,24 @@ from cdc_core.refused import Refused
 from cdc_core.resting import BY_HAND, Resting
 from cdc_core.rewind import Plan, Target, carry_out, plan
 from cdc_core.sink.filter import make_filter
+from cdc_core.source.settings import SourceSettings
+from cdc_core.switched import Switched
 
 log = structlog.get_logger(__name__)
 
-Runner = Instance | Led | Refused | Resting
+Runner = Switched | Led | Refused | Resting
 
 
 class CanalServer:
-    """The mutable state is `_running`: for each destination what it was made from, and what runs."""
+    """`pauses`: the shortest and the longest between attempts to read a source, in seconds.
 
-    def __init__(self, config: ServiceConfig, conf_dir: Path | None = None) -> None:
+    The mutable state is `_running`: for each destination what it was made from, and what runs."""
+
+    def __init__(
+        self, config: ServiceConfig, conf_dir: Path | None = None, pauses: tuple[float, float] = PAUSES
+    ) -> None:
         self.config = config
+        self._pauses = pauses
         self._conf_dir = conf_dir or config.conf_dir
         self._running: dict[str, tuple[InstanceConfig | str, Runner]] = {}
         self._lock = threading.Lock()
@@ -94,8 +102,7 @@ class CanalServer:
         return sorted(self._running)
 
     def instance(self, name: str) -> Instance | Standby | Refused | Resting:
-        found = self._found(name)[1]
-        return found.current if isinstance(found, Led) else found
+        return _current(self._found(name)[1])
 
     def _found(self, name: str) -> tuple[InstanceConfig | str, Runner]:
         found = self._running.get(name)
@@ -137,14 +144,12 @@ class CanalServer:
 
     def positions(self, name: str) -> dict[str, Any]:
         """Where each client's cursor is, and how far behind the source's end."""
-        config = self._config_of(name)
-        return positions(source_settings(config), Cursors(self._nodes(name), name), time.time)
+        return positions(self._settings(name), Cursors(self._nodes(name), name), time.time)
 
     def reset_destination(self, name: str, target: Target, *, dry_run: bool) -> dict[str, Any]:
         """What setting the cursors would mean; without `dry_run` it is done, with the destination stopped meanwhile."""
-        config = self._config_of(name)
         cursors = Cursors(self._nodes(name), name)
-        planned = plan(source_settings(config), cursors, target)
+        planned = plan(self._settings(name), cursors, target)
         told = {
             "destination": name,
             "to": planned.position.postion.to_dict(),
@@ -180,6 +185,14 @@ class CanalServer:
                 else:
                     del self._running[name]
                     self._look_at(name)
+
+    def _settings(self, name: str) -> SourceSettings:
+        """Of the server that is read, or would be."""
+        config, instance = self._config_of(name), self.instance(name)
+        if isinstance(instance, Instance):
+            return instance.settings
+        cursors = Cursors(self._nodes(name), name)
+        return source_settings(config, address_of(config, [cursors.read(client) for client in cursors.clients()]))
 
     def _config_of(self, name: str) -> InstanceConfig:
         wanted, instance = self._found(name)
@@ -237,13 +250,16 @@ class CanalServer:
             return instance
         return Resting(config, config.destination, lambda: self._wake(config, instance))
 
-    def _make(self, config: InstanceConfig) -> Instance | Led:
+    def _make(self, config: InstanceConfig) -> Switched | Led:
         """With ZooKeeper a destination runs where it is won. Raises ConfigError."""
         if self._cluster is None:
-            return Instance(config, self._nodes(config.destination))
+            return self._over(config, self._nodes(config.destination))
         make_filter(config.filter_regex, config.filter_black_regex)  # a bad one is told now, not in our turn
         self._cluster.want(config.destination)
-        return self._cluster.led(config, partial(Instance, config))
+        return self._cluster.led(config, partial(self._over, config))
+
+    def _over(self, config: InstanceConfig, nodes: Nodes) -> Switched:
+        return Switched(config, nodes, pauses=self._pauses)
 
     def _changed(self, name: str, wanted: InstanceConfig | str) -> bool:
         """A destination that servers compete for goes on where it is, unless it is to be refused or lazy now."""
@@ -251,11 +267,11 @@ class CanalServer:
         if not isinstance(present, Led) or isinstance(wanted, str) or wanted.lazy or not _sound(wanted):
             return False
         log.info("destination changes", destination=name)
-        present.change(wanted, partial(Instance, wanted))
+        present.change(wanted, partial(self._over, wanted))
         self._running[name] = (wanted, present)
         return True
 
-    def _wake(self, config: InstanceConfig, instance: Instance | Led) -> Instance | Standby | Refused | Resting:
+    def _wake(self, config: InstanceConfig, instance: Switched | Led) -> Instance | Standby | Refused | Resting:
         """Puts a lazy destination's instance in its place, unless something else stands there by now."""
         with self._lock:
             wanted, present = self._found(config.destination)
@@ -295,6 +311,11 @@ def _sound(config: InstanceConfig) -> bool:
     except SluiceError:
         return False
     return True
+
+
+def _current(runner: Runner) -> Instance | Standby | Refused | Resting:
+    found = runner.current if isinstance(runner, Led) else runner
+    return found.current if isinstance(found, Switched) else found
 
 
 def report_keys(report: Report, known: set[str]) -> None:

@@ -1,4 +1,5 @@
-"""How one destination finds its start: the facts gathered, `start_tree` asked, each decision told in one line.
+"""How one destination finds its start: the facts gathered, `start_tree` asked, each decision told in one line; and the
+clients brought there.
 
 Keeps between attempts what the tree wants to know of them: errors in a row, and whether the last was a start inside a
 transaction.
@@ -6,28 +7,25 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import structlog
 
+from cdc_core.addresses import master, standby
 from cdc_core.binlog.gtid_columns import Executed
 from cdc_core.config.models import InstanceConfig
-from cdc_core.errors import PositionError, RowsWithoutTable, SourceError
+from cdc_core.errors import PositionError, RowsWithoutTable, SourceChanged, SourceError
 from cdc_core.gtid import is_set, parse_gtids
 from cdc_core.position import EntryPosition, LogPosition
+from cdc_core.session.serving import Serving
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection
 from cdc_core.source.gtid_start import set_at
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start_position import Start, find
-from cdc_core.source.start_tree import Configured, Facts
-
-_TURNED = (
-    "Its journals have other positions than those that were read: go back to the server before, or remove the cursor, "
-    "configure canal.instance.master.gtid, and make the tables anew."
-)
+from cdc_core.source.start_tree import Facts
 
 log = structlog.get_logger(__name__)
 
@@ -58,25 +56,49 @@ class Starting:
         return Executed(parse_gtids(gtid, self._flavor)) if self._config.gtid_mode else None
 
     def check_same(self, server: ServerInfo) -> None:
-        """In GTID mode: the order of what was read holds as long as the server is the same. Raises SourceError."""
-        if self._config.gtid_mode and self._identity != _identity(server):
-            raise SourceError(
+        """The order of what was read holds as long as the server is the same. Raises SourceChanged."""
+        if self._identity != _identity(server):
+            raise SourceChanged(
                 f"another server answers here: {_identity(server)}, before it was {self._identity}",
                 place=self._settings.address,
-                hint=_TURNED,
+                hint="What was read and not acked is read again from the new one.",
             )
 
-    def find(self, conn: Connection, server: ServerInfo, history: LogPosition | None) -> Start:
-        """Raises PositionError; SourceError where GTID mode is asked for and the server has none."""
-        config = self._config
+    def begin(self, conn: Connection, server: ServerInfo, serving: Serving) -> EntryPosition:
+        """Finds the start and subscribes every client where it goes on. Raises PositionError, SourceError where GTID
+        mode is asked for and the server has none, CursorError."""
         self._flavor, self._identity = server.flavor, _identity(server)
-        if config.gtid_mode:
+        if self._config.gtid_mode:
             _check_gtid_mode(server)
-            _check_address(config, history)
+        serving.server_uuid = self._identity
+        kept = serving.kept_cursors()
+        client, history = _furthest_behind(kept)
+        known = serving.kept_source(client, history) if history else ""
+        found = self._found(conn, server, history, known == self._identity if known else None)
+        start = found.position
+        if not self._config.gtid_mode:
+            start = replace(start, gtid="")  # the server's executed set is not a transaction's GTID
+        if found.moved:
+            cursors = {client: cursor for client, cursor in kept.items() if cursor is not None}
+            serving.move(cursors, start, [c for c, cursor in cursors.items() if self._seamless(start, cursor)])
+        for client, cursor in kept.items():
+            own = cursor.postion if cursor and found.goes_on else start
+            serving.restore(client, self._completed(conn, own))
+        return start
+
+    def _seamless(self, start: EntryPosition, cursor: LogPosition) -> bool:
+        """Whether all that comes from `start` on is new to the client."""
+        own = cursor.postion.gtid
+        by_set = self._config.gtid_mode and is_set(own)
+        return by_set and parse_gtids(start.gtid, self._flavor) == parse_gtids(own, self._flavor)
+
+    def _found(self, conn: Connection, server: ServerInfo, history: LogPosition | None, same: bool | None) -> Start:
+        config = self._config
         facts = Facts(
-            address=f"{config.host}:{config.port}",
+            address=self._settings.address,
             server_id=server.server_id,
             history=history,
+            same=same,
             master=master(config),
             standby=standby(config),
             gtid_mode=config.gtid_mode,
@@ -85,14 +107,14 @@ class Starting:
             inside=self._inside,
         )
         start = find(conn, self._settings, facts, reset_to_end=config.reset_to_end, stopped=self._stopped)
-        start = replace(start, position=self.completed(conn, start.position))
+        start = replace(start, position=self._completed(conn, start.position))
         lost_before = (self.told or {}).get("lost")  # stays on show when the start is looked for again
         self.told = start.to_dict() | ({"lost": lost_before} if lost_before and not start.lost else {})
         tell = log.error if start.lost else log.info
         tell("start position", destination=config.destination, **self.told | {"chosen": str(start.position)})
         return start
 
-    def completed(self, conn: Connection, position: EntryPosition) -> EntryPosition:
+    def _completed(self, conn: Connection, position: EntryPosition) -> EntryPosition:
         """In GTID mode with the whole set behind it."""
         if not self._config.gtid_mode or is_set(position.gtid):
             return position
@@ -103,6 +125,22 @@ def _identity(server: ServerInfo) -> str:
     return server.server_uuid or str(server.server_id)
 
 
+def _furthest_behind(kept: Mapping[int, LogPosition | None]) -> tuple[int, LogPosition | None]:
+    """The client with the smallest cursor, and that one. Raises PositionError for cursors of several servers, which
+    have no order."""
+    cursors = {client: cursor for client, cursor in kept.items() if cursor is not None}
+    if not cursors:
+        return 0, None
+    addresses = sorted({f"{cursor.address}:{cursor.port}" for cursor in cursors.values()})
+    if len(addresses) > 1:
+        raise PositionError(
+            f"the clients' cursors belong to several servers: {', '.join(addresses)}",
+            place=", ".join(f"client {client}: {cursor.postion}" for client, cursor in cursors.items()),
+            hint="Set them all to one place: sluice reset ... --moved --all.",
+        )
+    return min(cursors.items(), key=lambda one: one[1].postion)
+
+
 def _check_gtid_mode(server: ServerInfo) -> None:
     if server.flavor == "mysql" and server.gtid_mode.upper() != "ON":
         raise SourceError(
@@ -111,36 +149,3 @@ def _check_gtid_mode(server: ServerInfo) -> None:
             hint="Set gtid_mode = ON and enforce_gtid_consistency = ON in [mysqld] of my.cnf and restart the server, "
             "or set canal.instance.gtidon = false.",
         )
-
-
-def _check_address(config: InstanceConfig, history: LogPosition | None) -> None:
-    """A set goes on at another server; the journal and offset that order what is in the lake do not."""
-    if history is not None and (history.address, history.port) != (config.host, config.port):
-        raise PositionError(
-            f"the cursor belongs to another server, {history.address}:{history.port}",
-            place=str(history.postion),
-            hint=_TURNED,
-        )
-
-
-def master(config: InstanceConfig) -> Configured:
-    return Configured(
-        f"{config.host}:{config.port}",
-        config.journal_name,
-        config.position,
-        config.timestamp,
-        config.gtid,
-    )
-
-
-def standby(config: InstanceConfig) -> Configured | None:
-    if not config.standby_address:
-        return None
-    host, _, port = config.standby_address.partition(":")
-    return Configured(
-        f"{host}:{port or 3306}",
-        config.standby_journal_name,
-        config.standby_position,
-        config.standby_timestamp,
-        config.standby_gtid,
-    )

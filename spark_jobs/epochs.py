@@ -3,7 +3,8 @@
 By its key a row that comes again is the same again; its counts alone differ. Without a key it would be there twice,
 so what the table has is left out. That it has it must be sure: the epochs' batches, by the ledger, must reach without
 a gap from the claim's start to where the table is. Else the table stops, as it does where the source was another
-server, whose positions say nothing.
+server, whose positions say nothing; unless reading went on there by GTID, which tells nothing twice, and the table had
+no more than the cursor.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def told_again(lake: Lake, path: str, claim: Claim, table: str, *, keyed: bool) 
     """
     reached = lake.applied(path, earlier_apps(claim, table))
     applied = {epoch: version for epoch, version in enumerate(reached) if version}
+    for epoch in over(claim, applied):
+        applied.pop(epoch, None)
     if not applied:
         return None
     foreign = min(applied) < claim.moved
@@ -50,6 +53,18 @@ def told_again(lake: Lake, path: str, claim: Claim, table: str, *, keyed: bool) 
                 "it was rewound to rows of which the lake has an unknown part", place=path, hint=_REBUILD
             )
     return end
+
+
+def over(claim: Claim, applied: Mapping[int, int]) -> set[int]:
+    """The epochs of which nothing comes again: all since then began seamlessly, and the table was not ahead of the
+    cursor that was left."""
+    left, found = dict(claim.seamless), set[int]()
+    for epoch in reversed(range(claim.epoch)):
+        if epoch + 1 not in left:
+            break
+        if applied.get(epoch, 0) <= left[epoch + 1]:
+            found.add(epoch)
+    return found
 
 
 def covered(start: int, end: int, stretches: list[tuple[int, int]]) -> bool:

@@ -28,6 +28,7 @@ from cdc_core.instance import Instance
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.rewind import Target
 from cdc_core.server import CanalServer
+from cdc_core.switched import Switched
 from orchestration.stack.mysql import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.conftest import free_port
@@ -280,7 +281,8 @@ def test_one_that_has_not_noticed_is_told_by_its_first_write(make: Make, zookeep
     led, nodes = first._running["shop"][1], first._zookeeper
     assert isinstance(led, Led)
     assert nodes is not None
-    old = led.current
+    assert isinstance(led.current, Switched)
+    old = led.current.current
     assert isinstance(old, Instance)
     asleep, led._monitor._events = led._monitor._events, queue.SimpleQueue()
 

@@ -165,6 +165,9 @@ def test_references_are_followed(tmp_path: Path) -> None:
         ("canal.instance.master.timestamp=yesterday", "canal.instance.master.timestamp"),
         ("canal.instance.master.gtid=3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", "canal.instance.master.gtid"),
         ("canal.instance.standby.address=db:port", "canal.instance.standby.address"),
+        ("canal.instance.standby.address=127.0.0.1:3306", "canal.instance.standby.address"),
+        ("canal.instance.detecting.interval.time=0", "canal.instance.detecting.interval.time"),
+        ("canal.instance.detecting.enable=perhaps", "canal.instance.detecting.enable"),
         ("canal.instance.master.sslMode=MAYBE", "canal.instance.master.sslMode"),
         ("canal.instance.enableDruid=true", "canal.instance.enableDruid"),
         ("sluice.zero.dates=zero", "sluice.zero.dates"),
@@ -189,13 +192,18 @@ def test_every_start_of_canal_is_read(conf: Path) -> None:
         conf,
         "canal.instance.gtidon=true\ncanal.instance.master.gtid=0-1-7\ncanal.instance.master.timestamp=5\n"
         "canal.instance.standby.address=db2:3307\ncanal.instance.standby.position=9\n"
-        "canal.instance.fallbackIntervalInSeconds=7\n",
+        "canal.instance.fallbackIntervalInSeconds=7\n"
+        "canal.instance.detecting.enable=true\ncanal.instance.detecting.sql=update beat set at = now()\n"
+        "canal.instance.detecting.interval.time=6\ncanal.instance.detecting.retry.threshold=5\n"
+        "canal.instance.detecting.heartbeatHaEnable=true\n",
     )
     instance, report = load_instance(conf, "example", {})
 
     assert (instance.gtid_mode, instance.gtid, instance.timestamp) == (True, "0-1-7", 5)
     assert (instance.standby_address, instance.standby_position) == ("db2:3307", 9)
     assert (instance.fallback_seconds, instance.reset_to_end) == (7, False)
+    assert (instance.detecting, instance.detecting_sql) == (True, "update beat set at = now()")
+    assert (instance.detecting_seconds, instance.detecting_threshold, instance.heartbeat_ha) == (6, 5, True)
     assert report.unsupported == report.unknown == ()
 
 

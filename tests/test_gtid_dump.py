@@ -12,7 +12,7 @@ import pytest
 from cdc_core.config import InstanceConfig
 from cdc_core.gtid import parse_gtids
 from cdc_core.instance import Instance
-from cdc_core.meta.cursors import Cursors
+from cdc_core.meta.cursors import Cursors, Epoch
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.mysql import MySqlServer
@@ -170,16 +170,20 @@ def test_a_new_client_has_the_set(mysql8: MySqlServer) -> None:
 
 
 def test_what_cannot_go_on_by_gtid(mysql8: MySqlServer, mysql57: MySqlServer) -> None:
-    """A cursor of another address; a server that turned; purged transactions."""
+    """Transactions that the server never had; a server that turned; purged transactions."""
     with mysql8.database() as shop:
         execute(mysql8, shop, "CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(200))")
         settings, nodes = by_gtid(mysql8, shop), MemoryNodes()
         name, offset = mysql8.position()
-        here = EntryPosition(name, offset, int(time.time() * 1000), 1, executed(mysql8))
+        lacking = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7"
+        here = EntryPosition(name, offset, int(time.time() * 1000), 1, f"{executed(mysql8)},{lacking}")
         Cursors(nodes, "shop").write(CLIENT, LogPosition("elsewhere", 3306, here))
         with running(settings, nodes, wait=False) as instance:
             until(lambda: instance.status()["error"], instance)
-            assert "another server, elsewhere:3306" in instance.status()["error"]["message"]
+            error = instance.status()["error"]
+            assert f"lacks the transactions {lacking}, which were read from elsewhere:3306" in error["message"]
+            assert "--moved" in error["hint"]
+        assert Cursors(nodes, "shop").present(CLIENT) == Epoch(0, 0, {})
         with running(settings, MemoryNodes()) as instance:
             insert(mysql8, shop, 1)
             until(lambda: instance.store.ring.put.rows == 1, instance)

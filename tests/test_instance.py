@@ -12,7 +12,7 @@ import pytest
 from cdc_core.config import InstanceConfig
 from cdc_core.errors import CursorError, RangeGone, SessionError, SourceUnavailable
 from cdc_core.instance import Instance
-from cdc_core.meta.cursors import Cursors
+from cdc_core.meta.cursors import Cursors, Epoch
 from cdc_core.meta.nodes import MemoryNodes, Nodes
 from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.position import EntryPosition, LogPosition
@@ -442,7 +442,8 @@ def test_a_cursor_inside_a_transaction(mysql8: MySqlServer, shop: str) -> None:
 
 
 def test_another_address_goes_by_time(mysql8: MySqlServer, shop: str) -> None:
-    """A cursor of another server: its time, less a minute, here; a place before what is kept is refused."""
+    """A cursor of another server: its time, less a minute, here, in an epoch of its own; also where its journals have
+    higher numbers than the ones here."""
     execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a')")
     settings, nodes = config(mysql8, shop, fallback_seconds=0), MemoryNodes()
     elsewhere = EntryPosition("mysql-bin.000001", 4, int(time.time() * 1000), server_id=9)
@@ -453,10 +454,43 @@ def test_another_address_goes_by_time(mysql8: MySqlServer, shop: str) -> None:
     nodes = MemoryNodes()
     ahead = EntryPosition("mysql-bin.000900", 4, int(time.time() * 1000), server_id=9)
     Cursors(nodes, "shop").write(CLIENT, LogPosition("elsewhere", 3306, ahead))
+    with running(settings, nodes) as instance:
+        assert "another address" in instance.status()["start"]["rule"]
+        kept = Cursors(nodes, "shop").read(CLIENT)
+        assert kept is not None
+        assert kept.address == settings.host
+        assert kept.postion < ahead
+        assert Cursors(nodes, "shop").present(CLIENT) == Epoch(1, 1, {})
+        execute(mysql8, shop, "INSERT INTO orders VALUES (2, 'b')")
+        assert claim(instance).moved == 1
+
+
+def test_cursors_of_several_servers(mysql8: MySqlServer, shop: str) -> None:
+    """They have no order, so that none of them is the smallest."""
+    settings, nodes = config(mysql8, shop), MemoryNodes()
+    place = EntryPosition("mysql-bin.000001", 4, int(time.time() * 1000), server_id=9)
+    cursors = Cursors(nodes, "shop")
+    cursors.write(CLIENT, LogPosition("elsewhere", 3306, place))
+    cursors.write(1002, LogPosition("another", 3306, place))
     with running(settings, nodes, wait=False) as instance:
         until(lambda: instance.status()["error"], instance)
-        assert instance.status()["error"]["error"] == "CursorError"
-        assert "is lower than" in instance.status()["error"]["message"]
+        assert "several servers: another:3306, elsewhere:3306" in instance.status()["error"]["message"]
+        assert "--moved --all" in instance.status()["error"]["hint"]
+
+
+def test_the_same_server_at_another_address(mysql8: MySqlServer, shop: str) -> None:
+    """It is known by its uuid: the cursor goes on, in its epoch."""
+    nodes = MemoryNodes()
+    with running(config(mysql8, shop), nodes) as instance:
+        execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a')")
+        drain(instance, 1)
+    execute(mysql8, shop, "INSERT INTO orders VALUES (2, 'b')")
+    with running(config(mysql8, shop, address=f"localhost:{mysql8.port}"), nodes) as instance:
+        assert instance.status()["start"]["rule"] == "the last position"
+        assert drain(instance, 1) == 1
+    cursors = Cursors(nodes, "shop")
+    assert cursors.read(CLIENT).address == "localhost"  # type: ignore[union-attr]
+    assert cursors.epoch(CLIENT) == 0
 
 
 def test_a_purged_cursor_fails_or_is_given_up(mysql8: MySqlServer, shop: str) -> None:

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from cdc_core.addresses import source_settings
 from cdc_core.errors import SourceUnavailable
-from cdc_core.instance import source_settings
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition

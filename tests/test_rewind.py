@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from cdc_core.addresses import source_settings
 from cdc_core.config import load_service
 from cdc_core.errors import CursorError, PositionError, RangeGone, SessionError
-from cdc_core.instance import source_settings
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition

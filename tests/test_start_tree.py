@@ -41,9 +41,9 @@ BRANCHES: list[tuple[str, Facts, str, Place, bool]] = [
     (
         "1.3 at another address",
         facts(gtid_mode=True, history=at(WITH_SET, "db2")),
-        "last position's GTID",
-        ByGtid(SET, WITH_SET),
-        True,
+        "another address: the last position's GTID",
+        ByGtid(SET),
+        False,
     ),
     (
         "1.3 before the configured set",
@@ -157,6 +157,30 @@ BRANCHES: list[tuple[str, Facts, str, Place, bool]] = [
         ByTime(1_699_999_995_000),
         False,
     ),
+    # a server known by its uuid
+    ("same at another address", facts(history=at(LAST, "db2"), same=True), "the last", ByPosition(LAST), True),
+    ("another at its address", facts(history=at(LAST), same=False), "another server at the", BACK, False),
+    (
+        "another at its address, with a standby",
+        facts(history=at(LAST), same=False, standby=standby()),
+        "another server at the address",
+        BACK,
+        False,
+    ),
+    (
+        "another at its address, by GTID",
+        facts(gtid_mode=True, history=at(WITH_SET), same=False),
+        "another server at the address: the last position's GTID",
+        ByGtid(SET),
+        False,
+    ),
+    (
+        "same, whatever server id its events have",
+        facts(history=at(LAST), same=True, errors=9, server_id=2),
+        "the last position",
+        ByPosition(LAST),
+        True,
+    ),
     # inside a transaction
     ("3", facts(history=at(LAST), inside=True), "start of the transaction", ByPosition(LAST, whole=True), True),
 ]
@@ -171,6 +195,7 @@ def test_branch(known: Facts, rule: str, place: Place, goes_on: bool) -> None:
     assert rule in choice.rule
     assert choice.place == place
     assert choice.goes_on == goes_on
+    assert choice.moved == (known.history is not None and not goes_on)
 
 
 def test_another_address_without_a_time() -> None:

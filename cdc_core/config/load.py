@@ -24,7 +24,7 @@ M = TypeVar("M", bound=BaseModel)
 _CANAL = re.compile(
     r"canal\.(user|passwd|withoutNetty|serverMode|id|socketChannel|destinations\.expr|admin\..+|aliyun\..+"
     r"|file\.flush\.period|mq\..+|auto\.reset\.latest\.pos\.mode|instance\.\w+\.(mode|spring\.xml"
-    r"|manager\.address)|instance\.(memory\.rawEntry|detecting\..+|fallbackIntervalInSeconds|transaction\.size|network\..+"
+    r"|manager\.address)|instance\.(memory\.rawEntry|fallbackIntervalInSeconds|transaction\.size|network\..+"
     r"|filter\..+|binlog\.(format|image)|get\.ddl\.isolation|parser\..+|tsdb\..+|global\..+|mysql\..+|gtidon|master\..+"
     r"|standby\..+|multi\.stream\.on|connectionCharset|pwdPublicKey|defaultDatabaseName|rds\..+))"
     r"|(kafka|rocketmq|rabbitmq|pulsarmq)\..+"

@@ -8,7 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Natural = Annotated[int, Field(ge=0)]
@@ -68,6 +78,11 @@ class InstanceConfig(_Model):
     standby_timestamp: Natural = Field(0, alias="canal.instance.standby.timestamp")
     standby_gtid: str = Field("", alias="canal.instance.standby.gtid")
     fallback_seconds: Natural = Field(60, alias="canal.instance.fallbackIntervalInSeconds")
+    detecting: bool = Field(False, alias="canal.instance.detecting.enable")
+    detecting_sql: str = Field("select 1", alias="canal.instance.detecting.sql")
+    detecting_seconds: Positive = Field(3, alias="canal.instance.detecting.interval.time")
+    detecting_threshold: Positive = Field(3, alias="canal.instance.detecting.retry.threshold")
+    heartbeat_ha: bool = Field(False, alias="canal.instance.detecting.heartbeatHaEnable")
     reset_to_end: bool = Field(False, alias="canal.auto.reset.latest.pos.mode")
     user: str = Field("canal", alias="canal.instance.dbUsername")
     password: SecretStr = Field(SecretStr("canal"), alias="canal.instance.dbPassword")
@@ -99,6 +114,11 @@ class InstanceConfig(_Model):
         return int(self.address.partition(":")[2] or 3306)
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """`host:port` of the master and, where there is one, of the standby."""
+        return tuple(_with_port(address) for address in (self.address, self.standby_address) if address)
+
+    @property
     def capacity_bytes(self) -> int:
         """MEMSIZE bounds the bytes; ITEMSIZE the items, and the bytes only so that memory cannot run out."""
         return self.buffer_size * (self.buffer_memunit if self.batch_mode == "MEMSIZE" else _ITEM_BYTES)
@@ -112,6 +132,18 @@ class InstanceConfig(_Model):
         if (self.ssl_cert is None) != (self.ssl_key is None):
             raise ValueError("sluice.ssl.cert and sluice.ssl.key belong together")
         return self
+
+    @field_validator("standby_address")
+    @classmethod
+    def _not_the_master(cls, value: str, known: ValidationInfo) -> str:
+        if value and _with_port(value) == _with_port(str(known.data.get("address", ""))):
+            raise ValueError("the standby is the master")
+        return value
+
+
+def _with_port(address: str) -> str:
+    host, _, port = address.partition(":")
+    return f"{host}:{int(port or 3306)}"
 
 
 _ITEM_BYTES = 1 << 20

@@ -80,7 +80,11 @@ class Destination(Answer):
     destination: str = Field(examples=["shop"])
     state: str = Field(description="starting, running, standby, failed, stopped or lazy", examples=["running"])
     source: dict[str, Any] = Field(
-        examples=[{"address": "127.0.0.1:3306", "version": "8.0.31", "server_id": 1, "connected": True}]
+        description="the server that is read; role: master or standby; failed_heartbeats in a row, null where "
+        "detecting is off; switched: from, to, why and when of the last switch",
+        examples=[
+            {"address": "127.0.0.1:3306", "version": "8.0.31", "server_id": 1, "connected": True, "role": "master"}
+        ],
     )
     start: dict[str, Any] | None = Field(
         None, description="by which rule reading began: rule, looked_at, chosen, seconds"

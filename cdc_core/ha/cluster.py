@@ -12,9 +12,9 @@ from cdc_core.ha.led import Led
 from cdc_core.ha.presence import Presence
 from cdc_core.ha.running import CLUSTER, DOORS, destination_path
 from cdc_core.ha.share import turn
-from cdc_core.instance import Instance
 from cdc_core.meta.nodes import Nodes
 from cdc_core.meta.zookeeper import ZookeeperNodes
+from cdc_core.switched import Switched
 
 _ANY = ("", "0.0.0.0", "::")  # noqa: S104
 
@@ -42,7 +42,7 @@ class Cluster:
         """Says good-bye before the destinations are given back, so that nobody waits for us to take them again."""
         self._presence.stop()
 
-    def led(self, config: InstanceConfig, make: Callable[[Nodes], Instance]) -> Led:
+    def led(self, config: InstanceConfig, make: Callable[[Nodes], Switched]) -> Led:
         """A destination to compete for."""
         return Led(config, self._nodes, self.address, self, make, self.http_of, self._session_seconds)
 

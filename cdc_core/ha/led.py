@@ -1,4 +1,4 @@
-"""One destination of a server that shares ZooKeeper with others: an Instance while it is active here, else a Standby.
+"""One destination of a server that shares ZooKeeper with others: a Switched while it is active here, else a Standby.
 
 Each term has an instance of its own, whose cursors are fenced with that term, so what is left of an earlier one
 can do nothing. An instance starts from the cursor, as after a restart; claims end with it.
@@ -17,9 +17,9 @@ from cdc_core.ha.monitor import Crowd, Monitor
 from cdc_core.ha.running import Running, destination_path
 from cdc_core.ha.seat import Seat
 from cdc_core.ha.standby import Standby
-from cdc_core.instance import Instance
 from cdc_core.meta.nodes import Nodes
 from cdc_core.meta.zookeeper import ZookeeperNodes
+from cdc_core.switched import Switched
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Led:
         nodes: ZookeeperNodes,
         address: str,
         crowd: Crowd,
-        make: Callable[[Nodes], Instance],
+        make: Callable[[Nodes], Switched],
         http_of: Callable[[str], str],
         session_seconds: float,
     ) -> None:
@@ -49,7 +49,7 @@ class Led:
         self._standby = self._stand_by(config)
         self._lock = threading.Lock()
         self._term_nodes: Nodes = nodes
-        self.current: Instance | Standby = self._standby
+        self.current: Switched | Standby = self._standby
 
     def __repr__(self) -> str:
         return f"<Led {self.current!r}>"
@@ -68,14 +68,14 @@ class Led:
     def leave(self) -> None:
         with self._lock:
             before, self.current = self.current, self._standby
-        if isinstance(before, Instance):
+        if isinstance(before, Switched):
             before.stop()
 
     def between(self, work: Callable[[Nodes], T]) -> T:
         """Does `work` over the nodes of this term with the instance stopped, then begins another one. Raises what a
         standby says when this server does not run the destination."""
         with self._lock:
-            if not isinstance(self.current, Instance):
+            if not isinstance(self.current, Switched):
                 raise self._standby.refusal()
             nodes = self._term_nodes
             self.current.stop()
@@ -84,11 +84,11 @@ class Led:
             finally:
                 self._begin(nodes)
 
-    def change(self, config: InstanceConfig, make: Callable[[Nodes], Instance]) -> None:
+    def change(self, config: InstanceConfig, make: Callable[[Nodes], Switched]) -> None:
         """Goes on with another configuration, in the same term where it is active."""
         with self._lock:
             self.config, self._make, self._standby = config, make, self._stand_by(config)
-            if isinstance(self.current, Instance):
+            if isinstance(self.current, Switched):
                 self.current.stop()
                 self._begin(self._term_nodes)
             else:

@@ -4,6 +4,9 @@
                                                     /filter         Canal's filter expression
                                                     /epoch          rises with every deliberate rewind
                                                     /moved          the epoch in which the source became another server
+                                                    /seamless       epochs that began at another server without telling
+                                                                    again: {epoch: version of the cursor that was left}
+                                                    /source         the server that the cursor is of, by its uuid
                                                     /acked          the end of the last acked batch that had rows
                                                     /stopped/{table}
 
@@ -14,6 +17,7 @@ cannot be read is never overwritten.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote
@@ -36,6 +40,15 @@ class StoppedTable:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The present epoch; the first one of the present source; those that tell nothing again (`Cursors.seamless`)."""
+
+    number: int
+    moved: int
+    seamless: Mapping[int, int]
 
 
 class Cursors:
@@ -61,11 +74,16 @@ class Cursors:
         path = self._path(client_id, "cursor")
         return self._parse(path, self._nodes.read(path))
 
-    def write(self, client_id: int, cursor: LogPosition | None, acked: EntryPosition | None = None) -> None:
-        """Moves the cursor on, and with it the end of the last batch that had rows; either alone as well."""
+    def write(
+        self, client_id: int, cursor: LogPosition | None, acked: EntryPosition | None = None, source: str = ""
+    ) -> None:
+        """Moves the cursor on, and with it the end of the last batch that had rows; either alone as well. `source`: the
+        uuid of the server that the cursor is of."""
         changes: dict[str, Change] = {}
         if cursor is not None:
             changes |= self._cursor_change(self._path(client_id, "cursor"), cursor)
+            if source and source != self.source(client_id, cursor):
+                changes |= self._changes(client_id, {"source": _source(cursor, source)})
         if acked is not None:
             changes |= self._acked_change(client_id, acked)
         self._nodes.write(changes)  # also without changes: where writes are fenced, this is where an ack fails
@@ -74,16 +92,43 @@ class Cursors:
         """Sets the cursor to any place and begins a new epoch, in one write; `acked` was the old one's. `moved`: the
         place is another server's. The new epoch."""
         epoch = self.epoch(client_id) + 1
-        values = {"cursor": cursor.to_json().encode(), "epoch": str(epoch).encode(), "acked": None}
+        values = self._begun(epoch, cursor) | {"seamless": None, "source": None}
         if moved:
             values["moved"] = str(epoch).encode()
+        self._nodes.write(self._changes(client_id, values))
+        return epoch
+
+    def move(self, clients: Iterable[int], cursor: LogPosition, source: str, seamless: Collection[int] = ()) -> None:
+        """Sets cursors to a place of another server, `source` by its uuid, and begins new epochs; all in one write.
+        For those in `seamless` reading goes on there behind what their cursor had, and tells nothing again."""
+        changes: dict[str, Change] = {}
+        for client_id in clients:
+            before, epoch = self.read(client_id), self.epoch(client_id) + 1
+            left: dict[int, int] | None = None
+            if client_id in seamless and before is not None:
+                left = self.seamless(client_id) | {epoch: before.postion.version()}
+            changes |= self._changes(
+                client_id,
+                self._begun(epoch, cursor)
+                | {
+                    "moved": str(epoch).encode(),
+                    "seamless": json.dumps(left).encode() if left else None,
+                    "source": _source(cursor, source),
+                },
+            )
+        self._nodes.write(changes)
+
+    def _begun(self, epoch: int, cursor: LogPosition) -> dict[str, bytes | None]:
+        return {"cursor": cursor.to_json().encode(), "epoch": str(epoch).encode(), "acked": None}
+
+    def _changes(self, client_id: int, values: Mapping[str, bytes | None]) -> dict[str, Change]:
+        """None: be gone."""
         changes = {}
         for name, value in values.items():
             node = self._nodes.read(self._path(client_id, name))
             if value is not None or node is not None:
                 changes[self._path(client_id, name)] = Change(value, node.version if node else None)
-        self._nodes.write(changes)
-        return epoch
+        return changes
 
     def acked(self, client_id: int) -> EntryPosition | None:
         """The end of the last acked batch that had rows, in the present epoch."""
@@ -95,6 +140,31 @@ class Cursors:
     def moved(self, client_id: int) -> int:
         """The first epoch of the present source: positions of earlier ones are another server's."""
         return self._number(client_id, "moved")
+
+    def seamless(self, client_id: int) -> dict[int, int]:
+        """Epochs that tell nothing again of the one before, and the version of the cursor that each was begun from."""
+        path = self._path(client_id, "seamless")
+        node = self._nodes.read(path)
+        try:
+            return {int(epoch): int(left) for epoch, left in json.loads(node.value).items()} if node else {}
+        except (AttributeError, TypeError, ValueError) as error:
+            assert node is not None
+            raise self._broken(path, node, "epochs with versions") from error
+
+    def source(self, client_id: int, cursor: LogPosition) -> str:
+        """The uuid of the server that the cursor is of; empty where that is not known. It was noted with an address: a
+        Java Canal that moves the cursor to another one does not know of it."""
+        path = self._path(client_id, "source")
+        node = self._nodes.read(path)
+        try:
+            fields = json.loads(node.value) if node else {}
+            return str(fields["uuid"]) if fields.get("address") == _address(cursor) else ""
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            assert node is not None
+            raise self._broken(path, node, "a server's address and uuid") from error
+
+    def present(self, client_id: int) -> Epoch:
+        return Epoch(self.epoch(client_id), self.moved(client_id), self.seamless(client_id))
 
     def _number(self, client_id: int, name: str) -> int:
         path = self._path(client_id, name)
@@ -177,3 +247,11 @@ class Cursors:
 
     def _stopped_path(self, client_id: int, table: str) -> str:
         return f"{self._path(client_id, 'stopped')}/{quote(table, safe='')}"
+
+
+def _address(cursor: LogPosition) -> str:
+    return f"{cursor.address}:{cursor.port}"
+
+
+def _source(cursor: LogPosition, uuid: str) -> bytes:
+    return json.dumps({"address": _address(cursor), "uuid": uuid}).encode()

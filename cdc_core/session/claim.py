@@ -34,7 +34,8 @@ class Claim:
     It ends at a transaction's end unless `partial`: then one transaction alone exceeds the limit, and an ack moves
     the store but not the cursor. `execute_times` is a histogram of commit times: ((second, rows), ...).
     `batch_id` rises for ever, also across restarts of the service. `lease_deadline` is in seconds since the epoch.
-    Positions of epochs before `moved` are another server's.
+    Positions of epochs before `moved` are another server's. An epoch in `seamless`, ((epoch, version), ...), tells
+    nothing again of the one before: it began at another server behind what that one's cursor had, at that version.
     """
 
     destination: str
@@ -52,6 +53,7 @@ class Claim:
     lease_deadline: float
     partial: bool = False
     moved: int = 0
+    seamless: tuple[tuple[int, int], ...] = ()
 
     @property
     def rows(self) -> int:
@@ -68,4 +70,6 @@ class Claim:
         tables = tuple(TableRange(**{**t, "schema": TableSchema.from_dict(t["schema"])}) for t in fields["tables"])
         times = tuple((int(second), int(rows)) for second, rows in fields["execute_times"])
         start, end = EntryPosition.from_dict(fields["start"]), EntryPosition.from_dict(fields["end"])
-        return cls(**{**fields, "start": start, "end": end, "tables": tables, "execute_times": times})
+        seamless = tuple((int(epoch), int(left)) for epoch, left in fields.get("seamless", ()))
+        known = {"start": start, "end": end, "tables": tables, "execute_times": times, "seamless": seamless}
+        return cls(**{**fields, **known})

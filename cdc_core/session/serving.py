@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from cdc_core.errors import RangeGone, SessionError
-from cdc_core.meta.cursors import Cursors, StoppedTable
+from cdc_core.meta.cursors import Cursors, Epoch, StoppedTable
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.session.claim import Claim
-from cdc_core.session.session import Session, Step
+from cdc_core.session.session import ClientState, Session, Step
 from cdc_core.source.block import BlockSlice
 from cdc_core.store.store import Store
 
@@ -24,7 +24,8 @@ DEFAULT_CLIENT = 1001  # Canal's own
 
 
 class Serving:
-    """`source` is the server's address as configured: what a cursor says it belongs to. `clock` is in epoch seconds."""
+    """`source` is the server's address as configured: what a cursor says it belongs to. `server_uuid` is known when it
+    has connected. `clock` is in epoch seconds."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Serving:
         self.session = session
         self.acked: dict[int, EntryPosition | None] = {}
         self.stopped: dict[int, dict[str, StoppedTable]] = {}
+        self.server_uuid = ""
         self._store = store
         self._cursors = cursors
         self._source = source
@@ -53,13 +55,22 @@ class Serving:
         known = sorted({*self._cursors.clients(), DEFAULT_CLIENT})
         return {client: self._cursors.read(client) for client in known}
 
+    def kept_source(self, client_id: int, cursor: LogPosition) -> str:
+        """The uuid of the server that a kept cursor is of; empty where that is not known."""
+        return self._cursors.source(client_id, cursor)
+
+    def move(self, clients: Iterable[int], place: EntryPosition, seamless: Collection[int]) -> None:
+        """Their cursors were another server's: a new epoch begins for each at this one's `place`, all at once."""
+        with self._open():
+            self._cursors.move(clients, self._source.at(place), self.server_uuid, seamless)
+
     def restore(self, client_id: int, cursor: EntryPosition) -> None:
         """Subscribes a client whose events are yet to come, and keeps where it starts; anew, when it was before."""
-        epoch, moved = self._keep(client_id, cursor)
+        epoch = self._keep(client_id, cursor)
         with self._store.changed:
             self.session.unsubscribe(client_id)
-            self.session.subscribe(client_id, cursor, epoch)
-            self.session.client(client_id).moved = moved
+            self.session.subscribe(client_id, cursor, epoch.number)
+            _begin(self.session.client(client_id), epoch)
 
     def subscribe(self, client_id: int) -> None:
         """A new client, from the newest transaction on; an old one as it is."""
@@ -72,22 +83,23 @@ class Serving:
             self.session.subscribe(client_id, start, 0, wait=False)
             self.session.client(client_id).busy = True
         try:
-            epoch, moved = self._keep(client_id, start)
+            epoch = self._keep(client_id, start)
         except BaseException:
             with self._store.changed:
                 self.session.unsubscribe(client_id)
             raise
         with self._store.changed:
             state = self.session.client(client_id)
-            state.epoch, state.moved, state.busy = epoch, moved, False
+            _begin(state, epoch)
+            state.busy = False
 
-    def _keep(self, client_id: int, cursor: EntryPosition) -> tuple[int, int]:
+    def _keep(self, client_id: int, cursor: EntryPosition) -> Epoch:
         with self._open():
             self._cursors.subscribe(client_id, self._filter_text)
-            self._cursors.write(client_id, self._source.at(cursor))
+            self._cursors.write(client_id, self._source.at(cursor), source=self.server_uuid)
         self.acked[client_id] = self._cursors.acked(client_id)
         self.stopped[client_id] = {stopped.table: stopped for stopped in self._cursors.stopped(client_id)}
-        return self._cursors.epoch(client_id), self._cursors.moved(client_id)
+        return self._cursors.present(client_id)
 
     def close(self) -> None:
         """No cursor is written any more when this returns: it may be set by hand now."""
@@ -216,6 +228,10 @@ class Serving:
                 "stopped": [stopped.to_dict() for _, stopped in sorted(self.stopped.get(client_id, {}).items())],
                 "rollbacks": state.rollbacks,
             }
+
+
+def _begin(state: ClientState, epoch: Epoch) -> None:
+    state.epoch, state.moved, state.seamless = epoch.number, epoch.moved, dict(epoch.seamless)
 
 
 def _told(claim: Claim) -> dict[str, Any]:

@@ -52,6 +52,7 @@ class ClientState:
     batches: list[Batch] = field(default_factory=list)
     busy: bool = False
     moved: int = 0  # the first epoch of the present source
+    seamless: dict[int, int] = field(default_factory=dict)  # as `Claim.seamless`
     last_acked: tuple[int, str] | None = None  # so that an ack whose answer was lost may be made again
 
 
@@ -154,6 +155,7 @@ class Session:
             lease_deadline=deadline,
             partial=found.partial,
             moved=client.moved,
+            seamless=tuple(sorted(client.seamless.items())),
         )
 
     def slices(self, client_id: int, batch_id: int) -> list[BlockSlice] | None:

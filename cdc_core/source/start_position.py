@@ -11,6 +11,7 @@ from cdc_core.errors import PositionError
 from cdc_core.gtid import GtidSet, parse_gtids
 from cdc_core.position import EntryPosition
 from cdc_core.source.connection import Connection, version_of
+from cdc_core.source.follows import check_follows
 from cdc_core.source.gtid_start import begin_of
 from cdc_core.source.journals import check_exists, check_not_purged, current_end
 from cdc_core.source.settings import SourceSettings
@@ -20,13 +21,14 @@ from cdc_core.source.time_search import find_by_time, transaction_start
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`goes_on` as in `Choice`; `lost` is the error that the current end was taken instead of."""
+    """`goes_on` and `moved` as in `Choice`; `lost` is the error that the current end was taken instead of."""
 
     position: EntryPosition
     rule: str
     looked_at: str
     seconds: float
     goes_on: bool = False
+    moved: bool = False
     lost: PositionError | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,10 +49,13 @@ def find(
     reset_to_end: bool = False,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Start:
-    """Raises PositionError for a place that is not there; with `reset_to_end` the current end is taken instead of a
-    known position that is gone, and the rows between are lost."""
+    """Raises PositionError for a place that is not there, SourceBehind for a server that lacks what was read from
+    another one. With `reset_to_end` the current end is taken instead of a known position that is gone, and the rows
+    between are lost."""
     began = time.monotonic()
     choice, lost = choose(facts), None
+    if choice.moved and facts.history is not None:
+        check_follows(conn, facts.history)
     try:
         position = _place(conn, settings, choice, stopped)
     except PositionError as error:
@@ -61,7 +66,10 @@ def find(
         position = _place(conn, settings, choice, stopped)
     if position.server_id is None:
         position = replace(position, server_id=facts.server_id)
-    return Start(position, choice.rule, facts.told(), time.monotonic() - began, choice.goes_on, lost)
+    if choice.moved and facts.history is not None and position.timestamp is None:
+        position = replace(position, timestamp=facts.history.postion.timestamp)  # by which it may have to move again
+    seconds = time.monotonic() - began
+    return Start(position, choice.rule, facts.told(), seconds, choice.goes_on, choice.moved, lost)
 
 
 def _place(conn: Connection, settings: SourceSettings, choice: Choice, stopped: Callable[[], bool]) -> EntryPosition:

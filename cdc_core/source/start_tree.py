@@ -30,12 +30,14 @@ class Configured:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`history` is the last position known, of memory or of the cursors; `server_id` that of the server now;
-    `inside` says that the history led into the midst of a transaction."""
+    """`history` is the last position known, of memory or of the cursors; `server_id` that of the server now; `same`
+    whether that is the one that the history was read from, None where nobody noted its uuid; `inside` says that the
+    history led into the midst of a transaction."""
 
     address: str
     server_id: int
     history: LogPosition | None = None
+    same: bool | None = None
     master: Configured | None = None
     standby: Configured | None = None
     gtid_mode: bool = False
@@ -89,11 +91,13 @@ Place = ByGtid | ByPosition | ByTime | AtEnd
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`goes_on` where the history's own positions stay good: clients keep their cursors."""
+    """`goes_on` where the history's own positions stay good: clients keep their cursors. `moved`: they are another
+    server's, and the place is this one's."""
 
     rule: str
     place: Place
     goes_on: bool = False
+    moved: bool = False
 
 
 def choose(facts: Facts) -> Choice:
@@ -108,22 +112,35 @@ def _by_gtid(facts: Facts) -> Choice | None:
             return Choice("the configured GTID set", ByGtid(facts.master.gtid))
         return None
     position = facts.history.postion
-    if is_set(position.gtid):
-        return Choice("the last position's GTID set", ByGtid(position.gtid, position), goes_on=True)
-    return None
+    if not is_set(position.gtid):
+        return None
+    if why := _elsewhere(facts):
+        return Choice(f"{why}: the last position's GTID set", ByGtid(position.gtid), moved=True)
+    return Choice("the last position's GTID set", ByGtid(position.gtid, position), goes_on=True)
 
 
 def _by_place(facts: Facts) -> Choice:
     if facts.history is None:
         return _configured(facts)
-    if f"{facts.history.address}:{facts.history.port}" != facts.address:
-        return Choice("another address: the last position's time", _some_time_before(facts))
-    if _turned(facts):
-        return Choice("errors in a row, and another server id: the last position's time", _some_time_before(facts))
+    if why := _elsewhere(facts):
+        return Choice(f"{why}: the last position's time", _some_time_before(facts), moved=True)
     rule = "the last position"
     if facts.inside:
         rule = "the start of the transaction that the last position lies in"
     return Choice(rule, ByPosition(facts.history.postion, whole=facts.inside), goes_on=True)
+
+
+def _elsewhere(facts: Facts) -> str:
+    """Why the history's journals are not this server's; empty where they are. A server that is known by its uuid may
+    have got another address."""
+    assert facts.history is not None
+    if facts.same:
+        return ""
+    if f"{facts.history.address}:{facts.history.port}" != facts.address:
+        return "another address"
+    if facts.same is False:
+        return "another server at the address"
+    return "errors in a row, and another server id" if _turned(facts) else ""
 
 
 def _turned(facts: Facts) -> bool:

@@ -35,7 +35,7 @@ def show(found: list[dict[str, Any]]) -> None:
         table.add_row(
             one["destination"],
             one.get("note") or one["state"],
-            str(one["source"].get("address", "")),
+            _source(one["source"]),
             place(one["position"]),
             _number(one["lag_seconds"], " s"),
             _number(one["backlog_rows"], " rows"),
@@ -51,6 +51,11 @@ def show(found: list[dict[str, Any]]) -> None:
 def place(position: dict[str, Any] | None) -> str:
     """Journal and offset, for people."""
     return f"{position['journalName']}:{position['position']}" if position else "-"
+
+
+def _source(source: dict[str, Any]) -> str:
+    role = " (standby)" if source.get("role") == "standby" else ""
+    return f"{source.get('address') or ''}{role}"
 
 
 def _number(value: float | None, unit: str) -> str:

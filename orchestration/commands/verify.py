@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from cdc_core import config
+from cdc_core.addresses import source_settings
 from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig, ServiceConfig
 from cdc_core.errors import ConfigError
@@ -66,8 +67,8 @@ def _destination(question: Question, instance: InstanceConfig, connector: Connec
     state = connector.client_state()
     named = question.tables or tuple(table.name for table in connector.tables())
     tables = [_pair(name) for name in named]
-    password = instance.password.get_secret_value()
-    source = Source(instance.host, instance.port, instance.user, password, _tls(instance))
+    read = source_settings(instance, str(connector.status()["source"].get("address") or ""))  # it may be the standby
+    source = Source(read.host, read.port, read.user, read.password, _tls(instance))
     reader = Reader(connector.destination, question.client, state["epoch"], lambda: _cursor(connector))
     yield from verify(source, tables, Lake(question.lake), reader, timeout_seconds=question.timeout)
 

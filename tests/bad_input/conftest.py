@@ -5,18 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import pytest
 import structlog
 from kazoo.client import KazooClient
 
-from cdc_core import log, server
+from cdc_core import log
 from cdc_core.config import load_service
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
-from cdc_core.instance import Instance
 from cdc_core.serve import token_of
 from cdc_core.server import CanalServer
 from orchestration.stack.mysql import MySqlServer
@@ -29,11 +27,8 @@ MakeWorld = Callable[..., World]
 
 
 @pytest.fixture
-def make_world(
-    mysql8: MySqlServer, zookeeper: ZooKeeper, zk_root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[MakeWorld]:
+def make_world(mysql8: MySqlServer, zookeeper: ZooKeeper, zk_root: str, tmp_path: Path) -> Iterator[MakeWorld]:
     """`make_world(shop={key: value}, service={key: value}, wait=False)`: extra lines of the properties files."""
-    monkeypatch.setattr(server, "Instance", partial(Instance, pauses=(0.2, 0.5)))
     with ExitStack() as ends:
         databases = {name: ends.enter_context(mysql8.database(name)) for name in ("shop", "other")}
         for database in databases.values():
@@ -119,7 +114,7 @@ def _world(
     for name, lines in keys.items():
         write_properties(folder / "conf" / name / "instance.properties", lines)
     config = load_service(folder / "conf", {})[0]
-    made = CanalServer(config, folder / "conf")
+    made = CanalServer(config, folder / "conf", pauses=(0.2, 0.5))
     token = token_of(config)
     doors = HttpDoor(made, "127.0.0.1", 0, token), FlightDoor(made, "127.0.0.1", 0, token)
     return World(mysql, folder, databases, keys, None, stream, made, doors, token=token)

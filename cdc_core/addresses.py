@@ -1,0 +1,61 @@
+"""The servers that one destination may read: its master and its standby, and which of them its cursors belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cdc_core.config.models import InstanceConfig
+from cdc_core.position import LogPosition
+from cdc_core.source.settings import SourceSettings
+from cdc_core.source.start_tree import Configured
+
+
+def source_settings(config: InstanceConfig, address: str = "") -> SourceSettings:
+    """How to reach the server at `address`, `host:port`; without it the master."""
+    host, _, port = (address or config.address).partition(":")
+    return SourceSettings(
+        host=host,
+        port=int(port or 3306),
+        user=config.user,
+        password=config.password.get_secret_value(),
+        slave_id=config.slave_id,
+        ssl_mode=config.ssl_mode,
+        ssl_ca=str(config.ssl_ca or ""),
+        ssl_cert=str(config.ssl_cert or ""),
+        ssl_key=str(config.ssl_key or ""),
+        heartbeat_seconds=config.heartbeat_seconds,
+        block_bytes=config.block_bytes,
+        by_gtid=config.gtid_mode,
+    )
+
+
+def address_of(config: InstanceConfig, cursors: Iterable[LogPosition | None]) -> str:
+    """Of the server that the cursors belong to, if it is the master or the standby; else of the master."""
+    theirs = {f"{cursor.address}:{cursor.port}" for cursor in cursors if cursor is not None}
+    return next((address for address in config.sources if address in theirs), config.sources[0])
+
+
+def other_of(config: InstanceConfig, address: str) -> str:
+    """The other server's address; empty where there is none."""
+    return next((other for other in config.sources if other != address), "")
+
+
+def role_of(config: InstanceConfig, address: str) -> str:
+    return "master" if address == config.sources[0] else "standby"
+
+
+def master(config: InstanceConfig) -> Configured:
+    address = config.sources[0]
+    return Configured(address, config.journal_name, config.position, config.timestamp, config.gtid)
+
+
+def standby(config: InstanceConfig) -> Configured | None:
+    if not config.standby_address:
+        return None
+    return Configured(
+        config.sources[1],
+        config.standby_journal_name,
+        config.standby_position,
+        config.standby_timestamp,
+        config.standby_gtid,
+    )
