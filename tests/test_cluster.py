@@ -246,7 +246,7 @@ def test_one_that_has_not_noticed_is_told_by_its_first_write(make: Make, zookeep
     led, nodes = first._running["shop"][1], first._zookeeper
     assert isinstance(led, Led)
     assert nodes is not None
-    old = led.current
+    old = first.instance("shop")
     assert isinstance(old, Instance)
     asleep, led._monitor._events = led._monitor._events, queue.SimpleQueue()
 
