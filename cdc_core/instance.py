@@ -28,8 +28,9 @@ from cdc_core.config.models import InstanceConfig
 from cdc_core.errors import CursorError, DecodeError, SchemaError, SluiceError, SourceChanged, SourceUnavailable
 from cdc_core.gtid import parse_gtids
 from cdc_core.health import Health
-from cdc_core.meta.cursors import Cursors, StoppedTable
+from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import Nodes
+from cdc_core.meta.stopped import StoppedTable
 from cdc_core.position import EntryPosition, LogPosition, journal_number
 from cdc_core.schema.information_schema import complete, list_tables
 from cdc_core.schema.registry import SchemaRegistry

@@ -18,28 +18,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
-from urllib.parse import quote
+from dataclasses import dataclass
 
-from cdc_core.errors import CursorError, PositionError
+from cdc_core.errors import CursorError
+from cdc_core.meta.kept import Kept
 from cdc_core.meta.nodes import Change, Node, Nodes
+from cdc_core.meta.stopped import StoppedTables
 from cdc_core.position import EntryPosition, LogPosition
-
-_MEND = "Mend or remove the node, then start again; nothing was overwritten."
-
-
-@dataclass(frozen=True, slots=True)
-class StoppedTable:
-    """A table that cannot go on, why, since which position, and what mends it."""
-
-    table: str
-    reason: str
-    hint: str
-    position: dict[str, Any] | None
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +36,12 @@ class Epoch:
     seamless: Mapping[int, int]
 
 
-class Cursors:
-    """No state of its own: every call goes to `nodes`."""
+class Cursors(Kept):
+    """`stopped` is what is kept of tables beside the cursors."""
 
     def __init__(self, nodes: Nodes, destination: str) -> None:
-        self._nodes = nodes
-        self.destination = destination
-        self._root = f"/otter/canal/destinations/{destination}"
+        super().__init__(nodes, destination)
+        self.stopped = StoppedTables(nodes, destination)
 
     def clients(self) -> list[int]:
         return sorted(int(name) for name in self._nodes.children(self._root) if name.isdigit())
@@ -121,15 +105,6 @@ class Cursors:
     def _begun(self, epoch: int, cursor: LogPosition) -> dict[str, bytes | None]:
         return {"cursor": cursor.to_json().encode(), "epoch": str(epoch).encode(), "acked": None}
 
-    def _changes(self, client_id: int, values: Mapping[str, bytes | None]) -> dict[str, Change]:
-        """None: be gone."""
-        changes = {}
-        for name, value in values.items():
-            node = self._nodes.read(self._path(client_id, name))
-            if value is not None or node is not None:
-                changes[self._path(client_id, name)] = Change(value, node.version if node else None)
-        return changes
-
     def acked(self, client_id: int) -> EntryPosition | None:
         """The end of the last acked batch that had rows, in the present epoch."""
         return self._read_acked(client_id, self.epoch(client_id))[1]
@@ -144,50 +119,21 @@ class Cursors:
     def seamless(self, client_id: int) -> dict[int, int]:
         """Epochs that tell nothing again of the one before, and the version of the cursor that each was begun from."""
         path = self._path(client_id, "seamless")
-        node = self._nodes.read(path)
-        try:
-            return {int(epoch): int(left) for epoch, left in json.loads(node.value).items()} if node else {}
-        except (AttributeError, TypeError, ValueError) as error:
-            assert node is not None
-            raise self._broken(path, node, "epochs with versions") from error
+        return self._parsed(path, self._nodes.read(path), _versions, "epochs with versions") or {}
 
     def source(self, client_id: int, cursor: LogPosition) -> str:
         """The uuid of the server that the cursor is of; empty where that is not known. It was noted with an address: a
         Java Canal that moves the cursor to another one does not know of it."""
         path = self._path(client_id, "source")
-        node = self._nodes.read(path)
-        try:
-            fields = json.loads(node.value) if node else {}
-            return str(fields["uuid"]) if fields.get("address") == _address(cursor) else ""
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            assert node is not None
-            raise self._broken(path, node, "a server's address and uuid") from error
+        noted = self._parsed(path, self._nodes.read(path), _noted, "a server's address and uuid")
+        return noted[1] if noted and noted[0] == _address(cursor) else ""
 
     def present(self, client_id: int) -> Epoch:
         return Epoch(self.epoch(client_id), self.moved(client_id), self.seamless(client_id))
 
     def _number(self, client_id: int, name: str) -> int:
         path = self._path(client_id, name)
-        node = self._nodes.read(path)
-        if node is None:
-            return 0
-        if not node.value.isdigit():
-            raise self._broken(path, node, "an epoch, a number")
-        return int(node.value)
-
-    def stopped(self, client_id: int) -> list[StoppedTable]:
-        root = self._path(client_id, "stopped")
-        return [found for name in self._nodes.children(root) if (found := self._read_stopped(f"{root}/{name}"))]
-
-    def stop_table(self, client_id: int, stopped: StoppedTable) -> None:
-        path = self._stopped_path(client_id, stopped.table)
-        self._put(path, self._nodes.read(path), json.dumps(stopped.to_dict()).encode())
-
-    def resume_table(self, client_id: int, table: str) -> None:
-        path = self._stopped_path(client_id, table)
-        node = self._nodes.read(path)
-        if node is not None:
-            self._nodes.write({path: Change(None, node.version)})
+        return self._parsed(path, self._nodes.read(path), _natural, "an epoch, a number") or 0
 
     def _cursor_change(self, path: str, cursor: LogPosition) -> dict[str, Change]:
         node = self._nodes.read(path)
@@ -211,42 +157,11 @@ class Cursors:
     def _read_acked(self, client_id: int, epoch: int) -> tuple[Node | None, EntryPosition | None]:
         path = self._path(client_id, "acked")
         node = self._nodes.read(path)
-        if node is None:
-            return None, None
-        try:
-            fields = json.loads(node.value)
-            return node, EntryPosition.from_dict(fields) if fields["epoch"] == epoch else None
-        except (PositionError, KeyError, TypeError, ValueError) as error:
-            raise self._broken(path, node, "a position with its epoch") from error
-
-    def _read_stopped(self, path: str) -> StoppedTable | None:
-        node = self._nodes.read(path)
-        if node is None:
-            return None
-        try:
-            return StoppedTable(**json.loads(node.value))
-        except (TypeError, ValueError) as error:
-            raise self._broken(path, node, "a stopped table") from error
+        of_epoch = self._parsed(path, node, _acked, "a position with its epoch")
+        return node, of_epoch[1] if of_epoch and of_epoch[0] == epoch else None
 
     def _parse(self, path: str, node: Node | None) -> LogPosition | None:
-        if node is None:
-            return None
-        try:
-            return LogPosition.from_json(node.value)
-        except PositionError as error:
-            raise self._broken(path, node, "a cursor in Canal's JSON") from error
-
-    def _put(self, path: str, node: Node | None, value: bytes) -> None:
-        self._nodes.write({path: Change(value, node.version if node else None)})
-
-    def _broken(self, path: str, node: Node, expected: str) -> CursorError:
-        return CursorError(f"not {expected}: {node.value[:200]!r}", place=self._nodes.place(path), hint=_MEND)
-
-    def _path(self, client_id: int, name: str) -> str:
-        return f"{self._root}/{client_id}/{name}"
-
-    def _stopped_path(self, client_id: int, table: str) -> str:
-        return f"{self._path(client_id, 'stopped')}/{quote(table, safe='')}"
+        return self._parsed(path, node, LogPosition.from_json, "a cursor in Canal's JSON")
 
 
 def _address(cursor: LogPosition) -> str:
@@ -255,3 +170,23 @@ def _address(cursor: LogPosition) -> str:
 
 def _source(cursor: LogPosition, uuid: str) -> bytes:
     return json.dumps({"address": _address(cursor), "uuid": uuid}).encode()
+
+
+def _noted(value: bytes) -> tuple[str, str]:
+    fields = json.loads(value)
+    return str(fields["address"]), str(fields["uuid"])
+
+
+def _versions(value: bytes) -> dict[int, int]:
+    return {int(epoch): int(left) for epoch, left in json.loads(value).items()}
+
+
+def _acked(value: bytes) -> tuple[int, EntryPosition]:
+    fields = json.loads(value)
+    return fields["epoch"], EntryPosition.from_dict(fields)
+
+
+def _natural(value: bytes) -> int:
+    if not value.isdigit():
+        raise ValueError(value)
+    return int(value)

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from cdc_core.errors import RangeGone, SessionError
-from cdc_core.meta.cursors import Cursors, Epoch, StoppedTable
+from cdc_core.meta.cursors import Cursors, Epoch
+from cdc_core.meta.stopped import StoppedTable
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.session.claim import Claim
 from cdc_core.session.session import ClientState, Session, Step
@@ -98,7 +99,7 @@ class Serving:
             self._cursors.subscribe(client_id, self._filter_text)
             self._cursors.write(client_id, self._source.at(cursor), source=self.server_uuid)
         self.acked[client_id] = self._cursors.acked(client_id)
-        self.stopped[client_id] = {stopped.table: stopped for stopped in self._cursors.stopped(client_id)}
+        self.stopped[client_id] = {stopped.table: stopped for stopped in self._cursors.stopped.of(client_id)}
         return self._cursors.present(client_id)
 
     def close(self) -> None:
@@ -200,12 +201,12 @@ class Serving:
 
     def stop_table(self, client_id: int, stopped: StoppedTable) -> None:
         self.session.client(client_id)
-        self._cursors.stop_table(client_id, stopped)
+        self._cursors.stopped.stop(client_id, stopped)
         self.stopped[client_id] = self.stopped[client_id] | {stopped.table: stopped}
 
     def resume_table(self, client_id: int, table: str) -> None:
         self.session.client(client_id)
-        self._cursors.resume_table(client_id, table)
+        self._cursors.stopped.resume(client_id, table)
         self.stopped[client_id] = {name: s for name, s in self.stopped[client_id].items() if name != table}
 
     # -- looking

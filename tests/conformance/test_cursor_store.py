@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from cdc_core.errors import CursorError
-from cdc_core.meta.cursors import Cursors, StoppedTable
+from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Change, MemoryNodes, Nodes
+from cdc_core.meta.stopped import StoppedTable
 from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.position import EntryPosition, LogPosition
 
@@ -60,7 +61,7 @@ def moved(offset: int) -> LogPosition:
 def test_nothing_is_there_at_first(cursors: Cursors) -> None:
     """No client, no cursor, epoch 0, nothing stopped; a first cursor and a subscription make the client known."""
     assert (cursors.clients(), cursors.read(1001), cursors.epoch(1001)) == ([], None, 0)
-    assert (cursors.acked(1001), cursors.stopped(1001)) == (None, [])
+    assert (cursors.acked(1001), cursors.stopped.of(1001)) == (None, [])
 
     cursors.subscribe(1001, r"bench\.t")
     cursors.write(1002, CURSOR)
@@ -147,15 +148,15 @@ def test_stopped_tables_come_and_go(open_nodes: Callable[[], Nodes]) -> None:
     """Any table name, kept until it is resumed; resuming twice is no error."""
     cursors = Cursors(open_nodes(), "example")
     odd = StoppedTable("shop.a/b %", "column type changed", "Rebuild the table.", AT.to_dict())
-    cursors.stop_table(1001, odd)
-    cursors.stop_table(1001, replace(odd, reason="twice"))
+    cursors.stopped.stop(1001, odd)
+    cursors.stopped.stop(1001, replace(odd, reason="twice"))
 
-    assert Cursors(open_nodes(), "example").stopped(1001) == [replace(odd, reason="twice")]
+    assert Cursors(open_nodes(), "example").stopped.of(1001) == [replace(odd, reason="twice")]
     assert cursors.clients() == [1001]
 
-    cursors.resume_table(1001, odd.table)
-    cursors.resume_table(1001, odd.table)
-    assert cursors.stopped(1001) == []
+    cursors.stopped.resume(1001, odd.table)
+    cursors.stopped.resume(1001, odd.table)
+    assert cursors.stopped.of(1001) == []
 
 
 def test_a_rewind_is_one_write(open_nodes: Callable[[], Nodes]) -> None:
