@@ -19,6 +19,8 @@ from cdc_core.switched import Switched
 from orchestration.stack.mysql import MySqlServer
 from tests.test_instance import CLIENT, config
 
+FALLBACK = 2  # seconds
+
 
 @dataclass
 class Pair:
@@ -44,6 +46,8 @@ class Pair:
         servers[0].execute(*["FLUSH BINARY LOGS"] * 3)
         pair = cls(servers[0], servers[1], gtid)
         pair.follow()
+        if not gtid:
+            pair.replica.execute(f"DO SLEEP({FALLBACK + 2})")  # any time before a cursor's is within its journals
         return pair
 
     def stop(self) -> None:
@@ -92,7 +96,7 @@ class Pair:
             "heartbeat_ha": True,
             "heartbeat_seconds": 5,
             "gtid_mode": self.gtid,
-            "fallback_seconds": 2,
+            "fallback_seconds": FALLBACK,
         }
         return config(master, database, **known | changes)
 

@@ -10,10 +10,9 @@ import httpx
 import pytest
 
 from spark_jobs.fence import Fence
-from tests.pair import Pair
+from tests.pair import FALLBACK, Pair
 from tests.test_failover import until
 from tests.test_merge_live import Shop, opened_shop
-from tests.test_source_failover import a_little_later
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +38,7 @@ def shop(pair: Pair, spark_remote: str, tmp_path: Path) -> Iterator[Shop]:
         "canal_instance_detecting_enable": "true",
         "canal_instance_detecting_interval_time": "1",
         "canal_instance_detecting_heartbeatHaEnable": "true",
-        "canal_instance_fallbackIntervalInSeconds": "2",
+        "canal_instance_fallbackIntervalInSeconds": str(FALLBACK),
         "canal_instance_gtidon": str(pair.gtid).lower(),
     }
     with opened_shop(pair.master, spark_remote, tmp_path, **keys) as shop:
@@ -49,7 +48,6 @@ def shop(pair: Pair, spark_remote: str, tmp_path: Path) -> Iterator[Shop]:
 def fail_over(shop: Shop, pair: Pair) -> tuple[str, int]:
     """All is at the replica, which is then read; what comes next is a new run's."""
     pair.caught_up()
-    a_little_later(pair.replica)
     place = pair.fail_over()
     shop.mysql = pair.master
     address = f"{pair.master.host}:{pair.master.port}"
