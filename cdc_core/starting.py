@@ -20,6 +20,7 @@ from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection
 from cdc_core.source.gtid_start import set_at
+from cdc_core.source.same_host import same_host
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start_position import Start, find
 from cdc_core.source.start_tree import Configured, Facts
@@ -70,6 +71,8 @@ class Starting:
         """Raises PositionError; SourceError where GTID mode is asked for and the server has none."""
         config = self._config
         self._flavor, self._identity = server.flavor, _identity(server)
+        if history is not None and history.port == config.port and same_host(history.address, config.host):
+            history = replace(history, address=config.host)
         if config.gtid_mode:
             _check_gtid_mode(server)
             _check_address(config, history)
