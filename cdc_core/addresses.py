@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from cdc_core.config.models import InstanceConfig
 from cdc_core.position import LogPosition
+from cdc_core.source.same_host import same_host
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start_tree import Configured
 
@@ -31,8 +32,13 @@ def source_settings(config: InstanceConfig, address: str = "") -> SourceSettings
 
 def address_of(config: InstanceConfig, cursors: Iterable[LogPosition | None]) -> str:
     """Of the server that the cursors belong to, if it is the master or the standby; else of the master."""
-    theirs = {f"{cursor.address}:{cursor.port}" for cursor in cursors if cursor is not None}
-    return next((address for address in config.sources if address in theirs), config.sources[0])
+    theirs = {(cursor.address, cursor.port) for cursor in cursors if cursor is not None}
+    return next((own for own in config.sources if any(_is(own, *their) for their in theirs)), config.sources[0])
+
+
+def _is(address: str, host: str, port: int) -> bool:
+    own, _, own_port = address.rpartition(":")
+    return int(own_port) == port and same_host(own, host)
 
 
 def other_of(config: InstanceConfig, address: str) -> str:

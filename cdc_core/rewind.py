@@ -19,6 +19,7 @@ from cdc_core.source.distance import Journals, ask, asking
 from cdc_core.source.framing import JOURNAL_START
 from cdc_core.source.gtid_search import find_by_gtid
 from cdc_core.source.journals import check_exists
+from cdc_core.source.same_host import same_host
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start_tree import ByGtid
 from cdc_core.source.time_search import find_by_time
@@ -118,6 +119,7 @@ def _event_at(conn: Connection, position: EntryPosition) -> str | None:
 
 def _move(journals: Journals, cursors: Cursors, client_id: int, position: LogPosition, target: Target) -> Move:
     old = cursors.read(client_id)
-    moved = target.moved or (old is not None and (old.address, old.port) != (position.address, position.port))
+    here = old is None or (old.port == position.port and same_host(old.address, position.address))
+    moved = target.moved or not here
     nbytes = None if old is None or moved else journals.between(old.postion, position.postion)
     return Move(client_id, old, nbytes, moved)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ from cdc_core.rewind import Plan, Target, carry_out, plan
 from cdc_core.sink.filter import make_filter
 from cdc_core.source.settings import SourceSettings
 from cdc_core.switched import Switched
+
+_SIDE_BY_SIDE = 64  # destinations that stop at the same time: each waits for its threads, most of the time
 
 log = structlog.get_logger(__name__)
 
@@ -92,9 +95,8 @@ class CanalServer:
         self._stop.set()
         if self._cluster is not None:
             self._cluster.withdraw()
-        with self._lock:
-            for _, instance in self._running.values():
-                instance.stop()
+        with self._lock, ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+            list(pool.map(lambda running: running[1].stop(), self._running.values()))
         if self._zookeeper is not None:
             self._zookeeper.close()
 

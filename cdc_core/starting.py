@@ -23,6 +23,7 @@ from cdc_core.session.serving import Serving
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection
 from cdc_core.source.gtid_start import set_at
+from cdc_core.source.same_host import same_host
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start_position import Start, find
 from cdc_core.source.start_tree import Facts
@@ -74,7 +75,7 @@ class Starting:
         kept = serving.kept_cursors()
         client, history = _furthest_behind(kept)
         known = serving.kept_source(client, history) if history else ""
-        found = self._found(conn, server, history, known == self._identity if known else None)
+        found = self._found(conn, server, self._as_named_here(history), known == self._identity if known else None)
         start = found.position
         if not self._config.gtid_mode:
             start = replace(start, gtid="")  # the server's executed set is not a transaction's GTID
@@ -85,6 +86,12 @@ class Starting:
             own = cursor.postion if cursor and found.goes_on else start
             serving.restore(client, self._completed(conn, own))
         return start
+
+    def _as_named_here(self, cursor: LogPosition | None) -> LogPosition | None:
+        here = self._settings
+        if cursor is None or cursor.port != here.port or not same_host(cursor.address, here.host):
+            return cursor
+        return replace(cursor, address=here.host)
 
     def _seamless(self, start: EntryPosition, cursor: LogPosition) -> bool:
         """Whether all that comes from `start` on is new to the client."""

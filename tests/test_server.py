@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -197,6 +198,19 @@ def test_a_scan_that_fails_ends_nothing(conf: Path, server: CanalServer, monkeyp
     destination(conf, "second")
     until(lambda: server.destinations() == ["second", "shop"])
     assert server.instance("shop") is shop
+
+
+def test_all_stop_side_by_side(conf: Path, server: CanalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits for its own threads; a hundred in a row would take longer than a supervisor grants."""
+    destination(conf, "other")
+    server.scan()
+    together = threading.Barrier(2, timeout=20)
+    for name in ("shop", "other"):
+        stop = server.instance(name).stop
+        monkeypatch.setattr(server.instance(name), "stop", lambda stop=stop: (together.wait(), stop()))
+    server.stop()
+    assert not together.broken
+    monkeypatch.undo()
 
 
 def test_a_source_that_cannot_be_reached_is_told(server: CanalServer) -> None:
