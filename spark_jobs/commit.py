@@ -25,7 +25,8 @@ _STOPS = {  # what a statement raises in Spark, and what that means for its tabl
     ),
     NO_SUCH_ROW: (
         "an update tells only what changed, and the lake does not have its row",
-        f"The lake never had that row: SET GLOBAL binlog_row_image=FULL, or {_BUILD}",
+        f"The lake never had that row: SET GLOBAL binlog_row_image=FULL, or {_BUILD} After a reset it may have been "
+        "deleted later: reset again, with a batch_size that puts its update and its delete into one claim.",
     ),
     UNKNOWN_DEFAULT: (
         "an insert leaves out a column whose default is not known here",

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 from cdc_core.doors.http import HttpDoor
 from cdc_core.position import EntryPosition
+from orchestration.stack.prerequisites import need_chromium
 from tests.door_double import TABLE, Instance, Server, opened
 
 pytestmark = pytest.mark.browser
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(executable_path=need_chromium(), args=["--no-sandbox"])
         yield chromium
         chromium.close()
 

@@ -7,8 +7,9 @@ from numba import njit
 
 from cdc_core.binlog.columns.decimals import decimal_text
 from cdc_core.binlog.columns.json_double import put_unsigned
-from cdc_core.binlog.columns.json_scalar import read_size, read_word
+from cdc_core.binlog.columns.json_scalar import read_size
 from cdc_core.binlog.columns.kernel import MALFORMED, OK, Answer, Bytes, int64
+from cdc_core.binlog.images import little
 
 _TIMESTAMP, _DATE, _TIME, _DATETIME, _DECIMAL = 7, 10, 11, 12, 246
 _LINE = 19  # groups of four letters, after which the server's base64 has a line feed
@@ -102,5 +103,5 @@ def put_opaque(data: Bytes, value: int, end: int, out: Bytes, at: int) -> Answer
     if kind in (_TIMESTAMP, _DATE, _TIME, _DATETIME):
         if length != 8:
             return MALFORMED, at
-        return _put_temporal(kind, read_word(data, low, 8), out, at)
+        return _put_temporal(kind, little(data, low, 8), out, at)
     return OK, _put_base64(kind, data, low, low + length, out, at)

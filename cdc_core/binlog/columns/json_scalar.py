@@ -7,6 +7,7 @@ from numba import njit
 
 from cdc_core.binlog.columns.json_double import put_double, put_unsigned
 from cdc_core.binlog.columns.kernel import MALFORMED, OK, SHORT, Answer, Bytes, int64
+from cdc_core.binlog.images import little
 
 NUMBER_SIZES = (
     0,
@@ -41,15 +42,6 @@ _ESCAPES = _escapes()
 
 
 @njit(nogil=True)
-def read_word(data: Bytes, start: int, width: int) -> int:
-    """A little-endian number of up to 8 bytes."""
-    value = int64(0)
-    for k in range(width):
-        value |= int64(data[start + k]) << (8 * k)
-    return value
-
-
-@njit(nogil=True)
 def read_size(data: Bytes, start: int, end: int) -> tuple[int, int]:
     """A length of one to five bytes, seven bits each, and what follows it; -1 when that goes beyond `end`."""
     length = int64(0)
@@ -81,7 +73,7 @@ def put_number(data: Bytes, kind: int, value: int, end: int, out: Bytes, at: int
     size = NUMBER_SIZES[kind]
     if value + size > end:
         return SHORT, at
-    word = read_word(data, value, size)
+    word = little(data, value, size)
     if kind == _DOUBLE:
         bits = np.uint64(word)
         if bits & _INFINITE == _INFINITE:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numba import njit, types
 
 from cdc_core.binlog.columns.json_opaque import put_opaque
-from cdc_core.binlog.columns.json_scalar import NUMBER_SIZES, put_literal, put_number, put_quoted, read_size, read_word
+from cdc_core.binlog.columns.json_scalar import NUMBER_SIZES, put_literal, put_number, put_quoted, read_size
 from cdc_core.binlog.columns.kernel import (
     BYTES,
     FULL,
@@ -35,6 +35,7 @@ from cdc_core.binlog.columns.kernel import (
     variable,
 )
 from cdc_core.binlog.columns.strings import checked
+from cdc_core.binlog.images import little
 from cdc_core.schema.table import Column
 
 _MAX_DEPTH = 100
@@ -72,7 +73,7 @@ def _open(data: Bytes, kind: int, value: int, end: int, stack: npt.NDArray[np.in
     is_object = 1 if kind < 2 else 0
     if value + 2 * unit > end:
         return False
-    count, size = read_word(data, value, unit), read_word(data, value + unit, unit)
+    count, size = little(data, value, unit), little(data, value + unit, unit)
     header = 2 * unit + count * ((1 + unit) + is_object * (unit + 2))
     if size > end - value or header > size:
         return False
@@ -92,8 +93,8 @@ def _separate(data: Bytes, out: Bytes, at: int, stack: npt.NDArray[np.int64], to
     if not stack[top, _OBJECT]:
         return OK, at
     entry = base + 2 * unit + number * (unit + 2)
-    key = base + read_word(data, entry, unit)
-    length = read_word(data, entry + unit, 2)
+    key = base + little(data, entry, unit)
+    length = little(data, entry + unit, 2)
     if key + length > stack[top, _END]:
         return MALFORMED, at
     at = put_quoted(data, key, key + length, out, at)
@@ -111,7 +112,7 @@ def _step(data: Bytes, stack: npt.NDArray[np.int64], top: int) -> tuple[int, int
     kind = int64(data[entry])
     if kind >= _LITERAL and kind < _DOUBLE and NUMBER_SIZES[kind] <= unit:
         return kind, entry + 1, entry + 1 + unit  # small values stand in the entry itself
-    offset = read_word(data, entry + 1, unit)
+    offset = little(data, entry + 1, unit)
     return kind, (base + offset if offset < end - base else -1), end
 
 
@@ -174,7 +175,7 @@ def _print(data: Bytes, starts: Longs, prefix: int, image: int, out: Bytes, offs
         if start >= 0:
             if start + prefix > len(data):
                 return SHORT, i
-            size = read_word(data, start, prefix)
+            size = little(data, start, prefix)
             low = start + prefix
             if size > len(data) - low:
                 return SHORT, i

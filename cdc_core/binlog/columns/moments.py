@@ -11,6 +11,7 @@ from __future__ import annotations
 from numba import njit
 
 from cdc_core.binlog.columns.kernel import Bytes, int64
+from cdc_core.binlog.images import little
 from cdc_core.schema.table import Column
 
 TIMESTAMP, DATE, TIME, DATETIME, YEAR, NEWDATE, TIMESTAMP2, DATETIME2, TIME2 = 7, 10, 11, 12, 13, 14, 17, 18, 19
@@ -57,14 +58,6 @@ def big(data: Bytes, start: int, width: int) -> int:
     value = 0
     for k in range(width):
         value = value << 8 | int64(data[start + k])
-    return value
-
-
-@njit(nogil=True)
-def little(data: Bytes, start: int, width: int) -> int:
-    value = 0
-    for k in range(width):
-        value |= int64(data[start + k]) << (8 * k)
     return value
 
 

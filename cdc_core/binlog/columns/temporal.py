@@ -48,10 +48,10 @@ from cdc_core.binlog.columns.moments import (
     days_of,
     fraction_of,
     is_date,
-    little,
     timestamp_at,
     width_of,
 )
+from cdc_core.binlog.images import little
 from cdc_core.schema.table import Column
 
 _KINDS = {
