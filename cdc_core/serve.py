@@ -16,7 +16,7 @@ from cdc_core import log as logging
 from cdc_core import memory
 from cdc_core.config import ServiceConfig
 from cdc_core.errors import ConfigError, SluiceError
-from cdc_core.server import CanalServer, report_keys
+from cdc_core.server import CanalServer
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +60,7 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
     config, report = configuration.load_service(conf_dir)
     token, traffic = token_of(config), Traffic()
     server = CanalServer(config, conf_dir)
-    report_keys(report, server._reported)
+    server.configured.tell(report)
     doors = (
         HttpDoor(server, config.host, config.http_port, token, traffic),
         FlightDoor(server, config.host, config.flight_port, token, traffic),
@@ -71,13 +71,18 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
             door.start()
         server.start()
         log.info("serving", http=doors[0].url, flight=doors[1].port, destinations=server.destinations())
-        importlib.import_module("cdc_core.binlog.net")  # the kernels for rows, before the first claim
-        memory.settle()
+        threading.Thread(target=_warm_up, name="warm up", daemon=True).start()  # compiling must not delay a stop
         stop.wait()
     finally:
         for door in doors:
             door.stop()
         server.stop()
+
+
+def _warm_up() -> None:
+    """The kernels for rows, before the first claim."""
+    importlib.import_module("cdc_core.binlog.net")
+    memory.settle()
 
 
 def main() -> None:

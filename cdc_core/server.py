@@ -18,9 +18,9 @@ from typing import Any
 
 import structlog
 
-from cdc_core import config as configuration
 from cdc_core.addresses import address_of, source_settings
-from cdc_core.config import InstanceConfig, Report, ServiceConfig
+from cdc_core.config import InstanceConfig, ServiceConfig
+from cdc_core.configured import Configured
 from cdc_core.errors import ConfigError, SessionError, SluiceError, UnknownDestination
 from cdc_core.ha.cluster import Cluster
 from cdc_core.ha.led import Led
@@ -55,15 +55,13 @@ class CanalServer:
     ) -> None:
         self.config = config
         self._pauses = pauses
-        self._conf_dir = conf_dir or config.conf_dir
+        self.configured = Configured(config, conf_dir or config.conf_dir)
         self._running: dict[str, tuple[InstanceConfig | str, Runner]] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._scanner: threading.Thread | None = None
         self._zookeeper: ZookeeperNodes | None = None
         self._cluster: Cluster | None = None
-        self._reported: set[str] = set()
-        self._stamps: dict[str, tuple[object, ...]] = {}
         self._loaded = self._started = False
 
     def __repr__(self) -> str:
@@ -111,7 +109,7 @@ class CanalServer:
         if found is None:
             raise UnknownDestination(
                 f"no destination {name!r}",
-                place=str(self._conf_dir),
+                place=str(self.configured.path),
                 hint=f"Known: {', '.join(self.destinations()) or 'none'}. Add {name}/instance.properties to have it.",
             )
         return found
@@ -207,7 +205,7 @@ class CanalServer:
     def scan(self) -> None:
         """Brings what runs in line with the directory."""
         with self._lock:
-            names = configuration.destinations(self.config)
+            names = self.configured.names()
             for name in [name for name in self._running if name not in names]:
                 self._end(name, "removed")
                 del self._running[name]
@@ -219,21 +217,18 @@ class CanalServer:
             try:
                 self.scan()
             except Exception:  # whatever it is, the next look may go well, and what runs is not touched
-                log.exception("the directory cannot be looked at", place=str(self._conf_dir))
+                log.exception("the directory cannot be looked at", place=str(self.configured.path))
 
     def _look_again(self, name: str) -> None:
         """Reads a destination's configuration when its files were written, or when it was refused."""
-        stamp = configuration.stamp(self._conf_dir, self.config, name)
         known = name in self._running and not isinstance(self._running[name][1], Refused)
-        if not known or self._stamps.get(name) != stamp:
+        if not known or self.configured.written(name):
             self._look_at(name)
-            self._stamps[name] = stamp
 
     def _look_at(self, name: str, *, eager: bool = False) -> None:
         wanted: InstanceConfig | str
         try:
-            config, report = configuration.load_instance(self._conf_dir, name)
-            self._report(report)
+            config = self.configured.read(name)
             wanted, make = config, lambda: self._made(config, eager)
         except ConfigError as error:
             refused = Refused(name, error)
@@ -303,9 +298,6 @@ class CanalServer:
     def _nodes(self, destination: str) -> Nodes:
         return self._zookeeper or FileNodes(self.config.data_dir / destination / "cursors.json")
 
-    def _report(self, report: Report) -> None:
-        report_keys(report, self._reported)
-
 
 def _sound(config: InstanceConfig) -> bool:
     try:
@@ -318,11 +310,3 @@ def _sound(config: InstanceConfig) -> bool:
 def _current(runner: Runner) -> Instance | Standby | Refused | Resting:
     found = runner.current if isinstance(runner, Led) else runner
     return found.current if isinstance(found, Switched) else found
-
-
-def report_keys(report: Report, known: set[str]) -> None:
-    """Tells once of each key that has no effect."""
-    for keys, message in ((report.unknown, "unknown keys"), (report.unsupported, "keys of Canal without effect here")):
-        if new := [key for key in keys if key not in known]:
-            log.warning(message, keys=new)
-            known.update(new)
