@@ -45,7 +45,7 @@ class Led:
         self._make = make
         self._http_of = http_of
         self._monitor = Monitor(nodes, seat, name, address, self, crowd, session_seconds)
-        self._standby = Standby(config, self._active, lambda: self._monitor.cut_off)
+        self._standby = Standby(config, self._active, lambda: self._monitor.cut_off, lambda: self._monitor.trouble)
         self._lock = threading.Lock()
         self._term_nodes: Nodes = nodes
         self.current: Instance | Standby = self._standby

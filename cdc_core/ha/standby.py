@@ -13,41 +13,50 @@ from cdc_core.schema.registry import SchemaRegistry
 
 class Standby:
     """`active` is asked at each call: the address of the server that runs it, and that of its HTTP door ("" where not
-    known). `cut_off`: ZooKeeper cannot be reached, so that nobody can tell."""
+    known). `cut_off`: ZooKeeper cannot be reached, so that nobody can tell; `trouble`: it answers, but refuses what was
+    asked of it last."""
 
     def __init__(
-        self, config: InstanceConfig, active: Callable[[], tuple[str, str]], cut_off: Callable[[], bool]
+        self,
+        config: InstanceConfig,
+        active: Callable[[], tuple[str, str]],
+        cut_off: Callable[[], bool],
+        trouble: Callable[[], SluiceError | None] = lambda: None,
     ) -> None:
         self.config = config
         self.registry = SchemaRegistry()
         self._active = active
         self._cut_off = cut_off
+        self._trouble = trouble
 
     def __repr__(self) -> str:
         return f"<Standby {self.config.destination}>"
 
     def status(self) -> dict[str, Any]:
         address, http = self._active()
-        error = self._away().as_dict() | {"since": None} if self._cut_off() else None
+        error = self._error()
         source = {"address": self.config.address, "version": None, "server_id": None, "connected": False}
         return blank_status(self.config.destination, "standby") | {
             "active": {"address": address or None, "http": http or None},
             "source": source,
-            "error": error,
+            "error": error.as_dict() | {"since": None} if error else None,
         }
 
     def metrics(self) -> dict[str, Any]:
         return {"leader": 0}
 
     def refusal(self) -> SluiceError:
-        if self._cut_off():
-            return self._away()
+        if error := self._error():
+            return error
         address, http = self._active()
         where = f"{address} runs it" if address else "nobody runs it yet"
         hint = f"Call {http}." if http else "Look for the active server in ZooKeeper, or call again in some seconds."
         return RunsElsewhere(
             f"this server stands by for destination {self.config.destination}: {where}", place=address, hint=hint
         )
+
+    def _error(self) -> SluiceError | None:
+        return self._away() if self._cut_off() else self._trouble()
 
     def _away(self) -> SluiceError:
         return CursorError(
