@@ -89,6 +89,18 @@ def check_not_purged(conn: Connection, gtids: GtidSet) -> None:
         )
 
 
+def check_known(conn: Connection, gtids: GtidSet) -> None:
+    """Raises PositionError when `gtids` has transactions that the server never executed: it would send all its own."""
+    unknown = gtids - GtidSet.parse(str(_rows(conn, "SELECT @@GLOBAL.gtid_executed")[0][0]))
+    if unknown:
+        raise PositionError(
+            f"the server never executed the transactions {unknown}",
+            place=str(gtids),
+            hint="Correct canal.instance.master.gtid: SELECT @@GLOBAL.gtid_executed shows what the server has. If it is a "
+            "replica that lags, it is tried again.",
+        )
+
+
 def _rows(conn: Connection, statement: str) -> tuple[tuple[Any, ...], ...]:
     with conn.cursor() as cursor:
         cursor.execute(statement)
