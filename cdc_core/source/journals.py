@@ -96,8 +96,8 @@ def check_known(conn: Connection, gtids: GtidSet) -> None:
         raise PositionError(
             f"the server never executed the transactions {unknown}",
             place=str(gtids),
-            hint="Correct canal.instance.master.gtid: SELECT @@GLOBAL.gtid_executed shows what the server has. A replica "
-            "that lags is asked again.",
+            hint="Correct canal.instance.master.gtid: SELECT @@GLOBAL.gtid_executed shows what the server has. A "
+            "replica that lags is asked again.",
         )
 
 
