@@ -54,6 +54,7 @@ from cdc_core.store.store import Store
 from cdc_core.telling import Telling
 
 PAUSES = 5.0, 60.0  # seconds between attempts to read the source: the shortest and the longest
+_STANDS_STILL = "the cursor stands still"
 _FULL_PAUSE = 1.0  # between two looks at a ring that stays full
 _JOIN_SECONDS = 10.0
 _NOBODY = -1  # no client: what the tidy thread runs into
@@ -165,15 +166,19 @@ class Instance:
         log.error("destination failed", destination=self.config.destination, **told, again=pause, exc_info=not expected)
 
     def _tidy(self) -> None:
+        well = True
         while not self._stop.is_set():
-            self.store.wait_unacked(PERIOD)
+            if well:  # else what is shown as failed is tried again soon
+                self.store.wait_unacked(PERIOD)
             full = self.store.wait_full(self.config.flush_ms / 1000)
             try:
                 for client_id, batches in self.serving.tidy().items():
                     log.warning("lease ran out", destination=self.config.destination, client=client_id, batches=batches)
-                self._note(_NOBODY, "the cursor stands still", None)
+                self._note(_NOBODY, _STANDS_STILL, None)
+                well = True
             except Exception as error:
-                self._note(_NOBODY, "the cursor stands still", error)
+                self._note(_NOBODY, _STANDS_STILL, error)
+                well = False
             if self._dump.status.connected:
                 self._expiry.look(self._session.cursors())
             if full:
@@ -279,6 +284,7 @@ class Instance:
             self._note(client_id, "an ack cannot be written", error, batch_id)
             raise
         self.health.acked(client_id, batch_id)
+        self._note(_NOBODY, _STANDS_STILL, None)  # cursors can be written
         return cursor
 
     def renew(self, client_id: int, batch_id: int, owner: str, lease_seconds: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import make_acl, make_digest_acl
+from structlog.testing import capture_logs
 
 from cdc_core.client.finder import Finder
 from cdc_core.config import ServiceConfig, load_service
@@ -235,6 +238,48 @@ def test_closed_nodes(make: Make) -> None:
         other.find()
     knowing.close()
     other.close()
+
+
+@pytest.mark.parametrize("readable", [False, True])
+def test_nodes_of_another_account(make: Make, zk: KazooClient, readable: bool) -> None:
+    """A ZooKeeper that asks for an account, or lets others only read: told with the key; nothing is written. With the
+    account it goes on."""
+    acl = [make_digest_acl("canal", "secret", all=True)]
+    acl += [make_acl("world", "anyone", read=True)] if readable else []
+    zk.create("/otter", b"", acl=acl)
+    server = make(21001)
+    until(lambda: server.instance("shop").status()["error"])
+    error = server.instance("shop").status()["error"]
+    assert (error["error"], "refuses this account" in error["message"]) == ("CursorError", True)
+    assert "sluice.zk.auth" in error["hint"]
+    assert "/otter" in error["place"]
+    with pytest.raises(CursorError, match="refuses this account"):
+        server.instance("shop").tables()
+    zk.add_auth("digest", "canal:secret")
+    assert zk.get_children("/otter") == []
+
+    knowing = make(21002, auth="canal:secret")
+    until(lambda: leads(knowing))
+
+
+def test_two_servers_of_one_address(make: Make, zk: KazooClient, tmp_path: Path) -> None:
+    """The second is told so, takes nothing of the first's away, and takes over from it as any other would."""
+    first = make(21001)
+    until(lambda: leads(first) and zk.exists(f"{DOORS}/127.0.0.1:21001"))
+    doors = zk.get(f"{DOORS}/127.0.0.1:21001")
+    shutil.copytree(tmp_path / "21001", tmp_path / "twin")
+    twin = CanalServer(load_service(tmp_path / "twin", {})[0], tmp_path / "twin")
+    with capture_logs() as told:
+        twin.start()
+        try:
+            until(lambda: [event for event in told if event["event"] == "another server has our address"])
+            assert "canal.register.ip" in next(event["hint"] for event in told if event["log_level"] == "error")
+            assert zk.get(f"{DOORS}/127.0.0.1:21001") == doors
+            assert (leads(first), leads(twin)) == (True, False)
+            first.stop()
+            until(lambda: leads(twin))
+        finally:
+            twin.stop()
 
 
 def test_destinations_are_shared_out(make: Make, zk: KazooClient) -> None:

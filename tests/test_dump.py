@@ -289,6 +289,18 @@ def test_a_silent_server_is_noticed(mysql8: MySqlServer) -> None:
     relay.listener.close()
 
 
+@pytest.mark.parametrize("name", ["mysql8", "mysql57", "mariadb"])
+def test_two_readers_with_one_server_id(name: str, request: pytest.FixtureRequest) -> None:
+    """The server throws the first out for the second: that one is told why, and what to change."""
+    server: MySqlServer = request.getfixturevalue(name)
+    with reading(server, slave_id=4711) as first, reading(server, slave_id=4711) as second:
+        wait(lambda: first.error is not None)
+        assert isinstance(first.error, SourceError)
+        assert "another replica took our server id" in first.error.message
+        assert "canal.instance.mysql.slaveId" in first.error.hint
+        assert second.error is None
+
+
 def test_delays_double_up_to_a_limit() -> None:
     """Between attempts to reach a server that is away; `stop` ends the waiting."""
     delays: list[float] = []

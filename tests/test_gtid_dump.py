@@ -169,6 +169,28 @@ def test_a_new_client_has_the_set(mysql8: MySqlServer) -> None:
             assert parse_gtids(kept.postion.gtid, "mysql") == parse_gtids(executed(mysql8), "mysql")
 
 
+@pytest.mark.parametrize(
+    ("name", "gtid", "what"),
+    [
+        ("mysql8", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", "never executed the transactions 3e11fa47"),
+        ("mysql8", "{own}:1-99999999", "never executed"),
+        ("mariadb", "0-77-99999999", "0-77-99999999"),
+    ],
+)
+def test_a_set_that_the_server_does_not_know(name: str, gtid: str, what: str, request: pytest.FixtureRequest) -> None:
+    """Told with the set; there is no cursor after it."""
+    server: MySqlServer = request.getfixturevalue(name)
+    with server.database() as shop:
+        execute(server, shop, "CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(200))")
+        own, nodes = executed(server).partition(":")[0], MemoryNodes()
+        with running(by_gtid(server, shop, gtid=gtid.format(own=own)), nodes, wait=False) as instance:
+            until(lambda: instance.status()["error"], instance)
+            error = instance.status()["error"]
+            assert (error["error"], what in error["message"]) == ("PositionError", True), error
+            assert error["hint"]
+        assert Cursors(nodes, "shop").read(CLIENT) is None
+
+
 def test_what_cannot_go_on_by_gtid(mysql8: MySqlServer, mysql57: MySqlServer) -> None:
     """Transactions that the server never had; a server that turned; purged transactions."""
     with mysql8.database() as shop:

@@ -95,7 +95,8 @@ class Led:
                 self.current = self._standby
 
     def _stand_by(self, config: InstanceConfig) -> Standby:
-        return Standby(config, self._address, self._active, lambda: self._monitor.cut_off)
+        monitor = self._monitor
+        return Standby(config, self._address, self._active, lambda: monitor.cut_off, lambda: monitor.trouble)
 
     def _begin(self, nodes: Nodes) -> None:
         self._term_nodes = nodes

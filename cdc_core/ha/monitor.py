@@ -67,6 +67,7 @@ class Monitor:
         self._state = e.State(address, session_seconds)
         self._events: queue.SimpleQueue[e.Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self.trouble: CursorError | None = None  # why the last call to ZooKeeper came to nothing
 
     def __repr__(self) -> str:
         return f"<Monitor {self._name} {'active' if self._state.term else 'standby'}>"
@@ -141,6 +142,7 @@ class Monitor:
                     return self._look()
                 case e.Try():
                     term = self._seat.take()
+                    self.trouble = None
                     return e.Beaten() if term is None else e.Won(term)
                 case e.Remove():
                     self._seat.give_back()
@@ -150,12 +152,16 @@ class Monitor:
                 case e.Leave(why):
                     self._leave(why)
         except CursorError as error:
-            log.warning("cannot compete", name=self._name, **error.as_dict())
+            if self.trouble is None or self.trouble.as_dict() != error.as_dict():
+                log.warning("cannot compete", name=self._name, **error.as_dict())
+            self.trouble = error
             return e.Failed()
         return None
 
     def _look(self) -> e.Event:
         found = self._seat.look(lambda: self._events.put(e.Changed()))
+        if found is not None:
+            self.trouble = None
         if found is None:
             last = self._state.last
             lives = last is not None and self._crowd.lives(last.address)

@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    InvalidACLError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL
 
@@ -108,10 +116,22 @@ class ZookeeperNodes:
             return start().get(timeout=_CALL_SECONDS)
         except (NoNodeError, NodeExistsError):
             raise
+        except (NoAuthError, AuthFailedError, InvalidACLError) as error:
+            raise self._refused(path, error) from error
         except (KazooException, KazooTimeoutError) as error:
             raise self.away(path, error) from error
 
+    def _refused(self, path: str, error: Exception) -> CursorError:
+        return CursorError(
+            f"ZooKeeper at {self._hosts} refuses this account: {type(error).__name__}",
+            place=self.place(path),
+            hint="Set sluice.zk.auth (user:password of the digest scheme) to an account that the nodes' ACL lets read, "
+            "write, create and delete; nothing was overwritten.",
+        )
+
     def away(self, path: str, why: object) -> CursorError:
+        if isinstance(why, NoAuthError):
+            return self._refused(path, why)
         reason = why if isinstance(why, str) else (str(why) or type(why).__name__)
         return CursorError(
             f"ZooKeeper at {self._hosts} does not answer: {reason}",

@@ -66,11 +66,11 @@ def server_error(code: int, text: str, place: str) -> SluiceError:
     lower, message = text.lower(), f"the server ended the dump with error {code}: {text}"
     if code in _GOING_AWAY:
         return SourceUnavailable(message, place=place, hint="It is tried again.")
-    if code != _LOG_UNREADABLE:
-        return SourceError(message, place=place, hint="Mend what the server names, then start the destination again.")
-    if "same server" in lower:
+    if "same server" in lower:  # MariaDB has a code of its own for it
         hint = "Give each reader of this server its own canal.instance.mysql.slaveId (0: one is made up)."
         return SourceError("another replica took our server id: " + message, place=place, hint=hint)
+    if code != _LOG_UNREADABLE:
+        return SourceError(message, place=place, hint="Mend what the server names, then start the destination again.")
     if "max_allowed_packet" in lower and "bogus" not in lower:
         hint = "Run SET GLOBAL max_allowed_packet = 1073741824; if it is that already, the position starts no event."
         return SourceError(message, place=place, hint=hint)

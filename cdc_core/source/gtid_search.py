@@ -36,7 +36,6 @@ def find_by_gtid(
     if not gtids:
         raise PositionError("an empty GTID set", place=repr(text), hint="Ask for the earliest place instead.")
     end = current_end(conn)
-    _check_known(conn, gtids)
     begin = begin_of(conn, settings, gtids)
     names = [log.name for log in binary_logs(conn)]
     for name in names[names.index(begin.journal_name) : names.index(end.journal_name) + 1]:
@@ -84,17 +83,3 @@ def _lacking(gtids: Gtids, data: npt.NDArray[np.uint8], index: npt.NDArray[np.vo
 def _beyond(gtids: Gtids, data: npt.NDArray[np.uint8], index: npt.NDArray[np.void]) -> bool:
     """Whether a transaction that is not in the set begins in these events."""
     return bool(advanced(gtids, data, index) - gtids)  # type: ignore[operator]
-
-
-def _check_known(conn: Connection, gtids: Gtids) -> None:
-    variable = "gtid_binlog_pos" if version_of(conn).flavor == "mariadb" else "GLOBAL.gtid_executed"
-    with conn.cursor() as cursor:
-        cursor.execute(f"SELECT @@{variable}")
-        executed = parse_gtids(str(cursor.fetchall()[0][0] or ""), version_of(conn).flavor)
-    unknown = gtids - executed  # type: ignore[operator]
-    if unknown:
-        raise PositionError(
-            f"the server never executed {unknown}",
-            place=str(gtids),
-            hint=f"It executed {executed or 'nothing with a GTID'}: give a part of that, or another server.",
-        )

@@ -18,7 +18,7 @@ from cdc_core.source.control import rotation, server_error
 from cdc_core.source.cutter import CHECKSUM
 from cdc_core.source.dump_command import begin_dump
 from cdc_core.source.framing import JOURNAL_START
-from cdc_core.source.journals import check_not_purged
+from cdc_core.source.journals import check_known, check_not_purged
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.stretch import read_stretch
 
@@ -48,7 +48,8 @@ def set_at(conn: Connection, settings: SourceSettings, position: EntryPosition, 
 
 def begin_of(conn: Connection, settings: SourceSettings, gtids: Gtids) -> EntryPosition:
     """The start of the file that the server sends first to who has `gtids`. Raises PositionError where some of what is
-    lacking was purged."""
+    lacking was purged, and for a set that is not this server's."""
+    check_known(conn, gtids)
     if isinstance(gtids, GtidSet):
         check_not_purged(conn, gtids)
     own = replace(settings, slave_id=0, by_gtid=True).identified()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_core.errors import PositionError, SourceError
-from cdc_core.gtid import GtidSet
+from cdc_core.gtid import Gtids, GtidSet, parse_gtids
 from cdc_core.position import EntryPosition, journal_number
 from cdc_core.source.connection import Connection, version_of
 from cdc_core.source.framing import JOURNAL_START
@@ -86,6 +86,20 @@ def check_not_purged(conn: Connection, gtids: GtidSet) -> None:
             f"{oldest}:{JOURNAL_START}",
             place=str(gtids),
             hint=WAYS_OUT,
+        )
+
+
+def check_known(conn: Connection, gtids: Gtids) -> None:
+    """Raises PositionError when `gtids` has transactions that the server never executed: it would send all its own."""
+    variable = "GLOBAL.gtid_executed" if isinstance(gtids, GtidSet) else "gtid_binlog_pos"
+    executed = parse_gtids(str(_rows(conn, f"SELECT @@{variable}")[0][0] or ""), version_of(conn).flavor)
+    unknown = gtids - executed  # type: ignore[operator]
+    if unknown:
+        raise PositionError(
+            f"the server never executed the transactions {unknown}",
+            place=str(gtids),
+            hint=f"Correct the set (canal.instance.master.gtid): SELECT @@{variable} shows what the server has. A "
+            "replica that lags is asked again.",
         )
 
 

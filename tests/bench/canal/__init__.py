@@ -49,43 +49,56 @@ def canal(place: Path, mysql: MySqlServer, begin: tuple[str, int]) -> Iterator[C
     """A server at `begin`, in memory mode, as its files have it: parallel parser, 16 MB ring."""
     with tempfile.TemporaryDirectory(prefix="bench-canal-") as directory:
         work, port = Path(directory), free_port()
-        _configure(work, port, mysql, begin)
-        compile_client = ["javac", "-cp", f"{place}/lib/*", "-d", str(work), str(Path(__file__).parent / "Drain.java")]
-        subprocess.run(compile_client, check=True)
-        path = f"{work}/conf:{place}/conf:{place}/lib/*"
-        settings = f"-Dcanal.conf={work}/conf/canal.properties"
-        launch = ["java", *_SERVER, settings, "-cp", path, "com.alibaba.otter.canal.deployer.CanalLauncher"]
-        with (work / "log").open("wb") as log:
-            server = psutil.Popen(launch, cwd=work / "bin", stdout=log, stderr=log)
+        configure(work, port, mysql, begin)
+        server = launch(place, work, port)
         try:
-            _until_open(port)
-            logs = f"-Dlogback.configurationFile={work}/quiet.xml"
-            yield Canal(server, ["java", *_CLIENT, logs, "-cp", f"{work}:{place}/lib/*", "Drain", str(port), "bench"])
+            yield Canal(server, client(place, work, Path(__file__).parent / "Drain.java", port, "bench"))
         finally:
             server.terminate()
             server.wait(30)
 
 
-def _configure(work: Path, port: int, mysql: MySqlServer, begin: tuple[str, int]) -> None:
-    """Tables' history is off: that one is a database beside."""
+def launch(place: Path, work: Path, port: int) -> psutil.Popen:
+    """A server of what was configured in `work`, when it answers."""
+    path = f"{work}/conf:{place}/conf:{place}/lib/*"
+    settings = f"-Dcanal.conf={work}/conf/canal.properties"
+    command = ["java", *_SERVER, settings, "-cp", path, "com.alibaba.otter.canal.deployer.CanalLauncher"]
+    with (work / "log").open("ab") as log:
+        server = psutil.Popen(command, cwd=work / "bin", stdout=log, stderr=log)
+    _until_open(port)
+    return server
+
+
+def client(place: Path, work: Path, source: Path, port: int, destination: str) -> list[str]:
+    """The command of a client, compiled into `work`."""
+    subprocess.run(["javac", "-cp", f"{place}/lib/*", "-d", str(work), str(source)], check=True)
+    logs = f"-Dlogback.configurationFile={work}/quiet.xml"
+    return ["java", *_CLIENT, logs, "-cp", f"{work}:{place}/lib/*", source.stem, str(port), destination]
+
+
+def configure(
+    work: Path, port: int, mysql: MySqlServer, begin: tuple[str, int], name: str = "bench", **general: object
+) -> None:
+    """The destination `name`, which captures `name`; `general` is of canal.properties, `__` for a dot. Tables' history
+    is off: that one is a database beside."""
     (work / "bin").mkdir()
-    (work / "conf" / "bench").mkdir(parents=True)
-    service = {
+    (work / "conf" / name).mkdir(parents=True)
+    service: dict[str, object] = {
         "canal.port": port, "canal.metrics.pull.port": free_port(), "canal.admin.port": free_port(),
-        "canal.serverMode": "tcp", "canal.destinations": "bench", "canal.conf.dir": work / "conf",
+        "canal.serverMode": "tcp", "canal.destinations": name, "canal.conf.dir": work / "conf",
         "canal.auto.scan": "false", "canal.instance.tsdb.enable": "false", "canal.instance.global.mode": "spring",
         "canal.instance.global.lazy": "false", "canal.instance.parser.parallel": "true",
         "canal.instance.global.spring.xml": "classpath:spring/memory-instance.xml",
         "canal.instance.binlog.format": "ROW,STATEMENT,MIXED", "canal.instance.binlog.image": "FULL,MINIMAL,NOBLOB",
-    }  # fmt: skip
+    } | {key.replace("__", "."): value for key, value in general.items()}  # fmt: skip
     instance = {
         "canal.instance.master.address": f"{mysql.host}:{mysql.port}",
         "canal.instance.dbUsername": mysql.user, "canal.instance.dbPassword": mysql.password,
         "canal.instance.master.journal.name": begin[0], "canal.instance.master.position": begin[1],
-        "canal.instance.filter.regex": r"bench\\..*", "canal.instance.tsdb.enable": "false",
-        "canal.instance.connectionCharset": "UTF-8", "canal.mq.topic": "bench",
+        "canal.instance.filter.regex": rf"{name}\\..*", "canal.instance.tsdb.enable": "false",
+        "canal.instance.connectionCharset": "UTF-8", "canal.mq.topic": name,
     }  # fmt: skip
-    for path, keys in (("canal.properties", service), ("bench/instance.properties", instance)):
+    for path, keys in (("canal.properties", service), (f"{name}/instance.properties", instance)):
         (work / "conf" / path).write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
     (work / "quiet.xml").write_text('<configuration><root level="WARN"/></configuration>')
 

@@ -1,0 +1,186 @@
+"""Many destinations in one process, few of them busy: what the service takes.
+
+`many_destinations_cpu`: cores. `many_destinations_rss`: the most memory, in MB.
+Two MySQL servers, a quiet one and a busy one, whose binlog the hundredth part of the destinations reads; each of these
+has a database of its own that is written to, and is drained.
+
+    python -m tests.bench.bench_destinations [--count 200] [--seconds 60] [--threads]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import psutil
+
+from cdc_core.client.connector import Connector
+from orchestration.stack.mysql import MySqlServer
+from orchestration.stack.zookeeper import ZooKeeper
+from tests.conftest import free_port
+
+CPU_LIMIT, RSS_LIMIT = 0.5, 1500  # cores, MB
+_ROWS_A_SECOND = 100  # of a busy one
+_STARTS = 300.0  # seconds
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--count", type=int, default=200)
+    options.add_argument("--seconds", type=float, default=60.0)
+    options.add_argument("--threads", action="store_true", help="where the time goes, on the error stream")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-destinations-") as name, ExitStack() as parts:
+        _measure(Path(name), parts, given.count, given.seconds, given.threads)
+
+
+def _measure(folder: Path, parts: ExitStack, count: int, seconds: float, threads: bool) -> None:
+    quiet, busy = (
+        MySqlServer("8.0.31", folder / name, **{"max-connections": 2 * count + 100}) for name in ("quiet", "busy")
+    )
+    for server in (quiet, busy):
+        parts.callback(server.stop)
+        server.start()
+    zookeeper = parts.enter_context(ZooKeeper(folder / "zookeeper", free_port()))
+    names = [f"d{number}" for number in range(count)]
+    worked = names[: max(1, count // 100)]
+    for name in worked:
+        busy.execute(f"CREATE DATABASE {name}", f"CREATE TABLE {name}.t (id INT PRIMARY KEY AUTO_INCREMENT, v TEXT)")
+    http, flight = free_port(), free_port()
+    sources = {name: busy if name in worked else quiet for name in names}
+    _configure(folder / "conf", zookeeper.hosts, (http, flight), sources)
+    service = _start(folder, parts)
+    began = time.monotonic()
+    _wait_running(http, count)
+    starts = time.monotonic() - began
+    stop = threading.Event()
+    work = [threading.Thread(target=_write, args=(busy, name, stop)) for name in worked]
+    work += [threading.Thread(target=_drain, args=((http, flight), name, stop)) for name in worked]
+    for thread in work:
+        thread.start()
+    time.sleep(10)  # everything that happens once has happened
+    before, times = _cpu(service), _by_thread(service)
+    time.sleep(seconds)
+    cores = (_cpu(service) - before) / seconds
+    after = _by_thread(service)
+    peak = _peak(service)
+    stop.set()
+    for thread in work:
+        thread.join()
+    config = {"destinations": count, "busy": len(worked), "rows_a_second": _ROWS_A_SECOND, "seconds": seconds}
+    config |= {"threads": service.num_threads(), "starts_seconds": round(starts, 1)}
+    _report("many_destinations_cpu", round(cores, 3), "cores", config | {"limit": CPU_LIMIT})
+    _report("many_destinations_rss", round(peak), "MB", config | {"limit": RSS_LIMIT})
+    if threads:
+        _tell(times, after, seconds)
+
+
+def _configure(conf: Path, hosts: str, doors: tuple[int, int], sources: dict[str, MySqlServer]) -> None:
+    starts = {mysql: mysql.position() for mysql in set(sources.values())}
+    conf.mkdir()
+    (conf / "canal.properties").write_text(
+        f"canal.zkServers = {hosts}\ncanal.port = {free_port()}\n"
+        f"canal.metrics.pull.port = {doors[0]}\nsluice.flight.port = {doors[1]}\n"
+    )
+    for name, mysql in sources.items():
+        journal, offset = starts[mysql]
+        (conf / name).mkdir()
+        (conf / name / "instance.properties").write_text(
+            f"canal.instance.master.address={mysql.host}:{mysql.port}\n"
+            f"canal.instance.dbUsername={mysql.user}\ncanal.instance.dbPassword={mysql.password}\n"
+            f"canal.instance.master.journal.name={journal}\ncanal.instance.master.position={offset}\n"
+            f"canal.instance.filter.regex={name}\\\\..*\n"
+        )
+
+
+def _start(folder: Path, parts: ExitStack) -> psutil.Process:
+    command = [sys.executable, "-m", "orchestration.cli", "server", "--conf", str(folder / "conf")]
+    log = parts.enter_context((folder / "log").open("wb"))
+    process = psutil.Popen(command, stderr=log, stdout=subprocess.DEVNULL)
+    parts.callback(process.wait, 60)
+    parts.callback(process.terminate)
+    return process
+
+
+def _wait_running(http: int, count: int) -> None:
+    deadline = time.monotonic() + _STARTS
+    while _running(http) < count:
+        assert time.monotonic() < deadline, f"{_running(http)} of {count} run"
+        time.sleep(1)
+
+
+def _running(http: int) -> int:
+    try:
+        told = httpx.get(f"http://127.0.0.1:{http}/v1/destinations", timeout=30, trust_env=False).json()
+    except httpx.TransportError:
+        return 0
+    return sum(one["state"] == "running" for one in told)
+
+
+def _write(mysql: MySqlServer, name: str, stop: threading.Event) -> None:
+    """Transactions of ten rows."""
+    rows = ", ".join(["(REPEAT('x', 80))"] * 10)
+    with mysql.root(name) as connection, connection.cursor() as cursor:
+        while not stop.wait(10 / _ROWS_A_SECOND):
+            cursor.execute(f"INSERT INTO t (v) VALUES {rows}")
+
+
+def _drain(doors: tuple[int, int], name: str, stop: threading.Event) -> None:
+    http, flight = f"http://127.0.0.1:{doors[0]}", f"grpc://127.0.0.1:{doors[1]}"
+    with Connector(http, name, flight_url=flight) as connector:
+        while not stop.is_set():
+            with connector.claim(1000, owner="bench", timeout_seconds=5) as claim:
+                for table in claim.tables if claim else ():
+                    connector.changes(claim, table.name).read_all()
+            stop.wait(1)
+
+
+def _cpu(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _peak(process: psutil.Process) -> float:
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1.024 / 1000
+
+
+def _by_thread(process: psutil.Process) -> dict[str, tuple[str, float, int]]:
+    """Of each thread: its name, seconds that it ran, and how often."""
+    found = {}
+    for task in Path(f"/proc/{process.pid}/task").iterdir():
+        ran, _, slices = (task / "schedstat").read_text().split()
+        found[task.name] = ((task / "comm").read_text().strip(), int(ran) / 1e9, int(slices))
+    return found
+
+
+def _tell(before: dict[str, tuple[str, float, int]], after: dict[str, tuple[str, float, int]], seconds: float) -> None:
+    """Milliseconds and wake-ups a second of all threads of one name."""
+    sums: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0])
+    for task, (name, ran, slices) in after.items():
+        _, ran_before, slices_before = before.get(task, ("", 0.0, 0))
+        one = sums[name.rstrip("0123456789")]
+        one[0] += 1
+        one[1] += ran - ran_before
+        one[2] += slices - slices_before
+    for name, (number, ran, slices) in sorted(sums.items(), key=lambda item: -item[1][1])[:15]:
+        line = f"{name:18} {number:4} threads {1000 * ran / seconds:8.2f} ms/s {slices / seconds:8.1f} times/s"
+        print(line, file=sys.stderr)
+
+
+def _report(name: str, value: float, unit: str, config: dict[str, object]) -> None:
+    line = {"name": name, "value": value, "unit": unit, "peer": None, "peer_value": None, "ratio": None}
+    print(json.dumps(line | {"config": config}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Together with a Java Canal server."""
