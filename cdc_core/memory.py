@@ -30,9 +30,8 @@ def give_back() -> None:
 
 
 def settle() -> None:
-    """What a start has made stays: it is not looked through for garbage again. Ends `gc.disable()`."""
+    """What a start has made stays: it is never looked through for garbage. Ends `gc.disable()`."""
     forget_compiler()
-    gc.collect()
     gc.freeze()
     gc.enable()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from cdc_core.client.changes import changes, flight_info, read_split
+from cdc_core.client.changes import Rows, TableRead, changes, flight_info, read_split
 from cdc_core.client.failures import ServiceUnavailable
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.plans import Plans, Read, read_ticket
@@ -50,6 +51,36 @@ def test_splits_together_are_the_claims_rows(instance: Instance, door: FlightDoo
     assert len(read.tickets) == 3
     ids = [key for ticket in read.tickets for batch in read_split(door.url, ticket) for key in batch["id"].to_pylist()]
     assert sorted(ids) == list(range(1, 1001))
+
+
+def test_one_connection_serves_threads_and_outlives_the_door(instance: Instance) -> None:
+    """Splits side by side; after a restart of the service the next calls go to the new one."""
+    claim = claimed(instance, 1000)
+    with opened(FlightDoor(Server(instance), "127.0.0.1", 0)) as door, ThreadPoolExecutor(3) as pool:
+        rows = Rows(door.url)
+        read = rows.info(claim, TABLE, splits=3)
+        counts = pool.map(lambda ticket: sum(batch.num_rows for batch in rows.split(ticket)), read.tickets)
+        assert sum(counts) == read.rows == 1000
+        with pytest.raises(SchemaError):
+            rows.info(claim, "shop.nothing")
+    with rows, pytest.raises(ServiceUnavailable):
+        rows.info(claim, TABLE)
+
+    with Rows(door.url) as rows:
+        with pytest.raises(ServiceUnavailable):
+            rows.info(claim, TABLE)
+        with opened(FlightDoor(Server(instance), "127.0.0.1", door.port)):
+            assert _in_time(rows, claim).rows == 1000
+
+
+def _in_time(rows: Rows, claim: Claim) -> TableRead:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return rows.info(claim, TABLE)
+        except ServiceUnavailable:  # the connection is tried anew, but not at once
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
 
 def test_changes_reads_all_of_a_table(instance: Instance, door: FlightDoor) -> None:

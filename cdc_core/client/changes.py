@@ -1,4 +1,6 @@
-"""A claim's rows over Arrow Flight: plan a table's read, then pull its splits, each on its own connection.
+"""A claim's rows over Arrow Flight: plan a table's read, then pull its splits.
+
+`Rows` does both over one connection, which several threads may use; the functions open one for each call.
 
 Needs only pyarrow. Promises that a stream which ends without an error is whole; keeps nothing, retries nothing.
 """
@@ -37,6 +39,73 @@ class TableRead:
     tickets: tuple[bytes, ...]
 
 
+class Rows:
+    """The service's Flight door at `url`, until `close`. A connection that breaks is made again by the next call."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self.url = url
+        self._headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
+        with _answers(url):
+            self._client = flight.connect(url, generic_options=_OPTIONS)
+
+    def __repr__(self) -> str:
+        return f"<Rows {self.url}>"
+
+    def __enter__(self) -> Rows:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def info(
+        self,
+        claim: Claim,
+        table: str,
+        *,
+        mode: str = "net",
+        after: int | None = None,
+        splits: int = 1,
+        timeout_seconds: float = 600.0,
+    ) -> TableRead:
+        """Asks the service to plan `table` (`database.table`) of the claim; rows up to version `after` are left out."""
+        command = {
+            "destination": claim.destination,
+            "client_id": claim.client_id,
+            "batch_id": claim.batch_id,
+            "table": table,
+            "mode": mode,
+            "after": after,
+            "splits": splits,
+        }
+        descriptor = flight.FlightDescriptor.for_command(json.dumps(command).encode())
+        with _answers(self.url):
+            info = self._client.get_flight_info(descriptor, self._call(timeout_seconds))
+        metadata = info.schema.metadata or {}
+        return TableRead(
+            schema=info.schema,
+            table=TableSchema.from_dict(json.loads(metadata[b"sluice.table"])),
+            counts=json.loads(metadata[b"sluice.plan"]),
+            rows=info.total_records,
+            tickets=tuple(endpoint.ticket.ticket for endpoint in info.endpoints),
+        )
+
+    def split(self, ticket: bytes, *, timeout_seconds: float | None = None) -> Iterator[pa.RecordBatch]:
+        """The record batches of one split. Closing the iterator ends the call."""
+        with _answers(self.url):
+            stream = self._client.do_get(flight.Ticket(ticket), self._call(timeout_seconds))
+            try:
+                for chunk in stream:
+                    yield chunk.data
+            finally:
+                stream.cancel()
+
+    def _call(self, timeout_seconds: float | None) -> flight.FlightCallOptions:
+        return flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)
+
+
 def flight_info(
     url: str,
     claim: Claim,
@@ -48,40 +117,17 @@ def flight_info(
     token: str | None = None,
     timeout_seconds: float = 600.0,
 ) -> TableRead:
-    """Asks the service to plan `table` (`database.table`) of the claim; rows up to version `after` are left out."""
-    command = {
-        "destination": claim.destination,
-        "client_id": claim.client_id,
-        "batch_id": claim.batch_id,
-        "table": table,
-        "mode": mode,
-        "after": after,
-        "splits": splits,
-    }
-    descriptor = flight.FlightDescriptor.for_command(json.dumps(command).encode())
-    with _answers(url), flight.connect(url, generic_options=_OPTIONS) as client:
-        info = client.get_flight_info(descriptor, _call(token, timeout_seconds))
-    metadata = info.schema.metadata or {}
-    return TableRead(
-        schema=info.schema,
-        table=TableSchema.from_dict(json.loads(metadata[b"sluice.table"])),
-        counts=json.loads(metadata[b"sluice.plan"]),
-        rows=info.total_records,
-        tickets=tuple(endpoint.ticket.ticket for endpoint in info.endpoints),
-    )
+    """`Rows.info` over a connection of its own."""
+    with Rows(url, token) as rows:
+        return rows.info(claim, table, mode=mode, after=after, splits=splits, timeout_seconds=timeout_seconds)
 
 
 def read_split(
     url: str, ticket: bytes, *, token: str | None = None, timeout_seconds: float | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The record batches of one split. Closing the iterator ends the call."""
-    with _answers(url), flight.connect(url, generic_options=_OPTIONS) as client:
-        stream = client.do_get(flight.Ticket(ticket), _call(token, timeout_seconds))
-        try:
-            for chunk in stream:
-                yield chunk.data
-        finally:
-            stream.cancel()
+    """`Rows.split` over a connection of its own."""
+    with Rows(url, token) as rows:
+        yield from rows.split(ticket, timeout_seconds=timeout_seconds)
 
 
 def changes(
@@ -95,14 +141,19 @@ def changes(
     token: str | None = None,
 ) -> pa.RecordBatchReader:
     """All of a table's rows in a claim, one split after the other."""
-    read = flight_info(url, claim, table, mode=mode, after=after, splits=splits, token=token)
-    batches = (batch for ticket in read.tickets for batch in read_split(url, ticket, token=token))
-    return pa.RecordBatchReader.from_batches(read.schema, batches)
+    rows = Rows(url, token)
+    try:
+        read = rows.info(claim, table, mode=mode, after=after, splits=splits)
+    except BaseException:
+        rows.close()
+        raise
+    return pa.RecordBatchReader.from_batches(read.schema, _one_by_one(rows, read.tickets))
 
 
-def _call(token: str | None, timeout_seconds: float | None) -> flight.FlightCallOptions:
-    headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
-    return flight.FlightCallOptions(timeout=timeout_seconds, headers=headers)
+def _one_by_one(rows: Rows, tickets: tuple[bytes, ...]) -> Iterator[pa.RecordBatch]:
+    with rows:
+        for ticket in tickets:
+            yield from rows.split(ticket)
 
 
 @contextmanager

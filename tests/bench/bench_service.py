@@ -106,6 +106,12 @@ class Service:
         times = self.process.cpu_times()
         return float(times.user + times.system)
 
+    def work(self) -> float:
+        """CPU seconds without those of the main thread, which loads kernels after the start, and then waits."""
+        assert self.process is not None
+        main = next(thread for thread in self.process.threads() if thread.id == self.process.pid)
+        return self.cpu() - main.user_time - main.system_time
+
 
 @contextmanager
 def serving(mysql: MySqlServer, start: tuple[str, int] | None = None, **settings: object) -> Iterator[Service]:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from cdc_core.client.changes import flight_info, read_split
+from cdc_core.client.changes import Rows
 from cdc_core.client.connector import Connector
 from cdc_core.session.claim import Claim
 
@@ -36,17 +36,17 @@ def drain(
 ) -> int:
     """Reads the splits of a table side by side, and claims ahead of what it acks. Returns the rows that came over
     Flight; `acked` is told how many changed rows are behind."""
-    url, claimed, behind, got = connector.flight_url, 0, 0, 0
+    claimed = behind = got = 0
     under_way: deque[tuple[Claim, list[Future[int]]]] = deque()
 
     def read(ticket: bytes) -> int:
-        return sum(part.num_rows for part in read_split(url, ticket))
+        return sum(part.num_rows for part in door.split(ticket))
 
     def begin(claim: Claim) -> list[Future[int]]:
-        plans = [flight_info(url, claim, table.name, mode=mode, splits=splits) for table in claim.tables]
+        plans = [door.info(claim, table.name, mode=mode, splits=splits) for table in claim.tables]
         return [pool.submit(read, ticket) for plan in plans for ticket in plan.tickets]
 
-    with connector, ThreadPoolExecutor(splits) as pool:
+    with connector, Rows(connector.flight_url) as door, ThreadPoolExecutor(splits) as pool:
         while behind < rows:
             if claimed < rows:
                 claim = connector.get_without_ack(batch, owner="bench", timeout_seconds=30)
