@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import zlib
 from collections.abc import Iterable
 
 from cdc_core.config.models import InstanceConfig
@@ -27,7 +29,14 @@ def source_settings(config: InstanceConfig, address: str = "") -> SourceSettings
         heartbeat_seconds=config.heartbeat_seconds,
         block_bytes=config.block_bytes,
         by_gtid=config.gtid_mode,
+        identity=_identity(config),
     )
+
+
+def _identity(config: InstanceConfig) -> str:
+    """Servers that take turns on a destination are one replica; two destinations are two, on one host too."""
+    where = f"{zlib.crc32(config.zk_servers.encode()):08x}" if config.zk_servers else socket.gethostname()[:20]
+    return f"sluice-{config.destination[:30]}@{where}"
 
 
 def address_of(config: InstanceConfig, cursors: Iterable[LogPosition | None]) -> str:

@@ -65,6 +65,7 @@ class InstanceConfig(_Model):
     """instance.properties over canal.properties: one destination."""
 
     destination: str = Field(alias="canal.instance.destination")
+    zk_servers: str = Field("", alias="canal.zkServers")
     slave_id: Annotated[int, Field(ge=0, lt=1 << 32)] = Field(0, alias="canal.instance.mysql.slaveId")
     address: str = Field("127.0.0.1:3306", alias="canal.instance.master.address", pattern=r"^[^\s:]+(:\d{1,5})?$")
     journal_name: str = Field("", alias="canal.instance.master.journal.name", pattern=r"^$|\.\d+$")

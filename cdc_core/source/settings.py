@@ -40,6 +40,7 @@ class SourceSettings:
     receive_buffer: int = 1 << 20
     block_bytes: int = 262144
     by_gtid: bool = False  # a dump starts behind its position's GTID set, where that has one
+    identity: str = ""  # who we are among a server's replicas; without it this host
 
     @property
     def address(self) -> str:
@@ -52,11 +53,11 @@ class SourceSettings:
     @property
     def report_host(self) -> str:
         """What we call ourselves in SHOW REPLICAS."""
-        return socket.gethostname()[:60]
+        return (self.identity or socket.gethostname())[:60]
 
     @property
     def replica_uuid(self) -> str:
-        """The same for this host and server id, so that a server ends a dump that we left behind."""
+        """The same for one identity and server id, so that a server ends a dump that one of us left behind."""
         return str(uuid.uuid5(_NAMESPACE, f"{self.report_host}/{self.slave_id}"))
 
     def identified(self) -> SourceSettings:
