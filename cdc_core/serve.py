@@ -83,6 +83,7 @@ def _warm_up() -> None:
     """The kernels for rows, before the first claim."""
     importlib.import_module("cdc_core.binlog.net")
     memory.settle()
+    log.info("warm")
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,18 +45,15 @@ class Run:
         }  # fmt: skip
 
 
-def follow(
-    server: psutil.Process, spent: Callable[[], float], command: list[str], ahead: int = 0, used: float | None = None
-) -> Run:
-    """From the client's first line to its second; `spent` tells the server's CPU time, `used` is that of before it took
-    what is `ahead`."""
+def follow(server: psutil.Process, command: list[str], ahead: int = 0, used: float | None = None) -> Run:
+    """From the client's first line to its second; `used` is the server's CPU time before it took what is `ahead`."""
     environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}  # what one thread freed is the other's: 30 MB less
     client = psutil.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert client.stdout.readline().strip() == "begin"
-        before = spent() if used is None else used, _cpu(client)
+        before = _cpu(server) if used is None else used, _cpu(client)
         told = json.loads(client.stdout.readline())
-        cpu = spent() - before[0], _cpu(client) - before[1]
+        cpu = _cpu(server) - before[0], _cpu(client) - before[1]
         return Run((told["rows"] - ahead) / told["seconds"], cpu, (_peak(server), _peak(client)))
     finally:
         client.stdin.close()
@@ -65,18 +61,20 @@ def follow(
 
 
 def ours(mysql: MySqlServer, begin: tuple[str, int], rows: int, mode: str) -> Run:
-    with serving(mysql, begin) as service:
+    with serving(mysql, begin, canal__instance__global__lazy=True) as service:
         assert service.process is not None
-        used = service.work()
+        service.until_warm()
+        used = service.cpu()
+        service.begin()
         full = lambda status: status["store"]["bytes"] > 0.9 * RING or status["backlog_rows"] >= rows  # noqa: E731
         service.until(full, pause=0.5)  # to ask costs the service something
         client = [sys.executable, "-m", "tests.bench.drain", str(service.http), str(service.flight), str(rows), mode]
-        return follow(service.process, service.work, client, service.status()["backlog_rows"], used)
+        return follow(service.process, client, service.status()["backlog_rows"], used)
 
 
 def theirs(place: Path, mysql: MySqlServer, warm: tuple[str, int], rows: int) -> Run:
     with canal.canal(place, mysql, warm) as peer:
-        return follow(peer.process, lambda: _cpu(peer.process), [*peer.client, str(rows), str(2 * rows)])
+        return follow(peer.process, [*peer.client, str(rows), str(2 * rows)])
 
 
 def _cpu(process: psutil.Process) -> float:

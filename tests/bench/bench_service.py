@@ -106,21 +106,26 @@ class Service:
         times = self.process.cpu_times()
         return float(times.user + times.system)
 
-    def work(self) -> float:
-        """CPU seconds without those of the main thread, which loads kernels after the start, and then waits."""
-        assert self.process is not None
-        main = next(thread for thread in self.process.threads() if thread.id == self.process.pid)
-        return self.cpu() - main.user_time - main.system_time
+    def until_warm(self) -> None:
+        """Until the kernels are loaded, which it does while it serves."""
+        deadline = time.monotonic() + 120
+        while b'"event": "warm"' not in (self.conf / "log").read_bytes():
+            assert time.monotonic() < deadline, "not warm"
+            time.sleep(0.05)
+
+    def begin(self) -> None:
+        """Starts the destination, where it is lazy."""
+        httpx.post(f"http://127.0.0.1:{self.http}/v1/destinations/bench/start", trust_env=False).raise_for_status()
 
 
 @contextmanager
 def serving(mysql: MySqlServer, start: tuple[str, int] | None = None, **settings: object) -> Iterator[Service]:
-    """A service that is connected."""
+    """A service that is connected, or lazy."""
     with tempfile.TemporaryDirectory(prefix="bench-service-") as place:
         service = Service(Path(place), mysql, start, **settings)
         service.start()
         try:
-            service.until(lambda status: status.get("state") == "running")
+            service.until(lambda status: status.get("state") in ("running", "lazy"))
             yield service
         finally:
             service.stop()
