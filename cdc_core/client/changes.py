@@ -2,7 +2,8 @@
 
 `Rows` does both over one connection, which several threads may use; the functions open one for each call.
 
-Needs only pyarrow. Promises that a stream which ends without an error is whole; keeps nothing, retries nothing.
+Needs only pyarrow. Promises that a stream which ends without an error is whole, and that one whose server stalls for
+minutes ends with an error; keeps nothing, retries nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from cdc_core.errors import SluiceError
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 
-_OPTIONS = [("grpc.enable_http_proxy", 0)]  # a proxy of the environment is not meant for rows
+_OPTIONS = [
+    ("grpc.enable_http_proxy", 0),  # a proxy of the environment is not meant for rows
+    ("grpc.keepalive_time_ms", 310_000),  # a host that stalls keeps its connections; servers suffer a ping in 300 s
+    ("grpc.http2.ping_timeout_ms", 20_000),
+]
 
 
 @dataclass(frozen=True, slots=True)
