@@ -72,10 +72,10 @@ class Starting:
         if self._config.gtid_mode:
             _check_gtid_mode(server)
         serving.server_uuid = self._identity
-        kept = serving.kept_cursors()
+        kept = {client: self._as_named_here(cursor) for client, cursor in serving.kept_cursors().items()}
         client, history = _furthest_behind(kept)
         known = serving.kept_source(client, history) if history else ""
-        found = self._found(conn, server, self._as_named_here(history), known == self._identity if known else None)
+        found = self._found(conn, server, history, known == self._identity if known else None)
         start = found.position
         if not self._config.gtid_mode:
             start = replace(start, gtid="")  # the server's executed set is not a transaction's GTID

@@ -494,12 +494,14 @@ def test_the_same_server_at_another_address(mysql8: MySqlServer, shop: str) -> N
 
 
 def test_a_cursor_that_names_the_host(mysql8: MySqlServer, shop: str) -> None:
-    """A Java Canal server writes the name that the address has: the position is this server's all the same."""
+    """A Java Canal server writes the name that the address has: the position is this server's all the same, also where
+    another client's cursor has the address."""
     settings, nodes = config(mysql8, shop), MemoryNodes()
     assert settings.host == "127.0.0.1"
     here = EntryPosition(*mysql8.position(), int(time.time() * 1000), server_id=1)
     execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a')")
     Cursors(nodes, "shop").write(CLIENT, LogPosition("localhost", settings.port, here))
+    Cursors(nodes, "shop").write(1002, LogPosition("127.0.0.1", settings.port, here))
     with running(settings, nodes) as instance:
         assert drain(instance, 1) == 1
         assert instance.status()["start"]["rule"] == "the last position"
