@@ -32,7 +32,7 @@ def own(tmp_path: Path) -> Iterator[ZooKeeper]:
     server.stop()
 
 
-def write_soon(cursors: Cursors, position: LogPosition, seconds: float = 20) -> None:
+def write_soon(cursors: Cursors, position: LogPosition, seconds: float = 60) -> None:
     """Writes as an acker does that tries again."""
     deadline = time.monotonic() + seconds
     while True:
@@ -74,7 +74,7 @@ def test_a_lost_session_heals(zookeeper: ZooKeeper, zk_root: str) -> None:
     thief.start(timeout=10)
     thief.stop()
 
-    assert lost.wait(10)
+    assert lost.wait(60)
     write_soon(cursors, at(200))
     assert cursors.read(1001) == at(200)
     nodes.close()
