@@ -85,7 +85,7 @@ def node(folder: Path, zookeeper: str, mysql: MySqlServer, database: str, *, wai
     return Node(Service(conf, folder, http_port=http, wait_ready=wait_ready), port)
 
 
-def until(condition: Callable[[], Any], seconds: float = 30) -> float:
+def until(condition: Callable[[], Any], seconds: float = 90) -> float:
     """How long it took, in seconds."""
     began = time.monotonic()
     while not condition():

@@ -84,7 +84,7 @@ def leads(server: CanalServer, name: str = "shop") -> bool:
     return bool(server.instance(name).metrics()["leader"])
 
 
-def until(condition: Callable[[], Any], seconds: float = 15) -> float:
+def until(condition: Callable[[], Any], seconds: float = 60) -> float:
     began = time.monotonic()
     while not condition():
         assert time.monotonic() < began + seconds

@@ -68,7 +68,7 @@ def _conf(conf: Path, mysql: MySqlServer, database: str) -> Path:
     return conf
 
 
-def _until(look: object, seconds: float = 20.0) -> None:
+def _until(look: object, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not look():  # type: ignore[operator]
         assert time.monotonic() < deadline

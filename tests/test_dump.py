@@ -79,7 +79,7 @@ class Reader:
     def transactions(self) -> int:
         return sum(int(np.count_nonzero(block.index["type"] == XID)) for block in self.blocks)
 
-    def reach(self, position: tuple[str, int], timeout: float = 30) -> None:
+    def reach(self, position: tuple[str, int], timeout: float = 60) -> None:
         wait(lambda: self.error is not None or self.next >= EntryPosition(*position), timeout)
         if self.error:
             raise self.error
@@ -93,7 +93,7 @@ class Reader:
         return time.monotonic() - started
 
 
-def wait(ready: Callable[[], bool], timeout: float = 30) -> None:
+def wait(ready: Callable[[], bool], timeout: float = 60) -> None:
     deadline = time.monotonic() + timeout
     while not ready():
         assert time.monotonic() < deadline, "not in time"

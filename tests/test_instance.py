@@ -51,7 +51,7 @@ def running(config: InstanceConfig, nodes: Nodes, **options: Any) -> Iterator[In
         instance.stop()
 
 
-def until(condition: Callable[[], Any], instance: Instance, seconds: float = 20) -> None:
+def until(condition: Callable[[], Any], instance: Instance, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, instance.status()

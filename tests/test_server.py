@@ -54,7 +54,7 @@ def server(conf: Path) -> Iterator[CanalServer]:
     server.stop()
 
 
-def until(condition: Callable[[], Any], seconds: float = 15) -> None:
+def until(condition: Callable[[], Any], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -204,7 +204,7 @@ def write_properties(path: Path, lines: Lines) -> None:
     fresh.replace(path)
 
 
-def until(condition: Callable[[], Any], state: Callable[[], Any], seconds: float = 30) -> None:
+def until(condition: Callable[[], Any], state: Callable[[], Any], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, state()
