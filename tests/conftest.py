@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,20 @@ MySqlFactory = Callable[..., MySqlServer]
 def free_port() -> int:
     """A port for a server of the test's own."""
     return _free_port()
+
+
+def purge(server: MySqlServer, journal: str) -> None:
+    """The files before; a server keeps, in silence, those that it takes a reader to be in yet."""
+    deadline = time.monotonic() + 60
+    while True:
+        server.execute(f"PURGE BINARY LOGS TO '{journal}'")
+        with server.root() as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW BINARY LOGS")
+            oldest = cursor.fetchall()[0][0]
+        if oldest == journal:
+            return
+        assert time.monotonic() < deadline, oldest
+        time.sleep(0.2)
 
 
 @pytest.fixture(scope="session")

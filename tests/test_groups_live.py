@@ -16,7 +16,7 @@ from cdc_core.errors import ConfigError
 from cdc_core.instance import Instance
 from cdc_core.meta.nodes import MemoryNodes
 from orchestration.stack.mysql import MySqlServer
-from tests.conftest import MySqlFactory
+from tests.conftest import MySqlFactory, purge
 from tests.test_instance import CLIENT, claim, config, running, until
 
 pytestmark = pytest.mark.integration
@@ -186,7 +186,7 @@ def test_a_start_behind_xa_prepare(server: MySqlServer) -> None:
         with running(wanted, MemoryNodes()) as instance:
             assert left(changes(instance)["t"]) == {1: "a"}
 
-        server.execute(f"PURGE BINARY LOGS TO '{journal}'")
+        purge(server, journal)
         with running(wanted, MemoryNodes(), wait=False) as instance:
             until(lambda: instance.status()["error"], instance)
             error = instance.status()["error"]

@@ -16,6 +16,7 @@ from cdc_core.meta.cursors import Cursors, Epoch
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.mysql import MySqlServer
+from tests.conftest import purge
 from tests.test_instance import CLIENT, claim, config, drain, execute, running, until
 
 pytestmark = pytest.mark.integration
@@ -214,7 +215,7 @@ def test_what_cannot_go_on_by_gtid(mysql8: MySqlServer, mysql57: MySqlServer) ->
             until(lambda: instance.status()["error"], instance)
             until(lambda: "another server answers" in instance.status()["error"]["message"], instance)
         mysql8.execute("FLUSH BINARY LOGS")
-        mysql8.execute(f"PURGE BINARY LOGS TO '{mysql8.position()[0]}'")
+        purge(mysql8, mysql8.position()[0])
         server_uuid = executed(mysql8).partition(":")[0]
         with running(by_gtid(mysql8, shop, gtid=f"{server_uuid}:1"), MemoryNodes(), wait=False) as instance:
             until(lambda: instance.status()["error"], instance)

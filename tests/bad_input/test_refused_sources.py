@@ -7,6 +7,7 @@ import pytest
 from cdc_core.position import EntryPosition, LogPosition
 from tests.bad_input.conftest import MakeWorld
 from tests.bad_input.world import CURSOR, World, until
+from tests.conftest import purge
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +40,7 @@ def test_a_purged_position(make_world: MakeWorld) -> None:
     world.mysql.execute("FLUSH BINARY LOGS")
     left, start = world.mysql.position()
     until(lambda: world.status("other")["position"]["journalName"] == left, world.status)
-    world.mysql.execute(f"PURGE BINARY LOGS TO '{left}'")
+    purge(world.mysql, left)
     before = world.cursor()
 
     world.configure(address=f"{world.mysql.host}:{world.mysql.port}")
