@@ -57,7 +57,11 @@ class Trigger(dg.Model, dg.Resolvable):
 class Limits(dg.Config):
     """How a run drains. Each may be set for one run in the Launchpad; the defaults are those of `defs.yaml`."""
 
-    batch_size: int = Field(200_000, ge=1, description="Rows in a claim, about; a transaction is never cut for it.")
+    batch_size: int = Field(
+        2_000_000,
+        ge=1,
+        description="Rows in a claim, about; a transaction is never cut for it. The ring's bytes bound it too.",
+    )
     max_batches: int = Field(1_000, ge=1, description="No batch is begun after so many.")
     max_seconds: float = Field(300, gt=0, description="No batch is begun after so long.")
     linger_seconds: float = Field(10, ge=0, description="How long an empty store is waited upon before the run ends.")
@@ -81,7 +85,7 @@ class Settings(dg.Model, dg.Resolvable):
     tags: dict[str, str] = {}
     trigger: Trigger = Trigger()
     lag_warning_seconds: float = 300
-    batch_size: int = 200_000
+    batch_size: int = 2_000_000
     max_batches: int = 1_000
     max_seconds: float = 300
     linger_seconds: float = 10

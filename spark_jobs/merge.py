@@ -30,7 +30,7 @@ from spark_jobs.session import Sessions
 from spark_jobs.types import LakeColumn, added_columns, check_key, lake_columns
 
 _VIEW = "sluice_net"
-_ROWS_PER_SPLIT = 50_000
+_ROWS_PER_SPLIT = 250_000  # a worker and a connection each, which smaller ones are not worth
 
 
 @dataclass(frozen=True, slots=True)

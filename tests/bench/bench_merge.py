@@ -31,6 +31,7 @@ from cdc_core.client.changes import TableRead, flight_info, read_split
 from cdc_core.client.connector import Connector
 from orchestration.applier import SparkLake
 from orchestration.checks import judge
+from orchestration.settings import Limits
 from orchestration.stack.home import free_port
 from orchestration.stack.mysql import MySqlServer
 from orchestration.stack.spark import SparkConnect
@@ -275,10 +276,10 @@ def ten_tables(mysql: MySqlServer, spark: SparkConnect, root: Path, scale: float
 
 
 def backlog(mysql: MySqlServer, spark: SparkConnect, root: Path, scale: float) -> None:
-    """Drained in claims of a million rows, against the bare MERGEs of the whole."""
+    """Drained in claims as large as a run takes, against the bare MERGEs of the whole."""
     rows, total = int(400_000 * scale), int(2_000_000 * scale)
     with arena(mysql, spark, root, rows) as (ways, shop):
-        batches = measure(ways, shop, total, int(1_000_000 * scale), 1, plain=False)
+        batches = measure(ways, shop, total, Limits().batch_size, 2, plain=False)
         config = {"changes": total, "rows_a_table": rows, "claims": batches, "ring_mb": RING_MB}
         line("merge_backlog", ways, "bare", "the same bare MERGEs over Parquet, of the whole", config)
 
