@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from cdc_core.errors import LakeError, RangeGone
+from spark_jobs import merge
 from spark_jobs.checks import key_unique, position_monotone, rows_add_up
 from spark_jobs.lake import Lake, app_id
 from spark_jobs.merge import apply_batch
@@ -259,8 +260,11 @@ def test_a_claim_that_is_gone_is_told_apart(service: Feed, sessions: Sessions, t
         apply_batch(claim, Lake(tmp_path), sessions, service.url)
 
 
-def test_splits_are_read_in_parallel_and_whole(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
+def test_splits_are_read_in_parallel_and_whole(
+    service: Feed, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows over several splits arrive once each."""
+    monkeypatch.setattr(merge, "_ROWS_PER_SPLIT", 50_000)
     service.put(LINES, [Change(1, None, (n, "r")) for n in range(120_000)])
     (result,) = apply_batch(service.claim(1, 0, 1), Lake(tmp_path), sessions, service.url)
     assert service.asked[-1]["splits"] == 3
