@@ -33,14 +33,16 @@ class Health:
     @property
     def error(self) -> dict[str, Any] | None:
         """Why the dump ended. A connection that lives is over it, also when nothing is written at the source."""
-        if self._connected_at is not None and self._clock() - self._connected_at > _PROVEN_SECONDS:
-            self.progressed()
-        return self._error
+        return None if self._proven() else self._error
+
+    def _proven(self) -> bool:
+        return self._connected_at is not None and self._clock() - self._connected_at > _PROVEN_SECONDS
 
     def failed(self, error: Exception) -> float:
         """Notes why the dump ended. Returns how many seconds to wait."""
-        before = self.error
-        self._error = self._dated(_parts(error), before)
+        if self._proven():
+            self.progressed()
+        self._error = self._dated(_parts(error), self._error)
         self.parse_errors += isinstance(error, DecodeError | SchemaError)
         self._connected_at = None
         pause, self._pause = self._pause, min(self._pause * 2, self._pauses[1])

@@ -168,7 +168,7 @@ class Instance:
     def _tidy(self) -> None:
         well = True
         while not self._stop.is_set():
-            if well:  # else what is shown as failed is tried again soon
+            if well and self._expiry.told:  # else what failed, or was not asked yet, is tried soon
                 self.store.wait_unacked(PERIOD)
             full = self.store.wait_full(self.config.flush_ms / 1000)
             try:

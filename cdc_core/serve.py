@@ -81,8 +81,10 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
 
 def _warm_up() -> None:
     """The kernels for rows, before the first claim."""
-    importlib.import_module("cdc_core.binlog.net")
-    memory.settle()
+    try:
+        importlib.import_module("cdc_core.binlog.net")
+    finally:
+        memory.settle()
     log.info("warm")
 
 
