@@ -1,55 +1,83 @@
-# Sluice: what there is to run. `make` alone lists it.
-SHELL       := /bin/bash
-VENV        := .venv
-BIN         := $(VENV)/bin
-READY       := $(VENV)/.ready
-ONCE        ?=
-RATE        ?=
-SECONDS_    := $(if $(SECONDS_OF_LOAD),--seconds $(SECONDS_OF_LOAD))
-CONF        ?= conf
-LAKE        ?= lake
-DEFS        ?=
-BENCH       ?=
-SECONDS     ?= 60
-PYTEST_ARGS ?=
+# Sluice: everything that can be run. `make` alone lists it.
+SHELL := /bin/bash
+VENV  := .venv
+BIN   := $(VENV)/bin
+READY := $(VENV)/.ready
+
+## ONCE=1                   demo: end after a clean comparison
+## RATE=500                 demo: changed rows a second
+## SECONDS_OF_LOAD=60       demo: how long to measure under load
+## CONF=conf                up: directory of canal.properties and */instance.properties
+## LAKE=lake                up: path or URI of the lake
+## DEFS=defs.yaml           up: a defs.yaml, or a folder of */defs.yaml; without it every destination goes to the lake
+## ALL=1                    test: every test, in an hour; without it those that fit fifteen minutes
+## PYTEST_ARGS="-k ring -x" test: arguments of pytest
+## BENCH=decode_rows        bench: one measurement
+## SECONDS=60               fuzz: how long to run
+## MINUTES=60               soak: how long to run
+## SERVER=8.0.31            soak: 5.7.22, 8.0.31, 9 or mariadb
+## SEED=1                   soak: of the first script
+## SNAPSHOTS=1              soak: snapshots under random DML, with kills, instead of DDL
+ONCE            ?=
+RATE            ?=
+SECONDS_OF_LOAD ?=
+CONF            ?= conf
+LAKE            ?= lake
+DEFS            ?=
+ALL             ?=
+PYTEST_ARGS     ?=
+BENCH           ?=
+SECONDS         ?= 60
+MINUTES         ?= 60
+SERVER          ?= 8.0.31
+SEED            ?=
+
+SIDE_BY_SIDE := -n 2 --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint format bench fuzz clean
+.PHONY: help setup demo up test lint format bench fuzz soak clean
 
-help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+help: ## list the targets and their variables
+	@awk -F ':[^#]*## ' '/^[a-zA-Z0-9_.-]+:[^#]*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo; echo "Variables:"
+	@sed -n 's/^## /  /p' $(MAKEFILE_LIST)
 
-setup: $(READY) ## the virtual environment and all packages (the other targets do it themselves)
+setup: $(READY) ## create the virtual environment and install the packages; every other target does this first
 
 $(READY): pyproject.toml constraints.txt scripts/setup
 	@scripts/setup $(VENV)
 
-demo: $(READY) ## the whole way on real servers; ONCE=1 ends after a clean verify; RATE=rows/s SECONDS_OF_LOAD=n
-	@$(BIN)/sluice demo $(if $(ONCE),--once) $(if $(RATE),--rate $(RATE)) $(SECONDS_)
+demo: $(READY) ## capture a shop on a real MySQL into Delta and compare both
+	@$(BIN)/sluice demo $(if $(ONCE),--once) $(if $(RATE),--rate $(RATE)) \
+		$(if $(SECONDS_OF_LOAD),--seconds $(SECONDS_OF_LOAD))
 
-up: $(READY) ## the stack on your own MySQL: CONF=conf LAKE=/path/to/lake DEFS=defs.yaml
+up: $(READY) ## start the service, Spark and Dagster on your own MySQL and lake
 	@$(BIN)/sluice up --conf "$(CONF)" --lake "$(LAKE)" $(if $(DEFS),--defs "$(DEFS)")
 
-test: lint ## every test, on real servers; PYTEST_ARGS="-k name -x"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: lint ## run the tests, on real servers
+	@$(BIN)/python -m pytest $(if $(ALL),--all) $(or $(PYTEST_ARGS),$(SIDE_BY_SIDE))
 
-lint: $(READY) ## ruff (style, formatting, layering) and mypy --strict
+lint: $(READY) ## check style and formatting (ruff), layering (import-linter) and types (mypy --strict)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check . || { echo "run: make format" >&2; exit 1; }
+	@imports=$$($(BIN)/lint-imports --no-cache) || { echo "$$imports" >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 	@echo "lint: clean"
 
-format: $(READY) ## brings the code into its form
+format: $(READY) ## format the code
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
-bench: $(READY) ## measurements, one JSON object a line; BENCH=name for one
+bench: $(READY) ## measure; one JSON object a line
 	@$(BIN)/python -m tests.bench $(BENCH)
 
-fuzz: $(READY) ## looks for bytes that break the decoder, led by coverage; SECONDS=60
+fuzz: $(READY) ## search for bytes that break the decoder, guided by coverage
 	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install -q -c constraints.txt atheris
 	@$(BIN)/python -W ignore -m tests.fuzz.scan_fuzzer -max_total_time=$(SECONDS)
 
-clean: ## removes what the demo and the tests left; downloads stay (rm -r .sluice for all)
+soak: $(READY) ## run random DDL and DML against a real server, and compare the lake
+	@$(BIN)/python -m tests.soak --server $(SERVER) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(SNAPSHOTS),--snapshots)
+
+clean: ## remove what the demo and the tests left; downloads stay in .sluice/artifacts
 	@rm -rf .sluice/demo .sluice/up .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
-"""The log: one event a line, JSON for machines or columns for a terminal. Secrets never reach it.
+"""The log: one event a line, as JSON or as columns for a terminal. Values with a secret's name are hidden.
 
-Events are `log.info("what happened", destination=..., ...)`; an error's parts go in as `**error.as_dict()`.
+An event is `log.info("what happened", destination=..., ...)`; an error's parts go in as `**error.as_dict()`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HIDDEN = "***"
 
 
 def configure(stream: TextIO = sys.stderr, *, as_json: bool | None = None, level: int = logging.INFO) -> None:
-    """Once for the process. Without `as_json` a terminal gets columns, anything else JSON."""
+    """Call once a process. Unless `as_json` says otherwise, a terminal gets columns and anything else JSON."""
     plain = stream.isatty() if as_json is None else not as_json
     last: list[Processor] = (
         [structlog.dev.ConsoleRenderer()]
@@ -38,11 +38,11 @@ def configure(stream: TextIO = sys.stderr, *, as_json: bool | None = None, level
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=False,
     )
-    logging.getLogger("kazoo").setLevel(logging.ERROR)  # our own errors tell of it, once
+    logging.getLogger("kazoo").setLevel(logging.ERROR)  # our own errors report the same, once
 
 
 def hide_secrets(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Whatever is named like a secret is not written, at any depth."""
+    """Replaces every value whose key names a secret, at any depth."""
     return {key: _hide(key, value) for key, value in event.items()}
 
 

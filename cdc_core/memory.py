@@ -1,6 +1,6 @@
-"""What the process gives back to the system: large buffers as soon as they are freed, the compiler's code when done.
+"""Returns memory to the system: large buffers as soon as they are freed, the compiler's code after the start.
 
-For Linux with glibc; elsewhere, or where the system refuses, memory is merely not given back.
+Works on Linux with glibc. Elsewhere, or where the system refuses, the process just keeps the memory.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # glibc's malloc.h
-_LARGE = 512 * 1024  # a chunk, an Arrow column or a merged block is larger; what is smaller is used again at once
+_LARGE = 512 * 1024  # network chunks, Arrow columns and merged blocks are larger; smaller buffers are soon used again
 
 
 def give_back() -> None:
-    """From now on large buffers are the system's own again when freed, in whatever thread; Arrow's among them.
+    """From now on large buffers, Arrow's among them, return to the system when they are freed, in any thread.
 
-    glibc by itself would keep up to 64 MB a thread for the next time."""
+    By default glibc keeps up to 64 MB a thread."""
     libc = _glibc()
     if libc is None:
         return
@@ -30,20 +30,20 @@ def give_back() -> None:
 
 
 def settle() -> None:
-    """What a start has made stays: it is never looked through for garbage. Ends `gc.disable()`."""
+    """Excludes what the start has made from garbage collection, and enables the collector again."""
     forget_compiler()
     gc.freeze()
     gc.enable()
 
 
 def forget_compiler() -> None:
-    """Takes the pages of LLVM's library out of memory. It made the kernels and is rarely asked again; what it then
-    needs is read from its file."""
+    """Drops the pages of LLVM's library. It has compiled the kernels and is rarely needed again; then the system reads
+    the pages from the file."""
     libc = _glibc()
     if libc is None:
         return
     for line in Path("/proc/self/maps").read_text("ascii", "replace").splitlines():
-        if "llvmlite" in line and " r-xp " in line:  # code: never written to, so that nothing is lost
+        if "llvmlite" in line and " r-xp " in line:  # code pages are never written to: nothing is lost
             low, high = (int(bound, 16) for bound in line.split(" ", 1)[0].split("-"))
             libc.madvise(ctypes.c_void_p(low), ctypes.c_size_t(high - low), mmap.MADV_DONTNEED)
 

@@ -1,4 +1,4 @@
-"""Positions in the binlog: values, numeric order, Canal's JSON.
+"""Positions in the binlog, with their numeric order and Canal's JSON.
 
 Order is by journal number, then offset, never by the journal's name as text.
 Source: Canal's `EntryPosition`, `LogPosition`, `LogIdentity`; MySQL manual, "The Binary Log".
@@ -12,20 +12,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_core.errors import PositionError
+from cdc_core.gtid import Gtid, Gtids, parse_gtid_field
 
-OFFSET_BITS = 38  # a journal of up to 256 GiB; leaves 25 bits for its number, in a signed 64 bit integer
+OFFSET_BITS = 38  # journals of up to 256 GiB; 25 bits are left for their number in a signed 64 bit integer
 _MAX_OFFSET = (1 << OFFSET_BITS) - 1
 _MAX_NUMBER = (1 << (63 - OFFSET_BITS)) - 1
 _LOG_POSITION_TYPE = "com.alibaba.otter.canal.protocol.position.LogPosition"
 
 
 def journal_number(journal_name: str) -> int:
-    """The number after the last dot: 7 for `mysql-bin.000007`. Raises PositionError without one."""
+    """The number after the last dot: 7 for `mysql-bin.000007`. Raises PositionError for a name without one."""
     number = journal_name.rpartition(".")[2]
     if not (number.isascii() and number.isdigit()):
         raise PositionError(
             f"journal name {journal_name!r} has no number after its last dot",
-            hint="Give a binlog file as SHOW BINARY LOGS lists it, e.g. mysql-bin.000001.",
+            hint="Give a journal as SHOW BINARY LOGS lists it, for example mysql-bin.000001.",
         )
     return int(number)
 
@@ -33,16 +34,17 @@ def journal_number(journal_name: str) -> int:
 @functools.total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryPosition:
-    """A place between two events: the journal and the offset where the next event starts.
+    """A place between two events: the journal, and the offset in it where the next event starts.
 
-    `timestamp` is in milliseconds since the epoch. Equality and order look at journal number and offset alone.
+    `timestamp` is in milliseconds since the epoch. `gtid` is the last transaction before the place, or in GTID mode the
+    set of all before it. Equality and order use the journal's number and the offset alone.
     """
 
     journal_name: str
     position: int
     timestamp: int | None = None
     server_id: int | None = None
-    gtid: str = ""
+    gtid: Gtid | Gtids | None = None
     included: bool = False
 
     @property
@@ -50,11 +52,13 @@ class EntryPosition:
         return journal_number(self.journal_name), self.position
 
     def version(self) -> int:
-        """The position as one rising 64 bit integer: Delta's txnVersion."""
+        """The position as one 64 bit integer of the same order: Delta's txnVersion. Raises PositionError."""
         number, offset = self.order
         if offset > _MAX_OFFSET or number > _MAX_NUMBER:
             raise PositionError(
-                "position does not fit 64 bits", place=str(self), hint="Run PURGE and RESET on the source's binlogs."
+                "the position does not fit 64 bits",
+                place=str(self),
+                hint="Reset the binlogs of the source, then set the cursors with sluice reset.",
             )
         return number << OFFSET_BITS | offset
 
@@ -73,7 +77,7 @@ class EntryPosition:
     def to_dict(self) -> dict[str, Any]:
         """Canal's field names, as in its JSON."""
         return {
-            "gtid": self.gtid,
+            "gtid": str(self.gtid or ""),
             "included": self.included,
             "journalName": self.journal_name,
             "position": self.position,
@@ -90,12 +94,12 @@ class EntryPosition:
                 position=int(fields["position"]),
                 timestamp=fields.get("timestamp"),
                 server_id=fields.get("serverId"),
-                gtid=fields.get("gtid") or "",
+                gtid=parse_gtid_field(fields.get("gtid") or ""),
                 included=bool(fields.get("included", False)),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise PositionError(
-                f"not a position: {fields!r}", hint='Expected {"journalName": "mysql-bin.000001", "position": 4}.'
+                f"not a position: {fields!r}", hint='Give it as {"journalName": "mysql-bin.000001", "position": 4}.'
             ) from error
         position.version()
         return position
@@ -108,7 +112,7 @@ def split_version(version: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """A position together with the server that it belongs to: what a cursor holds."""
+    """A position and the server that it belongs to: the content of a cursor."""
 
     address: str
     port: int
@@ -116,7 +120,7 @@ class LogPosition:
     slave_id: int = -1
 
     def to_json(self) -> str:
-        """Canal's cursor node, byte for byte in its field order."""
+        """The content of Canal's cursor node, with its fields in Canal's order."""
         node = {
             "@type": _LOG_POSITION_TYPE,
             "identity": {"slaveId": self.slave_id, "sourceAddress": {"address": self.address, "port": self.port}},
@@ -126,7 +130,7 @@ class LogPosition:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> LogPosition:
-        """Reads what Canal or we wrote. Raises PositionError."""
+        """Reads what a Java Canal or this service wrote. Raises PositionError."""
         try:
             node = json.loads(text)
             source = node["identity"]["sourceAddress"]
@@ -138,8 +142,9 @@ class LogPosition:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise PositionError(
-                f"not a cursor in Canal's JSON: {text[:200]!r}", hint="Mend or remove the node, then start again."
+                f"not a cursor in Canal's JSON: {text[:200]!r}", hint="Correct or remove the node, then start again."
             ) from error
 
     def at(self, position: EntryPosition) -> LogPosition:
+        """The same server at another position."""
         return replace(self, postion=position)

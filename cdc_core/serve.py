@@ -1,4 +1,4 @@
-"""The service as a process: the doors around all destinations, signals, and what its exit code says."""
+"""The service as a process: the doors around all destinations, the signals that end it, and its exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cdc_core import log as logging
 from cdc_core import memory
 from cdc_core.config import ServiceConfig
 from cdc_core.errors import ConfigError, SluiceError
-from cdc_core.server import CanalServer
+from cdc_core.server.server import CanalServer
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +29,9 @@ def token_of(config: ServiceConfig) -> str | None:
         token = config.token_file.read_text("utf-8").strip()
     except OSError as error:
         raise ConfigError(
-            f"cannot read the token: {error.strerror}", place=f"sluice.token.file={config.token_file}", hint="Mend it."
+            f"cannot read the token: {error.strerror}",
+            place=f"sluice.token.file={config.token_file}",
+            hint="Make the file readable, or correct the path.",
         ) from error
     if not token:
         raise ConfigError("the token is empty", place=str(config.token_file), hint="Write the token into the file.")
@@ -37,7 +39,7 @@ def token_of(config: ServiceConfig) -> str | None:
 
 
 def serve(conf_dir: Path, stop: threading.Event | None = None) -> int:
-    """Runs the service until SIGTERM or SIGINT. The exit code: 0, or 1 with the reason on stderr."""
+    """Runs the service until SIGTERM or SIGINT. Returns the exit code: 0, or 1 with the reason on stderr."""
     stop = stop or threading.Event()
     logging.configure()
     if threading.current_thread() is threading.main_thread():
@@ -60,13 +62,13 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
     config, report = configuration.load_service(conf_dir)
     token, traffic = token_of(config), Traffic()
     server = CanalServer(config, conf_dir)
-    server.configured.tell(report)
+    server.directory.warn(report)
     doors = (
         HttpDoor(server, config.host, config.http_port, token, traffic),
         FlightDoor(server, config.host, config.flight_port, token, traffic),
     )
     try:
-        server.load()  # so that no door opens on nothing, and no source is read behind a door that cannot open
+        server.load()  # before the doors open; sources are read after it, when every door could open
         for door in doors:
             door.start()
         server.start()
@@ -80,9 +82,9 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
 
 
 def _warm_up() -> None:
-    """The kernels for rows, before the first claim."""
+    """Compiles the kernels for rows before the first claim."""
     try:
-        importlib.import_module("cdc_core.binlog.net")
+        importlib.import_module("cdc_core.rows.net")
     finally:
         memory.settle()
     log.info("warm")

@@ -1,0 +1,9 @@
+"""Sluice in Dagster, the command `sluice`, and the servers that it starts.
+
+definitions    what Dagster loads; `loading` reads the folder of destinations
+destination    the component: one `defs.yaml` becomes assets, jobs, sensors and resources
+assets/        the tables, and the run that drains a destination: claim, apply, check, ack
+sensors/       what starts runs, and gives back what dead ones held
+jobs/          the drain by hand or by the clock, and what operators do by hand
+commands/, demo/, stack/    the command line and the servers that it starts
+"""

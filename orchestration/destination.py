@@ -1,21 +1,39 @@
 """The component: one `defs.yaml`, one destination.
 
-What `tables` leaves open is asked of the service when the code location is loaded, and kept by Dagster for the
-processes of its runs, so that those neither need the service to load nor see another set of tables.
+Loading the code location asks the service for the captured tables. Dagster keeps them for the processes of its runs:
+these load without the service, and see the same tables.
 """
 
 from __future__ import annotations
 
 import json
+import os
 
 import dagster as dg
 from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
 
 from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.schema.table import TableSchema
-from orchestration import assets, checks, jobs, sensors
+from orchestration.assets.drain_asset import delta_asset
+from orchestration.assets.lineage import declared, external_assets
+from orchestration.jobs.ddl import ddl_job
+from orchestration.jobs.drain import drain_job, drain_schedule
+from orchestration.jobs.pause import pause_job
+from orchestration.jobs.rematerialize import rematerialize_job
+from orchestration.jobs.resume import resume_job
+from orchestration.jobs.rewind import rewind_job
+from orchestration.jobs.rollback import rollback_job
+from orchestration.jobs.snapshot import snapshot_job
 from orchestration.resources import CanalResource, LakeResource
+from orchestration.sensors.backlog import backlog_sensor
+from orchestration.sensors.ended import ended_sensors
+from orchestration.sensors.snapshots import snapshot_sensor
 from orchestration.settings import Settings, secret
+from orchestration.source import CONF_VARIABLE
+from orchestration.store import lag_check
+from spark_jobs.lake.policies import policies_json
+
+_BY_HAND = (ddl_job, pause_job, rematerialize_job, resume_job, rollback_job)
 
 
 class CdcDestination(dg.Component, Settings):
@@ -24,16 +42,18 @@ class CdcDestination(dg.Component, Settings):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster calls it by name
         canal, lake = _canal(self), _lake(self)
         known, kept = _known_tables(self)
-        tables = assets.declared(self, known)
-        delta = assets.delta_asset(self, tables)
-        job = jobs.drain_job(self, delta)
+        tables = declared(self, known)
+        delta = delta_asset(self, tables)
+        job = drain_job(self, delta)
+        taking, rewinding = snapshot_job(self), rewind_job(self)
+        beginning = [] if self.snapshot == "never" else [snapshot_sensor(self, taking, rewinding)]
         scheduled = self.trigger.kind == "schedule"
         return dg.Definitions(
-            assets=[*assets.external_assets(self, tables), delta],
-            asset_checks=[checks.lag_check(self)],
-            jobs=[job, jobs.rollback_job(self)],
-            schedules=[sensors.schedule(self, job)] if scheduled else [],
-            sensors=[sensors.backlog_sensor(self, job), *sensors.ended_sensors(self)],
+            assets=[*external_assets(self, tables), delta],
+            asset_checks=[lag_check(self)],
+            jobs=[job, taking, rewinding, *(make(self) for make in _BY_HAND)],
+            schedules=[drain_schedule(self, job)] if scheduled else [],
+            sensors=[backlog_sensor(self, job), *ended_sensors(self), *beginning],
             resources={self.names.canal: canal, self.names.lake: lake},
         ).with_reconstruction_metadata(kept)
 
@@ -53,12 +73,17 @@ def _canal(settings: Settings) -> CanalResource:
 
 def _lake(settings: Settings) -> LakeResource:
     return LakeResource(
-        root=settings.lake, remote=settings.spark, token=secret(settings.spark_token_env), complete=settings.complete
+        root=settings.lake,
+        remote=settings.spark,
+        token=secret(settings.spark_token_env),
+        complete=settings.complete,
+        conf=settings.conf or os.environ.get(CONF_VARIABLE),
+        ddl=policies_json(settings.ddl.policies),
     )
 
 
 def _known_tables(settings: Settings) -> tuple[list[TableSchema], dict[str, str]]:
-    """The service's tables, and the same as metadata of the code location."""
+    """The tables that the service captures, and the same as metadata of the code location."""
     key = f"sluice/{settings.destination}/tables"
     loading = DefinitionsLoadContext.get()
     if loading.load_type == DefinitionsLoadType.RECONSTRUCTION and key in loading.reconstruction_metadata:
@@ -70,7 +95,7 @@ def _known_tables(settings: Settings) -> tuple[list[TableSchema], dict[str, str]
 
 
 def _ask(settings: Settings) -> list[TableSchema]:
-    """With listed tables the service only adds their columns, so that it may be away; else it must answer."""
+    """Asks the service. It may be away when `tables` are listed, since it only adds their columns then."""
     resource = _canal(settings).model_copy(update={"timeout_seconds": 5.0, "follow_seconds": 5.0})
     try:
         with resource.process_config_and_initialize().connect() as connector:
@@ -79,7 +104,7 @@ def _ask(settings: Settings) -> list[TableSchema]:
         if settings.tables is not None:
             return []
         raise ConfigError(
-            f"the tables of {settings.destination} are not known: {error.message}",
+            f"the tables of {settings.destination} are unknown: {error.message}",
             place=error.place,
             hint=f"Start the service and reload this code location, or list `tables` in defs.yaml. {error.hint}",
         ) from error
@@ -87,6 +112,6 @@ def _ask(settings: Settings) -> list[TableSchema]:
         raise ConfigError(
             f"the service captures no table of {settings.destination}",
             place=settings.service.place,
-            hint="Look at canal.instance.filter.regex, or list `tables` in defs.yaml; then reload this code location.",
+            hint="Check canal.instance.filter.regex, or list `tables` in defs.yaml; then reload this code location.",
         )
     return tables

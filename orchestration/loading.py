@@ -1,7 +1,7 @@
 """From a folder of destinations to Dagster's definitions: `{folder}/{name}/defs.yaml`, each on its own.
 
-A file that cannot be read does not keep the others from loading. In its place stands a sensor whose every tick fails
-with the file, the key and the remedy, so that it is seen where an operator looks.
+A file that cannot be read does not keep the others from loading. A sensor takes its place whose every tick fails with
+file, key and remedy: that is where an operator looks.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from dagster.components.resolved.errors import ResolutionException
 from pydantic import ValidationError
 
 from cdc_core.errors import ConfigError, SluiceError
+from orchestration.shared_paths import check_paths
 
 FOLDER_VARIABLE = "SLUICE_DEFS"
 SHIPPED = Path(__file__).parent / "defs"
-_REMEDY = "Mend the file, then reload this code location; orchestration/defs/example.yaml shows every key."
+_REMEDY = "Correct the file, then reload this code location; orchestration/defs/example.yaml shows every key."
 
 
 def defs_folder() -> Path:
@@ -34,10 +35,10 @@ def defs_folder() -> Path:
 
 
 def load_folder(folder: Path) -> dg.Definitions:
-    """All destinations of a folder. Raises ConfigError when there is no such folder."""
+    """The definitions of all destinations in a folder. Raises ConfigError when there is no such folder."""
     if not folder.is_dir():
-        raise ConfigError("no such folder of destinations", place=str(folder), hint=f"Mend {FOLDER_VARIABLE}.")
-    with warnings.catch_warnings():  # of parts of Dagster that are new, and of those that it is about to leave
+        raise ConfigError("no such folder of destinations", place=str(folder), hint=f"Correct {FOLDER_VARIABLE}.")
+    with warnings.catch_warnings():  # about parts of Dagster that are in beta or deprecated
         warnings.simplefilter("ignore")
         return _load_all(sorted([*folder.glob("*/defs.yaml"), *folder.glob("*/defs.yml")]))
 
@@ -48,11 +49,12 @@ def _load_all(files: Sequence[Path]) -> dg.Definitions:
         try:
             grown = dg.Definitions.merge(whole, load_destination(file))
             dg.Definitions.validate_loadable(grown)
+            check_paths(grown, str(file))
         except ConfigError as error:
             grown = dg.Definitions.merge(whole, _stand_in(file, error))
         except dg.DagsterError as error:
-            twin = ConfigError(f"does not fit beside the others: {error}", place=str(file), hint=_REMEDY)
-            grown = dg.Definitions.merge(whole, _stand_in(file, twin))
+            clash = ConfigError(f"clashes with another destination: {error}", place=str(file), hint=_REMEDY)
+            grown = dg.Definitions.merge(whole, _stand_in(file, clash))
         whole = grown
     return whole
 
@@ -70,7 +72,7 @@ def load_destination(file: Path) -> dg.Definitions:
 
 
 def _as_config_error(file: Path, error: BaseException) -> ConfigError:
-    """The cause that names a key; Dagster wraps it in a drawing of the component tree."""
+    """The cause that names a key. Dagster wraps it in a drawing of the component tree."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, SluiceError):
@@ -87,15 +89,15 @@ def _as_config_error(file: Path, error: BaseException) -> ConfigError:
 
 
 def _invalid(file: Path, error: ValidationError) -> ConfigError:
-    """All wrong keys at once. Each value may also be a template, so "or a string" is no news."""
-    told: dict[str, str] = {}
+    """All wrong keys at once. Each value may also be a template, so Pydantic's "or a string" is left out."""
+    wrong: dict[str, str] = {}
     for found in error.errors():
         path = ".".join(str(part) for part in found["loc"]).partition(" at ")[0].removeprefix("attributes.").split(".")
         if path[-1] != "str":
-            told[".".join(key for key in path if not _is_type(key))] = found["msg"].removeprefix("Value error, ")
-    first = next(iter(told))
+            wrong[".".join(key for key in path if not _is_type(key))] = found["msg"].removeprefix("Value error, ")
+    first = next(iter(wrong))
     place = f"{file}:{_line(file, ['attributes', *first.split('.')])}"
-    return ConfigError("; ".join(f"{key}: {message}" for key, message in told.items()), place=place, hint=_REMEDY)
+    return ConfigError("; ".join(f"{key}: {message}" for key, message in wrong.items()), place=place, hint=_REMEDY)
 
 
 def _is_type(part: str) -> bool:
@@ -104,7 +106,7 @@ def _is_type(part: str) -> bool:
 
 
 def _line(file: Path, keys: Sequence[str]) -> int:
-    """The line of the deepest of nested keys that the file has."""
+    """The line of the deepest of `keys`, each nested in the one before, that the file has."""
     node, line = yaml.compose(file.read_text()), 1
     for key in keys:
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
@@ -116,11 +118,11 @@ def _line(file: Path, keys: Sequence[str]) -> int:
 
 
 def _unresolved(text: str) -> ConfigError:
-    """A template that cannot be filled in, or a value within a nested key: Dagster hands on text, its place first."""
+    """A template that cannot be resolved, or a wrong value in a nested key. Dagster gives text, its place first."""
     place, _, key = text.splitlines()[0].partition(" - ")
     inner = re.search(r"validation errors? for \w+\n(\S+)\n\s+(.+?) \[type=", text)
-    said = f"{key}.{inner[1]}: {inner[2]}" if inner else f"{key}: {text.strip().splitlines()[-1]}"
-    return ConfigError(said.removeprefix("attributes.").replace("Value error, ", ""), place=place, hint=_REMEDY)
+    message = f"{key}.{inner[1]}: {inner[2]}" if inner else f"{key}: {text.strip().splitlines()[-1]}"
+    return ConfigError(message.removeprefix("attributes.").replace("Value error, ", ""), place=place, hint=_REMEDY)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -130,7 +132,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _stand_in(file: Path, error: ConfigError) -> dg.Definitions:
-    """A sensor that says what is wrong, as long as it is."""
+    """A sensor in the place of a broken file, whose ticks fail with the error."""
     logging.getLogger("dagster").error("%s", error)
     name = re.sub(r"[^A-Za-z0-9_]", "_", file.parent.name)
 

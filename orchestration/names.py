@@ -1,7 +1,9 @@
-"""What the things of one destination are called in Dagster: asset keys and names, in one place.
+"""The asset keys and names of one destination in Dagster.
 
-Asset keys carry the destination's own name; Dagster's other names allow letters, digits and underscores alone, so there
-the rest becomes an underscore. Two destinations that fall together that way are refused when they are loaded.
+Asset keys have the destination's own name. In the names of databases and tables there, a character that is no ASCII
+letter, digit or underscore is `-` and its code point in four hexadecimal digits (`a-002db` for `a-b`). Dagster's other
+names allow only letters, digits and underscores, so there every other character becomes an underscore. Two destinations
+whose names become the same are refused at loading.
 """
 
 from __future__ import annotations
@@ -11,13 +13,18 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from cdc_core.schema.names import escaped, split_name
+
 DESTINATION_TAG = "cdc/destination"
-ACKED_TAG = "cdc/to"  # how far a run acked; a run without it acked nothing
+ACKED_TAG = "cdc/to"  # how far a run acked; a run without this tag acked nothing
+
+# Dagster makes names of checks from an asset's key: other characters are an error there, or become `_`.
+_ODD = re.compile(r"[^A-Za-z0-9_]|_(?=[0-9a-f]{4})")
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names around one destination. Tables are given as `database.table`."""
+    """The names of one destination. Tables are `database.table`."""
 
     destination: str
 
@@ -27,7 +34,7 @@ class Names:
 
     @property
     def asset(self) -> str:
-        """The multi-asset's, its pool's and its op's name."""
+        """The name of the multi-asset, of its op and of its pool."""
         return f"cdc_{self.safe}"
 
     @property
@@ -47,11 +54,15 @@ class Names:
         return dg.AssetKey(["cdc", self.destination, "store"])
 
     def source(self, table: str) -> dg.AssetKey:
-        return dg.AssetKey(["mysql", self.destination, *table.split(".", 1)])
+        return dg.AssetKey(["mysql", self.destination, *_parts(table)])
 
     def delta(self, table: str) -> dg.AssetKey:
-        return dg.AssetKey(["delta", self.destination, *table.split(".", 1)])
+        return dg.AssetKey(["delta", self.destination, *_parts(table)])
 
     @property
     def run_tags(self) -> dict[str, str]:
         return {DESTINATION_TAG: self.destination}
+
+
+def _parts(table: str) -> list[str]:
+    return [escaped(part, _ODD, "-") for part in split_name(table)]

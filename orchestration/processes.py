@@ -1,8 +1,8 @@
-"""Whether the process of a run still lives, where Dagster itself does not look.
+"""Whether the process of a run still lives, where Dagster does not look.
 
-Dagster's default launcher leaves that to the code server which started the process. When both end at once (a power
-cut, a restarted container) the run would count as started until its longest time is over, and nothing would be drained
-meanwhile. So a run notes its process in a tag. Only processes of this very host are judged.
+Dagster's default launcher leaves that to the code server that started the process. When both end at once (a power cut,
+a restarted container), the run counts as started until its maximum time is over, and nothing is drained meanwhile. So a
+run notes its process in a tag. Only processes of this host are judged.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import dagster as dg
 import psutil
 
 _TAG = "cdc/process"
-_SAME_START = 5.0  # seconds by which a process's start may be told differently after the clock was set
-_HINT = "Machine, container or code server was restarted; what the run held is given back and claimed again."
+_SAME_START = 5.0  # seconds by which a process's start may seem to move when the clock is set
+_HINT = "The machine, container or code server was restarted. What the run held is given back and claimed again."
 
 
 def tag(run_id: str) -> dict[str, str]:
-    """The tag that names a run's process, this one: run, host, pid, start. A re-executed run inherits tags, so the run
-    is named too."""
+    """The tag that names this process as the run's: run, host, pid, start. It names the run because a re-executed run
+    inherits tags."""
     return {_TAG: f"{run_id} {platform.node()} {os.getpid()} {psutil.Process().create_time():.0f}"}
 
 
 def fail_gone(instance: dg.DagsterInstance, tags: dict[str, str]) -> list[str]:
-    """Has runs end as failed whose process is gone. Their ids. Left to Dagster where its launcher can tell."""
+    """Marks runs whose process is gone as failed; their ids. Does nothing where Dagster's launcher can tell."""
     if instance.run_launcher.supports_check_run_worker_health:
         return []
     statuses = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
@@ -36,7 +36,7 @@ def fail_gone(instance: dg.DagsterInstance, tags: dict[str, str]) -> list[str]:
 
 
 def is_gone(run: dg.DagsterRun) -> bool:
-    """Whether its process is known, was of this host, and lives no more."""
+    """Whether the run's process is known, ran on this host, and has ended."""
     noted = run.tags.get(_TAG, "").split(" ")
     if len(noted) != 4 or noted[:2] != [run.run_id, platform.node()]:
         return False

@@ -1,20 +1,28 @@
-"""Dagster's handles on the two things outside: the capture service, and the lake with its Spark.
+"""Dagster's resources: the capture service, and the lake with its Spark.
 
-Tokens come from the environment when a resource is made for a run or a tick; they are in no metadata and no log.
+Tokens come from the environment when a resource is made for a run or a tick. They are in no metadata and no log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import dagster as dg
 
+from cdc_core import config
 from cdc_core.client.connector import Connector
-from orchestration.applier import Applier, SparkLake
-from spark_jobs.fence import Fence
-from spark_jobs.lake import Lake
+from cdc_core.schema.table import TableSchema
+from orchestration.source import source_of
+from spark_jobs.apply.cascade import Cascades
+from spark_jobs.apply.spark_lake import SparkLake
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.policies import policies_from
+from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
+from spark_jobs.snapshot.source import connect
 
 
 class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -47,16 +55,36 @@ class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 
 class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """One lake, written through a Spark Connect server."""
+    """One lake, written through a Spark Connect server. `conf`: the directory of canal.properties, where runs find how
+    to read the source."""
 
     root: str
     remote: str
     token: str | None = None
     complete: bool = False
+    conf: str | None = None
+    ddl: str = "{}"  # the policies of the tables, as JSON
+
+    def has(self, table: TableSchema) -> bool:
+        """Whether the lake has the table, whatever it holds."""
+        return Lake(self.root).has(table.database, table.table)
 
     @contextmanager
-    def open(self, connector: Connector, token: str | None) -> Iterator[Applier]:
-        """The lake for one run; its Spark sessions are made when first needed and ended with it."""
+    def open(self, connector: Connector, token: str | None) -> Iterator[SparkLake]:
+        """The lake for one run. Its Spark sessions are made when they are needed, and end with the block."""
         lake = Lake(self.root, complete=self.complete)
         with Sessions(self.remote, self.token or "") as sessions:
-            yield SparkLake(connector, lake, sessions, token or "", Fence(lake, sessions))
+            spark_lake = SparkLake(
+                connector, lake, sessions, token or "", Fence(lake, sessions), policies=policies_from(self.ddl)
+            )
+            if self.conf is None:
+                yield spark_lake
+                return
+            instance, _ = config.load_instance(Path(self.conf), connector.destination)
+            source = source_of(instance, connector)
+            with Cascades(lambda: connect(source), lambda: _captured(connector)) as cascades:
+                yield replace(spark_lake, source=source, cascades=cascades, zero_dates=instance.zero_dates)
+
+
+def _captured(connector: Connector) -> set[tuple[str, str]]:
+    return {(table.database, table.table) for table in connector.tables()}

@@ -8,14 +8,18 @@ from typing import Literal, TypeVar
 import dagster as dg
 from pydantic import Field, field_validator
 
+from cdc_core.schema.names import split_name
 from orchestration.names import Names
+from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
 
 _N = TypeVar("_N", int, float)
 
 
 class Service(dg.Model, dg.Resolvable):
-    """Where the capture service is: an address, or with `zookeeper` whichever server runs the destination at the time.
-    Secrets are never in the file: `token_env` and `zookeeper_auth_env` name their variables."""
+    """Where the capture service is: at `http`, or with `zookeeper` at whichever server runs the destination.
+
+    Secrets are not in the file: `token_env` and `zookeeper_auth_env` name environment variables.
+    """
 
     http: str = "http://127.0.0.1:11112"
     flight: str | None = None
@@ -32,14 +36,14 @@ class Service(dg.Model, dg.Resolvable):
 
     @property
     def place(self) -> str:
-        """For people."""
+        """The address as people read it."""
         return f"ZooKeeper {self.zookeeper}" if self.zookeeper else self.http
 
 
 class Trigger(dg.Model, dg.Resolvable):
     """What starts a run: the backlog seen by a sensor, or a cron schedule.
 
-    The sensor waits for `minimum_rows`, but for none of them longer than `freshness_seconds`.
+    The sensor waits for `minimum_rows`, but no row waits longer than `freshness_seconds`.
     """
 
     kind: Literal["sensor", "schedule"] = "sensor"
@@ -54,18 +58,43 @@ class Trigger(dg.Model, dg.Resolvable):
         return _at_least(1, value)
 
 
+class TableRule(dg.Model, dg.Resolvable):
+    """What becomes of one table, or of those that a pattern names, where it differs from the destination's rule."""
+
+    changed: Changed | None = None
+    dropped: Dropped | None = None
+
+
+class DdlRules(dg.Model, dg.Resolvable):
+    """What the lake does with the source's DDL statements: docs/ddl.md. `tables` maps patterns, `shop.*` as in a shell,
+    to rules; the first that fits counts."""
+
+    changed: Changed = Changed.EVOLVE
+    dropped: Dropped = Dropped.KEEP
+    copy_rows: int = 1_000_000
+    tables: dict[str, TableRule] = {}
+
+    @property
+    def policies(self) -> Policies:
+        tables = {
+            pattern: TablePolicy(rule.dropped or self.dropped, rule.changed or self.changed)
+            for pattern, rule in self.tables.items()
+        }
+        return Policies(TablePolicy(self.dropped, self.changed), tables, self.copy_rows)
+
+
 class Limits(dg.Config):
-    """How a run drains. Each may be set for one run in the Launchpad; the defaults are those of `defs.yaml`."""
+    """How a run drains. Each can be set for one run in the Launchpad; the defaults are those of `defs.yaml`."""
 
     batch_size: int = Field(
         2_000_000,
         ge=1,
-        description="Rows in a claim, about; a transaction is never cut for it. The ring's bytes bound it too.",
+        description="About how many rows a claim has. Transactions stay whole. The ring's bytes bound it too.",
     )
-    max_batches: int = Field(1_000, ge=1, description="No batch is begun after so many.")
-    max_seconds: float = Field(300, gt=0, description="No batch is begun after so long.")
-    linger_seconds: float = Field(10, ge=0, description="How long an empty store is waited upon before the run ends.")
-    lease_seconds: float = Field(60, gt=0, description="A claim whose run is silent for so long goes back by itself.")
+    max_batches: int = Field(1_000, ge=1, description="The run begins no more batches than these.")
+    max_seconds: float = Field(300, gt=0, description="The run begins no batch after this time.")
+    linger_seconds: float = Field(10, ge=0, description="The run ends when the store is empty for this long.")
+    lease_seconds: float = Field(60, gt=0, description="A claim is given back when its run is silent for this long.")
     parallelism: int = Field(4, ge=1, description="Tables merged side by side.")
 
 
@@ -74,6 +103,7 @@ class Settings(dg.Model, dg.Resolvable):
 
     destination: str
     lake: str
+    conf: str | None = None
     service: Service = Service()
     spark: str = "sc://127.0.0.1:15002"
     spark_token_env: str = "SPARK_CONNECT_TOKEN"  # noqa: S105
@@ -84,6 +114,8 @@ class Settings(dg.Model, dg.Resolvable):
     owners: list[str] = []
     tags: dict[str, str] = {}
     trigger: Trigger = Trigger()
+    ddl: DdlRules = DdlRules()
+    snapshot: Literal["initial", "never", "when_needed"] = "never"
     lag_warning_seconds: float = 300
     batch_size: int = 2_000_000
     max_batches: int = 1_000
@@ -110,8 +142,7 @@ class Settings(dg.Model, dg.Resolvable):
         if tables == []:
             raise ValueError("is empty; list database.table, or leave it out to take all that are captured")
         for table in tables or ():
-            if not all(table.partition(".")):
-                raise ValueError(f"{table!r} names no database; write it as database.table")
+            split_name(table)
         return tables if tables is None else list(dict.fromkeys(tables))
 
     @property
@@ -130,5 +161,5 @@ def _at_least(least: int, value: _N) -> _N:
 
 
 def secret(variable: str) -> str | None:
-    """A Dagster reference to an environment variable that is set, so that its value stays out of all definitions."""
+    """A Dagster reference to an environment variable, None when it is not set. Definitions do not have the value."""
     return dg.EnvVar(variable) if os.environ.get(variable) else None

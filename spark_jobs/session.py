@@ -1,7 +1,7 @@
-"""Sessions on a Spark Connect server: one per table that is merged at the same time.
+"""Sessions on a Spark Connect server: one for each table that is merged at the same time.
 
-Delta's txnAppId and txnVersion are settings of a session, so tables merged side by side need one each. A server that
-is away is a LakeError after seconds, not after Spark's own ten minutes of retries.
+Delta's txnAppId and txnVersion are settings of a session, so tables merged side by side need a session each. A server
+that is away is a LakeError after seconds; Spark itself would retry for ten minutes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ _GONE = ("SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CHANGED", "INVALID_HAND
 
 
 def connect(remote: str, token: str = "") -> SparkSession:
-    """A session of its own, with the data source `sluice` known to it. Raises LakeError when no server answers."""
+    """A new session that knows the data source `sluice`. `remote` is an `sc://` address.
+
+    Raises LakeError when no server answers.
+    """
     url = f"{remote.rstrip('/;')}{'' if '/;' in remote else '/'};token={token}" if token else remote
     try:
         spark = SparkSession.builder.remote(url).create()
         spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
+        spark.conf.set("spark.sql.variable.substitute", "false")  # names, comments and defaults may have ${...}
         spark.dataSource.register(SluiceSource)
     except (PySparkException, grpc.RpcError) as error:
         raise server_away(remote) from error
@@ -35,26 +39,27 @@ def connect(remote: str, token: str = "") -> SparkSession:
 
 
 def disconnect(spark: SparkSession) -> None:
-    """Ends the session at the server; one that is gone already is no error."""
+    """Ends the session at the server, if it is still there."""
     with suppress(PySparkException, grpc.RpcError):
         spark.stop()
 
 
 def server_away(remote: str) -> LakeError:
+    """The error for a server that does not answer."""
     hint = "Start the Spark Connect server, or name one that runs in SPARK_REMOTE; the batch stays claimable."
     address = remote.partition("/;")[0]  # what follows may hold a token
     return LakeError("the Spark Connect server does not answer", place=address, hint=hint)
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether the server or the session behind a call is no longer there."""
+    """Whether the error says that the server or the session is no longer there."""
     if isinstance(error, grpc.RpcError):
         return True
     return isinstance(error, PySparkException) and any(word in str(error) for word in _GONE)
 
 
 class Sessions:
-    """A pool that makes sessions as they are needed and keeps them for the next batch."""
+    """A pool of sessions: made when they are needed, kept for the next batch. Safe to use from several threads."""
 
     def __init__(self, remote: str, token: str = "") -> None:
         self.remote = remote
@@ -66,7 +71,10 @@ class Sessions:
 
     @contextmanager
     def take(self) -> Iterator[SparkSession]:
-        """Lends a session to one thread. A session that met an error is not lent again."""
+        """Lends a session to one thread. A session that met an error is ended.
+
+        Raises LakeError when the server went away meanwhile.
+        """
         spark = self._next()
         try:
             yield spark

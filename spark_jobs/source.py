@@ -1,52 +1,43 @@
 """`spark.read.format("sluice")`: a claim's changes of one table, pulled from Arrow Flight by Spark's tasks.
 
-Each split of the service is one partition; rows travel as Arrow record batches. The reader is deterministic: a ticket
-stands for one range. What it does not do: claim, ack or filter.
+Each split of the service is one partition; rows travel as Arrow record batches. A ticket always gives the same rows, as
+long as its claim is held. The reader does not claim, ack or filter.
 
 Options: `url`, `destination`, `client_id`, `batch_id`, `table`, `mode` (net or changes), `after`, `splits`, `token`;
-or `tickets`, those of an earlier plan, so that the service is not asked again. `token` is a name that Spark redacts by
-itself; it is in no message of ours.
+or `tickets` of a plan that was made before, so that the service is not asked again. Spark redacts an option named
+`token`, and none of our messages has it.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.flight as flight
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from cdc_core.client.changes import read_split
+from cdc_core.client.changes import PlanRequest, Rows, TableRead, read_split
 
 
-def command(options: Mapping[str, str]) -> bytes:
-    """The command that get_flight_info takes, from the options of a read."""
+def _plan(options: Mapping[str, str]) -> TableRead:
+    """What the service plans for the options of a read."""
     after = options.get("after")
-    fields = {
-        "destination": options["destination"],
-        "client_id": int(options["client_id"]),
-        "batch_id": int(options["batch_id"]),
-        "table": options["table"],
-        "mode": options.get("mode", "net"),
-        "after": int(after) if after not in (None, "") else None,
-        "splits": int(options.get("splits", "1")),
-    }
-    return json.dumps(fields).encode()
-
-
-def _info(options: Mapping[str, str]) -> flight.FlightInfo:
-    token = options.get("token")
-    headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
-    with flight.connect(options["url"]) as client:
-        descriptor = flight.FlightDescriptor.for_command(command(options))
-        return client.get_flight_info(descriptor, flight.FlightCallOptions(headers=headers))
+    request = PlanRequest(
+        options["destination"],
+        int(options["client_id"]),
+        int(options["batch_id"]),
+        options["table"],
+        options.get("mode", "net"),
+        int(after) if after else None,
+        int(options.get("splits", "1")),
+    )
+    with Rows(options["url"], options.get("token")) as rows:
+        return rows.plan(request)
 
 
 def pack_tickets(tickets: Sequence[bytes]) -> str:
-    """Tickets of a plan as one option."""
+    """The tickets of a plan as one option."""
     return ",".join(base64.b64encode(ticket).decode() for ticket in tickets)
 
 
@@ -68,7 +59,7 @@ class SluiceReader(DataSourceReader):
         packed = self._options.get("tickets")
         if packed is not None:
             return [Split(base64.b64decode(ticket)) for ticket in packed.split(",") if ticket]
-        return [Split(endpoint.ticket.ticket) for endpoint in _info(self._options).endpoints]
+        return [Split(ticket) for ticket in _plan(self._options).tickets]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Split)
@@ -77,7 +68,7 @@ class SluiceReader(DataSourceReader):
 
 
 class SluiceSource(DataSource):
-    """The entry that Spark knows as `sluice`."""
+    """What Spark knows as `sluice`."""
 
     @classmethod
     def name(cls) -> str:
@@ -87,10 +78,10 @@ class SluiceSource(DataSource):
         return {key.lower(): value for key, value in dict(self.options).items()}
 
     def schema(self) -> StructType:
-        """Asked only when the reader was given no schema: the service's own for that table."""
+        """The service's schema of the table. Spark asks only when the reader was given none."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        return from_arrow_schema(_info(self._plain()).schema, prefer_timestamp_ntz=True)
+        return from_arrow_schema(_plan(self._plain()).schema, prefer_timestamp_ntz=True)
 
     def reader(self, schema: StructType) -> SluiceReader:
         return SluiceReader(self._plain(), schema.fieldNames())

@@ -3,42 +3,61 @@
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdc_core.errors import ConfigError
-from orchestration.stack.home import free_port as _free_port
-from orchestration.stack.mysql import MySqlServer, Option
+from orchestration.stack.mysql.server import MySqlServer, Option
 from orchestration.stack.zookeeper import ZooKeeper
+from tests.support.servers import MySqlFactory, discard, free_port
 
-MySqlFactory = Callable[..., MySqlServer]
-
-
-def free_port() -> int:
-    """A port for a server of the test's own."""
-    return _free_port()
+LONG = ("spark", "faults", "test_demo")
 
 
-def purge(server: MySqlServer, journal: str) -> None:
-    """The files before; a server keeps, in silence, those that it takes a reader to be in yet."""
-    deadline = time.monotonic() + 60
-    while True:
-        server.execute(f"PURGE BINARY LOGS TO '{journal}'")
-        with server.root() as connection, connection.cursor() as cursor:
-            cursor.execute("SHOW BINARY LOGS")
-            oldest = cursor.fetchall()[0][0]
-        if oldest == journal:
-            return
-        assert time.monotonic() < deadline, oldest
-        time.sleep(0.2)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="also the tests marked `full`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what is marked `full`, unless `--all` asks for it. Long groups come first."""
+    left_out = [] if config.getoption("--all") else [item for item in items if item.get_closest_marker("full")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+    ranks = {name: rank for rank, name in enumerate(LONG)}
+    items.sort(key=lambda item: ranks.get(group_of(item.path), len(ranks)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Gives each group as a whole to one of several processes."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(config.rootpath / nodeid.partition("::")[0])
+
+    return ByGroup(config, log)
+
+
+@cache
+def group_of(path: Path) -> str:
+    """The group of a test module: all that share the Spark server, those on the stack of faults, or itself."""
+    if "spark_remote" in path.read_text():
+        return "spark"
+    return path.parent.name if path.parent.name in LONG else path.stem if path.stem in LONG else str(path)
 
 
 @pytest.fixture(scope="session")
 def new_mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySqlFactory]:
-    """A factory of servers: `new_mysql("8.0.31", gtid_mode="OFF")`. An option of None leaves out a default."""
+    """A factory of servers: `new_mysql("8.0.31", gtid_mode="OFF")`. An option of None leaves out a default.
+
+    All of them are killed at the end of the session: nobody needs what a clean shutdown would write.
+    """
     servers: list[MySqlServer] = []
 
     def make(version: str = "8.0.31", **options: Option) -> MySqlServer:
@@ -49,7 +68,7 @@ def new_mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySqlFactory
 
     yield make
     for server in servers:
-        server.stop()
+        discard(server)
 
 
 @pytest.fixture(scope="session")
@@ -82,9 +101,9 @@ def mariadb(new_mysql: MySqlFactory) -> MySqlServer:
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
     """A ZooKeeper for all tests: keep apart by a chroot of your own (`zk_root`)."""
-    server = ZooKeeper(tmp_path_factory.mktemp("zookeeper"), _free_port()).start()
+    server = ZooKeeper(tmp_path_factory.mktemp("zookeeper"), free_port()).start()
     yield server
-    server.stop()
+    server.kill()
 
 
 @pytest.fixture
@@ -98,9 +117,15 @@ def spark_remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Spark Connect server with Delta."""
     from orchestration.stack.spark import SparkConnect
 
-    server = SparkConnect(tmp_path_factory.mktemp("spark"), _free_port()).start()
+    server = SparkConnect(tmp_path_factory.mktemp("spark"), free_port()).start()
     yield server.remote
-    server.stop()
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def full(request: pytest.FixtureRequest) -> bool:
+    """Whether everything runs; tests that draw at random then draw more."""
+    return bool(request.config.getoption("--all"))
 
 
 @pytest.fixture(scope="session")

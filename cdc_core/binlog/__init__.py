@@ -1,5 +1,1 @@
-from pathlib import Path
-
-from cdc_core.kernels import forget_stale
-
-forget_stale(Path(__file__).parent)
+"""The binlog's format alone: bytes in, values out. No I/O."""

@@ -1,7 +1,7 @@
-"""MariaDB's compressed events (log_bin_compress) made into the plain events that they stand for.
+"""Expands MariaDB's compressed events (log_bin_compress) into the plain events that they stand for.
 
-Promises: the same events in the same order, in pieces of about PIECE or one large event alone; what is damaged, or lies
-about its size, is a DecodeError with its place, before more than that is held.
+The events keep their order, in pieces of about PIECE, or one large event alone. An event that is damaged, or
+contradicts the size it states, is a DecodeError before more than that size is held.
 Source: MariaDB knowledge base, "Compressing Events to Reduce Size of the Binary Log".
 """
 
@@ -13,23 +13,23 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from cdc_core.binlog.events import HEADER, OPERATION, PLAIN, UPDATE_BEFORE, EventType
+from cdc_core.binlog.block import Block
+from cdc_core.binlog.damage import damaged
+from cdc_core.binlog.events import HEADER, MAX_EVENT, OPERATION, PLAIN, UPDATE_BEFORE, EventType
 from cdc_core.errors import DecodeError
-from cdc_core.source.block import Block
-from cdc_core.source.cutter import MAX_EVENT
 
 PIECE = 1 << 20
 _QUERY_HEADER, _ROWS_HEADER = 13, 8
-_BITE = 1 << 16  # compressed bytes at a time
-_MOST = 1040  # zlib makes no more of a byte
-_LIES = "its size is not the one that it tells"
-_ZLIB = 0x80  # of the first byte, the rest of it: how many bytes tell the size
+_BITE = 1 << 16  # compressed bytes that are inflated at a time
+_MOST = 1040  # the most bytes that zlib makes of one
+_WRONG_SIZE = "its content does not have the size that it states"
+_ZLIB = 0x80  # upper bits of the first byte; its lower three count the bytes of the size
 
 Bytes = npt.NDArray[np.uint8]
 
 
 def expand(block: Block) -> Iterator[Block]:
-    """The block itself when it holds no compressed event."""
+    """A block's pieces: the block itself when it holds no compressed event."""
     rows = np.flatnonzero(PLAIN[block.index["type"]])
     if not len(rows):
         yield block
@@ -51,12 +51,12 @@ def expand(block: Block) -> Iterator[Block]:
 def _piece(
     block: Block, start: int, part: slice, sizes: npt.NDArray[np.int64], heads: dict[int, tuple[int, int, int]]
 ) -> Block:
-    """Index rows `part`, with `sizes` bytes each."""
+    """Index rows `part`, expanded to `sizes` bytes each, as one block."""
     index = block.index[part].copy()
     ends = np.cumsum(sizes)
     data = np.empty(int(ends[-1]), np.uint8)
     index["offset"], index["length"], index["type"] = ends - sizes, sizes, _plain(index["type"])
-    run = part.start  # the first of the plain events that are not copied yet
+    run = part.start  # the first plain event that is not copied yet
     for row in [*(row for row in heads if part.start <= row < part.stop), part.stop]:
         _copy(block, run, row, data, int(ends[run - part.start] - sizes[run - part.start]) if run < row else 0)
         if row < part.stop:
@@ -72,7 +72,7 @@ def _plain(types: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def _copy(block: Block, low: int, high: int, into: Bytes, place: int) -> None:
-    """Index rows [low, high) as they are: they lie side by side."""
+    """Copies the events of index rows [low, high), which lie side by side."""
     if low < high:
         first, last = block.index[low], block.index[high - 1]
         whole = block.data[int(first["offset"]) : int(last["offset"]) + int(last["length"])]
@@ -80,7 +80,7 @@ def _copy(block: Block, low: int, high: int, into: Bytes, place: int) -> None:
 
 
 def _inflate(block: Block, row: int, head: tuple[int, int, int], into: Bytes) -> None:
-    """One event: its head as it is, then its body."""
+    """Writes one event: its head as it is, then its inflated body."""
     at, size, packed_at = head
     offset, length = int(block.index["offset"][row]), int(block.index["length"][row])
     into[:at] = block.data[offset : offset + at]
@@ -91,16 +91,16 @@ def _inflate(block: Block, row: int, head: tuple[int, int, int], into: Bytes) ->
         except zlib.error as error:
             raise _damaged(block, row, str(error)) from error
         if len(part) > size - done or inflater.unused_data:
-            raise _damaged(block, row, _LIES)
+            raise _damaged(block, row, _WRONG_SIZE)
         body[done : done + len(part)] = part
         done += len(part)
     if done != size or not inflater.eof:
-        raise _damaged(block, row, _LIES)
+        raise _damaged(block, row, _WRONG_SIZE)
 
 
 def _head(block: Block, row: int) -> tuple[int, int, int]:
-    """Of a compressed event: bytes before its body, size of the body once inflated, where the compressed bytes begin
-    (from the event's start on)."""
+    """Of a compressed event: the bytes before its body, the size of the inflated body, and where the compressed bytes
+    begin. Offsets count from the event's start."""
     offset, length, kind = (int(block.index[name][row]) for name in ("offset", "length", "type"))
     event = block.data.data[offset : offset + length]
     try:
@@ -112,22 +112,22 @@ def _head(block: Block, row: int) -> tuple[int, int, int]:
         raise _damaged(block, row, "it is too short") from None
     packed = at + 1 + width
     if first & ~7 != _ZLIB or not 1 <= width <= 4:
-        raise _damaged(block, row, "its compression is not zlib's")
+        raise _damaged(block, row, "it is not compressed with zlib")
     if packed > length or size > min(_MOST * length, MAX_EVENT):
-        raise _damaged(block, row, _LIES)
+        raise _damaged(block, row, _WRONG_SIZE)
     return at, size, packed
 
 
 def _query_body(event: memoryview) -> int:
-    """Where the statement begins: behind status variables and database."""
+    """Where the statement begins: after the status variables and the database."""
     status = int.from_bytes(event[HEADER + 11 : HEADER + 13], "little")
     return HEADER + _QUERY_HEADER + status + event[HEADER + 8] + 1
 
 
 def _rows_body(event: memoryview, kind: int) -> int:
-    """Where the row images begin: behind the bitmaps of columns."""
+    """Where the row images begin: after the bitmaps of columns."""
     at = HEADER + _ROWS_HEADER
-    if PLAIN[kind] >= 30:  # version 2: extra data, its length included in it
+    if PLAIN[kind] >= EventType.WRITE_ROWS:  # version 2: extra data, its length included in it
         at += int.from_bytes(event[at : at + 2], "little")
     columns, at = event[at], at + 1
     if columns == 252:
@@ -137,9 +137,4 @@ def _rows_body(event: memoryview, kind: int) -> int:
 
 
 def _damaged(block: Block, row: int, why: str) -> DecodeError:
-    before = int(block.index["end"][row - 1]) if row else block.start
-    return DecodeError(
-        f"a compressed event is damaged: {why}",
-        place=f"{block.journal_name}:{before}",
-        hint="Check the source's binlog with mysqlbinlog --verify-binlog-checksum; reconnect if it is sound.",
-    )
+    return damaged("a compressed event", why, block.place(row))

@@ -1,4 +1,4 @@
-"""Event types of MySQL and MariaDB, and how each is treated. Numbers and sentences only; no bytes are read here.
+"""The codes of events in MySQL and MariaDB, and how each type is treated. No bytes are read here.
 
 Fails closed: a type that is not listed passes only when its header says that it may be ignored.
 Source: MySQL source documentation, "Binlog event types"; MariaDB knowledge base, "Replication protocol".
@@ -6,19 +6,23 @@ Source: MySQL source documentation, "Binlog event types"; MariaDB knowledge base
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
 HEADER = 19  # bytes: timestamp 4, type 1, server id 4, size 4, end position 4, flags 2
+CHECKSUM = 4  # bytes behind an event, where the server writes checksums
+MAX_EVENT = (1 << 30) + (1 << 20)  # bytes: servers send at most 1 GiB and a little
+ARTIFICIAL = 0x20  # header flag LOG_EVENT_ARTIFICIAL_F: the event is in no journal
 IGNORABLE = 0x80  # header flag LOG_EVENT_IGNORABLE_F
-STATEMENT_END = 1  # rows event flag STMT_END_F: the table maps of the statement end here
+STATEMENT_END = 1  # rows event flag STMT_END_F: the statement ends, and with it its table maps
 STANDALONE = 1  # MariaDB GTID flag FL_STANDALONE: no transaction follows
 
 
 class EventType(IntEnum):
-    """The codes of the events that we know by name."""
+    """The types that we know, by code."""
 
     QUERY = 2
     STOP = 3
@@ -57,7 +61,7 @@ class EventType(IntEnum):
     MARIA_BINLOG_CHECKPOINT = 161
     MARIA_GTID = 162
     MARIA_GTID_LIST = 163
-    MARIA_START_ENCRYPTION = 164  # the events behind it come decrypted; ciphertext would not pass the framing
+    MARIA_START_ENCRYPTION = 164  # servers send decrypted events; ciphertext would not pass the framing
     MARIA_QUERY_COMPRESSED = 165
     MARIA_WRITE_ROWS_COMPRESSED_V1 = 166
     MARIA_UPDATE_ROWS_COMPRESSED_V1 = 167
@@ -67,28 +71,62 @@ class EventType(IntEnum):
     MARIA_DELETE_ROWS_COMPRESSED = 171
 
 
-# Treatments: what the annotator does with a type.
-UNKNOWN, PASS, QUERY, XID, TABLE_MAP, ROWS, MARIA_GTID, NEW_FILE, XA_PREPARE, REFUSED, LOAD = range(11)
+class Treatment(IntEnum):
+    """What `stream.scan` does with the events of a type."""
 
-_INSIDE = "Report this with the statement that was run: it should have been opened before."
-REFUSALS: dict[int, tuple[str, str]] = {
-    EventType.TRANSACTION_PAYLOAD: (
-        "compressed transaction where none can be",
-        _INSIDE,
-    ),
-    EventType.XA_PREPARE: (
-        "rows of an XA transaction that is only prepared",
-        "Report this: they should have been set aside before.",
-    ),
-    EventType.INCIDENT: (
-        "incident: the server reports that its binlog has a gap",
-        "Changes may be missing; take a new snapshot and start behind this event.",
-    ),
-    **dict.fromkeys(range(165, 172), ("compressed event where none can be", _INSIDE)),
+    UNKNOWN = 0  # passes only when its header says that it may be ignored
+    PASS = 1
+    QUERY = 2
+    XID = 3
+    TABLE_MAP = 4
+    ROWS = 5
+    MARIA_GTID = 6
+    NEW_FILE = 7
+    XA_PREPARE = 8
+    REFUSED = 9
+    LOAD = 10
+
+
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 1, 2, 3, 4  # what a row image says: codes of `op`
+
+_COMPRESSED: dict[int, int] = {
+    EventType.MARIA_QUERY_COMPRESSED: EventType.QUERY,
+    EventType.MARIA_WRITE_ROWS_COMPRESSED_V1: EventType.WRITE_ROWS_V1,
+    EventType.MARIA_UPDATE_ROWS_COMPRESSED_V1: EventType.UPDATE_ROWS_V1,
+    EventType.MARIA_DELETE_ROWS_COMPRESSED_V1: EventType.DELETE_ROWS_V1,
+    EventType.MARIA_WRITE_ROWS_COMPRESSED: EventType.WRITE_ROWS,
+    EventType.MARIA_UPDATE_ROWS_COMPRESSED: EventType.UPDATE_ROWS,
+    EventType.MARIA_DELETE_ROWS_COMPRESSED: EventType.DELETE_ROWS,
+}
+_ROWS: dict[int, int] = {
+    EventType.WRITE_ROWS_V1: INSERT,
+    EventType.UPDATE_ROWS_V1: UPDATE_BEFORE,
+    EventType.DELETE_ROWS_V1: DELETE,
+    EventType.WRITE_ROWS: INSERT,
+    EventType.UPDATE_ROWS: UPDATE_BEFORE,
+    EventType.DELETE_ROWS: DELETE,
+    EventType.PARTIAL_UPDATE_ROWS: UPDATE_BEFORE,
+}
+_TREATED: dict[int, int] = {
+    EventType.QUERY: Treatment.QUERY,
+    EventType.XID: Treatment.XID,
+    EventType.TABLE_MAP: Treatment.TABLE_MAP,
+    EventType.MARIA_GTID: Treatment.MARIA_GTID,
+    EventType.FORMAT_DESCRIPTION: Treatment.NEW_FILE,
+    EventType.XA_PREPARE: Treatment.XA_PREPARE,
+    EventType.EXECUTE_LOAD_QUERY: Treatment.LOAD,
 }
 
-PARTIAL_UPDATE_ROWS = int(EventType.PARTIAL_UPDATE_ROWS)  # for kernels
-INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 1, 2, 3, 4  # codes of `op`
+_REPORT = "This is a bug of Sluice: report it with the statement that was run."
+REFUSALS: dict[int, tuple[str, str]] = {  # message and hint
+    EventType.TRANSACTION_PAYLOAD: ("compressed transaction that was not expanded", _REPORT),
+    EventType.XA_PREPARE: ("rows of an XA transaction that is only prepared", _REPORT),
+    EventType.INCIDENT: (
+        "incident: the server reports that its binlog has a gap",
+        "Changes may be missing: start after this event, and make the tables anew (sluice copy).",
+    ),
+    **dict.fromkeys(_COMPRESSED, ("compressed event that was not expanded", _REPORT)),
+}
 
 
 def name_of(code: int) -> str:
@@ -99,44 +137,21 @@ def name_of(code: int) -> str:
         return f"type {code}"
 
 
-def _treatments() -> npt.NDArray[np.uint8]:
-    table = np.full(256, UNKNOWN, np.uint8)
-    for event in EventType:
-        table[event] = PASS
-    for code in REFUSALS:
-        table[code] = REFUSED
-    table[[23, 24, 25, 30, 31, 32, 39]] = ROWS
-    table[EventType.QUERY] = QUERY
-    table[EventType.XID] = XID
-    table[EventType.TABLE_MAP] = TABLE_MAP
-    table[EventType.MARIA_GTID] = MARIA_GTID
-    table[EventType.FORMAT_DESCRIPTION] = NEW_FILE
-    table[EventType.XA_PREPARE] = XA_PREPARE
-    table[EventType.EXECUTE_LOAD_QUERY] = LOAD
-    return table
-
-
-def _operations() -> npt.NDArray[np.uint8]:
+def _table(values: Mapping[int, int]) -> npt.NDArray[np.uint8]:
+    """One value for each type code, 0 for codes that are not listed."""
     table = np.zeros(256, np.uint8)
-    table[[23, 30]] = INSERT
-    table[[24, 31, 39]] = UPDATE_BEFORE
-    table[[25, 32]] = DELETE
+    table[list(values)] = list(values.values())
     return table
 
 
-def _plain() -> npt.NDArray[np.uint8]:
-    table = np.zeros(256, np.uint8)
-    table[165:172] = (EventType.QUERY, 23, 24, 25, 30, 31, 32)
-    return table
-
-
-def _gtids() -> npt.NDArray[np.uint8]:
-    table = np.zeros(256, np.uint8)
-    table[[EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIA_GTID]] = 1
-    return table
-
-
-TREATMENT = _treatments()
-GTIDS = _gtids()  # 1 for the types that begin a transaction's events
-OPERATION = _operations()  # a rows event's op; UPDATE_BEFORE stands for the pair
-PLAIN = _plain()  # what MariaDB's compressed types stand for; 0 for all others
+TREATMENT = _table(
+    dict.fromkeys(map(int, EventType), int(Treatment.PASS))
+    | dict.fromkeys(REFUSALS, Treatment.REFUSED)
+    | dict.fromkeys(_ROWS, Treatment.ROWS)
+    | _TREATED
+)
+OPERATION = _table(_ROWS)  # of a rows event: INSERT, DELETE, or UPDATE_BEFORE for the pair of images
+PLAIN = _table(_COMPRESSED)  # the type that a compressed event of MariaDB's stands for
+GTIDS = _table(  # 1 for the types that begin a transaction's events
+    dict.fromkeys((EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIA_GTID), 1)
+)

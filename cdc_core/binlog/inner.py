@@ -1,35 +1,48 @@
-"""The compiled cut of what TRANSACTION_PAYLOAD events hold: their fields, and the events inside once inflated.
+"""What TRANSACTION_PAYLOAD events hold, for kernels: their fields, and the events inside once they are expanded.
 
-Nothing here raises or allocates; a negative count names the event that is damaged.
+Nothing here raises or allocates; a negative count means a damaged event.
 Source: MySQL source documentation, "Transaction_payload_event".
 
-An inner event's `end` is that of its outer event. In an outer event of more than STEP bytes inflated, what lies before
-its last STEP ends earlier: each STEP has a place of its own between the outer event's start and end, so that a part of
-a large transaction has a position like any other. The same bytes give the same places, however they are read.
+An inner event has the `end` of its outer event. An outer event of more than STEP expanded bytes has an end of its own
+for each STEP, between the outer event's start and end, so that a part of a large transaction has a position like any
+other. The same bytes get the same positions, however they are read.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import from_dtype, njit, types
+from numba import types
 
+from cdc_core.binlog.block import INDEX
 from cdc_core.binlog.events import HEADER, EventType
-from cdc_core.binlog.images import BYTES, TWO, int64, little
-from cdc_core.moving import move
-from cdc_core.source.block import INDEX
+from cdc_core.compiled.kernel import BYTES, LONGS, OUT_BYTES, PAIR, int64, kernel, named, records
+from cdc_core.compiled.memory import little, move
 
-STEP = 1 << 18  # zstd spends at least 8 bytes on so many, so there are places enough
+STEP = 1 << 18  # bytes; zstd needs at least 8 bytes for them, so there are enough offsets
 
 FIELDS = np.dtype([("row", "<i8"), ("at", "<i8"), ("length", "<i8"), ("kind", "<i8"), ("size", "<i8")])
-_INDEX = types.Array(from_dtype(INDEX), 1, "C", readonly=True)
+_INDEX, _OUT_INDEX = records(INDEX), records(INDEX, writable=True)
 _END_MARK, _PAYLOAD_SIZE, _KIND, _SIZE = range(4)  # types of the fields before the payload
 _PAYLOAD = int(EventType.TRANSACTION_PAYLOAD)
-_OUTSIDE = (4, 15, _PAYLOAD)  # ROTATE, FORMAT_DESCRIPTION and another payload are in no transaction
+_OUTSIDE = (int(EventType.ROTATE), int(EventType.FORMAT_DESCRIPTION), _PAYLOAD)  # never inside a transaction
 
 
-@njit(TWO(BYTES, types.int64, types.int64), nogil=True, cache=True)
+class Part(NamedTuple):
+    """A part of a payload of `total` expanded bytes: it starts with byte `first`. `end` and `length` are the outer
+    event's."""
+
+    first: int
+    total: int
+    end: int
+    length: int
+
+
+_PART = named(Part, types.int64, types.int64, types.int64, types.int64)
+
+
+@kernel(PAIR(BYTES, types.int64, types.int64))
 def _packed(data: Any, at: int, stop: int) -> tuple[int, int]:
     """A length-encoded number and where it ends, or -1 and -1."""
     if at >= stop:
@@ -44,11 +57,12 @@ def _packed(data: Any, at: int, stop: int) -> tuple[int, int]:
     return (value, at + 1 + size) if value >= 0 else (-1, -1)
 
 
-@njit(types.int64(BYTES, _INDEX, from_dtype(FIELDS)[::1]), nogil=True, cache=True)
+@kernel(types.int64(BYTES, _INDEX, records(FIELDS, writable=True)))
 def read_fields(data: Any, index: Any, fields: Any) -> int:
-    """Fills `fields`, one row a payload event whose `row` in the index is set. Returns -1, or the one that is damaged.
+    """Fills `fields`, which has a row for each payload event with the event's index row. Returns the payload that is
+    damaged, or -1.
 
-    A kind that is not told is -1; a payload whose inflated size is not told is as long as it is."""
+    A missing kind is -1; a missing expanded size is the payload's own length."""
     for f in range(fields.size):
         event = index[fields[f].row]
         at, stop = int64(event.offset) + HEADER, int64(event.offset) + int64(event.length)
@@ -81,21 +95,11 @@ def read_fields(data: Any, index: Any, fields: Any) -> int:
     return -1
 
 
-@njit(
-    TWO(
-        BYTES, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64,
-        from_dtype(INDEX)[::1], types.int64,
-    ),
-    nogil=True,
-    cache=True,
-)  # fmt: skip
-def cut(
-    data: Any, low: int, high: int, first: int, total: int, end: int, length: int, index: Any, row: int
-) -> tuple[int, int]:
-    """The whole events in `data[low:high]`, which is a payload of `total` bytes from its byte `first` on.
-
-    `end` and `length` are the outer event's. Fills `index` from `row` on, if it has any rows. Returns how many events
-    there are and where the last ends; a count of -1 when one is damaged."""
+@kernel(PAIR(BYTES, types.int64, types.int64, _PART, _OUT_INDEX, types.int64))
+def cut(data: Any, low: int, high: int, part: Part, index: Any, row: int) -> tuple[int, int]:
+    """Cuts the whole events out of `data[low:high]`, which is a part of a payload. Fills `index` from `row` on, unless
+    it is empty. Returns how many events there are and where the last one ends; a count of -1 when one is damaged."""
+    first, total, end, length = part
     at, count = low, 0
     last = (total - 1) // STEP
     while high - at >= HEADER:
@@ -117,23 +121,18 @@ def cut(
     return count, at
 
 
-@njit(
-    types.int64(
-        BYTES, _INDEX, types.int64, types.int64, types.int64[::1], types.uint8[::1], from_dtype(INDEX)[::1]
-    ),
-    nogil=True,
-    cache=True,
-)  # fmt: skip
+@kernel(types.int64(BYTES, _INDEX, types.int64, types.int64, LONGS, OUT_BYTES, _OUT_INDEX))
 def assemble(data: Any, index: Any, low: int, high: int, offsets: Any, into: Any, out: Any) -> int:
-    """Index rows [low, high) anew, over `into`: payloads are there already, inflated, at `offsets`; other events are
-    copied there. Returns how many rows that makes, or -1 minus the row that is damaged. Without `out` it only counts.
-    """
+    """Writes index rows [low, high) anew to `out`, for the data in `into`: expanded payloads are there already, at
+    `offsets`; other events are copied there. Returns how many rows that makes, or -1 minus the row that is damaged.
+    Only counts when `out` is empty."""
     count = int64(0)
     for i in range(low, high):
         event = index[i]
         place, stop = offsets[i - low], offsets[i - low + 1]
         if event.type == _PAYLOAD:
-            found, at = cut(into, place, stop, 0, stop - place, event.end, int64(event.length), out, count)
+            whole = Part(int64(0), stop - place, event.end, int64(event.length))
+            found, at = cut(into, place, stop, whole, out, count)
             if found < 0 or at != stop:
                 return -1 - i
             count += found

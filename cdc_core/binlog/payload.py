@@ -1,8 +1,7 @@
-"""TRANSACTION_PAYLOAD events opened: blocks in which the events inside stand as if they had been sent one by one.
+"""Expands TRANSACTION_PAYLOAD events: blocks in which the events inside stand as if they had been sent one by one.
 
-Promises: the same events in the same order; no piece much larger than PIECE, but for one large event alone; a payload
-that is damaged, or lies about its size, is a DecodeError with its place, before more than that is held.
-Does not promise to know what the events mean.
+The events stay the same, in the same order. No piece is much larger than PIECE, unless it is one large event alone. A
+payload that is damaged, or contradicts the size it states, is a DecodeError before more than that size is held.
 """
 
 from __future__ import annotations
@@ -16,22 +15,23 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from cdc_core.binlog.block import INDEX, Block
+from cdc_core.binlog.damage import damaged
 from cdc_core.binlog.events import HEADER, EventType
-from cdc_core.binlog.inner import FIELDS, STEP, assemble, cut, read_fields
+from cdc_core.binlog.inner import FIELDS, STEP, Part, assemble, cut, read_fields
 from cdc_core.errors import DecodeError
-from cdc_core.source.block import INDEX, Block
 
 PIECE = 4 * STEP
 _ZSTD, _NONE = 0, 255
 _WINDOW = 1 << 27  # the largest of zstd's levels
-_LIES = "its size is not the one that it tells"
+_WRONG_SIZE = "its content does not have the size that it states"
 _NO_ROWS = np.zeros(0, INDEX)
 
 Bytes = npt.NDArray[np.uint8]
 
 
 def expand(block: Block) -> Iterator[Block]:
-    """The block itself when it holds no payload."""
+    """A block's pieces: the block itself when it holds no payload."""
     rows = np.flatnonzero(block.index["type"] == EventType.TRANSACTION_PAYLOAD)
     if not len(rows):
         yield block
@@ -49,7 +49,7 @@ def expand(block: Block) -> Iterator[Block]:
 
 
 class _Opener:
-    """One block's payloads. `fields` has one row a payload, `sizes` one an event: its bytes once inflated."""
+    """One block's payloads. `fields` has a row for each payload, `sizes` one for each event: its expanded bytes."""
 
     def __init__(self, block: Block, rows: npt.NDArray[np.int64]) -> None:
         self.block = block
@@ -58,16 +58,16 @@ class _Opener:
         self.fields["row"] = rows
         bad = read_fields(block.data, block.index, self.fields)
         if bad >= 0:
-            raise self.damaged(int(rows[bad]), "its header does not add up")
+            raise self.damaged(int(rows[bad]), "its header does not add up to its length")
         self.sizes = block.index["length"].astype(np.int64)
         too_much = np.flatnonzero(self.fields["size"] // STEP + 1 >= self.sizes[rows])
         if len(too_much):
-            raise self.damaged(int(rows[too_much[0]]), "nothing of its length holds so many bytes")
+            raise self.damaged(int(rows[too_much[0]]), "it states more bytes than its length can hold")
         self.sizes[rows] = self.fields["size"]
         self._zstd = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
 
     def cuts(self) -> Iterator[int]:
-        """Where pieces end, as index rows: a large payload alone, all else as far as PIECE goes."""
+        """Where pieces end, as index rows. A large payload is a piece alone; others are grouped up to PIECE."""
         large = self.fields["row"][self.fields["size"] > STEP].tolist()
         bounds = sorted({0, *large, *(row + 1 for row in large), len(self.block.index)})
         sums = np.cumsum(self.sizes)
@@ -78,7 +78,7 @@ class _Opener:
                 yield low
 
     def batch(self, low: int, high: int, payloads: list[tuple[int, ...]]) -> Block:
-        """Index rows [low, high) as one block, with the fields of the payloads among them."""
+        """Index rows [low, high), expanded, as one block. `payloads` are the fields of those among them."""
         offsets = np.zeros(high - low + 1, np.int64)
         np.cumsum(self.sizes[low:high], out=offsets[1:])
         data = np.empty(int(offsets[-1]), np.uint8)
@@ -95,23 +95,23 @@ class _Opener:
         return self._piece(data, index)
 
     def _inflate(self, row: int, at: int, length: int, kind: int, size: int) -> Any:
-        """A small payload at once."""
+        """The content of a small payload."""
         found: bytes | memoryview = self.block.data.data[at : at + length]
         if kind not in (_ZSTD, _NONE):
             raise self._unknown(row, kind)
         try:
             if kind == _ZSTD:
-                if zstandard.frame_content_size(found) not in (-1, size):  # it would be believed
-                    raise self.damaged(row, _LIES)
+                if zstandard.frame_content_size(found) not in (-1, size):  # zstd would trust it
+                    raise self.damaged(row, _WRONG_SIZE)
                 found = self._zstd.decompress(found, max_output_size=size, allow_extra_data=False)
         except zstandard.ZstdError as error:
             raise self.damaged(row, str(error)) from error
         if len(found) != size:
-            raise self.damaged(row, _LIES)
+            raise self.damaged(row, _WRONG_SIZE)
         return found
 
     def stream(self, row: int, at: int, length: int, kind: int, total: int) -> Iterator[Block]:
-        """A large payload, piece by piece; pieces end with a STEP."""
+        """A large payload, piece by piece. Each piece reads up to the end of a STEP."""
         event = self.block.index[row]
         end, outer = int(event["end"]), int(event["length"])
         source, read, rest = self._open(row, at, length, kind), 0, np.zeros(0, np.uint8)
@@ -121,17 +121,17 @@ class _Opener:
             data[: len(rest)] = rest
             self._fill(source, data[len(rest) :], row)
             first, read = read - len(rest), upto
-            place = 0, len(data), first, total, end, outer
-            count, stop = cut(data, *place, _NO_ROWS, 0)
+            part = Part(first, total, end, outer)
+            count, stop = cut(data, 0, len(data), part, _NO_ROWS, 0)
             if count < 0:
                 raise self.damaged(row, "an event inside does not add up")
             if count:
                 index = np.empty(count, INDEX)
-                cut(data, *place, index, 0)
+                cut(data, 0, len(data), part, index, 0)
                 yield self._piece(data[:stop], index)
             rest = data[stop:]
         if len(rest) or self._read(source, np.empty(1, np.uint8), row):
-            raise self.damaged(row, _LIES)
+            raise self.damaged(row, _WRONG_SIZE)
 
     def _open(self, row: int, at: int, length: int, kind: int) -> Any:
         packed = self.block.data.data[at : at + length]
@@ -146,7 +146,7 @@ class _Opener:
         while done < len(into):
             count = self._read(source, into[done:], row)
             if not count:
-                raise self.damaged(row, _LIES)
+                raise self.damaged(row, _WRONG_SIZE)
             done += count
 
     def _read(self, source: Any, into: Bytes, row: int) -> int:
@@ -160,24 +160,17 @@ class _Opener:
         self.start = piece.end
         return piece
 
-    def _place(self, row: int) -> str:
-        return f"{self.block.journal_name}:{int(self.block.index['end'][row - 1]) if row else self.block.start}"
-
     def damaged(self, row: int, why: str) -> DecodeError:
-        return DecodeError(
-            f"a compressed transaction is damaged: {why}",
-            place=self._place(row),
-            hint="Check the source's binlog with mysqlbinlog --verify-binlog-checksum; reconnect if it is sound.",
-        )
+        return damaged("a compressed transaction", why, self.block.place(row))
 
     def _unknown(self, row: int, kind: int) -> DecodeError:
         return DecodeError(
-            f"a transaction is compressed in a way that is not known: {kind}",
-            place=self._place(row),
-            hint="SET GLOBAL binlog_transaction_compression=OFF and start this destination behind it.",
+            f"a transaction is compressed by a method that is not known: {kind}",
+            place=self.block.place(row),
+            hint="SET GLOBAL binlog_transaction_compression=OFF and start the destination after this transaction.",
         )
 
 
 def _missing(rest: Bytes) -> int:
-    """How many bytes of the event that `rest` begins with are still to come; 0 when it is not told yet."""
+    """How many bytes of the event at the start of `rest` are still to come; 0 until its header is there."""
     return int.from_bytes(rest[9:13].tobytes(), "little") - len(rest) if len(rest) >= HEADER else 0

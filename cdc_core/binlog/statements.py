@@ -1,6 +1,6 @@
-"""What the text of a QUERY event means. Reads words, not SQL: comments and strings are taken out first.
+"""What the text of a QUERY event means. Reads its first words, without comments and strings; it does not parse SQL.
 
-Promises that no change of rows written as a statement goes unseen; in doubt a statement is CHANGE.
+No change of rows that is logged as a statement goes unseen: in doubt, a statement is a CHANGE.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 
+from cdc_core.schema.sql_text import PLAIN, Dialect, readings
+
 
 class Meaning(Enum):
-    """Of one statement in the binlog."""
+    """What one statement of the binlog does."""
 
     BEGIN = auto()
     COMMIT = auto()
@@ -21,16 +23,10 @@ class Meaning(Enum):
     XA_COMMIT = auto()
     XA_ROLLBACK = auto()
     DDL = auto()
-    CHANGE = auto()  # rows changed, with the statement instead of the rows in the binlog
+    CHANGE = auto()  # changes rows, and the binlog has the statement in their place
     OTHER = auto()  # stands alone and changes no table: GRANT, FLUSH, ANALYZE
 
 
-_NOISE = re.compile(
-    r"""(?P<keep>`(?:[^`]|``)*`)|'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"|/\*(?![!M]).*?\*/|--(?=\s|$)[^\n]*|\#[^\n]*
-    |(?P<rest>(?:[`'"]|/\*(?![!M])).*)""",  # what is opened and never closed: looked for once, and all behind it stays
-    re.DOTALL | re.VERBOSE,
-)
-_EXECUTABLE = re.compile(r"/\*M?!\d*(.*?)(?:\*/|\Z)", re.DOTALL)  # runs on the server, so its text counts
 _CHANGES = {
     "INSERT",
     "UPDATE",
@@ -46,9 +42,11 @@ _CHANGES = {
     "IMPORT",
 }
 _DEFINES = {"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"}
-_CREATE_FROM = re.compile(
-    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?TABLE\b.*\bSELECT\b", re.DOTALL | re.IGNORECASE
+_CREATE_FROM = re.compile(  # a name after a dot may be a reserved word
+    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?TABLE\b.*(?<![.\w$])(?:SELECT\b|TABLE\b|VALUES\s*(?:ROW\b\s*)?\()",
+    re.DOTALL | re.IGNORECASE,
 )
+_DOT = re.compile(r"\s*\.\s*")
 _QUOTED = re.compile(r"`(?:[^`]|``)*`")
 _NAME = r"(`(?:[^`]|``)+`|[\w$]+)"
 _TARGET = re.compile(
@@ -57,17 +55,53 @@ _TARGET = re.compile(
     rf"\s*(?:{_NAME}\s*\.\s*)?{_NAME}\s*(?:\(|$|;|(?:SET|VALUES?|SELECT|WHERE|ORDER|LIMIT)\b)",
     re.IGNORECASE,
 )
+# MySQL before 8.0.22 empties a MEMORY table so, when it is first used after a restart
+_EMPTIED = re.compile(r"DELETE FROM `(?:[^`]|``)+`\.`(?:[^`]|``)+`")
+# MariaDB runs what stands behind these
+_SET_STATEMENT = re.compile(r"SET\s+STATEMENT\b", re.IGNORECASE)
+_FOR = re.compile(r"`(?:[^`]|``)*`|(?P<parenthesis>[()])|(?P<for>\bFOR\b)", re.IGNORECASE)
+_ANALYZE = re.compile(
+    r"ANALYZE\s+(?!(?:LOCAL\s+|NO_WRITE_TO_BINLOG\s+)?TABLES?\b)(?:FORMAT\s*=\s*(?:\w+|'')\s*)?", re.IGNORECASE
+)
 
 
-def bare(text: str) -> str:
-    """The statement without comments, its strings emptied; quoted names stay."""
-    text = _EXECUTABLE.sub(r" \1 ", text)
-    return _NOISE.sub(lambda found: found["keep"] or found["rest"] or " ", text).strip().lstrip("(").strip()
-
-
-def meaning(text: str) -> Meaning:
+def meaning(text: str, dialect: Dialect = PLAIN) -> Meaning:
     """What a whole statement does, by its first words."""
-    plain = bare(text)
+    run, skipped = (_meaning(_main(plain)) for plain in readings(text, dialect))
+    for sure in (Meaning.CHANGE, Meaning.DDL):
+        if sure in (run, skipped):
+            return sure
+    return run
+
+
+def target(text: str, database: str, dialect: Dialect = PLAIN) -> tuple[str, str] | None:
+    """Database and table that a change writes to; None when there may be several tables, or the text does not say."""
+    found = {_target(_main(plain)) for plain in readings(text, dialect) if plain}
+    only = found.pop() if len(found) == 1 else None
+    return only and (only[0] or database, only[1])
+
+
+def _main(plain: str) -> str:
+    """The statement behind MariaDB's SET STATEMENT ... FOR and ANALYZE, which run it."""
+    while _SET_STATEMENT.match(plain):
+        rest = _behind_for(plain)
+        if rest is None:
+            return "DO"  # nobody knows what it runs: a change
+        plain = rest
+    found = _ANALYZE.match(plain)
+    return plain[found.end() :] if found else plain
+
+
+def _behind_for(plain: str) -> str | None:
+    depth = 0
+    for found in _FOR.finditer(plain):
+        if found["for"] and not depth:
+            return plain[found.end() :].lstrip()
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+    return None
+
+
+def _meaning(plain: str) -> Meaning:
     words = plain[:200].upper().rstrip(";").split()
     if not words:
         return Meaning.OTHER
@@ -88,16 +122,22 @@ def meaning(text: str) -> Meaning:
             return Meaning.XA_COMMIT
         case ["XA", "ROLLBACK", *_]:
             return Meaning.XA_ROLLBACK
+    if _EMPTIED.fullmatch(plain):
+        return Meaning.DDL
     first = re.split(r"\W", words[0], maxsplit=1)[0]
-    if first in _CHANGES or _CREATE_FROM.match(_QUOTED.sub(" ", plain)):
+    if first in _CHANGES or _CREATE_FROM.match(_DOT.sub(".", _QUOTED.sub(" x ", plain))):
         return Meaning.CHANGE
     return Meaning.DDL if first in _DEFINES else Meaning.OTHER
 
 
-def target(text: str, database: str) -> tuple[str, str] | None:
-    """The one table that a change writes to; None when there may be several or it cannot be told."""
-    found = _TARGET.match(bare(text))
+def _target(plain: str) -> tuple[str, str] | None:
+    """Database, empty where it is the default one, and table."""
+    found = _TARGET.match(plain)
     if found is None:
         return None
-    owner, table = (None if name is None else name.strip("`").replace("``", "`") for name in (found[1], found[2]))
-    return owner or database, table or ""
+    owner, table = (_unquoted(name or "") for name in found.groups())
+    return owner, table
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name

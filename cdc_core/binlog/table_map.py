@@ -1,35 +1,46 @@
-"""TABLE_MAP events into definitions: what the server itself says about the rows that follow.
+"""The table definition in a TABLE_MAP event: what the server says of the rows that follow.
 
-Says nothing that the event does not: with MINIMAL metadata the columns have no names and there is no key
-(`schema.information_schema` completes them). Raises DecodeError without a place; the annotator adds it.
+With MINIMAL metadata the columns have no names and there is no key; `schema.information_schema` adds them. Errors have
+no place; the annotator adds it.
 Source: MySQL source documentation, `Table_map_event`; MariaDB 10.5 and later write the same fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from cdc_core.binlog.damage import damaged
 from cdc_core.errors import DecodeError
+from cdc_core.schema.column_type import ColumnType
+from cdc_core.schema.labels import hexadecimal
 from cdc_core.schema.table import Column, TableSchema
 
-STRING, VAR_STRING, VARCHAR, ENUM, SET, BIT, NEWDECIMAL, BLOB, GEOMETRY = 254, 253, 15, 247, 248, 16, 246, 252, 255
-JSON, VECTOR = 245, 242
-BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141  # MariaDB's
-_ONE_BYTE = {4, 5, 17, 18, 19, 249, 250, 251, BLOB, GEOMETRY, JSON, VECTOR, BLOB_COMPRESSED}
-_NO_BYTES = {1, 2, 3, 7, 8, 9, 10, 11, 12, 13, 14}
-YEAR = 13
-_HIDDEN = "DB_ROW_HASH_"
-_NUMERIC = {1, 2, 3, 4, 5, 8, 9, YEAR, NEWDECIMAL}
-_CHARACTER = {STRING, VAR_STRING, VARCHAR, BLOB, 249, 250, 251, BLOB_COMPRESSED, VARCHAR_COMPRESSED}
+STRING, ENUM, SET, NEWDECIMAL, GEOMETRY, YEAR = (
+    ColumnType.STRING, ColumnType.ENUM, ColumnType.SET, ColumnType.NEWDECIMAL, ColumnType.GEOMETRY, ColumnType.YEAR,
+)  # fmt: skip
+_INTEGERS = {ColumnType.TINY, ColumnType.SHORT, ColumnType.INT24, ColumnType.LONG, ColumnType.LONGLONG}
+_FLOATS = {ColumnType.FLOAT, ColumnType.DOUBLE}
+_BLOBS = {ColumnType.TINY_BLOB, ColumnType.BLOB, ColumnType.MEDIUM_BLOB, ColumnType.LONG_BLOB}
+_BLOBS |= {ColumnType.MARIA_BLOB_COMPRESSED}
+_VARCHARS = {ColumnType.VARCHAR, ColumnType.VAR_STRING, ColumnType.MARIA_VARCHAR_COMPRESSED}
+_OLD_MOMENTS = {ColumnType.TIMESTAMP, ColumnType.TIME, ColumnType.DATETIME}
+_MOMENTS = {ColumnType.TIMESTAMP2, ColumnType.TIME2, ColumnType.DATETIME2}
+# by the bytes of metadata that a type has
+_NO_BYTES = _INTEGERS | _OLD_MOMENTS | {ColumnType.DATE, ColumnType.NEWDATE, YEAR}
+_ONE_BYTE = _FLOATS | _MOMENTS | _BLOBS | {GEOMETRY, ColumnType.JSON, ColumnType.VECTOR}
+_TWO_BYTES = _VARCHARS | {ColumnType.BIT}
+_HIDDEN = "DB_ROW_HASH_"  # MariaDB's columns for unique keys over long values
+_NUMERIC = _INTEGERS | _FLOATS | {YEAR, NEWDECIMAL}  # the types for which the metadata has a sign
+_CHARACTER = _VARCHARS | _BLOBS | {STRING}
 
 _T = TypeVar("_T")
 
 
 @dataclass(slots=True)
 class _Reader:
-    """A cursor over bytes that refuses to leave them."""
+    """Reads bytes in order, and refuses to read beyond them."""
 
     data: bytes
     at: int = 0
@@ -62,7 +73,7 @@ class _Reader:
 
 @dataclass(slots=True)
 class _Metadata:
-    """The optional fields, gathered before they are laid over the columns."""
+    """The optional fields of the event, by column number."""
 
     unsigned: dict[int, bool] = field(default_factory=dict)
     charset: dict[int, int] = field(default_factory=dict)
@@ -72,9 +83,9 @@ class _Metadata:
 
 
 def parse(body: bytes, mariadb: bool = False) -> TableSchema:
-    """The definition in a TABLE_MAP event's body, which starts behind the header, table id and flags.
+    """The definition in a TABLE_MAP event's body, which starts after header, table id and flags. Raises DecodeError.
 
-    MariaDB counts GEOMETRY among the columns that have a character set, and logs columns that SELECT does not know."""
+    MariaDB counts GEOMETRY among the columns with a character set, and logs columns that SELECT does not know."""
     try:
         return _parse(body, mariadb)
     except ValueError as error:
@@ -93,7 +104,7 @@ def _parse(body: bytes, mariadb: bool) -> TableSchema:
     columns = [replace(c, nullable=bool(nulls[i >> 3] >> (i & 7) & 1)) for i, c in enumerate(columns)]
     found = _optional(reader, columns, _CHARACTER | {GEOMETRY} if mariadb else _CHARACTER)
     if any(index >= len(columns) for index in found.key) or (found.names and len(found.names) != len(columns)):
-        raise _damaged("its metadata speaks of columns that it does not have")
+        raise _damaged("its metadata names columns that it does not have")
     columns = [_complete(c, i, found) for i, c in enumerate(columns)]
     if mariadb:
         columns = [replace(c, hidden=c.name.startswith(_HIDDEN)) for c in columns]
@@ -101,7 +112,7 @@ def _parse(body: bytes, mariadb: bool) -> TableSchema:
 
 
 def names_in(body: bytes) -> tuple[str, str]:
-    """Database and table alone: enough to ask the filter."""
+    """Database and table alone, for the filter. Raises DecodeError."""
     reader = _Reader(body)
     try:
         return _identifier(reader), _identifier(reader)
@@ -110,7 +121,7 @@ def names_in(body: bytes) -> tuple[str, str]:
 
 
 def _identifier(reader: _Reader) -> str:
-    """A name: length, bytes and a zero."""
+    """A name: its length, its bytes and a zero."""
     name = reader.text()
     reader.take(1)
     return name.decode()
@@ -124,11 +135,11 @@ def _column(code: int, metas: _Reader) -> Column:
     if code in (STRING, ENUM, SET):
         column = _string(metas.byte(), metas.byte())
         if column.type_code not in (STRING, ENUM, SET):
-            raise _damaged(f"a string is said to be of type {column.type_code}")
+            raise _damaged(f"a string column has type {column.type_code}")
         return column
     if code == NEWDECIMAL:
         return Column("", code, metas.byte() << 8 | metas.byte())
-    if code in (VARCHAR, VAR_STRING, BIT, VARCHAR_COMPRESSED):
+    if code in _TWO_BYTES:
         return Column("", code, int.from_bytes(metas.take(2), "little"))
     raise DecodeError(
         f"a column has type code {code}, which is not known",
@@ -137,13 +148,13 @@ def _column(code: int, metas: _Reader) -> Column:
 
 
 def _string(kind: int, length: int) -> Column:
-    """CHAR, BINARY, ENUM or SET. A CHAR over 255 bytes hides two bits of its length in the type's code."""
+    """CHAR, BINARY, ENUM or SET. A CHAR of more than 255 bytes has two bits of its length in the type code."""
     if kind & 0x30 != 0x30:
         return Column("", kind | 0x30, length | ((kind & 0x30) ^ 0x30) << 4)
     return Column("", kind, length)
 
 
-def _optional(reader: _Reader, columns: list[Column], character: set[int]) -> _Metadata:
+def _optional(reader: _Reader, columns: list[Column], character: Set[int]) -> _Metadata:
     numeric = _indexes(columns, lambda c: c.type_code in _NUMERIC)
     texts = _indexes(columns, lambda c: c.type_code in character)
     enums = _indexes(columns, lambda c: c.type_code == ENUM)
@@ -177,12 +188,12 @@ def _indexes(columns: list[Column], belongs: Callable[[Column], bool]) -> list[i
 
 
 def _default_charset(value: _Reader, columns: list[int]) -> dict[int, int]:
-    """One collation for all, then pairs (which of these columns, its collation) for the exceptions."""
+    """One collation for all columns, then pairs (column, collation) for the exceptions."""
     default, *pairs = value.packed_all()
     charset = dict.fromkeys(columns, default)
     for index, collation in zip(pairs[::2], pairs[1::2], strict=True):
         if index >= len(columns):
-            raise _damaged("its character sets speak of columns that it does not have")
+            raise _damaged("its character sets name columns that it does not have")
         charset[columns[index]] = collation
     return charset
 
@@ -209,13 +220,16 @@ def _complete(column: Column, index: int, found: _Metadata) -> Column:
 
 
 def _texts(labels: list[bytes], collation: int) -> tuple[str, ...]:
-    from cdc_core.binlog.columns.charsets import label  # its kernels are for few tables
+    from cdc_core.charsets.charsets import text_of  # its kernels are for few tables
 
-    return tuple(label(raw, collation) for raw in labels)
+    def text(raw: bytes) -> str:
+        try:
+            return text_of(raw, collation)
+        except ValueError:
+            return hexadecimal(raw)
+
+    return tuple(map(text, labels))
 
 
-def _damaged(what: str) -> DecodeError:
-    return DecodeError(
-        f"a TABLE_MAP event is damaged: {what}",
-        hint="Check the source's binlog with mysqlbinlog --verify-binlog-checksum.",
-    )
+def _damaged(why: str) -> DecodeError:
+    return damaged("a TABLE_MAP event", why)

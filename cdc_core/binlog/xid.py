@@ -1,4 +1,4 @@
-"""The name of an XA transaction, as events tell it.
+"""The name of an XA transaction (its xid), in statements and in XA_PREPARE events.
 
 Source: MySQL manual, "XA Transaction SQL Statements"; MySQL source documentation, "XA_prepare_event".
 """
@@ -9,6 +9,7 @@ import re
 import struct
 from dataclasses import dataclass
 
+from cdc_core.binlog.damage import damaged
 from cdc_core.errors import DecodeError
 
 _TEXT = re.compile(r"XA\s+\w+\s+X'((?:[0-9a-f]{2})*)'\s*,\s*X'((?:[0-9a-f]{2})*)'\s*,\s*(-?\d+)", re.IGNORECASE)
@@ -17,7 +18,7 @@ _HEAD = struct.Struct("<BIII")  # one phase, format id, lengths of gtrid and bqu
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """Two transactions of one name are never open side by side."""
+    """A server never has two open transactions of one name."""
 
     gtrid: bytes
     bqual: bytes
@@ -29,7 +30,7 @@ class Xid:
 
 
 def named_in(text: str, place: str) -> Xid:
-    """Of a statement `XA COMMIT X'..',X'..',1`; servers write no other form into a binlog."""
+    """The xid of a statement such as `XA COMMIT X'..',X'..',1`: binlogs have no other form. Raises DecodeError."""
     found = _TEXT.match(text)
     if found is None:
         raise DecodeError(f"{text[:80]!r} names no XA transaction", place=place, hint="Report this with the statement.")
@@ -39,14 +40,10 @@ def named_in(text: str, place: str) -> Xid:
 
 
 def prepared_in(body: bytes, place: str) -> tuple[Xid, bool]:
-    """Of an XA_PREPARE event without its header; and whether it was committed in one phase."""
+    """The xid of an XA_PREPARE event's body, and whether it also commits (one phase). Raises DecodeError."""
     if len(body) >= _HEAD.size:
         once, format_id, first, second = _HEAD.unpack_from(body)
         if first + second == len(body) - _HEAD.size:
             names = body[_HEAD.size :]
             return Xid(names[:first], names[first:], format_id), once == 1
-    raise DecodeError(
-        "an XA_PREPARE event is damaged",
-        place=place,
-        hint="Check the source's binlog with mysqlbinlog --verify-binlog-checksum; reconnect if it is sound.",
-    )
+    raise damaged("an XA_PREPARE event", "its lengths do not add up", place)

@@ -1,9 +1,9 @@
-"""HTTP calls to the service, at a fixed address or at whoever runs the destination.
+"""HTTP calls to the service, at a fixed address or at the server that runs the destination.
 
-A call that is safe to repeat is repeated briefly when the connection breaks. With a finder, a server that does not
-answer or that stands by is left for the one that ZooKeeper names, again and again for a bounded time: a take-over lasts
-about as long as a ZooKeeper session. Claims of one server are gone at the next, so any call may be made there anew.
-Without a finder the same server is asked again as long as it says that nobody runs the destination just now.
+When a connection breaks, a call that is safe to repeat is repeated for a moment. With a finder, a call leaves a server
+that does not answer or stands by for the one that ZooKeeper names, and looks for it for a bounded time: a take-over
+lasts about a ZooKeeper session. Claims do not survive a take-over, so any call may be made again at the next server.
+Without a finder the same server is called again while it says that no server runs the destination.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 
 import httpx
 
-from cdc_core.client.failures import ServiceUnavailable, error_from, unavailable
+from cdc_core.client.failures import unavailable
 from cdc_core.client.finder import Finder
-from cdc_core.errors import CursorError, RunsElsewhere, RunsNowhere, SluiceError
+from cdc_core.errors import CursorError, RunsElsewhere, RunsNowhere, ServiceUnavailable, SluiceError, error_from
 from cdc_core.ha.doors import Doors
 
-_PAUSES = (0.1, 0.4, 1.0)  # seconds before each repetition of a call whose connection broke
-_LOOKS = (0.2, 0.5, 1.0)  # seconds between looks for another server; the last one goes on
+_PAUSES = (0.1, 0.4, 1.0)  # seconds before each repetition after a broken connection
+_LOOKS = (0.2, 0.5, 1.0)  # seconds between two searches for the active server; the last pause repeats
 
 Accept = Callable[[Any], None]
 
 
 class Calls:
-    """`doors` is where to call, or None to ask `finder`. `follow_seconds` bounds the looking. Safe to use from several
-    threads; the mutable state is where the last call went."""
+    """`doors` is where to call; None asks `finder`. `follow_seconds` bounds the search for the active server. Several
+    threads may use it; the mutable state is the doors of the last call."""
 
     def __init__(
         self,
@@ -57,11 +57,15 @@ class Calls:
 
     @property
     def doors(self) -> Doors:
-        """Where calls go. Raises what the finder raises when nobody is found within the time."""
+        """Where calls go. Raises what the finder raises when no server is found in time."""
         with self._lock:
             if self._doors is None:
                 self._doors = self._look(None, self._clock() + self._follow)
             return self._doors
+
+    def servers(self) -> list[str]:
+        """The HTTP door of every server, whatever it runs; the fixed one without a finder."""
+        return [self.doors.http] if self._finder is None else [doors.http for doors in self._finder.servers()]
 
     def close(self) -> None:
         self._http.close()
@@ -78,16 +82,19 @@ class Calls:
         patience: float | None = None,
         accept: Accept | None = None,
     ) -> Any:
-        """The answer's JSON, None for 204. A call that must not be repeated is made again only if it was never sent,
-        or at another server. `accept` may refuse an answer by raising."""
+        """The answer's JSON, None for 204.
+
+        Without `repeat` a call is made again only if it was never sent, or at another server. `patience` is the
+        time-out in seconds. `accept` may raise to refuse an answer. Raises ServiceUnavailable, RunsElsewhere,
+        RunsNowhere, and every error that the service answers with."""
         deadline = self._clock() + self._follow
         while True:
             doors = self.doors
             try:
-                told = self._call_at(doors.http, method, path, body, repeat, patience or self._timeout)
+                answer = self._call_at(doors.http, method, path, body, repeat, patience or self._timeout)
                 if accept is not None:
-                    accept(told)
-                return told
+                    accept(answer)
+                return answer
             except (RunsElsewhere, RunsNowhere, ServiceUnavailable) as error:
                 refused = not isinstance(error, ServiceUnavailable)
                 if self._finder is not None:
@@ -97,6 +104,10 @@ class Calls:
                     self._sleep(_LOOKS[0])
                 else:
                     raise
+
+    def call_at(self, url: str, method: str, path: str, *, patience: float) -> Any:
+        """The JSON of one server's answer to a call that may be repeated. Raises what it answers with."""
+        return self._call_at(url, method, path, None, True, patience)
 
     def _call_at(
         self, url: str, method: str, path: str, body: dict[str, Any] | None, repeat: bool, patience: float
@@ -112,8 +123,8 @@ class Calls:
         raise AssertionError("the last pause is None")
 
     def _leave(self, doors: Doors, deadline: float, error: SluiceError, *, undone: bool) -> None:
-        """Finds where to call next. Raises `error` when there is nobody else in time. `undone`: the call was not
-        done, or may be done twice, so that the same server will do if ZooKeeper still names it."""
+        """Finds the doors of the next try. Raises `error` when no server is found in time. `undone` means that the
+        call was not done or may be done twice: then the same server will do if ZooKeeper still names it."""
         with self._lock:
             if self._doors != doors:
                 return  # another thread has found it
@@ -123,7 +134,7 @@ class Calls:
                 raise error from failed
 
     def _look(self, but: Doors | None, deadline: float, first: float = 0.0) -> Doors:
-        """Asks the finder until it names somebody other than `but`."""
+        """Asks the finder until it names doors other than `but`."""
         assert self._finder is not None
         pauses = iter(_LOOKS)
         pause = first
@@ -146,13 +157,13 @@ def _read(url: str, answer: httpx.Response) -> Any:
     if answer.status_code == httpx.codes.NO_CONTENT:
         return None
     try:
-        told = answer.json()
+        body = answer.json()
     except ValueError as error:
         raise SluiceError(
-            f"not an answer of the service: {answer.status_code} {answer.text[:200]!r}",
+            f"this is no answer of the service: {answer.status_code} {answer.text[:200]!r}",
             place=url,
             hint="Give the address of the service's HTTP door.",
         ) from error
     if answer.is_success:
-        return told
-    raise error_from(told)
+        return body
+    raise error_from(body)

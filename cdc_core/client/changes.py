@@ -1,9 +1,8 @@
 """A claim's rows over Arrow Flight: plan a table's read, then pull its splits.
 
-`Rows` does both over one connection, which several threads may use; the functions open one for each call.
-
-Needs only pyarrow. Promises that a stream which ends without an error is whole, and that one whose server stalls for
-minutes ends with an error; keeps nothing, retries nothing.
+`Rows` does both over one connection, which several threads may use; the functions open a connection for each call.
+A stream that ends without an error is complete. A stream whose server stalls ends with an error after minutes. Nothing
+is kept and nothing is retried. Needs only pyarrow.
 """
 
 from __future__ import annotations
@@ -11,41 +10,78 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 from pyarrow import flight
 
-from cdc_core.client.failures import error_from, unavailable
-from cdc_core.errors import SluiceError
+from cdc_core.client.failures import unavailable
+from cdc_core.errors import SluiceError, error_from
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 
 _OPTIONS = [
-    ("grpc.enable_http_proxy", 0),  # a proxy of the environment is not meant for rows
-    ("grpc.keepalive_time_ms", 310_000),  # a host that stalls keeps its connections; servers suffer a ping in 300 s
+    ("grpc.enable_http_proxy", 0),  # the environment's proxy is not meant for rows
+    ("grpc.keepalive_time_ms", 310_000),  # notices a stalled host; servers allow one ping in 300 s
     ("grpc.http2.ping_timeout_ms", 20_000),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class TableRead:
-    """How to read one table of a claim: `tickets` are opaque, one for each split that is not empty.
+class PlanRequest:
+    """The command of get_flight_info: which table of which claim, `mode` net or changes, without the rows up to version
+    `after`, in how many splits."""
 
-    `counts` is the service's plan: rows, upserts, deletes, raw_inserts, raw_updates, raw_deletes, insert_only,
-    min_key, max_key.
+    destination: str
+    client_id: int
+    batch_id: int
+    table: str
+    mode: str = "net"
+    after: int | None = None
+    splits: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCounts:
+    """What the service counted for a plan: the metadata `sluice.plan` (docs/decoding.md, "Net changes").
+
+    `raw_*` are the source's operations, `rows`, `upserts` and `deletes` what is handed out of them. `min_key` and
+    `max_key` bound a primary key of one integer. `partial`: images leave columns out. `gained`: keys that have a row
+    now and had none before the range; `lost`: the other way round; None without a key.
     """
+
+    rows: int = 0
+    upserts: int = 0
+    deletes: int = 0
+    raw_inserts: int = 0
+    raw_updates: int = 0
+    raw_deletes: int = 0
+    insert_only: bool = False
+    min_key: int | None = None
+    max_key: int | None = None
+    partial: bool = False
+    gained: int | None = None
+    lost: int | None = None
+
+    @property
+    def raw(self) -> int:
+        """The source's operations."""
+        return self.raw_inserts + self.raw_updates + self.raw_deletes
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """How to read one table of a claim. `tickets` are opaque, one for each split that is not empty."""
 
     schema: pa.Schema
     table: TableSchema
-    counts: dict[str, Any]
+    counts: PlanCounts
     rows: int
     tickets: tuple[bytes, ...]
 
 
 class Rows:
-    """The service's Flight door at `url`, until `close`. A connection that breaks is made again by the next call."""
+    """The service's Flight door at `url`, until `close`. After a broken connection the next call opens another."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self.url = url
@@ -75,30 +111,26 @@ class Rows:
         splits: int = 1,
         timeout_seconds: float = 600.0,
     ) -> TableRead:
-        """Asks the service to plan `table` (`database.table`) of the claim; rows up to version `after` are left out."""
-        command = {
-            "destination": claim.destination,
-            "client_id": claim.client_id,
-            "batch_id": claim.batch_id,
-            "table": table,
-            "mode": mode,
-            "after": after,
-            "splits": splits,
-        }
-        descriptor = flight.FlightDescriptor.for_command(json.dumps(command).encode())
+        """Plans the read of `table` (`database.table`) in the claim, without rows up to version `after`."""
+        request = PlanRequest(claim.destination, claim.client_id, claim.batch_id, table, mode, after, splits)
+        return self.plan(request, timeout_seconds=timeout_seconds)
+
+    def plan(self, request: PlanRequest, *, timeout_seconds: float = 600.0) -> TableRead:
+        """Plans the read that `request` asks for."""
+        descriptor = flight.FlightDescriptor.for_command(json.dumps(asdict(request)).encode())
         with _answers(self.url):
             info = self._client.get_flight_info(descriptor, self._call(timeout_seconds))
         metadata = info.schema.metadata or {}
         return TableRead(
             schema=info.schema,
             table=TableSchema.from_dict(json.loads(metadata[b"sluice.table"])),
-            counts=json.loads(metadata[b"sluice.plan"]),
+            counts=PlanCounts(**json.loads(metadata[b"sluice.plan"])),
             rows=info.total_records,
             tickets=tuple(endpoint.ticket.ticket for endpoint in info.endpoints),
         )
 
     def split(self, ticket: bytes, *, timeout_seconds: float | None = None) -> Iterator[pa.RecordBatch]:
-        """The record batches of one split. Closing the iterator ends the call."""
+        """The record batches of one split. Closing the iterator cancels the call."""
         with _answers(self.url):
             stream = self._client.do_get(flight.Ticket(ticket), self._call(timeout_seconds))
             try:
@@ -145,7 +177,7 @@ def changes(
     splits: int = 1,
     token: str | None = None,
 ) -> pa.RecordBatchReader:
-    """All of a table's rows in a claim, one split after the other."""
+    """All rows of a table in a claim, one split after the other."""
     rows = Rows(url, token)
     try:
         read = rows.info(claim, table, mode=mode, after=after, splits=splits)
@@ -163,12 +195,14 @@ def _one_by_one(rows: Rows, tickets: tuple[bytes, ...]) -> Iterator[pa.RecordBat
 
 @contextmanager
 def _answers(url: str) -> Iterator[None]:
-    """Turns Flight's errors into ours: the service's own come with their JSON beside the message."""
+    """Raises Flight's errors as ours: the service's own errors come with their JSON beside the message."""
     try:
         yield
     except pa.ArrowException as error:
-        if told := getattr(error, "extra_info", b""):
-            raise error_from(json.loads(told)) from error
+        if parts := getattr(error, "extra_info", b""):
+            raise error_from(json.loads(parts)) from error
         if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
             raise unavailable(url, error) from error
-        raise SluiceError(f"the read failed: {error}", place=url, hint="The service's log has the details.") from error
+        raise SluiceError(
+            f"the read failed: {error}", place=url, hint="See the service's log for the details."
+        ) from error

@@ -1,15 +1,14 @@
-"""The control side of a client: claim, ack, renew, rollback over HTTP.
+"""A client's connector: claim, ack, renew and roll back over HTTP, as Canal's `CanalConnector`.
 
-`with connector.claim(...) as claim:` keeps the lease while the block runs, acks when it is left, and rolls back when
-it is left by an exception. The service is the truth: a claim that was lost meanwhile makes leaving the block fail,
-and is never acked. How a call is made, made again, or made elsewhere is `calls`'.
+`with connector.claim(...) as claim:` renews the lease while the block runs, acks when the block ends, and rolls back
+when an exception ends it. A claim that the service has lost meanwhile is never acked: leaving the block raises. `calls`
+makes the calls, again or at another server where that is safe.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
@@ -19,19 +18,24 @@ import pyarrow as pa
 from cdc_core.client.calls import Calls
 from cdc_core.client.changes import changes
 from cdc_core.client.finder import Finder
-from cdc_core.errors import ConfigError, RunsElsewhere, SessionError, SluiceError
+from cdc_core.client.lease import Lease
+from cdc_core.client.operator_calls import OperatorCalls
+from cdc_core.client.snapshot_calls import SnapshotCalls
+from cdc_core.destination.client_status import ClientStatus
+from cdc_core.destination.status import Status
+from cdc_core.errors import ConfigError, RunsElsewhere, SluiceError
 from cdc_core.ha.doors import Doors
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 
-MAX_WAIT = 60.0  # what the service grants to one claim call
-_LEAVE_SECONDS = 1.0  # for a renewal that is under way when the block is left
+MAX_WAIT = 60.0  # the longest that one claim call may wait
 
 
 class Connector:
-    """One client of one destination: at `http_url`, or with `zk_servers` (`host:port,host:port/chroot`) wherever it
-    runs at the time. Safe to use from several threads."""
+    """One client of one destination: at `http_url`, or with `zk_servers` (`host:port,host:port/chroot`) at whichever
+    server runs it. Several threads may use it. `snapshots` are the calls of who reads tables meanwhile,
+    `by_hand` those of an operator."""
 
     def __init__(
         self,
@@ -62,6 +66,8 @@ class Connector:
         self._call = self._calls.call
         self._home = f"/v1/destinations/{quote(destination, safe='')}"
         self._client = f"{self._home}/clients/{client_id}"
+        self.snapshots = SnapshotCalls(self._calls, self._client)
+        self.by_hand = OperatorCalls(self._calls, self._home)
         self._place = zk_servers or http_url
 
     def __repr__(self) -> str:
@@ -69,12 +75,12 @@ class Connector:
 
     @property
     def http_url(self) -> str:
-        """Where calls go at present."""
+        """Where calls go now."""
         return self._calls.doors.http
 
     @property
     def flight_url(self) -> str:
-        """Where rows come from at present."""
+        """Where rows come from now."""
         return self._calls.doors.flight
 
     def close(self) -> None:
@@ -86,24 +92,34 @@ class Connector:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def status(self) -> dict[str, Any]:
-        """The destination's state, as the status page shows it."""
-        return dict(self._call("GET", self._home, accept=_runs if self._calls.follows else None))
+    def status(self) -> Status:
+        """The destination's state, as the service's page shows it."""
+        return Status.from_dict(self._call("GET", self._home, accept=_runs if self._calls.follows else None))
 
     def tables(self) -> list[TableSchema]:
         return [TableSchema.from_dict(fields) for fields in self._call("GET", f"{self._home}/tables")]
 
-    def client_state(self) -> dict[str, Any]:
+    def client_status(self) -> ClientStatus:
         """This client's cursor, sequences, claims and stopped tables."""
-        return dict(self._call("GET", self._client))
+        return ClientStatus.from_dict(self._call("GET", self._client))
+
+    def missing(self, gtids: str) -> str:
+        """Those of the GTIDs, a set as text, that the source has not executed; "" for none."""
+        return str(self._call("POST", f"{self._home}/missing", {"gtid": gtids})["missing"])
+
+    def subscribe(self) -> ClientStatus:
+        """Makes this client known to the destination, from the newest transaction on. Repeating the call changes
+        nothing."""
+        return ClientStatus.from_dict(self._call("PUT", self._client))
+
+    def unsubscribe(self) -> None:
+        """Forgets this client and its cursor. Raises SessionError for a client that the destination has configured."""
+        self._call("DELETE", self._client)
 
     def get_without_ack(
         self, batch_size: int, *, owner: str, timeout_seconds: float = 0.0, lease_seconds: float | None = None
     ) -> Claim | None:
-        """The next range of at most about `batch_size` rows, or None when there is none within the time.
-
-        Waits for a minute at most.
-        """
+        """The next range of about `batch_size` rows at most; None when none comes in time, a minute at most."""
         timeout_seconds = min(timeout_seconds, MAX_WAIT)
         body = {
             "batch_size": batch_size,
@@ -115,119 +131,102 @@ class Connector:
         answer = self._call("POST", f"{self._client}/claims", body, repeat=False, patience=patience)
         return None if answer is None else Claim.from_dict(answer)
 
-    def ack(self, claim: Claim) -> EntryPosition | None:
-        """Confirms the claim; the cursor after it, or None when there is none yet. Repeating it changes nothing."""
-        cursor = self._call("POST", self._batch(claim, "ack"), {"owner": claim.owner})["cursor"]
+    def ack(self, claim: Claim, mended: Collection[str] = ()) -> EntryPosition | None:
+        """Acks the claim. Returns the cursor after it, None while there is none. Repeating the call changes nothing.
+        `mended`: stopped tables that the lake has as they are at the claim's end; their stop ends with the ack."""
+        body = {"owner": claim.owner} | ({"mended": sorted(mended)} if mended else {})
+        cursor = self._call("POST", self._batch(claim, "ack"), body)["cursor"]
         return None if cursor is None else EntryPosition.from_dict(cursor)
 
     def renew(self, claim: Claim, lease_seconds: float | None = None) -> float:
-        """Prolongs the lease; the new deadline in seconds since the epoch."""
+        """Renews the lease. Returns its new deadline in seconds since the epoch."""
         body = {"owner": claim.owner, "lease_seconds": lease_seconds}
         return float(self._call("POST", self._batch(claim, "renew"), body)["lease_deadline"])
 
     def rollback(self, claim: Claim | None = None, *, owner: str | None = None, reason: str) -> list[int]:
-        """Gives back the claim and all later ones; without a claim all, or all of `owner`. The ids given back."""
+        """Rolls back the claim and all later ones; without a claim all, or all of `owner`. Returns their batch ids."""
         path = f"{self._client}/rollback" if claim is None else self._batch(claim, "rollback")
         body = {"owner": owner if claim is None else claim.owner, "reason": reason}
         return [int(batch_id) for batch_id in self._call("POST", path, body)["rolled_back"]]
 
-    def stop_table(self, table: str, *, reason: str, hint: str, position: EntryPosition) -> None:
-        """Notes beside the cursor that `table` takes no more changes from `position` on."""
-        body = {"reason": reason, "hint": hint, "position": position.to_dict()}
+    def stop_table(
+        self, table: str, *, reason: str, hint: str, position: EntryPosition, copy_needed: bool = False
+    ) -> None:
+        """Notes beside the cursor that `table` takes no more changes from `position` on. `copy_needed`: its rows in the
+        lake are wrong, and only a copy lifts the stop."""
+        body = {"reason": reason, "hint": hint, "position": position.to_dict(), "copy_needed": copy_needed}
         self._call("PUT", f"{self._client}/stopped/{quote(table, safe='')}", body)
 
-    def resume_table(self, table: str) -> None:
-        self._call("DELETE", f"{self._client}/stopped/{quote(table, safe='')}")
+    def lift_stop(self, table: str, *, copied: EntryPosition | None = None, owner: str | None = None) -> None:
+        """Lets `table` take changes again. `copied`: the position at which it was made anew from the source. `owner`
+        says that it gives its claims back afterwards.
+
+        Raises SessionError when changes were acked while it was stopped that no copy has, or are claimed at the moment.
+        """
+        body = {"copied": copied.to_dict() if copied else None, "owner": owner}
+        self._call("DELETE", f"{self._client}/stopped/{quote(table, safe='')}", body)
 
     def changes(
         self, claim: Claim, table: str, *, mode: str = "net", after: int | None = None, splits: int = 1
     ) -> pa.RecordBatchReader:
-        """A table's rows in the claim, over Flight."""
+        """All rows of a table in the claim, over Flight."""
         return changes(self.flight_url, claim, table, mode=mode, after=after, splits=splits, token=self._token)
 
     @contextmanager
     def claim(
-        self, batch_size: int, *, owner: str, timeout_seconds: float = 0.0, lease_seconds: float = 60.0
+        self,
+        batch_size: int,
+        *,
+        owner: str,
+        timeout_seconds: float = 0.0,
+        lease_seconds: float = 60.0,
+        mended: Collection[str] = (),
     ) -> Iterator[Claim | None]:
-        """Claims for the length of the block: leaving it acks, an exception rolls back and goes on its way."""
+        """A claim for the length of the block: its end acks the claim, an exception rolls it back and propagates.
+        `mended` is read by the ack: the block may add to it."""
         claim = self.get_without_ack(
             batch_size, owner=owner, timeout_seconds=timeout_seconds, lease_seconds=lease_seconds
         )
         if claim is None:
             yield None
             return
-        with _Lease(self, claim, lease_seconds) as lease:
+        with Lease(claim, lease_seconds, self.renew) as lease:
             try:
                 yield claim
                 lease.check()
-                self.ack(claim)
+                self.ack(claim, mended)
             except BaseException as error:
                 self._give_back(claim, error)
                 raise
 
     def _give_back(self, claim: Claim, error: BaseException) -> None:
-        """The block's own exception stays the one that is told; the lease ends what cannot be given back. A claim
-        whose ack failed goes back too: it would stand before the next one. If it was acked all the same, this is
-        nothing."""
+        """Rolls the claim back; a claim that cannot be rolled back ends with its lease. The block's own exception stays
+        the one that is raised. A claim whose ack failed is rolled back too, or it would block the next one; if the
+        service has acked it all the same, the rollback changes nothing."""
         try:
             self.rollback(claim, reason=f"{type(error).__name__}: {error}"[:500])
         except SluiceError as failed:
-            error.add_note(f"Batch {claim.batch_id} was not given back ({failed}); its lease will end.")
+            error.add_note(f"Batch {claim.batch_id} was not rolled back ({failed}); it is free when its lease ends.")
 
     def _batch(self, claim: Claim, verb: str) -> str:
         return f"{self._client}/claims/{claim.batch_id}/{verb}"
 
 
-class _Lease:
-    """Renews a claim at a third of its lease, in a thread, until left. A refusal is kept for `check`."""
-
-    def __init__(self, connector: Connector, claim: Claim, seconds: float) -> None:
-        self._connector = connector
-        self._claim = claim
-        self._seconds = seconds
-        self._left = threading.Event()
-        self._refusal: SluiceError | None = None
-        self._thread = threading.Thread(target=self._run, name=f"lease of {claim.batch_id}", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._left.set()
-        self._thread.join(_LEAVE_SECONDS)
-
-    def check(self) -> None:
-        """Raises when the service said that the claim is ours no more."""
-        if self._refusal is not None:
-            raise SessionError(
-                f"the claim was lost while it was worked on: {self._refusal.message}",
-                place=f"{self._claim.destination}, batch {self._claim.batch_id}",
-                hint="Nothing was acked; the range will be claimed again. Give a longer lease if the machine stalls.",
-            ) from self._refusal
-
-    def _run(self) -> None:
-        while not self._left.wait(self._seconds / 3):
-            try:
-                self._connector.renew(self._claim, self._seconds)
-            except SessionError as refusal:
-                self._refusal = refusal
-                return
-            except SluiceError:
-                continue  # away for now; whether the lease outlived it, the next renewal or the ack will tell
-
-
 def _fixed(http_url: str | None, flight_url: str | None) -> Doors:
     if http_url is None:
-        raise ConfigError("neither an address nor zk_servers", hint="Give the service's HTTP door, or ZooKeeper.")
+        raise ConfigError(
+            "there is neither an http_url nor zk_servers", hint="Give the service's HTTP address, or ZooKeeper's."
+        )
     url = http_url.rstrip("/")
     return Doors(url, flight_url or beside(url))
 
 
 def _runs(status: dict[str, Any]) -> None:
-    """A standby tells its own state too; who follows does not want it."""
+    """Refuses a standby's status: a connector that follows the active server wants the active one's."""
     if status["state"] == "standby":
-        raise RunsElsewhere("a standby", place=str(status["active"]["address"]), hint="Call the active server.")
+        raise RunsElsewhere(
+            "this server stands by", place=str(status["active"]["address"]), hint="Call the active server."
+        )
 
 
 def beside(http_url: str) -> str:
@@ -235,7 +234,7 @@ def beside(http_url: str) -> str:
     parts = urlsplit(http_url)
     if parts.scheme not in ("http", "https") or parts.port is None:
         raise ConfigError(
-            "not the address of an HTTP door", place=http_url, hint="Give it with its port: http://127.0.0.1:11112"
+            "this is no address of an HTTP door", place=http_url, hint="Give it with its port: http://127.0.0.1:11112"
         )
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"grpc://{host}:{parts.port + 1}"

@@ -1,11 +1,11 @@
-"""Canal's `ClientRunningMonitor`: of several consumers with one client id, one works and the next takes over.
+"""Canal's `ClientRunningMonitor`: of several consumers with one client id, one works; another takes over when it ends.
 
     with ConsumerSeat(zk_servers, "shop") as seat:
         while seat.wait(60):
             connector.rollback(owner=seat.address, reason="begins again")  # at first, and after every error
             with connector.claim(1000, owner=seat.address, timeout_seconds=5) as claim: ...
 
-It keeps two from working side by side as a rule, not by force: what makes a late ack harmless is the claim itself.
+It keeps two consumers apart as a rule, not by force: a late ack is harmless because the claim is no longer its own.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from cdc_core.meta.zookeeper import ZookeeperNodes
 
 
 class ConsumerSeat:
-    """`/otter/canal/destinations/{d}/{client}/running`, competed for between `start` and `stop`. `address` tells
-    consumers apart, `ip:number` as Canal's; by default this host's and the process id."""
+    """Competes for `/otter/canal/destinations/{d}/{client}/running` between `start` and `stop`. `address` identifies
+    the consumer, `ip:number` as Canal's; by default this host's address and the process id."""
 
     def __init__(
         self,
@@ -53,19 +53,19 @@ class ConsumerSeat:
 
     @property
     def holder(self) -> str | None:
-        """The address of the one that works, where known."""
+        """The address of the consumer that works, where known."""
         holder = self._monitor.holder
         return None if holder is None else holder.address
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until it is our turn; False when it is not within the time."""
+        """Waits for our turn. False when it does not come in time."""
         return self._active.wait(seconds)
 
     def start(self) -> None:
         self._monitor.start()
 
     def stop(self) -> None:
-        """Lets the next one work."""
+        """Frees the seat for another consumer."""
         self._monitor.stop()
         self._nodes.close()
 
@@ -76,7 +76,7 @@ class ConsumerSeat:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # -- what the monitor tells
+    # -- called by the monitor
 
     def enter(self, term: Term) -> None:  # noqa: ARG002 - nothing of a consumer's is fenced
         self._active.set()
@@ -86,7 +86,7 @@ class ConsumerSeat:
 
 
 class _Peers:
-    """Nothing tells whether a consumer still lives, so Canal's five seconds hold for all."""
+    """Other consumers: nothing shows whether one is alive, so Canal's five seconds apply to all."""
 
     def lives(self, address: str) -> bool:  # noqa: ARG002
         return True

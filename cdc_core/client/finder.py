@@ -1,4 +1,4 @@
-"""Which server runs a destination, as ZooKeeper says: Canal's `running` node, then the doors of that address."""
+"""Finds the server that runs a destination in ZooKeeper: Canal's `running` node, then that server's doors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cdc_core.meta.zookeeper import ZookeeperNodes
 
 
 class Finder:
-    """`hosts` is `host:port,host:port/chroot`. Connects with the first question; closed with `close`."""
+    """`hosts` is `host:port,host:port/chroot`. The first `find` connects; `close` disconnects."""
 
     def __init__(self, hosts: str, destination: str, auth: str = "") -> None:
         self.hosts = hosts
@@ -22,22 +22,32 @@ class Finder:
         self._lock = threading.Lock()
 
     def find(self) -> Doors:
-        """Raises ServiceUnavailable when nobody runs it, RunsElsewhere when a server without doors of ours does,
-        CursorError when ZooKeeper is away: each worth another look."""
+        """The active server's doors. Raises ServiceUnavailable when no server runs the destination, RunsElsewhere when
+        a server without our doors does, CursorError when ZooKeeper is away. Each may pass: try again."""
         nodes = self._connected()
         running = nodes.read(destination_path(self._destination, "running"))
         if running is None:
-            raise unavailable(self.hosts, f"nobody runs {self._destination}")
+            raise unavailable(self.hosts, f"no server runs {self._destination}")
         address = Running.from_json(running.value).address
         doors = nodes.read(f"{DOORS}/{address}")
         try:
             return Doors.from_json(doors.value if doors else b"")
         except ValueError as error:
             raise RunsElsewhere(
-                f"{self._destination} is run by a server that tells of no HTTP door",
+                f"{self._destination} runs on a server without an HTTP door",
                 place=address,
-                hint="A Java Canal server? Its clients are Canal's; have it hand over to a Sluice server.",
+                hint="If that is a Java Canal server, use Canal's client, or let a Sluice server take over.",
             ) from error
+
+    def servers(self) -> list[Doors]:
+        """The doors of all servers that are alive. Raises ServiceUnavailable when there is none, CursorError when
+        ZooKeeper is away."""
+        nodes = self._connected()
+        values = [nodes.read(f"{DOORS}/{address}") for address in sorted(nodes.children(DOORS))]
+        found = [Doors.from_json(one.value) for one in values if one is not None]
+        if not found:
+            raise unavailable(self.hosts, "no server is alive")
+        return found
 
     def close(self) -> None:
         with self._lock:

@@ -1,6 +1,6 @@
-"""What the configuration says, as frozen values. An alias is the key in the file; ours start with `sluice.`.
+"""The configuration as frozen values. A field's alias is its key in the file; Sluice's own keys start with `sluice.`.
 
-Nothing here opens a file. A model checks each value by itself; whether the source accepts them is the source's.
+Nothing here opens a file. The models check values, not whether the MySQL server accepts them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 Natural = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(gt=0)]
 Upper = BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value)
+Clients = Annotated[
+    tuple[Natural, ...],
+    BeforeValidator(lambda v: tuple(n.strip() for n in v.split(",") if n.strip()) if isinstance(v, str) else v),
+]
 Names = Annotated[
     tuple[str, ...],
     BeforeValidator(lambda v: tuple(n.strip() for n in v.split(",") if n.strip()) if isinstance(v, str) else v),
@@ -95,16 +99,23 @@ class InstanceConfig(_Model):
     batch_mode: Annotated[Literal["MEMSIZE", "ITEMSIZE"], Upper] = Field(
         "MEMSIZE", alias="canal.instance.memory.batch.mode"
     )
+    tsdb: bool = Field(True, alias="canal.instance.tsdb.enable")
+    tsdb_snapshot_hours: Positive = Field(24, alias="canal.instance.tsdb.snapshot.interval")
+    tsdb_expire_hours: Positive = Field(360, alias="canal.instance.tsdb.snapshot.expire")
     ssl_mode: SslMode = Field("DISABLED", alias="canal.instance.master.sslMode")
     ssl_ca: Path | None = Field(None, alias="sluice.ssl.ca")
     ssl_cert: Path | None = Field(None, alias="sluice.ssl.cert")
     ssl_key: Path | None = Field(None, alias="sluice.ssl.key")
-    lazy: bool = Field(False, alias="canal.instance.global.lazy")  # the destination's own key is over that of all
+    lazy: bool = Field(False, alias="canal.instance.global.lazy")  # canal.instance.{destination}.lazy overrides it
     flush_ms: Positive = Field(1000, alias="canal.zookeeper.flush.period")
     heartbeat_seconds: Annotated[float, Field(gt=0)] = Field(5.0, alias="sluice.heartbeat.seconds")
     lease_seconds: Annotated[float, Field(gt=0)] = Field(60.0, alias="sluice.lease.seconds")
+    clients: Clients = Field((1001,), alias="sluice.clients", min_length=1)
     zero_dates: Literal["fail", "null", "string"] = Field("fail", alias="sluice.zero.dates")
     block_bytes: Annotated[int, Field(ge=4096)] = Field(262144, alias="sluice.block.bytes")
+    store_bytes: Natural = Field(0, alias="sluice.store.bytes")
+    store_dir: Path | None = Field(None, alias="sluice.store.dir")
+    store_retention_hours: Annotated[float, Field(ge=0)] = Field(24.0, alias="sluice.store.retention")
 
     @property
     def host(self) -> str:
@@ -121,7 +132,7 @@ class InstanceConfig(_Model):
 
     @property
     def capacity_bytes(self) -> int:
-        """MEMSIZE bounds the bytes; ITEMSIZE the items, and the bytes only so that memory cannot run out."""
+        """The ring's size with MEMSIZE; with ITEMSIZE a bound that only keeps memory from running out."""
         return self.buffer_size * (self.buffer_memunit if self.batch_mode == "MEMSIZE" else _ITEM_BYTES)
 
     @property
@@ -131,14 +142,20 @@ class InstanceConfig(_Model):
     @model_validator(mode="after")
     def _certificate_with_key(self) -> Self:
         if (self.ssl_cert is None) != (self.ssl_key is None):
-            raise ValueError("sluice.ssl.cert and sluice.ssl.key belong together")
+            raise ValueError("sluice.ssl.cert and sluice.ssl.key must be set together")
+        return self
+
+    @model_validator(mode="after")
+    def _store_with_directory(self) -> Self:
+        if self.store_bytes and self.store_dir is None:
+            raise ValueError("sluice.store.bytes needs sluice.store.dir")
         return self
 
     @field_validator("standby_address")
     @classmethod
     def _not_the_master(cls, value: str, known: ValidationInfo) -> str:
         if value and _with_port(value) == _with_port(str(known.data.get("address", ""))):
-            raise ValueError("the standby is the master")
+            raise ValueError("the standby has the master's address")
         return value
 
 

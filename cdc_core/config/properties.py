@@ -1,8 +1,7 @@
-"""Java's .properties syntax: comments, three separators, continued lines, escapes; and references in values.
+"""Java's .properties syntax (`java.util.Properties.load`), and references in values.
 
-`${key}` is another key of the file (or of the file that gives its defaults), else a variable of the environment, else
-what follows a colon: `${key:default}`. References are followed when a value is asked for, not before: a stock file
-refers to keys that it leaves commented out.
+`${key}` is another key of the file or of its defaults, else an environment variable; `${key:default}` falls back to the
+default. References are resolved when a value is read: a stock file refers to keys that it leaves commented out.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A value as it stands in the file, escapes undone."""
+    """A value as it stands in the file, without its escapes."""
 
     value: str = field(repr=False)
     file: Path
@@ -42,28 +41,30 @@ class Properties:
         return found if found is not None or self.defaults is None else self.defaults.find(key)
 
     def get(self, key: str) -> str | None:
-        """The value with its references followed; None for a key that is not there."""
+        """The value with its references resolved; None for a key that is not set."""
         found = self.find(key)
-        return None if found is None else self._follow(key, found.value, (key,)).strip()
+        return None if found is None else self._resolve(key, found.value, (key,)).strip()
 
     def place(self, key: str) -> str:
         found = self.find(key)
         return key if found is None else f"{found.file}:{found.line}: {key}"
 
-    def _follow(self, key: str, value: str, path: tuple[str, ...]) -> str:
+    def _resolve(self, key: str, value: str, path: tuple[str, ...]) -> str:
         def target(match: re.Match[str]) -> str:
             name, colon, default = match[1].partition(":")
             if name in path:
                 raise ConfigError(
-                    f"${{{name}}} refers to itself", place=self.place(key), hint="Break the circle of references."
+                    f"${{{name}}} refers to itself",
+                    place=self.place(key),
+                    hint="Remove one of the references that form the circle.",
                 )
             found = self.find(name)
             if found is not None:
-                return self._follow(key, found.value, (*path, name))
+                return self._resolve(key, found.value, (*path, name))
             if name in self.environment or colon:
                 return self.environment.get(name, default)
             raise ConfigError(
-                f"${{{name}}} is neither a key nor a variable of the environment",
+                f"${{{name}}} is neither a key nor an environment variable",
                 place=self.place(key),
                 hint=f"Set {name}, or write ${{{name}:default}}.",
             )
@@ -79,7 +80,9 @@ def read_properties(path: Path) -> dict[str, Property]:
         raise ConfigError(f"not UTF-8: {error.reason}", place=str(path), hint="Save the file as UTF-8.") from error
     except OSError as error:
         raise ConfigError(
-            f"cannot read: {error.strerror}", place=str(path), hint="Give a directory with Canal's properties files."
+            f"cannot read: {error.strerror}",
+            place=str(path),
+            hint="Name a directory with Canal's properties files.",
         ) from error
     found: dict[str, Property] = {}
     for number, line in _logical_lines(text):
@@ -91,7 +94,7 @@ def read_properties(path: Path) -> dict[str, Property]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that say something, continued ones joined, with the number of the first."""
+    """(number of the first line, text) of each entry, with continued lines joined."""
     held, start = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.lstrip(" \t\f")
@@ -112,7 +115,7 @@ def _unescape(text: str, place: str) -> str:
     def one(match: re.Match[str]) -> str:
         escape = match[1]
         if escape == "u":
-            raise ConfigError("\\u wants four hexadecimal digits", place=place, hint="Write a backslash as \\\\.")
+            raise ConfigError("\\u needs four hexadecimal digits", place=place, hint="Write a backslash as \\\\.")
         if len(escape) == 5:
             return chr(int(escape[1:], 16))
         return _CONTROL.get(escape, escape)

@@ -1,4 +1,4 @@
-"""Addresses to listen at."""
+"""Addresses that doors listen at."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from cdc_core.errors import ConfigError
 
 
 def bracketed(host: str) -> str:
-    """As it stands in a URL."""
+    """The host as a URL has it."""
     return f"[{host}]" if ":" in host else host
 
 
 def listen(host: str, port: int, key: str) -> socket.socket:
-    """A listening socket. Raises ConfigError, with the key to change, when the address cannot be had."""
+    """A listening socket. Raises ConfigError, which names `key` as the setting to change, when it cannot be bound."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
@@ -28,6 +28,6 @@ def listen(host: str, port: int, key: str) -> socket.socket:
         raise ConfigError(
             f"cannot listen: {error.strerror or error}",
             place=f"{host}:{port}",
-            hint=f"Stop what listens there, or set {key} (and canal.ip) to a free address of this host.",
+            hint=f"Stop the program that listens there, or set {key} (and canal.ip) to a free address of this host.",
         ) from error
     return listener

@@ -1,7 +1,4 @@
-"""Counts of what clients ask and get, per destination: kept by the doors, shown in /metrics.
-
-One `Traffic` is shared by the doors of a service. It forgets all with the process.
-"""
+"""Counts of clients' calls and answers, by destination, for `/metrics`. All doors of a service share one `Traffic`."""
 
 from __future__ import annotations
 
@@ -10,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-BUCKETS_MS = (2.5, 10.0, 25.0, 100.0)  # those of the Canal dashboards
+BUCKETS_MS = (2.5, 10.0, 25.0, 100.0)  # as in Canal's dashboards
 
 
 @dataclass(slots=True)
 class Calls:
-    """Of one destination. `latency` counts per bucket, the last one without a bound."""
+    """One destination's counts. `latency` counts by bucket of BUCKETS_MS; the last bucket has no bound."""
 
     packets: Counter[str] = field(default_factory=Counter)
     errors: Counter[int] = field(default_factory=Counter)
@@ -41,7 +38,7 @@ class Traffic:
         return f"<Traffic {sum(calls.packets.total() for calls in self._calls.values())} packets>"
 
     def sent(self, destination: str, packet: str, nbytes: int = 0, *, empty: bool = False) -> None:
-        """An answer to a client: `packet` is its type in Canal's words."""
+        """Counts an answer; `packet` is its type in Canal's protocol."""
         with self._lock:
             calls = self._of(destination)
             calls.packets[packet] += 1

@@ -1,24 +1,35 @@
-"""GTIDs as values: MySQL's sets and MariaDB's positions, with union (`|`), subtraction (`-`) and containment (`>=`)."""
+"""Transactions by name: one (`Gtid`), all that were executed in MySQL (`GtidSet`) or in MariaDB (`GtidPosition`).
+
+Values only: union (`|`), subtraction (`-`), containment (`>=`). Nothing here asks a server or reads a binlog.
+"""
 
 from __future__ import annotations
 
 from cdc_core.gtid.mariadb import GtidPosition
-from cdc_core.gtid.mysql import GtidSet
+from cdc_core.gtid.mysql import Gtid, GtidSet
 
 Gtids = GtidSet | GtidPosition
 
-__all__ = ["GtidPosition", "GtidSet", "Gtids", "is_set", "parse_gtids"]
+__all__ = ["Gtid", "GtidPosition", "GtidSet", "Gtids", "parse_gtid_field", "parse_gtids"]
 
 
 def parse_gtids(text: str, flavor: str) -> Gtids:
-    """By the server's flavor: `mysql` or `mariadb`. Raises PositionError."""
+    """What was executed, as a server of that flavor (`mysql`, `mariadb`) writes it. Raises PositionError."""
     return GtidPosition.parse(text) if flavor == "mariadb" else GtidSet.parse(text)
 
 
-def is_set(text: str) -> bool:
-    """Whether a cursor's `gtid` is all that is behind it, and not just its last transaction: a set begins with a first
-    transaction, or has several. MariaDB's one form is both."""
+def parse_gtid_field(text: str) -> Gtid | Gtids | None:
+    """The `gtid` of a position in Canal's JSON. Raises PositionError.
+
+    Canal keeps two things in this field: in GTID mode all that was executed, without it the last transaction. Their
+    texts differ only so far: a set starts with a source's first transaction, or has several. MariaDB's form is one.
+    """
+    if not text:
+        return None
     if ":" not in text:
-        return bool(text)
+        return GtidPosition.parse(text)
     gtids = GtidSet.parse(text)
-    return len(gtids) > 1 or any(intervals[0][0] == 1 for _, intervals in gtids.parts)
+    if len(gtids) > 1:
+        return gtids
+    ((source, ((number, _),)),) = gtids.parts
+    return gtids if number == 1 else Gtid(*source, number)

@@ -1,4 +1,4 @@
-"""Sets of whole numbers as intervals: sorted, apart from each other, each its first number and the one after it."""
+"""Sets of whole numbers as intervals `(first, last + 1)`: sorted, and with a gap between any two."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Intervals = tuple[tuple[int, int], ...]
 
 
 def joined(pairs: Iterable[tuple[int, int]]) -> Intervals:
-    """Any pairs, brought into form."""
+    """The union of any pairs `(first, last + 1)`."""
     out: list[tuple[int, int]] = []
     for low, high in sorted(pair for pair in pairs if pair[0] < pair[1]):
         if out and low <= out[-1][1]:
@@ -19,7 +19,7 @@ def joined(pairs: Iterable[tuple[int, int]]) -> Intervals:
 
 
 def without(all_of: Intervals, gone: Intervals) -> Intervals:
-    """What `all_of` has and `gone` has not."""
+    """The numbers of `all_of` that are not in `gone`."""
     out, at = [], 0
     for low, high in all_of:
         while at < len(gone) and gone[at][1] <= low:

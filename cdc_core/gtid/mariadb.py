@@ -1,6 +1,6 @@
-"""MariaDB's GTID positions: per domain the last transaction, `domain-server-number`, comma-separated.
+"""MariaDB's GTID positions: the last transaction of each domain, `domain-server-number`, separated by commas.
 
-Within a domain numbers only rise, so that the last one stands for all before it. Values never change.
+Numbers only rise within a domain, so the last transaction stands for all before it.
 Source: MariaDB knowledge base, "Global Transaction ID".
 """
 
@@ -17,13 +17,13 @@ _GTID = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})")
 
 @dataclass(frozen=True, slots=True)
 class GtidPosition:
-    """`parts`: (domain, server, number), sorted, one a domain."""
+    """`parts`: (domain, server, number), one for each domain, sorted."""
 
     parts: tuple[tuple[int, int, int], ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> GtidPosition:
-        """As `@@gtid_binlog_pos` has it. Raises PositionError."""
+        """Reads what `@@gtid_binlog_pos` shows. Raises PositionError."""
         found: dict[int, tuple[int, int]] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             one = _GTID.fullmatch(part)
@@ -49,7 +49,7 @@ class GtidPosition:
         return bool(self.parts)
 
     def __or__(self, other: GtidPosition) -> GtidPosition:
-        """In each domain the later one."""
+        """The later transaction of each domain."""
         found = {domain: (server, number) for domain, server, number in self.parts}
         for domain, server, number in other.parts:
             if number >= found.get(domain, (0, -1))[1]:
@@ -62,8 +62,5 @@ class GtidPosition:
         return self._of({d: (s, number) for d, s, number in self.parts if number > theirs.get(d, 0)})
 
     def __ge__(self, other: GtidPosition) -> bool:
-        """Whether it is as far as `other` in every domain of that."""
+        """Whether it is at least as far as `other` in each domain of `other`."""
         return not other - self
-
-    def with_gtid(self, gtid: str) -> GtidPosition:
-        return self | GtidPosition.parse(gtid)

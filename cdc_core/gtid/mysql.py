@@ -1,6 +1,6 @@
-"""Sets of MySQL's GTIDs, with tags (MySQL 8.3 and later) and without: what a server has, what a cursor has behind it.
+"""MySQL's GTIDs, one and many, with tags (MySQL 8.3 and later) and without.
 
-`uuid:1-5:7:tag:1-3` has intervals without a tag, then those of each tag. Values never change.
+In `uuid:1-5:7:tag:1-3` the intervals without a tag come first, then those of each tag.
 Source: MySQL manual, "GTID Format and Storage"; MySQL source documentation, `Gtid_set::encode`.
 """
 
@@ -18,18 +18,33 @@ Source = tuple[str, str]  # server uuid, tag; the tag is empty for most
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
 _LARGEST = (1 << 63) - 1
-_TAGGED = 1  # the format of an encoded set in which sources have tags
+_TAGGED = 1  # the format of an encoded set whose sources have tags
+
+
+@dataclass(frozen=True, slots=True)
+class Gtid:
+    """One transaction: `uuid:number` or `uuid:tag:number`."""
+
+    server: str
+    tag: str
+    number: int
+
+    def __str__(self) -> str:
+        return ":".join(filter(None, [self.server, self.tag, str(self.number)]))
 
 
 @dataclass(frozen=True, slots=True)
 class GtidSet:
-    """`parts` are sorted by source; none is empty."""
+    """All transactions that a server executed, or that lie before a position.
+
+    `parts`: for each source its intervals, sorted by source; none is empty.
+    """
 
     parts: tuple[tuple[Source, Intervals], ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> GtidSet:
-        """As `@@gtid_executed` has it, line breaks included. Raises PositionError."""
+        """Reads what `@@gtid_executed` shows, line breaks included. Raises PositionError."""
         found: dict[Source, list[tuple[int, int]]] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             name, *rest = (piece.strip() for piece in part.split(":"))
@@ -54,18 +69,18 @@ class GtidSet:
         return cls(tuple(sorted((source, intervals) for source, intervals in parts.items() if intervals)))
 
     def __str__(self) -> str:
-        """The server's own form."""
+        """As the server writes it, without line breaks."""
         lines: dict[str, list[str]] = {}
         for (server, tag), intervals in self.parts:
-            told = [f"{low}-{high - 1}" if high - low > 1 else str(low) for low, high in intervals]
-            lines.setdefault(server, []).extend([tag, *told] if tag else told)
-        return ",".join(":".join([server, *told]) for server, told in lines.items())
+            texts = [f"{low}-{high - 1}" if high - low > 1 else str(low) for low, high in intervals]
+            lines.setdefault(server, []).extend([tag, *texts] if tag else texts)
+        return ",".join(":".join([server, *texts]) for server, texts in lines.items())
 
     def __bool__(self) -> bool:
         return bool(self.parts)
 
     def __len__(self) -> int:
-        """How many transactions."""
+        """The number of transactions."""
         return sum(count(intervals) for _, intervals in self.parts)
 
     def __or__(self, other: GtidSet) -> GtidSet:
@@ -80,15 +95,8 @@ class GtidSet:
         """Whether all of `other` is in this set."""
         return not other - self
 
-    def __contains__(self, gtid: str) -> bool:
-        return self >= GtidSet.parse(gtid)
-
-    def with_gtid(self, gtid: str) -> GtidSet:
-        """One transaction more: `uuid:number` or `uuid:tag:number`."""
-        return self | GtidSet.parse(gtid)
-
     def encode(self) -> bytes:
-        """As COM_BINLOG_DUMP_GTID and PREVIOUS_GTIDS have it. Sets without a tag keep the form of old servers."""
+        """The bytes in COM_BINLOG_DUMP_GTID and PREVIOUS_GTIDS. A set without tags keeps the form of older servers."""
         tagged = any(tag for (_, tag), _ in self.parts)
         size = len(self.parts)
         head = _TAGGED << 56 | size << 8 | _TAGGED if tagged else size
@@ -96,7 +104,7 @@ class GtidSet:
 
     @classmethod
     def decode(cls, data: bytes) -> GtidSet:
-        """The reverse. Raises PositionError for bytes that are no set."""
+        """The set that `encode` gave these bytes. Raises PositionError for bytes that are no set."""
         try:
             return cls.of(dict(_decoded(data)))
         except (IndexError, ValueError) as error:

@@ -1,0 +1,1 @@
+"""Who runs what: sessions and nodes of ZooKeeper come in, terms go out. For servers and for consumers."""

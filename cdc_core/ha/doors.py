@@ -1,4 +1,4 @@
-"""Where a server is reached: what it writes to `/otter/sluice/cluster/{ip:port}`, and what clients read there."""
+"""The URLs of a server's doors, as it writes them to `/otter/sluice/cluster/{ip:port}` and clients read them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """URLs."""
+    """`http` and `flight` are URLs."""
 
     http: str
     flight: str
@@ -23,4 +23,4 @@ class Doors:
             fields = json.loads(value)
             return cls(str(fields["http"]), str(fields["flight"]))
         except (KeyError, TypeError) as error:
-            raise ValueError(f"not the doors of a server: {value[:200]!r}") from error
+            raise ValueError(f"this does not describe the doors of a server: {value[:200]!r}") from error

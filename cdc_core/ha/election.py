@@ -1,13 +1,17 @@
 """Who runs a destination, as Canal's `ServerRunningMonitor` decides it: pure, events in, state and actions out.
 
-The node `running` belongs to the session that made it. When it goes, its last holder tries again at once; others wait:
+The node `running` belongs to the session that made it. When it is gone its last holder tries again at once. The other
+servers wait first:
 
-    the holder still lives                                                  PREFERENCE seconds, as Canal
-    it is gone with its session, after a whole time-out of silence          GRACE seconds
-    it was told to hand over                                                GRACE seconds, and itself PREFERENCE
+    the holder is alive                                            PREFERENCE seconds, as Canal
+    it is gone with its session, after a time-out of silence       GRACE seconds
+    it was told to hand over                                       GRACE seconds, and itself HAND_OVER
 
-A server that is cut off from ZooKeeper for as long as a session lasts must take it that another one has taken over.
-Times are seconds of any one clock that does not jump.
+A server may see only that the node is gone, and not that its holder was told to hand over. It then waits PREFERENCE
+and its handicap, which is why the holder waits longer than both.
+
+A server that is cut off from ZooKeeper for as long as a session lasts has to assume that another one has taken over.
+Times are seconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -19,12 +23,13 @@ from cdc_core.ha.running import Running
 
 PREFERENCE = 5.0
 GRACE = 0.5
+HAND_OVER = 2 * PREFERENCE
 AGAIN = 1.0  # after a call that failed
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One time of being active. `checks`: the versions of nodes that hold as long as nobody else took over."""
+    """One period of holding the seat. `checks`: the versions of nodes, which stay until somebody else takes over."""
 
     checks: Mapping[str, int]
 
@@ -34,17 +39,17 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A connection, of the old session or of a new one."""
+    """The connection is up, in the old session or in a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """No connection; whether the session survives is not known."""
+    """The connection is down; the session may survive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The session is over, and what it held with it."""
+    """The session is over, and its nodes are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,8 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a look found. `ours`: this session made the node. `lives`: the last holder is in the cluster.
-    `handicap`: seconds to wait besides, where it is another server's turn."""
+    """What a look found. `ours`: this session made the node. `lives`: the last holder is in the cluster. `handicap`:
+    the seconds to wait on top while it is another server's turn."""
 
     holder: Running | None
     ours: bool = False
@@ -70,17 +75,17 @@ class Won:
 
 @dataclass(frozen=True, slots=True)
 class Beaten:
-    """Another made the node first."""
+    """Another session made the node first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A call to ZooKeeper came to nothing."""
+    """A call to ZooKeeper failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """A write was refused, because the term is over."""
+    """A write was refused because the term is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,8 @@ Action = Look | Try | Remove | Enter | Leave
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`term` is set while active; `due` is when to try (or, while active, to look again); `last` held the node last."""
+    """`term` is set while this server is active; `due` is when to try next (while active: to look again); `last` was
+    the last holder of the node."""
 
     address: str
     session_seconds: float
@@ -135,7 +141,7 @@ class State:
 
     @property
     def wake_at(self) -> float | None:
-        """When a Tick is worth the while."""
+        """When the next Tick is due."""
         limit = None if self.cut_off_since is None or self.term is None else self.cut_off_since + self.session_seconds
         due = None if self.cut_off_since is not None else self.due
         return min((at for at in (limit, due) if at is not None), default=None)
@@ -185,7 +191,7 @@ def _seen(state: State, seen: Seen, now: float) -> Step:
     if not seen.ours:
         return _left(replace(state, last=holder, due=None), f"{holder.address} runs it")
     if not holder.active:  # told to hand over: whoever else is there shall have it
-        return _left(replace(state, last=holder, due=None), "told to hand over", Remove())
+        return _left(replace(state, last=holder, due=None), "it was told to hand over", Remove())
     if state.term is None:  # of a term that ended, or of a try whose answer was lost
         return replace(state, last=holder, due=None), (Remove(),)
     return state, ()
@@ -196,10 +202,10 @@ def _patience(state: State, seen: Seen) -> float:
     if last is None:
         return seen.handicap
     if last.address == state.address:
-        return 0.0 if last.active else PREFERENCE
+        return 0.0 if last.active else HAND_OVER
     return seen.handicap + (PREFERENCE if last.active and seen.lives else GRACE)
 
 
 def _left(state: State, why: str, *then: Action) -> Step:
-    """Not active any more, if it was."""
+    """Leaves, if it was active."""
     return replace(state, term=None), ((Leave(why), *then) if state.term is not None else then)

@@ -1,6 +1,6 @@
-"""Cursors of one term: every write goes into one transaction with the term's checks, or fails.
+"""The nodes of one term: every write is one transaction with the term's checks, or fails.
 
-However late a write comes, from a process that was paused or cut off, it is done only if nobody took over since.
+However late a write comes, from a process that was paused or cut off, it succeeds only if no other server took over.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cdc_core.meta.zookeeper import ZookeeperNodes
 
 
 class FencedNodes:
-    """`over` is called when ZooKeeper says that the term is over."""
+    """`over` is called when ZooKeeper refuses a write because the term is over."""
 
     def __init__(self, nodes: ZookeeperNodes, term: Term, over: Callable[[], None]) -> None:
         self._nodes = nodes
@@ -38,4 +38,4 @@ class FencedNodes:
         return self._nodes.children(path)
 
     def close(self) -> None:
-        """The connection is everybody's."""
+        """The connection is shared and stays open."""

@@ -1,4 +1,4 @@
-"""This host's address, as its name resolves."""
+"""The address of this host."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from cdc_core.errors import ConfigError
 
 
 def this_host() -> str:
-    """Raises ConfigError when the host's own name has no address."""
+    """The address that the host's own name resolves to. Raises ConfigError when it does not resolve."""
     name = socket.gethostname()
     try:
         return socket.gethostbyname(name)
     except OSError as error:
         raise ConfigError(
-            f"the address of this host is not known: {error.strerror or error}",
+            f"the name of this host does not resolve: {error.strerror or error}",
             place=name,
-            hint="Set canal.register.ip (for a consumer: give its address), or let the name resolve.",
+            hint="Set canal.register.ip (for a consumer: give its address), or make the name resolve.",
         ) from error

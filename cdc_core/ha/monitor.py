@@ -1,8 +1,8 @@
-"""Canal's `ServerRunningMonitor` as a thread: events come in by a queue, `election` decides, here it is done.
+"""Canal's `ServerRunningMonitor` as a thread: events come in by a queue, `election` decides, the monitor does it.
 
-kazoo's threads      put events: the connection's states, the watch
+kazoo's threads      put events: the states of the connection, and the watch
 any thread           puts Fenced, when a write of a term was refused
-the monitor thread   everything else: looks, tries, enters and leaves; nothing here runs side by side
+the monitor thread   looks, tries, enters and leaves, one after the other
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 class Office(Protocol):
-    """What is done by whoever holds a seat. Called by the monitor's thread alone."""
+    """What begins and ends with a seat. Only the monitor's thread calls it."""
 
     def enter(self, term: e.Term) -> None: ...
 
@@ -41,11 +41,12 @@ class Crowd(Protocol):
     def lives(self, address: str) -> bool: ...
 
     def handicap(self, name: str) -> float:
-        """Seconds for which others go first."""
+        """The seconds for which other servers go first."""
 
 
 class Monitor:
-    """Competes for `seat` from `start` to `stop`. The mutable state is `_state`, the monitor thread's own."""
+    """Competes for `seat` from `start` to `stop`. Only the monitor's thread changes `_state`. `trouble` is why the last
+    call to ZooKeeper failed."""
 
     def __init__(
         self,
@@ -67,14 +68,14 @@ class Monitor:
         self._state = e.State(address, session_seconds)
         self._events: queue.SimpleQueue[e.Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self.trouble: CursorError | None = None  # why the last call to ZooKeeper came to nothing
+        self.trouble: CursorError | None = None
 
     def __repr__(self) -> str:
         return f"<Monitor {self._name} {'active' if self._state.term else 'standby'}>"
 
     @property
     def holder(self) -> Running | None:
-        """Who runs it, as last seen; None while it is up to be taken."""
+        """Who holds the seat, as last seen; None while it is free."""
         state = self._state
         return None if state.due is not None and state.term is None else state.last
 
@@ -114,14 +115,14 @@ class Monitor:
             try:
                 self._take_in(event)
             except Exception:  # a bug; the seat must not be kept by a thread that is gone
-                log.exception("the monitor stumbled", name=self._name)
+                log.exception("an event of the election could not be handled", name=self._name)
                 self._events.put(e.Failed())
         if self._state.term is not None:
             self._leave("stopping")
         self._remove()
 
     def _next(self) -> e.Event | None:
-        """The next event; a Tick when its time came first."""
+        """The next event, or a Tick when its time comes first."""
         wake_at = self._state.wake_at
         try:
             return self._events.get(timeout=None if wake_at is None else max(0.0, wake_at - self._clock()))
@@ -153,7 +154,7 @@ class Monitor:
                     self._leave(why)
         except CursorError as error:
             if self.trouble is None or self.trouble.as_dict() != error.as_dict():
-                log.warning("cannot compete", name=self._name, **error.as_dict())
+                log.warning("this server cannot compete", name=self._name, **error.as_dict())
             self.trouble = error
             return e.Failed()
         return None
@@ -176,4 +177,8 @@ class Monitor:
         try:
             self._seat.give_back()
         except CursorError as error:
-            log.warning("the running node stays until the session ends", name=self._name, **error.as_dict())
+            log.warning(
+                "the running node stays until the session ends",
+                name=self._name,
+                **error.as_dict(),
+            )

@@ -1,4 +1,4 @@
-"""Ephemeral nodes that say "I am here": made, and made anew with each session, as long as they are wanted."""
+"""Ephemeral nodes that say "I am here": made in each new session, for as long as they are wanted."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ log = structlog.get_logger(__name__)
 
 
 class Presence:
-    """`want` and `unwant` are told from any thread; a thread of its own keeps what is wanted. A node of the same name
-    that another session made is waited for: it is a dead predecessor's, or another server has our address."""
+    """Any thread may call `want` and `unwant`; a thread of its own makes and deletes the nodes. Where another session
+    has made a node of the same name it waits: that is a dead predecessor's node, or another server has our address."""
 
     def __init__(self, nodes: ZookeeperNodes, session_seconds: float, clock: Callable[[], float] = time.monotonic):
         self._nodes = nodes
@@ -48,7 +48,7 @@ class Presence:
         self._awake.set()
 
     def stop(self) -> None:
-        """Takes all nodes away."""
+        """Deletes all nodes."""
         with self._lock:
             self._wanted.clear()
         self._stop.set()
@@ -67,7 +67,7 @@ class Presence:
         try:
             self._tend()
         except CursorError:
-            return  # away: the next round, or the session's end, sees to it
+            return  # ZooKeeper is away: the next round makes up for it, or the session's end does
 
     def _tend(self) -> None:
         session = self._client.client_id
@@ -98,7 +98,11 @@ class Presence:
         since = self._refused.setdefault(path, self._clock())
         if self._clock() - since > self._patience:
             self._refused[path] = self._clock()
-            log.error("another server has our address", node=path, hint="Give each its canal.register.ip, canal.port.")
+            log.error(
+                "another server has our address",
+                node=path,
+                hint="Give each server its own canal.register.ip and canal.port.",
+            )
         return False
 
     def _delete(self, path: str) -> None:

@@ -1,6 +1,6 @@
-"""Who runs what: the content of a `running` node as Canal writes it, and where these nodes are.
+"""The content of a `running` node as Canal writes it, and the paths of the nodes.
 
-    /otter/canal/cluster/{ip:port}                          a server that lives (ephemeral)
+    /otter/canal/cluster/{ip:port}                          a server that is alive (ephemeral)
     /otter/canal/destinations/{d}/cluster/{ip:port}         one that could run the destination (ephemeral)
     /otter/canal/destinations/{d}/running                   the one that does (ephemeral)
     /otter/canal/destinations/{d}/{client}/running          the consumer that works (ephemeral)
@@ -21,7 +21,7 @@ DOORS = "/otter/sluice/cluster"
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """`address` is `ip:port`. A server that is told to hand over finds its own node with `active` false."""
+    """`address` is `ip:port`. `active` is false in the node of a server that is told to hand over."""
 
     address: str
     active: bool = True
@@ -36,7 +36,7 @@ class Running:
 
     @classmethod
     def from_json(cls, value: bytes) -> Running:
-        """What is not Canal's JSON is somebody unknown, who runs it all the same."""
+        """A value that is not Canal's JSON stands for an unknown holder."""
         try:
             fields = json.loads(value)
             return cls(str(fields["address"]), bool(fields.get("active", True)), fields.get("clientId"))

@@ -1,8 +1,8 @@
 """The running node in ZooKeeper: looked at, taken, given back. Thin over one session; decides nothing.
 
-Taking it is one transaction: the ephemeral node is made and written once, so that its version is 1 where a Canal
-server's is 0, and the version of the `sluice_leader` node beside it rises. Both versions together are the term: they
-fit as long as nobody else, of either kind, took over.
+One transaction takes it: the ephemeral node is made and written once, so that its version is 1 where a Canal server's
+is 0, and the version of the `sluice_leader` node beside it rises. Both versions together are the term: they match as
+long as no other server, ours or Canal's, took over.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Holder:
 
 
 class Seat:
-    """`path` is the running node, `me` what it says while it is ours, `counter` the node whose version rises with
-    each term; None for a seat without fencing. Every call raises CursorError when ZooKeeper is away."""
+    """`path` is the running node, `me` its content while it is ours, `counter` the node whose version rises with each
+    term; None for a seat without fencing. Every call raises CursorError when ZooKeeper is away."""
 
     def __init__(self, nodes: ZookeeperNodes, path: str, me: Running, counter: str | None = None) -> None:
         self._nodes = nodes
@@ -40,7 +40,7 @@ class Seat:
         return f"<Seat {self._path} for {self._me.address}>"
 
     def look(self, changed: Callable[[], None]) -> Holder | None:
-        """Who sits there; `changed` is called, once, when that may not be so any more."""
+        """The holder. `changed` is called once, when somebody else may hold it."""
 
         def watch(_event: Any) -> None:
             changed()
@@ -54,7 +54,7 @@ class Seat:
         return Holder(Running.from_json(value), self._owned(stat))
 
     def take(self) -> Term | None:
-        """None when somebody else was there first."""
+        """None when somebody else took it first."""
         versions = {self._path: 1}
         value = self._me.to_json()
         parent = self._path.rpartition("/")[0]
@@ -73,11 +73,13 @@ class Seat:
         return Term(versions)
 
     def _raise(self, request: Any, counter: str) -> int:
-        """Adds the counter's rise to the transaction. The version that it has now."""
+        """Adds the rise of the counter to the transaction. Returns the counter's version before it."""
         self._nodes.call(counter, lambda: self._client.ensure_path_async(counter))
         stat = self._nodes.call(counter, lambda: self._client.exists_async(counter))
         if stat is None:
-            raise CursorError("the node went away", place=self._nodes.place(counter), hint="It is made anew.")
+            raise CursorError(
+                "the node was deleted", place=self._nodes.place(counter), hint="It is made again by itself."
+            )
         request.set_data(counter, self._me.address.encode(), version=stat.version)
         return int(stat.version)
 

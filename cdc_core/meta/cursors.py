@@ -1,135 +1,217 @@
-"""One destination's clients as they are kept: Canal's layout and JSON, and beside them what is ours.
+"""The cursors and epochs of one destination's clients: Canal's layout and JSON, and our own nodes beside them.
 
     /otter/canal/destinations/{destination}/{client}/cursor         Canal's LogPosition
                                                     /filter         Canal's filter expression
                                                     /epoch          rises with every deliberate rewind
-                                                    /moved          the epoch in which the source became another server
-                                                    /seamless       epochs that began at another server without telling
-                                                                    again: {epoch: version of the cursor that was left}
-                                                    /source         the server that the cursor is of, by its uuid
-                                                    /acked          the end of the last acked batch that had rows
+                                                    /moved          the first epoch of the present source
+                                                    /seamless       epochs that repeat no row of the one before
+                                                    /source         address and uuid of the server of the cursor
+                                                    /acked          how far rows were acked, and the cursor with it
+                                                    /unsubscribed   it is no client any more
                                                     /stopped/{table}
+                                                    /snapshots/{table}
 
-A cursor is written before `write` returns, and never lower than it was but by `rewind`. What
-cannot be read is never overwritten.
+A cursor is written when `write` returns. Only `rewind` and `move` lower it, and they begin a new epoch. A node that
+cannot be parsed is never overwritten.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+import uuid
+from collections.abc import Collection, Iterable
 
 from cdc_core.errors import CursorError
-from cdc_core.meta.kept import Kept
+from cdc_core.meta.client_nodes import ClientNodes
+from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.nodes import Change, Node, Nodes
-from cdc_core.meta.stopped import StoppedTables
+from cdc_core.meta.reached import How, Reached, mark_of, resumed
+from cdc_core.meta.snapshots import Snapshot, Snapshots
+from cdc_core.meta.stopped_tables import StoppedTable, StoppedTables
 from cdc_core.position import EntryPosition, LogPosition
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """The present epoch; the first one of the present source; those that tell nothing again (`Cursors.seamless`)."""
-
-    number: int
-    moved: int
-    seamless: Mapping[int, int]
-
-
-class Cursors(Kept):
-    """`stopped` is what is kept of tables beside the cursors."""
+class Cursors(ClientNodes):
+    """`stopped` has the stopped tables of the same clients, `snapshots` the open snapshots of their tables."""
 
     def __init__(self, nodes: Nodes, destination: str) -> None:
         super().__init__(nodes, destination)
         self.stopped = StoppedTables(nodes, destination)
+        self.snapshots = Snapshots(nodes, destination)
 
-    def clients(self) -> list[int]:
+    def identity(self) -> str:
+        """What tells this destination from one of the same name at another service. Made once; it lives as long as the
+        cursors do."""
+        path = f"{self._root}/sluice_identity"
+        node = self._nodes.read(path)
+        if node is not None:
+            return node.value.decode()
+        made = uuid.uuid4().hex
+        self._put(path, None, made.encode())
+        return made
+
+    def identify(self, identity: str) -> None:
+        """Takes over the identity of a destination whose cursors were lost."""
+        path = f"{self._root}/sluice_identity"
+        self._put(path, self._nodes.read(path), identity.encode())
+
+    def known(self) -> list[int]:
+        """The clients that have nodes, sorted; also those that are not subscribed any more."""
         return sorted(int(name) for name in self._nodes.children(self._root) if name.isdigit())
 
+    def clients(self) -> list[int]:
+        """The subscribed clients, sorted."""
+        return [one for one in self.known() if self._nodes.read(self._path(one, "unsubscribed")) is None]
+
+    def unsubscribe(self, client_id: int, *, keep_cursor: bool) -> None:
+        """Its epoch and its stopped tables stay: a lake that it filled may come back to it."""
+        gone = [] if keep_cursor else ["cursor", "filter", "source", "acked"]
+        values: dict[str, bytes | None] = dict.fromkeys(gone)
+        self._nodes.write(self._changes(client_id, values | {"unsubscribed": b"{}"}))
+
     def subscribe(self, client_id: int, filter_text: str = "") -> None:
-        """Makes the client known; an existing one keeps its cursor."""
+        """Makes the client known. An existing client keeps its cursor."""
         path = self._path(client_id, "filter")
         node = self._nodes.read(path)
+        changes = self._changes(client_id, {"unsubscribed": None})
         if node is None or node.value.decode() != filter_text:
-            self._put(path, node, filter_text.encode())
+            changes[path] = Change(filter_text.encode(), node.version if node else None)
+        if changes:
+            self._nodes.write(changes)
 
     def read(self, client_id: int) -> LogPosition | None:
-        """The cursor, or None when the client has none yet. Raises CursorError for a node that is not one."""
+        """The cursor; None when the client has none yet. Raises CursorError for a node that is no cursor."""
         path = self._path(client_id, "cursor")
         return self._parse(path, self._nodes.read(path))
 
     def write(
-        self, client_id: int, cursor: LogPosition | None, acked: EntryPosition | None = None, source: str = ""
+        self,
+        client_id: int,
+        cursor: LogPosition | None,
+        acked: EntryPosition | None = None,
+        source: str = "",
+        stopped: Iterable[StoppedTable] = (),
+        snapshots: Iterable[Snapshot] = (),
+        lifted: Iterable[str] = (),
     ) -> None:
-        """Moves the cursor on, and with it the end of the last batch that had rows; either alone as well. `source`: the
-        uuid of the server that the cursor is of."""
+        """Moves the cursor forward, and in the same write `acked`, the end of the last batch with rows; or one of them.
+
+        `source` is the uuid of the server that the cursor belongs to; `stopped` and `snapshots` are those that changed
+        with it, `lifted` the tables whose stop ends with it. Raises CursorError for a lower cursor.
+        """
         changes: dict[str, Change] = {}
         if cursor is not None:
             changes |= self._cursor_change(self._path(client_id, "cursor"), cursor)
+            changes |= self._reached_change(client_id, cursor, acked)
             if source and source != self.source(client_id, cursor):
                 changes |= self._changes(client_id, {"source": _source(cursor, source)})
-        if acked is not None:
-            changes |= self._acked_change(client_id, acked)
-        self._nodes.write(changes)  # also without changes: where writes are fenced, this is where an ack fails
+        elif acked is not None:
+            changes |= self._reached_change(client_id, None, acked)
+        changes |= self.stopped.changes(client_id, stopped, lifted) | self.snapshots.changes(client_id, snapshots)
+        self._nodes.write(changes)  # also without changes: a fence may refuse it
 
-    def rewind(self, client_id: int, cursor: LogPosition, *, moved: bool = False) -> int:
-        """Sets the cursor to any place and begins a new epoch, in one write; `acked` was the old one's. `moved`: the
-        place is another server's. The new epoch."""
-        epoch = self.epoch(client_id) + 1
-        values = self._begun(epoch, cursor) | {"seamless": None, "source": None}
+    def begin(self, client_id: int, start: LogPosition, source: str = "") -> Reached:
+        """Keeps the cursor of a client that begins or goes on at `start`. What the client has reached by then."""
+        kept, epoch = self.read(client_id), self._number(client_id, "epoch")
+        if kept is None:
+            reached = Reached(How.START, epoch, start.postion)
+        elif start.postion > kept.postion:
+            reached = Reached(How.LOST, epoch, start.postion)
+        else:
+            reached = resumed(kept, *self._read_reached(client_id), epoch)
+        node = self._reached_node(client_id, reached, mark_of(start))
+        changes = self._cursor_change(self._path(client_id, "cursor"), start) | node
+        if source and source != self.source(client_id, start):
+            changes |= self._changes(client_id, {"source": _source(start, source)})
+        self._nodes.write(changes)
+        return reached
+
+    def rewind(
+        self,
+        client_id: int,
+        cursor: LogPosition,
+        stops: Iterable[StoppedTable] = (),
+        *,
+        moved: bool = False,
+        epoch: int = 0,
+    ) -> int:
+        """Sets the cursor to any place, stops these tables and begins a new epoch, in one write. `moved`: the place is
+        another server's. The new epoch is at least `epoch`.
+
+        Returns the new epoch.
+        """
+        epoch = max(epoch, self._number(client_id, "epoch") + 1)
+        reached = Reached(How.RESET, epoch, cursor.postion)
+        values = self._epoch_values(epoch, cursor, reached) | {"seamless": None, "source": None, "unsubscribed": None}
         if moved:
             values["moved"] = str(epoch).encode()
-        self._nodes.write(self._changes(client_id, values))
+        stopped = {one.table: one for one in self._stopped_at(client_id, cursor.postion, moved=moved)}
+        stopped |= {one.table: one.over(stopped.get(one.table)) for one in stops}
+        changes = self._changes(client_id, values) | self.stopped.changes(client_id, stopped.values())
+        self._nodes.write(changes | self.snapshots.broken(client_id, "the destination was reset"))
         return epoch
 
+    def _stopped_at(self, client_id: int, place: EntryPosition, *, moved: bool) -> list[StoppedTable]:
+        stopped = self.stopped.of(client_id, self.acked(client_id))
+        return [one.at(place, moved=moved) for one in stopped]
+
     def move(self, clients: Iterable[int], cursor: LogPosition, source: str, seamless: Collection[int] = ()) -> None:
-        """Sets cursors to a place of another server, `source` by its uuid, and begins new epochs; all in one write.
-        For those in `seamless` reading goes on there behind what their cursor had, and tells nothing again."""
+        """Sets cursors to a place of another server, whose uuid is `source`, and begins new epochs, in one write.
+
+        For the clients in `seamless` the place is exactly after their cursor: no row comes again.
+        """
         changes: dict[str, Change] = {}
         for client_id in clients:
-            before, epoch = self.read(client_id), self.epoch(client_id) + 1
+            before, epoch = self.read(client_id), self._number(client_id, "epoch") + 1
+            reached = Reached(How.START, epoch, cursor.postion)
+            if before is not None:
+                reached = resumed(before, *self._read_reached(client_id), epoch - 1)
             left: dict[int, int] | None = None
             if client_id in seamless and before is not None:
-                left = self.seamless(client_id) | {epoch: before.postion.version()}
+                left = self._seamless(client_id) | {epoch: before.postion.version()}
             changes |= self._changes(
                 client_id,
-                self._begun(epoch, cursor)
+                self._epoch_values(epoch, cursor, reached)
                 | {
                     "moved": str(epoch).encode(),
                     "seamless": json.dumps(left).encode() if left else None,
                     "source": _source(cursor, source),
                 },
             )
+            changes |= self.stopped.changes(client_id, self._stopped_at(client_id, cursor.postion, moved=True))
+            changes |= self.snapshots.broken(client_id, "the destination reads another server now")
         self._nodes.write(changes)
 
-    def _begun(self, epoch: int, cursor: LogPosition) -> dict[str, bytes | None]:
-        return {"cursor": cursor.to_json().encode(), "epoch": str(epoch).encode(), "acked": None}
+    def _epoch_values(self, epoch: int, cursor: LogPosition, reached: Reached) -> dict[str, bytes | None]:
+        acked = _reached(reached, mark_of(cursor))
+        return {"cursor": cursor.to_json().encode(), "epoch": str(epoch).encode(), "acked": acked}
 
     def acked(self, client_id: int) -> EntryPosition | None:
         """The end of the last acked batch that had rows, in the present epoch."""
-        return self._read_acked(client_id, self.epoch(client_id))[1]
+        reached, epoch = self.reached(client_id), self._number(client_id, "epoch")
+        return reached.position if reached and (reached.how, reached.epoch) == (How.BATCH, epoch) else None
 
-    def epoch(self, client_id: int) -> int:
-        return self._number(client_id, "epoch")
+    def reached(self, client_id: int) -> Reached | None:
+        """How far the client's rows were acked; None for a client that has not begun."""
+        return self._read_reached(client_id)[0]
 
-    def moved(self, client_id: int) -> int:
-        """The first epoch of the present source: positions of earlier ones are another server's."""
-        return self._number(client_id, "moved")
-
-    def seamless(self, client_id: int) -> dict[int, int]:
-        """Epochs that tell nothing again of the one before, and the version of the cursor that each was begun from."""
-        path = self._path(client_id, "seamless")
-        return self._parsed(path, self._nodes.read(path), _versions, "epochs with versions") or {}
+    def epoch(self, client_id: int) -> Epoch:
+        """The present epoch; number 0 for a client whose cursor was never moved on purpose."""
+        number, moved = self._number(client_id, "epoch"), self._number(client_id, "moved")
+        return Epoch(number, moved, self._seamless(client_id))
 
     def source(self, client_id: int, cursor: LogPosition) -> str:
-        """The uuid of the server that the cursor is of; empty where that is not known. It was noted with an address: a
-        Java Canal that moves the cursor to another one does not know of it."""
-        path = self._path(client_id, "source")
-        noted = self._parsed(path, self._nodes.read(path), _noted, "a server's address and uuid")
-        return noted[1] if noted and noted[0] == _address(cursor) else ""
+        """The uuid of the server that the cursor belongs to; empty when it is not known.
 
-    def present(self, client_id: int) -> Epoch:
-        return Epoch(self.epoch(client_id), self.moved(client_id), self.seamless(client_id))
+        It is kept with an address, since a Java Canal that moves the cursor to another server does not update it.
+        """
+        path = self._path(client_id, "source")
+        kept = self._parsed(path, self._nodes.read(path), _source_fields, "a server's address and uuid")
+        return kept[1] if kept and kept[0] == _address(cursor) else ""
+
+    def _seamless(self, client_id: int) -> dict[int, int]:
+        path = self._path(client_id, "seamless")
+        return self._parsed(path, self._nodes.read(path), _versions, "epochs with versions") or {}
 
     def _number(self, client_id: int, name: str) -> int:
         path = self._path(client_id, name)
@@ -140,25 +222,31 @@ class Cursors(Kept):
         present = self._parse(path, node)
         if present is not None and cursor.postion < present.postion:
             raise CursorError(
-                f"cursor {cursor.postion} is lower than {present.postion}, which is kept",
+                f"the new cursor {cursor.postion} is lower than {present.postion}, the kept one",
                 place=self._nodes.place(path),
-                hint="Another service may serve this destination; a deliberate rewind raises the epoch.",
+                hint="Make sure that no other service runs this destination. To go back on purpose: sluice reset.",
             )
         return {path: Change(cursor.to_json().encode(), node.version if node else None)}
 
-    def _acked_change(self, client_id: int, acked: EntryPosition) -> dict[str, Change]:
-        epoch = self.epoch(client_id)
-        node, present = self._read_acked(client_id, epoch)
-        if present is not None and acked <= present:
-            return {}
-        value = json.dumps({"epoch": epoch, **acked.to_dict()}).encode()
-        return {self._path(client_id, "acked"): Change(value, node.version if node else None)}
+    def _reached_change(
+        self, client_id: int, cursor: LogPosition | None, acked: EntryPosition | None
+    ) -> dict[str, Change]:
+        """What an ack up to `acked`, and a `cursor` of our own, make of what the client has reached."""
+        reached, mark = self._read_reached(client_id)
+        if acked is not None:
+            epoch = self._number(client_id, "epoch")
+            reached = reached.after(epoch, acked) if reached else Reached(How.BATCH, epoch, acked)
+        mark = mark if cursor is None else mark_of(cursor)
+        return self._reached_node(client_id, reached, mark) if reached else {}
 
-    def _read_acked(self, client_id: int, epoch: int) -> tuple[Node | None, EntryPosition | None]:
+    def _reached_node(self, client_id: int, reached: Reached, mark: str | None) -> dict[str, Change]:
+        return self._changes(client_id, {"acked": _reached(reached, mark)})
+
+    def _read_reached(self, client_id: int) -> tuple[Reached | None, str | None]:
+        """With the mark of the cursor that this service wrote last."""
         path = self._path(client_id, "acked")
-        node = self._nodes.read(path)
-        of_epoch = self._parsed(path, node, _acked, "a position with its epoch")
-        return node, of_epoch[1] if of_epoch and of_epoch[0] == epoch else None
+        kept = self._parsed(path, self._nodes.read(path), _reached_fields, "a position with its epoch")
+        return kept or (None, None)
 
     def _parse(self, path: str, node: Node | None) -> LogPosition | None:
         return self._parsed(path, node, LogPosition.from_json, "a cursor in Canal's JSON")
@@ -172,7 +260,7 @@ def _source(cursor: LogPosition, uuid: str) -> bytes:
     return json.dumps({"address": _address(cursor), "uuid": uuid}).encode()
 
 
-def _noted(value: bytes) -> tuple[str, str]:
+def _source_fields(value: bytes) -> tuple[str, str]:
     fields = json.loads(value)
     return str(fields["address"]), str(fields["uuid"])
 
@@ -181,9 +269,13 @@ def _versions(value: bytes) -> dict[int, int]:
     return {int(epoch): int(left) for epoch, left in json.loads(value).items()}
 
 
-def _acked(value: bytes) -> tuple[int, EntryPosition]:
+def _reached(reached: Reached, mark: str | None) -> bytes:
+    return json.dumps(reached.to_dict() | {"cursor": mark}).encode()
+
+
+def _reached_fields(value: bytes) -> tuple[Reached, str | None]:
     fields = json.loads(value)
-    return fields["epoch"], EntryPosition.from_dict(fields)
+    return Reached.from_dict(fields), fields.get("cursor")
 
 
 def _natural(value: bytes) -> int:

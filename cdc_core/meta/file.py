@@ -1,49 +1,57 @@
-"""Cursors in one JSON file, for a service without ZooKeeper: replaced as a whole and synced on every write.
+"""Nodes in one JSON file, for a service without ZooKeeper. Every write replaces the file and syncs it to disk.
 
-It promises durability on one machine, and nothing about two services on one file.
+The nodes of the schema history, which are large, have files of their own in the folder `tsdb` beside it. It promises
+durability on one machine, and nothing when two services use one file.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from cdc_core.errors import CursorError
+from cdc_core.meta.folder import FolderNodes, replace_file
 from cdc_core.meta.nodes import Change, Node, apply, children_of
 
 
 class FileNodes:
-    """`path` is made with the first write."""
+    """The first write creates `path`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._nodes: dict[str, Node] | None = None
+        self._large = FolderNodes(path.parent / "tsdb")
 
     def place(self, path: str) -> str:
         return f"{self._path}: {path}"
 
     def read(self, path: str) -> Node | None:
+        if _is_large(path):
+            return self._large.read(path)
         with self._lock:
             return self._load().get(path)
 
     def write(self, changes: Mapping[str, Change]) -> None:
-        if not changes:
+        self._large.write({path: change for path, change in changes.items() if _is_large(path)})
+        small = {path: change for path, change in changes.items() if not _is_large(path)}
+        if not small:
             return
         with self._lock:
-            after = apply(self._load(), changes, self.place)
+            after = apply(self._load(), small, self.place)
             self._save(after)
             self._nodes = after
 
     def children(self, path: str) -> list[str]:
+        if _is_large(path):
+            return self._large.children(path)
         with self._lock:
             return children_of(self._load(), path)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """There is nothing to release."""
 
     def _load(self) -> dict[str, Node]:
         if self._nodes is None:
@@ -56,32 +64,23 @@ class FileNodes:
                 raise CursorError(
                     f"cannot read the cursors: {error}",
                     place=str(self._path),
-                    hint="Mend the file's JSON or its permissions; nothing was overwritten.",
+                    hint="Correct the file's JSON or its permissions. Nothing was overwritten.",
                 ) from error
         return self._nodes
 
     def _save(self, nodes: Mapping[str, Node]) -> None:
         text = json.dumps({path: node.value.decode() for path, node in sorted(nodes.items())}, indent=1)
-        fresh = self._path.with_name(self._path.name + ".new")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with fresh.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self._path)
-            _sync_directory(self._path.parent)
+            replace_file(self._path, text.encode())
         except OSError as error:
             raise CursorError(
                 f"cannot write the cursors: {error.strerror}",
                 place=str(self._path),
-                hint="Make the directory writable and see that the disk is not full; the call may be made again.",
+                hint="Make the directory writable and check that the disk is not full; then try again.",
             ) from error
 
 
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _is_large(path: str) -> bool:
+    """Whether a node, /otter/canal/destinations/{destination}/tsdb/..., belongs to the schema history."""
+    return path.split("/")[5:6] == ["tsdb"]

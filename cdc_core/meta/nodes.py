@@ -1,6 +1,6 @@
-"""Where cursors are kept, seen as a tree of small nodes: three verbs that memory, a file and ZooKeeper have in common.
+"""A tree of small nodes: the interface that memory, a file and ZooKeeper have in common.
 
-A write of several nodes is all or nothing, and done when the call returns. What the nodes mean is `meta.cursors`'.
+A write of several nodes is all or nothing, and done when the call returns. `meta.cursors` says what the nodes mean.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from cdc_core.errors import CursorError
 
 
 class Node(NamedTuple):
-    """A node's content, and the version that a write must name so that it overwrites nothing unseen."""
+    """A node's content, and its version: a write must name it, so that it overwrites nothing unseen."""
 
     value: bytes
     version: int
 
 
 class Change(NamedTuple):
-    """What a node shall hold (None: be gone), given the version that was read (None: there was no node)."""
+    """The new value of a node (None removes it), and the version that was read (None: there was no node)."""
 
     value: bytes | None
     version: int | None
 
 
 class Nodes(Protocol):
-    """A backend. Every call raises CursorError when the backend is away or somebody else wrote in between."""
+    """A backend. Every call raises CursorError when the backend does not answer, or another write came in between."""
 
     def place(self, path: str) -> str:
-        """The node's full path, for errors."""
+        """The full path of a node, for errors."""
 
     def read(self, path: str) -> Node | None: ...
 
     def write(self, changes: Mapping[str, Change]) -> None:
-        """No changes are none to make; whether the caller may write is looked at all the same."""
+        """Makes all changes or none. An empty write only checks whether the caller may write."""
 
     def children(self, path: str) -> list[str]: ...
 
@@ -44,14 +44,14 @@ class Nodes(Protocol):
 
 def conflict(place: str) -> CursorError:
     return CursorError(
-        "somebody else changed the node in between",
+        "the node was changed in between by another writer",
         place=place,
-        hint="See that only one service serves this destination; the call may be made again.",
+        hint="Make sure that only one service runs this destination; then try again.",
     )
 
 
 class MemoryNodes:
-    """Forgets with the process: for tests, and for what need not outlive the service."""
+    """In memory, for tests: nothing outlives the process."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -71,11 +71,11 @@ class MemoryNodes:
         return children_of(self._nodes, path)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """There is nothing to release."""
 
 
 def apply(nodes: Mapping[str, Node], changes: Mapping[str, Change], place: _Place) -> dict[str, Node]:
-    """`nodes` after `changes`. Raises CursorError when a version does not fit."""
+    """`nodes` after `changes`. Raises CursorError when a node has another version than the change names."""
     after = dict(nodes)
     for path, change in changes.items():
         known = after.pop(path, None)

@@ -1,7 +1,7 @@
-"""Cursors in ZooKeeper. Each call waits for the ensemble's answer, or fails within seconds.
+"""Nodes in ZooKeeper. Each call waits for the ensemble's answer, or fails within seconds.
 
-Lost connections and lost sessions heal by themselves (kazoo reconnects); calls made meanwhile fail with CursorError
-and may be made again. A write whose answer was lost may have been done: its versions keep it from being done late.
+kazoo restores lost connections and sessions. A call made meanwhile fails with CursorError and may be repeated. A write
+whose answer was lost may have been done; the versions that it names prevent it from being done late.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RECONNECT = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
 
 
 class ZookeeperNodes:
-    """A connection shared by all destinations. `hosts` is `host:port,host:port/chroot`; `auth` is `user:password`."""
+    """One connection for all destinations. `hosts` is `host:port,host:port/chroot`; `auth` is `user:password`."""
 
     def __init__(
         self, hosts: str, auth: str = "", session_seconds: float = 10.0, connect_seconds: float = 10.0
@@ -61,11 +61,11 @@ class ZookeeperNodes:
 
     @property
     def client(self) -> KazooClient:
-        """The connection itself, for what is not a node's content: sessions, watches, ephemeral nodes."""
+        """The connection itself, for sessions, watches and ephemeral nodes."""
         return self._client
 
     def write(self, changes: Mapping[str, Change], checks: Mapping[str, int] | None = None) -> None:
-        """`checks` are the versions that other nodes must have for it. Raises LeadershipLost when one has not."""
+        """Makes all changes or none. Raises LeadershipLost when a node of `checks` has another version."""
         checks = checks or {}
         if not checks and not changes:
             return
@@ -79,7 +79,7 @@ class ZookeeperNodes:
         for path, change in changes.items():
             _add(request, path, change)
         results = self.call(", ".join(changes or checks), request.commit_async)
-        self._see_checked(checks, results)
+        self._raise_unless_leader(checks, results)
         results = results[len(checks) :]
         for path, result in zip(changes, results, strict=True):
             if isinstance(result, BadVersionError | NodeExistsError | NoNodeError):
@@ -88,13 +88,13 @@ class ZookeeperNodes:
             if isinstance(result, Exception):
                 raise self.away(path, result)
 
-    def _see_checked(self, checks: Mapping[str, int], results: list[Any]) -> None:
+    def _raise_unless_leader(self, checks: Mapping[str, int], results: list[Any]) -> None:
         for path, result in zip(checks, results, strict=False):
             if isinstance(result, BadVersionError | NoNodeError):
                 raise LeadershipLost(
-                    "nothing was written: this server runs the destination no more",
+                    "nothing was written: this server no longer runs the destination",
                     place=self.place(path),
-                    hint="Another server took over, or the ZooKeeper session ended: claim again where it runs now.",
+                    hint="Another server took over, or the ZooKeeper session ended. Claim again where it runs now.",
                 )
 
     def children(self, path: str) -> list[str]:
@@ -109,8 +109,8 @@ class ZookeeperNodes:
         self._client.close()
 
     def call(self, path: str, start: Callable[[], Any]) -> Any:
-        """What `start` answers. Raises CursorError; NoNodeError and NodeExistsError as they are."""
-        if not self._client.connected:  # kazoo would queue the call, and do it whenever the ensemble is back
+        """The result of the call that `start` makes. Raises CursorError; NoNodeError and NodeExistsError pass."""
+        if not self._client.connected:  # kazoo would queue the call, and make it whenever it reconnects
             raise self.away(path, "not connected")
         try:
             return start().get(timeout=_CALL_SECONDS)
@@ -125,8 +125,8 @@ class ZookeeperNodes:
         return CursorError(
             f"ZooKeeper at {self._hosts} refuses this account: {type(error).__name__}",
             place=self.place(path),
-            hint="Set sluice.zk.auth (user:password of the digest scheme) to an account that the nodes' ACL lets read, "
-            "write, create and delete; nothing was overwritten.",
+            hint="Set sluice.zk.auth (user:password, digest scheme) to an account that the nodes' ACL allows to read, "
+            "write, create and delete. Nothing was overwritten.",
         )
 
     def away(self, path: str, why: object) -> CursorError:
@@ -136,7 +136,7 @@ class ZookeeperNodes:
         return CursorError(
             f"ZooKeeper at {self._hosts} does not answer: {reason}",
             place=self.place(path),
-            hint="Start ZooKeeper or correct canal.zkServers; the call may be made again.",
+            hint="Start ZooKeeper or correct canal.zkServers; then try again.",
         )
 
 

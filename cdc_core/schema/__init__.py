@@ -1,0 +1,1 @@
+"""Definitions of tables: from the catalogue and from events in, `TableSchema` out."""

@@ -1,6 +1,6 @@
-"""Definitions by a small number, as blocks carry it. Process-local: numbers are never stored or sent.
+"""Table definitions by number: what a block's index holds instead of the definition.
 
-The same definition has the same number for the life of the process; nothing is ever removed.
+A definition keeps its number for the life of the process; numbers are never stored or sent.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
-from cdc_core.binlog.layout import layout_of
 from cdc_core.errors import SchemaError
+from cdc_core.schema.row_layout import row_layout
 from cdc_core.schema.table import TableSchema
 
 
 class SchemaRegistry:
-    """`intern` gives a definition its number; `get` and `layout` look it up. Thread-safe."""
+    """`intern` gives a definition its number; `get` and `row_layout` look it up. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,11 +25,11 @@ class SchemaRegistry:
         self._layouts: list[npt.NDArray[np.int32]] = []
 
     def intern(self, schema: TableSchema) -> int:
-        """The definition's number; new definitions get the next one."""
+        """The definition's number; a new definition gets the next one. SchemaError for an unknown type."""
         with self._lock:
             number = self._numbers.get(schema)
             if number is None:
-                layout = layout_of(schema)
+                layout = row_layout(schema)
                 number = self._numbers[schema] = len(self._schemas)
                 self._layouts.append(layout)
                 self._schemas.append(schema)
@@ -41,8 +41,8 @@ class SchemaRegistry:
             raise SchemaError(f"no definition has the number {number}", hint="Annotate the block before reading it.")
         return self._schemas[number]
 
-    def layout(self, number: int) -> npt.NDArray[np.int32]:
-        """How the columns lie in a row image: see `binlog.layout`."""
+    def row_layout(self, number: int) -> npt.NDArray[np.int32]:
+        """How wide the columns are in a row image: see `schema.row_layout`."""
         self.get(number)
         return self._layouts[number]
 

@@ -1,17 +1,25 @@
-"""Definitions of tables as of a position: plain values, shared by decoder, doors and Spark.
+"""Definitions of tables as of a position: values that the decoder, the doors and Spark share.
 
-A definition comes from a TABLE_MAP event (`binlog.table_map`), completed from information_schema
-(`schema.information_schema`) with what the event does not say: comments, and names where row metadata is MINIMAL.
+A definition comes from a TABLE_MAP event (`binlog.table_map`). `schema.information_schema` adds what the event lacks:
+comments, and names where row metadata is MINIMAL.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-_DATED = (7, 10, 12, 14, 17, 18)  # type codes
+from cdc_core.errors import SchemaError
+from cdc_core.schema.column_type import ColumnType
+from cdc_core.schema.names import full_name
+
+PRIMARY = "PRIMARY"  # the name of a primary key's index
+_DATED = (
+    ColumnType.TIMESTAMP, ColumnType.DATE, ColumnType.DATETIME, ColumnType.NEWDATE, ColumnType.TIMESTAMP2,
+    ColumnType.DATETIME2,
+)  # fmt: skip
 _ADDRESSES = {"uuid": 16, "inet4": 4, "inet6": 16}  # bytes
 
 
@@ -30,14 +38,14 @@ class Column:
     comment: str = ""
     column_type: str = ""  # as declared, e.g. `decimal(12,2)`; empty when unknown
     default: str | None = None  # as the catalogue has it: a constant's text; None without one
-    default_expression: bool = False  # `default` is to be evaluated, which only the server can
-    hidden: bool = False  # in the log, but in no SELECT: what MariaDB keeps for a unique key over long values
-    as_text: bool = False  # a date or moment told as the server prints it: `sluice.zero.dates=string`
+    default_expression: bool = False  # `default` is an expression, which only the server can evaluate
+    hidden: bool = False  # logged, but in no SELECT: MariaDB's columns for unique keys over long values
+    as_text: bool = False  # a date or time is read as text: `sluice.zero.dates=string`
 
     @property
     def is_address(self) -> bool:
-        """MariaDB's UUID, INET4 or INET6: stored like BINARY, text in SELECT. Only the declared type tells."""
-        return self.type_code == 254 and _ADDRESSES.get(self.column_type.lower()) == self.meta
+        """MariaDB's UUID, INET4 or INET6: stored like BINARY, text in SELECT. Only the declared type says so."""
+        return self.type_code == ColumnType.STRING and _ADDRESSES.get(self.column_type.lower()) == self.meta
 
 
 _SEQUENCE = (
@@ -47,32 +55,46 @@ _SEQUENCE = (
 
 
 @dataclass(frozen=True, slots=True)
+class Defect:
+    """Why no row of a definition can be read, and what to do."""
+
+    reason: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableSchema:
-    """One version of one table's definition."""
+    """One version of one table's definition. One with a `defect` stands for rows that cannot be read: it may have no
+    columns, and its table stops at the first of them. `key_index` is the index of the key, where the catalogue was
+    asked: one that is not PRIMARY is the UNIQUE one that the server takes in its place."""
 
     database: str
     table: str
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] = ()
     comment: str = ""
+    collation: str = ""  # of text columns that are added without one; empty where it is not known
+    defect: Defect | None = None
+    key_index: str = field(default=PRIMARY, compare=False)
 
     @property
     def name(self) -> str:
-        return f"{self.database}.{self.table}"
+        return full_name(self.database, self.table)
 
     @property
     def is_sequence(self) -> bool:
-        """A SEQUENCE of MariaDB's: its events say INSERT but replace its one row (MariaDB, "Sequence Overview")."""
+        """A SEQUENCE of MariaDB: its events are INSERTs that replace its one row (MariaDB, "Sequence Overview")."""
         return tuple(column.name for column in self.columns) == _SEQUENCE
 
     @property
     def version(self) -> str:
-        """A fingerprint of what matters to rows: the same after a restart, changed by any change of a column."""
+        """A fingerprint of what matters to rows. A restart keeps it, any change of a column changes it."""
         rows = [
             (c.name, c.type_code, c.meta, c.unsigned, c.charset, c.labels) + (("text",) if c.as_text else ())
             for c in self.columns
         ]
-        text = json.dumps([self.database, self.table, rows, self.primary_key])
+        defect = [self.defect.reason] if self.defect else []
+        text = json.dumps([self.database, self.table, rows, self.primary_key, *defect])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -81,7 +103,7 @@ class TableSchema:
         return tuple(column for column in self.columns if not column.hidden)
 
     def with_dates_as_text(self) -> TableSchema:
-        """Each DATE, DATETIME and TIMESTAMP as text, so that none of their values is lost."""
+        """The same with each DATE, DATETIME and TIMESTAMP as text, so that zero dates are kept."""
         columns = (replace(c, as_text=True) if c.type_code in _DATED else c for c in self.columns)
         return replace(self, columns=tuple(columns))
 
@@ -91,6 +113,13 @@ class TableSchema:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> TableSchema:
         columns = tuple(Column(**{**c, "labels": tuple(c.get("labels", ()))}) for c in fields["columns"])
-        return cls(
-            fields["database"], fields["table"], columns, tuple(fields["primary_key"]), fields.get("comment", "")
-        )
+        key, comment = tuple(fields["primary_key"]), fields.get("comment", "")
+        defect = Defect(**fields["defect"]) if fields.get("defect") else None
+        collation, index = fields.get("collation", ""), fields.get("key_index", PRIMARY)
+        return cls(fields["database"], fields["table"], columns, key, comment, collation, defect, index)
+
+
+def unsupported(column: Column, what: str, hint: str = "") -> SchemaError:
+    """The error for a column that has no Arrow type; whoever knows the table adds its name."""
+    leave_out = "Leave the table out with canal.instance.filter.black.regex."
+    return SchemaError(f"column {column.name}: {what}", hint=hint or leave_out)

@@ -1,17 +1,21 @@
-"""A claim: what getWithoutAck hands out. Plain values with a JSON form, shared by service, clients and Spark."""
+"""A claim: the batch that getWithoutAck hands out. Values with a JSON form, for the service, clients and Spark."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from cdc_core.meta.reached import Reached
 from cdc_core.position import EntryPosition
+from cdc_core.schema.ddl import Ddl
+from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
 class TableRange:
-    """One table's share of a claim: row counts by operation, and the one schema version that all its rows have."""
+    """One table's part of a claim: rows by operation, and the one schema version of all of them."""
 
     schema: TableSchema
     inserts: int
@@ -32,10 +36,18 @@ class Claim:
     """A contiguous range, from `start` (exclusive) to `end` (inclusive of the event that ends there).
 
     It ends at a transaction's end unless `partial`: then one transaction alone exceeds the limit, and an ack moves
-    the store but not the cursor. `execute_times` is a histogram of commit times: ((second, rows), ...).
-    `batch_id` rises for ever, also across restarts of the service. `lease_deadline` is in seconds since the epoch.
-    Positions of epochs before `moved` are another server's. An epoch in `seamless`, ((epoch, version), ...), tells
-    nothing again of the one before: it began at another server behind what that one's cursor had, at that version.
+    the store but not the cursor. `execute_times`: ((second since the epoch, rows committed in it), ...).
+    `batch_id` always rises, also across restarts of the service. `lease_deadline` is in seconds since the epoch.
+    `moved` is the first epoch of the present source: positions of earlier epochs belong to another server.
+    `seamless`: ((epoch, version), ...). Each of these epochs began at another server exactly after the cursor of the
+    epoch before, which had that version: it repeats none of its rows.
+    `ddl`: the DDL statements of captured tables at the head of the range, in order, before all of its rows. A range
+    ends before a DDL that follows rows.
+    `stopped`: the client's stopped tables when the claim was handed out. Its owner leaves their changes out.
+    `reached`: what a lake must have before it takes the claim; None of a service that does not say it.
+    `identity`: that of the destination at its service; "" of a service that does not say it.
+    `snapshots`: ((table, id), ...), the client's open snapshots when the claim was handed out. Its owner keeps the
+    changes of those tables for them.
     """
 
     destination: str
@@ -54,22 +66,60 @@ class Claim:
     partial: bool = False
     moved: int = 0
     seamless: tuple[tuple[int, int], ...] = ()
+    ddl: tuple[Ddl, ...] = ()
+    stopped: tuple[str, ...] = ()
+    reached: Reached | None = None
+    identity: str = ""
+    snapshots: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The tables that the claim changes, by its rows or its DDL."""
+        return tuple(sorted({table.name for table in self.tables} | self.redefined))
+
+    @property
+    def redefined(self) -> frozenset[str]:
+        """The tables that the claim's DDL names; of a dropped database, a name without a table."""
+        effects = [effect for ddl in self.ddl for effect in ddl.effects]
+        renamed = {full_name(*effect.to) for effect in effects if effect.to}
+        return frozenset({effect.name for effect in effects} | renamed)
+
+    def redefines(self, table: str) -> bool:
+        """Whether a DDL statement of the claim is on the table or its database."""
+        return is_redefined(table, self.redefined)
 
     @property
     def rows(self) -> int:
         return sum(table.rows for table in self.tables)
 
     def to_dict(self) -> dict[str, Any]:
-        fields = asdict(self)
-        fields["start"], fields["end"] = self.start.to_dict(), self.end.to_dict()
-        fields["tables"] = [{**asdict(t), "schema": t.schema.to_dict()} for t in self.tables]
-        return fields
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        tables = [{**asdict(table), "schema": table.schema.to_dict()} for table in self.tables]
+        ddl = [one.to_dict() for one in self.ddl]
+        if not self.snapshots:
+            plain.pop("snapshots")  # seldom there, and clients of before do not know it
+        return plain | {
+            "start": self.start.to_dict(),
+            "end": self.end.to_dict(),
+            "tables": tables,
+            "ddl": ddl,
+            "reached": self.reached.to_dict() if self.reached else None,
+        }
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Claim:
-        tables = tuple(TableRange(**{**t, "schema": TableSchema.from_dict(t["schema"])}) for t in fields["tables"])
-        times = tuple((int(second), int(rows)) for second, rows in fields["execute_times"])
-        start, end = EntryPosition.from_dict(fields["start"]), EntryPosition.from_dict(fields["end"])
-        seamless = tuple((int(epoch), int(left)) for epoch, left in fields.get("seamless", ()))
-        known = {"start": start, "end": end, "tables": tables, "execute_times": times, "seamless": seamless}
-        return cls(**{**fields, **known})
+    def from_dict(cls, node: dict[str, Any]) -> Claim:
+        tables = tuple(TableRange(**{**t, "schema": TableSchema.from_dict(t["schema"])}) for t in node["tables"])
+        times = tuple((int(second), int(rows)) for second, rows in node["execute_times"])
+        start, end = EntryPosition.from_dict(node["start"]), EntryPosition.from_dict(node["end"])
+        seamless = tuple((int(epoch), int(left)) for epoch, left in node.get("seamless", ()))
+        ddl = tuple(Ddl.from_dict(one) for one in node.get("ddl", ()))
+        known = {"start": start, "end": end, "tables": tables, "execute_times": times, "seamless": seamless, "ddl": ddl}
+        reached = Reached.from_dict(node["reached"]) if node.get("reached") else None
+        snapshots = tuple((str(table), str(name)) for table, name in node.get("snapshots", ()))
+        stopped = tuple(node.get("stopped", ()))
+        return cls(**{**node, **known, "reached": reached, "stopped": stopped, "snapshots": snapshots})
+
+
+def is_redefined(table: str, redefined: Collection[str]) -> bool:
+    """Whether the table, or its database as a whole, is among those that DDL names."""
+    return table in redefined or full_name(split_name(table)[0], "") in redefined

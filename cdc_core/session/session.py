@@ -1,63 +1,36 @@
-"""Sessions over a ring: subscribe, claim, ack, rollback, leases. A state machine without I/O and without a clock.
+"""The clients of one destination: subscribe, claim, ack, rollback, leases. A state machine without I/O or clock.
 
-Acks come in two steps, so that the cursor can be written between them, outside of any lock: `begin_ack` says which
-position is to be written, `finish` moves the ring, `abandon` leaves the claim outstanding. Between the two nothing
-else may move that client (`busy`). It does not promise that a range without rows is claimed: `begin_skip` passes it.
+An ack has two steps, so that the cursor can be written between them, outside of any lock: `begin_ack` says which
+cursor to write; then `finish` moves the ring, or `abandon` leaves the claim outstanding. A range without rows and DDL
+statements is never claimed: `begin_skip` acks it in the same two steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from cdc_core.binlog.block import BlockSlice
 from cdc_core.errors import SessionError
+from cdc_core.gtid import Gtid, Gtids
+from cdc_core.meta.epoch import Epoch
+from cdc_core.meta.reached import How, Reached
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
-from cdc_core.source.block import BlockSlice
-from cdc_core.store.ring import Range, Ring
-from cdc_core.store.summary import summarize
+from cdc_core.session.state import Batch, ClientState, Dropped, PendingAck
+from cdc_core.session.summary import summarize
+from cdc_core.store.range import Range
+from cdc_core.store.ring import Ring
 
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A claim that is outstanding, with the range of the ring behind it."""
-
-    claim: Claim
-    range: Range
-
-    @property
-    def id(self) -> int:
-        return self.claim.batch_id
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A range about to be acked, up to `end`. `cursor` is what to write first; None when no transaction ends in it."""
-
-    client_id: int
-    range: Range
-    end: EntryPosition
-    cursor: EntryPosition | None
-    batch_id: int | None = None
-
-
-@dataclass(slots=True)
-class ClientState:
-    client_id: int
-    cursor: EntryPosition | None  # the last acked transaction end; None before the first transaction came
-    read: EntryPosition | None  # where the next claim starts
-    epoch: int
-    rollbacks: int
-    batches: list[Batch] = field(default_factory=list)
-    busy: bool = False
-    moved: int = 0  # the first epoch of the present source
-    seamless: dict[int, int] = field(default_factory=dict)  # as `Claim.seamless`
-    last_acked: tuple[int, str] | None = None  # so that an ack whose answer was lost may be made again
+GtidAfter = Callable[[list[BlockSlice], Gtid | Gtids | None], Gtid | Gtids | None]
 
 
 class Session:
-    """The clients of one destination. The mutable state is `clients` and the number of the next batch."""
+    """The mutable state is `clients` and the number of the next batch.
+
+    `gtid_after` gives the GTID or the set after some events, from that before them.
+    """
 
     def __init__(
         self,
@@ -65,7 +38,7 @@ class Session:
         ring: Ring,
         table_of: Callable[[int], TableSchema],
         first_batch: int,
-        gtid_after: Callable[[list[BlockSlice], str], str] = lambda _slices, before: before,
+        gtid_after: GtidAfter = lambda _slices, before: before,
     ) -> None:
         self.clients: dict[int, ClientState] = {}
         self._destination = destination
@@ -79,11 +52,20 @@ class Session:
         out = {c.client_id: [b.id for b in c.batches] for c in self.clients.values()}
         return f"<Session {self._destination} outstanding={out}>"
 
-    def subscribe(self, client_id: int, cursor: EntryPosition | None, epoch: int, *, wait: bool = True) -> None:
-        """A client at `cursor`, its events yet to come; without `wait` it starts at the ring's newest transaction."""
+    def subscribe(
+        self,
+        client_id: int,
+        cursor: EntryPosition | None,
+        epoch: Epoch,
+        reached: Reached | None = None,
+        *,
+        wait: bool = True,
+    ) -> None:
+        """Adds a client at `cursor`, whose next event is yet to come; without `wait` at the newest transaction."""
         if client_id not in self.clients:
             self._ring.subscribe(client_id, cursor if wait else None)
-            self.clients[client_id] = ClientState(client_id, cursor, cursor, epoch, self._generation)
+            client = ClientState(client_id, cursor, cursor, epoch, self._generation, reached=reached)
+            self.clients[client_id] = client
 
     def unsubscribe(self, client_id: int) -> None:
         self._ring.unsubscribe(client_id)
@@ -95,7 +77,7 @@ class Session:
             raise SessionError(
                 f"client {client_id} is not subscribed",
                 place=self._place(client_id),
-                hint=f"Subscribe it first; subscribed: {known}.",
+                hint=f"Subscribe it first. Subscribed: {known}.",
             )
         return self.clients[client_id]
 
@@ -103,75 +85,83 @@ class Session:
         return {client.client_id: client.cursor for client in list(self.clients.values()) if client.cursor}
 
     def newest(self) -> EntryPosition | None:
-        """Where the newest transaction ends: in the ring, as the client that is furthest back will come to it, else
-        its cursor."""
+        """Where the newest transaction ends: in the ring, or at the cursor of the client that is furthest behind."""
         clients = list(self.clients.values())
         if not clients:
             return None
         last = min(clients, key=lambda client: self._ring.marks(client.client_id).ack.sequence)
-        low, high = self._ring.marks(last.client_id).ack.sequence, self._ring.committed
-        return self._position(low, high, last.cursor) if high > low else last.cursor
+        low, high = self._ring.marks(last.client_id).ack.sequence, self._ring.log.committed.sequence
+        start = last.batches[0].claim.start if last.batches else last.next_start
+        return self._position(low, high, start) if high > low else last.cursor
 
     # -- claim
 
     def claim(self, client_id: int, max_rows: int, owner: str, lease_seconds: float, now: float) -> Claim | None:
-        """The next range with rows, leased to `owner`; None when there is none. Looks at expired leases first.
+        """The next range with rows or DDL statements, leased to `owner` until `now + lease_seconds`; None without one.
 
-        An owner may hold several ranges. Nobody gets one behind another owner's: what is applied ahead of a range that
-        comes back makes that range look as if it were applied too.
+        An owner may hold several claims. It gets none after another owner's: if that one were rolled back, the later
+        one, already applied, would make its rows look applied too.
         """
         client = self.client(client_id)
         self.expire(client_id, now)
         if client.busy or any(batch.claim.owner != owner for batch in client.batches):
             return None
         found = self._ring.take(client_id, max_rows)
-        if found is None or not found.rows:
+        if found is None or found.empty:
             return None
         claim = self._claim(client, found, owner, now + lease_seconds)
         self._next_batch += 1
         client.batches.append(Batch(claim, found))
-        client.read = claim.end
+        client.next_start = claim.end
         self._ring.advance(client_id, found.end)
         return claim
 
     def _claim(self, client: ClientState, found: Range, owner: str, deadline: float) -> Claim:
         low, high = found.start.sequence, found.end.sequence
-        slices = self._ring.slices(low, high)
+        slices = self._ring.log.slices(low, high)
         summary = summarize(slices, self._table_of)
-        end = self._position(found.start.sequence, high, client.read)
+        end = self._position(found.start.sequence, high, client.next_start)
         return Claim(
             destination=self._destination,
             client_id=client.client_id,
             batch_id=self._next_batch,
-            start=client.read or EntryPosition(slices[0].block.journal_name, slices[0].block.start),
+            start=client.next_start or EntryPosition(slices[0].block.journal_name, slices[0].block.start),
             end=end,
             tables=summary.tables,
-            transactions=self._ring.transactions_within(low, high),
+            transactions=self._ring.log.commits_within(low, high),
             events=found.events,
             nbytes=found.nbytes,
             execute_times=summary.execute_times,
-            epoch=client.epoch,
+            epoch=client.epoch.number,
             owner=owner,
             lease_deadline=deadline,
             partial=found.partial,
-            moved=client.moved,
-            seamless=tuple(sorted(client.seamless.items())),
+            moved=client.epoch.moved,
+            seamless=tuple(sorted(client.epoch.seamless.items())),
+            reached=_reached_by(client),
         )
 
     def slices(self, client_id: int, batch_id: int) -> list[BlockSlice] | None:
-        """The blocks behind an outstanding claim; None when it is not outstanding."""
+        """The events of an outstanding claim; None when it is not outstanding."""
         for batch in self.client(client_id).batches:
             if batch.id == batch_id:
-                return self._ring.slices(batch.range.start.sequence, batch.range.end.sequence)
+                return self._ring.log.slices(batch.range.start.sequence, batch.range.end.sequence)
         return None
+
+    def keep_ddl(self, claim: Claim) -> None:
+        """Takes in the DDL statements of a claim that was handed out, which were read outside of the lock."""
+        batches = self.client(claim.client_id).batches
+        for at, batch in enumerate(batches):
+            if batch.id == claim.batch_id:
+                batches[at] = replace(batch, claim=replace(batch.claim, ddl=claim.ddl))
 
     # -- ack
 
     def already_acked(self, client_id: int, batch_id: int, owner: str) -> bool:
         return self.client(client_id).last_acked == (batch_id, owner)
 
-    def begin_ack(self, client_id: int, batch_id: int, owner: str) -> Step:
-        """Only the first outstanding batch, and only by its owner."""
+    def begin_ack(self, client_id: int, batch_id: int, owner: str) -> PendingAck:
+        """The first outstanding batch, by its owner. Raises SessionError for another batch or another owner."""
         client = self.client(client_id)
         first = client.batches[0] if client.batches else None
         if first is None or first.id != batch_id:
@@ -179,67 +169,88 @@ class Session:
             raise SessionError(
                 f"batch {batch_id} cannot be acked: {expected}",
                 place=self._place(client_id),
-                hint="Ack in the order of the claims; what was rolled back or outlived its lease is claimed anew.",
+                hint="Ack batches in the order of their claims; claim again what was rolled back or expired.",
             )
         self._check_owner(client_id, first, owner)
-        return replace(self._begin(client, first.range, first.claim.start), batch_id=first.id, end=first.claim.end)
+        claim, pending = first.claim, self._begin(client, first.range, first.claim.start)
+        named, redefined = claim.table_names, claim.redefined
+        return replace(pending, batch_id=first.id, end=claim.end, tables=named, redefined=redefined)
 
-    def begin_skip(self, client_id: int) -> Step | None:
-        """What lies ahead without any row, when nothing is outstanding: the cursor of a quiet schema moves so."""
+    def begin_skip(self, client_id: int) -> PendingAck | None:
+        """The next range, if it is empty and no claim is outstanding: so the cursor of a quiet schema moves."""
         client = self.client(client_id)
         if client.busy or client.batches:
             return None
         found = self._ring.take(client_id, 1)
-        return None if found is None or found.rows else self._begin(client, found, client.read)
+        return None if found is None or not found.empty else self._begin(client, found, client.next_start)
 
-    def _begin(self, client: ClientState, found: Range, start: EntryPosition | None) -> Step:
+    def _begin(self, client: ClientState, found: Range, start: EntryPosition | None) -> PendingAck:
         low, committed = found.start.sequence, found.committed
         cursor = None if committed is None else self._position(low, committed.sequence, start)
         client.busy = True
-        return Step(client.client_id, found, self._position(low, found.end.sequence, start), cursor)
+        return PendingAck(client.client_id, found, self._position(low, found.end.sequence, start), cursor)
 
     def _position(self, low: int, high: int, start: EntryPosition | None) -> EntryPosition:
-        """Where a range ends, with the GTID or the set that it has there."""
-        gtid = self._gtid_after(self._ring.slices(low, high), start.gtid if start else "")
-        return replace(self._ring.position(high), gtid=gtid)
+        """Where the range (low, high] ends, with the GTID or the GTID set there."""
+        gtid = self._gtid_after(self._ring.log.slices(low, high), start.gtid if start else None)
+        return replace(self._ring.log.position(high), gtid=gtid)
 
-    def finish(self, step: Step) -> EntryPosition | None:
-        """The cursor is written: the range is done with. Returns the client's cursor."""
-        client = self.client(step.client_id)
-        client.cursor = step.cursor or client.cursor
-        if step.batch_id is None:
-            client.read = step.end
+    def finish(self, pending: PendingAck) -> EntryPosition | None:
+        """Ends an ack whose cursor was written: the range leaves the ring. The client's cursor."""
+        client = self.client(pending.client_id)
+        client.cursor = pending.cursor or client.cursor
+        if pending.batch_id is None:
+            client.next_start = pending.end
         else:
             done = client.batches.pop(0)
             client.last_acked = (done.id, done.claim.owner)
-        self._ring.ack(step.client_id, step.range.end)
+            epoch, end = client.epoch.number, done.claim.end
+            client.reached = client.reached.after(epoch, end) if client.reached else Reached(How.BATCH, epoch, end)
+        self._ring.ack(pending.client_id, pending.range.end)
         client.busy = False
         return client.cursor
 
-    def abandon(self, step: Step) -> None:
-        self.client(step.client_id).busy = False
+    def abandon(self, pending: PendingAck) -> None:
+        """Ends an ack whose cursor could not be written: the claim stays outstanding."""
+        self.client(pending.client_id).busy = False
 
-    # -- give back
+    # -- rollback
 
     def rollback(self, client_id: int, batch_id: int | None, owner: str | None) -> list[int]:
-        """Gives back `batch_id` and the later ones; without it all, from the first of `owner` on. Ids given back."""
+        """Rolls back `batch_id` and all later ones; without it, the first of `owner` and all later ones. Their ids."""
         batches = self.client(client_id).batches
         for at, batch in enumerate(batches):
             if batch_id is not None and batch.id == batch_id and owner is not None:
                 self._check_owner(client_id, batch, owner)
             if (batch_id is None and owner in (None, batch.claim.owner)) or batch.id == batch_id:
-                return self._give_back(client_id, at)
+                return self._roll_back(client_id, at)
         return []
 
+    def drop_uncommitted(self) -> Dropped:
+        """Drops the open transaction from the ring, as it will never end. The clients' cursors lie before it."""
+        dropped, committed = Dropped({}, {}), self._ring.log.committed
+        for client_id, client in self.clients.items():
+            lost = [at for at, batch in enumerate(client.batches) if batch.range.end > committed]
+            if lost:
+                dropped.claims[client_id] = self._roll_back(client_id, lost[0])
+            ack = self._ring.marks(client_id).ack
+            if (ack.rows > committed.rows or ack.statements > committed.statements) and client.next_start is not None:
+                dropped.acked[client_id] = client.next_start
+            if ack > committed:
+                client.next_start = client.cursor
+        self._ring.drop_uncommitted()
+        return dropped
+
     def expire(self, client_id: int, now: float) -> list[int]:
-        """Gives back the first batch whose lease ran out, and the later ones."""
+        """Rolls back the first batch whose lease has run out, and all later ones. Their ids."""
         client = self.client(client_id)
         for at, batch in enumerate(client.batches):
             if batch.claim.lease_deadline <= now and not client.busy:
-                return self._give_back(client_id, at)
+                return self._roll_back(client_id, at)
         return []
 
     def renew(self, client_id: int, batch_id: int, owner: str, lease_seconds: float, now: float) -> float:
+        """The new lease deadline. Raises SessionError for a batch that is not outstanding, or not of this owner."""
         client = self.client(client_id)
         for at, batch in enumerate(client.batches):
             if batch.id == batch_id:
@@ -250,28 +261,37 @@ class Session:
         raise SessionError(
             f"batch {batch_id} is not outstanding",
             place=self._place(client_id),
-            hint="Its lease ran out or it was rolled back: claim again.",
+            hint="It was acked or rolled back, or its lease ran out: claim again.",
         )
 
     def next_deadline(self, client_id: int) -> float | None:
+        """When the first lease of the client runs out; None without claims."""
         return min((b.claim.lease_deadline for b in self.client(client_id).batches), default=None)
 
-    def _give_back(self, client_id: int, at: int) -> list[int]:
+    def _roll_back(self, client_id: int, at: int) -> list[int]:
         client = self.client(client_id)
-        given = client.batches[at:]
+        rolled_back = client.batches[at:]
         del client.batches[at:]
         client.rollbacks += 1
-        client.read = given[0].claim.start
-        self._ring.advance(client_id, given[0].range.start)
-        return [batch.id for batch in given]
+        client.generation += 1
+        client.next_start = rolled_back[0].claim.start
+        self._ring.advance(client_id, rolled_back[0].range.start)
+        return [batch.id for batch in rolled_back]
 
     def _check_owner(self, client_id: int, batch: Batch, owner: str) -> None:
         if batch.claim.owner != owner:
             raise SessionError(
                 f"batch {batch.id} belongs to {batch.claim.owner!r}, not to {owner!r}",
                 place=self._place(client_id),
-                hint="Only the claimer may ack or renew; roll back without an owner to take it away.",
+                hint="Only the owner may ack or renew a batch. To take it away, roll it back without an owner.",
             )
 
     def _place(self, client_id: int) -> str:
         return f"{self._destination}/{client_id}"
+
+
+def _reached_by(client: ClientState) -> Reached | None:
+    """What the lake must have before the client's next claim: all that is acked or claimed already."""
+    if not client.batches:
+        return client.reached
+    return Reached(How.BATCH, client.epoch.number, client.batches[-1].claim.end)

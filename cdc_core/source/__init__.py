@@ -1,5 +1,1 @@
-from pathlib import Path
-
-from cdc_core.kernels import forget_stale
-
-forget_stale(Path(__file__).parent)
+"""1 read: a MySQL server in, blocks of its binlog out."""

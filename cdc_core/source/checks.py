@@ -1,6 +1,6 @@
-"""Is the server set up for row based capture, and may this account read it? Asked once per connection.
+"""Is the server set up for row based capture, and may the account read it? Checked once per connection.
 
-Each refusal names the statement that mends it. What can only be suspected, or does no harm, is a warning.
+Each error names the statement that mends it. What is only suspected, or does no harm, is a warning.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import pymysql
 
 from cdc_core.errors import SourceError
 from cdc_core.source.connection import Connection, ServerVersion, source_error, version_of
+from cdc_core.source.engines import engine_warnings
+from cdc_core.source.logged import LOGGED_VARIABLES, Captured, check_logged
 from cdc_core.source.settings import SourceSettings
 
 _VARIABLES = (
@@ -23,14 +25,17 @@ _VARIABLES = (
     "binlog_row_value_options",
     "binlog_checksum",
     "gtid_mode",
+    "lower_case_table_names",
     "server_id",
     "server_uuid",
+    *LOGGED_VARIABLES,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server said of itself. `row_metadata` is empty where the server has none; so is `gtid_mode`."""
+    """What a server says about itself. `row_metadata` and `gtid_mode` are empty when the server does not have them.
+    `lower_case`: it keeps names of tables in lower case."""
 
     version: str
     flavor: str
@@ -42,10 +47,13 @@ class ServerInfo:
     checksum: str
     address: str
     warnings: tuple[str, ...] = ()
+    lower_case: bool = False
 
 
-def check_server(conn: Connection, settings: SourceSettings) -> ServerInfo:
-    """Raises SourceError with the remedy, or tells about the server."""
+def check_server(
+    conn: Connection, settings: SourceSettings, captured: Captured = lambda _database, _table: True
+) -> ServerInfo:
+    """Facts and warnings about the server. Raises SourceError with a remedy when it cannot be captured."""
     version = version_of(conn)
     try:
         variables = _variables(conn)
@@ -53,6 +61,8 @@ def check_server(conn: Connection, settings: SourceSettings) -> ServerInfo:
         account = str(_rows(conn, "SELECT CURRENT_USER()")[0][0])
         _check_privileges(_privileges(conn, version), account, settings)
         warnings = [*_row_image_warning(variables), *_row_metadata_warning(variables)]
+        warnings += check_logged(conn, version, variables, settings, captured)
+        warnings += engine_warnings(conn, captured)
         warnings += [*_check_server_id(conn, version, variables, settings)]
     except pymysql.err.MySQLError as error:
         raise source_error(error, settings) from error
@@ -67,6 +77,7 @@ def check_server(conn: Connection, settings: SourceSettings) -> ServerInfo:
         checksum=variables.get("binlog_checksum", "NONE"),
         address=settings.address,
         warnings=tuple(warnings),
+        lower_case=variables.get("lower_case_table_names") == "1",
     )
 
 
@@ -90,7 +101,7 @@ def _check_binlog(variables: dict[str, str], settings: SourceSettings) -> None:
             hint="Put log-bin=mysql-bin and a server-id of its own into [mysqld] of my.cnf, then restart the server.",
         )
     wanted_of = {"binlog_format": "ROW"}
-    if variables["binlog_row_image"].upper() == "MINIMAL":  # what changed of a document is of no use without it
+    if variables["binlog_row_image"].upper() == "MINIMAL":  # a partial JSON update needs the whole old row
         wanted_of["binlog_row_value_options"] = ""
     for name, wanted in wanted_of.items():
         value = variables.get(name, wanted)
@@ -99,7 +110,7 @@ def _check_binlog(variables: dict[str, str], settings: SourceSettings) -> None:
                 f"{name} is {value}, not {wanted or 'empty'}",
                 place=settings.address,
                 hint=f"Run SET GLOBAL {name} = '{wanted}'; and set it in [mysqld] of my.cnf. "
-                "Sessions that are open keep the old value until they connect again.",
+                "Open sessions keep the old value until they connect again.",
             )
 
 
@@ -108,25 +119,25 @@ def _row_image_warning(variables: dict[str, str]) -> list[str]:
     if image.upper() == "FULL":
         return []
     return [
-        f"binlog_row_image is {image}: what images leave out is looked up in the lake, which makes merges slower, and "
-        "a table without a primary key may stop. Run SET GLOBAL binlog_row_image = 'FULL';"
+        f"binlog_row_image is {image}: columns that row images leave out are looked up in the lake, which makes merges "
+        "slower, and a table without a primary key may stop. Run SET GLOBAL binlog_row_image = 'FULL';"
     ]
 
 
 def _row_metadata_warning(variables: dict[str, str]) -> list[str]:
     metadata = variables.get("binlog_row_metadata")
     if metadata is None:
-        return ["the server has no binlog_row_metadata: names of columns come from information_schema"]
+        return ["the server has no binlog_row_metadata: column names come from information_schema"]
     if metadata.upper() != "FULL":
         return [
-            f"binlog_row_metadata is {metadata}: names of columns come from information_schema, which may be newer "
+            f"binlog_row_metadata is {metadata}: column names come from information_schema, which may be newer "
             "than the rows. Run SET GLOBAL binlog_row_metadata = 'FULL';"
         ]
     return []
 
 
 def _privileges(conn: Connection, version: ServerVersion) -> set[str]:
-    """Names of privileges, those of active roles included; those of one schema or table count too."""
+    """The account's privileges, with those of its active roles; a privilege on one schema or table counts too."""
     lines = [str(row[0]) for row in _rows(conn, "SHOW GRANTS")]
     if not version.mariadb and version.number >= (8, 0, 0):
         roles = str(_rows(conn, "SELECT CURRENT_ROLE()")[0][0])
@@ -161,7 +172,7 @@ def _check_privileges(names: set[str], account: str, settings: SourceSettings) -
 def _check_server_id(
     conn: Connection, version: ServerVersion, variables: dict[str, str], settings: SourceSettings
 ) -> list[str]:
-    """Refuses an id that the server or another replica has; warns where that cannot be seen."""
+    """Raises SourceError when the server or another replica has our server id; a warning when that cannot be seen."""
     ours, theirs = settings.slave_id, int(variables["server_id"])
     if theirs == 0:
         raise SourceError("the server's server_id is 0", place=settings.address, hint="Run SET GLOBAL server_id = 1;")
@@ -185,5 +196,5 @@ def _id_clash(number: int, whose: str, settings: SourceSettings) -> SourceError:
     return SourceError(
         f"our server id {number} is that of {whose}",
         place=settings.address,
-        hint="Set canal.instance.mysql.slaveId to another number, or to 0 to have one made up.",
+        hint="Set canal.instance.mysql.slaveId to another number, or to 0 for a random one.",
     )

@@ -1,9 +1,11 @@
-"""Connections to the source over pymysql, with each failure named. No retries here, and no password in any message."""
+"""Connections to the source over pymysql, and the errors for their failures. No retries; no password in any message."""
 
 from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +26,7 @@ _TLS_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class ServerVersion:
-    """What the server says it is in its greeting."""
+    """The server's version, from its greeting."""
 
     flavor: str  # mysql or mariadb
     number: tuple[int, ...]
@@ -36,7 +38,7 @@ class ServerVersion:
 
 
 def version_of(conn: Connection) -> ServerVersion:
-    """MariaDB greets with 5.5.5- before its own version."""
+    """MariaDB writes 5.5.5- before its own version."""
     text = str(conn.get_server_info())  # type: ignore[no-untyped-call]
     mariadb = "mariadb" in text.lower()
     text = text.removeprefix("5.5.5-") if mariadb else text
@@ -46,7 +48,7 @@ def version_of(conn: Connection) -> ServerVersion:
 
 
 def connect(settings: SourceSettings) -> Connection:
-    """A connection with autocommit. Raises SourceUnavailable, or SourceError where trying again cannot help."""
+    """A connection with autocommit. Raises SourceUnavailable, or SourceError when another attempt cannot help."""
     mode = _mode(settings)
     if mode is SslMode.DISABLED:
         return _open(settings, None)
@@ -60,8 +62,18 @@ def connect(settings: SourceSettings) -> Connection:
         ) from failure
 
 
+@contextmanager
+def connected(settings: SourceSettings) -> Iterator[Connection]:
+    """A connection for the block. pymysql's errors in it become those of `source_error`."""
+    try:
+        with connect(settings) as conn:
+            yield conn
+    except (pymysql.err.MySQLError, OSError) as error:
+        raise source_error(error, settings) from error
+
+
 class _TlsError(Exception):
-    """The handshake failed, not the account: PREFERRED goes on without."""
+    """The TLS handshake failed, not the account: PREFERRED then connects without TLS."""
 
     def __init__(self, reason: object) -> None:
         super().__init__(str(reason))
@@ -112,7 +124,10 @@ def _open(settings: SourceSettings, context: ssl.SSLContext | None) -> Connectio
         )
     except pymysql.err.MySQLError as error:
         original = getattr(error, "original_exception", None)
-        gone = (ssl.SSLEOFError, ssl.SSLZeroReturnError)  # hung up in the handshake: a restart, not a refusal
+        gone = (
+            ssl.SSLEOFError,
+            ssl.SSLZeroReturnError,
+        )  # the connection ended in the handshake: a restart, not a refusal
         if isinstance(original, ssl.SSLError) and not isinstance(original, gone):
             raise _TlsError(original) from error
         if error.args and error.args[0] == CR.CR_SSL_CONNECTION_ERROR:
@@ -120,14 +135,14 @@ def _open(settings: SourceSettings, context: ssl.SSLContext | None) -> Connectio
         raise source_error(error, settings) from error
     except RuntimeError as error:  # an authentication plugin that pymysql lacks
         raise SourceError(
-            f"the account's way of authentication is not supported: {error}",
+            f"the account's authentication plugin is not supported: {error}",
             place=settings.account,
             hint=f"ALTER USER '{settings.user}' IDENTIFIED WITH caching_sha2_password BY '...';",
         ) from error
 
 
 def source_error(error: Exception, settings: SourceSettings) -> SluiceError:
-    """What an error of pymysql's or the network's means to us."""
+    """The error of ours for one of pymysql or of the network."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = str(error.args[-1]) if error.args else type(error).__name__
     if code in _DENIED:
@@ -148,6 +163,8 @@ def source_error(error: Exception, settings: SourceSettings) -> SluiceError:
         return SourceUnavailable(
             f"the server cannot be reached: {text}",
             place=settings.address,
-            hint="Check that it runs and that host and port are right; it is tried again.",
+            hint="Check that it runs and that host and port are right; the destination tries again.",
         )
-    return SourceError(f"the server answers ({code}): {text}", place=settings.account, hint="Mend what it names.")
+    return SourceError(
+        f"the server answers ({code}): {text}", place=settings.account, hint="Correct what the message names."
+    )

@@ -1,6 +1,6 @@
-"""What the framing itself must understand of a dump: FORMAT_DESCRIPTION, ROTATE, and the server's parting words.
+"""What the framing itself reads of a dump: FORMAT_DESCRIPTION, ROTATE, and the packet with which the server ends it.
 
-Everything else that an event may say is the decoder's.
+The bodies of all other events are the decoder's.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import struct
 import zlib
 from typing import NoReturn
 
-from cdc_core.errors import DecodeError, PositionError, SluiceError, SourceError, SourceUnavailable
-from cdc_core.source.cutter import CHECKSUM, HEADER
+from cdc_core.binlog.events import CHECKSUM, HEADER
+from cdc_core.errors import BEGIN_ANEW, DecodeError, PositionError, SluiceError, SourceError, SourceUnavailable
 
 DAMAGED_HINT = (
     "Read the journal with mysqlbinlog --verify-binlog-checksum: if it is damaged there too, continue from a sound "
@@ -20,14 +20,10 @@ DAMAGED_HINT = (
 _MOST_DIGITS = 9  # of a journal's number: servers stop at 2**31
 _LOG_UNREADABLE = 1236
 _GOING_AWAY = {1053, 1080, 1152, 1158, 1159, 1160, 1161, 1317, 1927, 2006, 2013, 3169, 4031}
-_NEW_START = (
-    "Continue from the server's current end or from a journal that SHOW BINARY LOGS lists "
-    "(canal.instance.master.journal.name and .position), then compare with sluice verify."
-)
 
 
 def checksummed(event: bytes, place: str) -> bool:
-    """Whether a FORMAT_DESCRIPTION announces CRC32 checksums. The event comes whole, checksum included."""
+    """Whether a FORMAT_DESCRIPTION event, with its checksum, announces CRC32 checksums."""
     body = event[HEADER:]
     if len(body) < 57 + 1 + CHECKSUM or struct.unpack_from("<H", body)[0] != 4 or body[56] != HEADER:
         raise DecodeError("a binlog format other than version 4", place=place, hint="Use MySQL 5.7 or MariaDB 10.")
@@ -42,7 +38,7 @@ def checksummed(event: bytes, place: str) -> bool:
 
 
 def rotation(event: bytes, place: str) -> tuple[str, int]:
-    """The journal and offset that a ROTATE, without its checksum, leads to."""
+    """The journal and offset that a ROTATE event, without its checksum, names."""
     position, name = int.from_bytes(event[HEADER : HEADER + 8], "little"), event[HEADER + 8 :]
     number = name.rpartition(b".")[2]
     if not name.isascii() or not number.isdigit() or len(number) > _MOST_DIGITS or position >> 62:
@@ -51,9 +47,9 @@ def rotation(event: bytes, place: str) -> tuple[str, int]:
 
 
 def raise_parting(payload: bytes, place: str) -> NoReturn:
-    """Raise what the server ended the stream with: an error packet (0xff) or its end (0xfe)."""
+    """Raises the error for the packet with which the server ended the stream: an error (0xff) or an end (0xfe)."""
     if payload[0] == 0xFE:
-        raise SourceUnavailable("the server ended the dump", place=place, hint="It is tried again.")
+        raise SourceUnavailable("the server ended the dump", place=place, hint="The destination tries again.")
     if len(payload) < 3:
         raise DecodeError("an error packet without its code", place=place, hint=DAMAGED_HINT)
     code = struct.unpack_from("<H", payload, 1)[0]
@@ -62,12 +58,12 @@ def raise_parting(payload: bytes, place: str) -> NoReturn:
 
 
 def server_error(code: int, text: str, place: str) -> SluiceError:
-    """The error for one that the server answers a dump with."""
+    """The error for the code and text with which the server ended a dump."""
     lower, message = text.lower(), f"the server ended the dump with error {code}: {text}"
     if code in _GOING_AWAY:
-        return SourceUnavailable(message, place=place, hint="It is tried again.")
-    if "same server" in lower:  # MariaDB has a code of its own for it
-        hint = "Give each reader of this server its own canal.instance.mysql.slaveId (0: one is made up)."
+        return SourceUnavailable(message, place=place, hint="The destination tries again.")
+    if "same server" in lower:  # MariaDB has another code for it
+        hint = "Give each reader of this server its own canal.instance.mysql.slaveId (0: a random one)."
         return SourceError("another replica took our server id: " + message, place=place, hint=hint)
     if code != _LOG_UNREADABLE:
         return SourceError(message, place=place, hint="Mend what the server names, then start the destination again.")
@@ -78,5 +74,5 @@ def server_error(code: int, text: str, place: str) -> SluiceError:
         message = "the journal is damaged, or the position is no event's start: " + message
         return DecodeError(message, place=place, hint=DAMAGED_HINT)
     if "first log file name" in lower:
-        return PositionError("the journal is no longer there: " + message, place=place, hint=_NEW_START)
-    return PositionError(message, place=place, hint=_NEW_START)
+        return PositionError("the journal is no longer there: " + message, place=place, hint=BEGIN_ANEW)
+    return PositionError(message, place=place, hint=BEGIN_ANEW)

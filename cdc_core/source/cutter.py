@@ -1,147 +1,179 @@
-"""The compiled cut: MySQL packets in, bytes of events and rows of their index out.
+"""The kernel that cuts MySQL packets into events: bytes of packets in, bytes of events and rows of their index out.
 
-Knows packets and the common event header, nothing of what events mean. It never raises and never allocates: it returns
-a code and how far it came, and `framing` does the rest. Source: MySQL's protocol manual, "Replication Protocol".
+Knows packets and the common event header, nothing of what events mean. It returns a code and how far it came; `framing`
+does the rest. Source: MySQL's protocol manual, "Replication Protocol"; `binlog.events` on the header.
 """
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-from numba import njit
+from enum import IntEnum
+from typing import Any, NamedTuple
 
-from cdc_core.moving import move
-from cdc_core.source.checksum import crc32
+from numba import types
 
-HEADER = 19  # bytes of an event's common header
-CHECKSUM = 4
-PACKET = 4  # length (3 bytes) and sequence of a packet
+from cdc_core.binlog.block import INDEX
+from cdc_core.binlog.checksum import crc32
+from cdc_core.binlog.events import ARTIFICIAL, CHECKSUM, HEADER, EventType
+from cdc_core.compiled.kernel import BYTES, OUT_BYTES, PAIR, Bytes, int64, kernel, named, records
+from cdc_core.compiled.memory import little, move
+
+PACKET = 4  # bytes before a packet's payload: its length 3, its sequence number 1
 FULL_PACKET = 0xFFFFFF  # a payload of this length goes on in the next packet
-MAX_EVENT = (1 << 30) + (1 << 20)  # servers send at most 1 GiB and a little
-
-ROTATE, FORMAT_DESCRIPTION, HEARTBEAT, HEARTBEAT_V2 = 4, 15, 27, 41
-ARTIFICIAL = 0x20  # flag of events that are in no journal
-
-# what a cut ended with
-MORE, FULL, CONTROL, LARGE, SERVER = 0, 1, 2, 3, 4
-# verdicts on one event
-SOUND, OUTSIDE, BAD_LENGTH, BAD_CHECKSUM, BAD_POSITION, BAD_SEQUENCE, BAD_PACKET = 0, 9, 10, 11, 12, 13, 14
+_ERROR, _END = 0xFF, 0xFE  # first byte of a packet with which the server ends the dump
 
 
-@njit(nogil=True, cache=True)
-def u32(data: npt.NDArray[np.uint8], at: int) -> int:
-    low = np.int64(data[at]) | np.int64(data[at + 1]) << 8
-    return int(low | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24)
+class Cut(IntEnum):
+    """Why the cut stopped, and what is wrong with an event."""
+
+    MORE = 0  # the rest of a packet is still to come
+    FULL = 1  # the block has no room for the next event
+    CONTROL = 2  # an event that the framing itself reads
+    LARGE = 3  # an event that is larger than a block, or spans packets
+    SERVER = 4  # the server ends the dump
+    SOUND = 8
+    OUTSIDE = 9  # sound, but without a place in the journal
+    BAD_LENGTH = 10
+    BAD_CHECKSUM = 11
+    BAD_POSITION = 12
+    BAD_SEQUENCE = 13
+    BAD_PACKET = 14
 
 
-@njit(nogil=True, cache=True)
+class Received(NamedTuple):
+    """Packets in `data[at:stop]`; the first has this sequence number."""
+
+    data: Bytes
+    at: int
+    stop: int
+    sequence: int
+
+
+class Filling(NamedTuple):
+    """A block that is being filled: `fill` bytes of `data` and `rows` rows of `index` are used."""
+
+    data: Bytes
+    index: Any
+    fill: int
+    rows: int
+
+
+class Journal(NamedTuple):
+    """Where the next event starts. Events that end at or before `since` are checked but left out."""
+
+    position: int
+    since: int
+    checksum: bool
+
+
+class Progress(NamedTuple):
+    """Why the cut stopped, and how far it came. But for MORE, `at` is the packet that the code is about."""
+
+    code: int
+    at: int
+    sequence: int
+    fill: int
+    rows: int
+    position: int
+
+
+_RECEIVED = named(Received, OUT_BYTES, types.int64, types.int64, types.int64)
+_FILLING = named(Filling, OUT_BYTES, records(INDEX, writable=True), types.int64, types.int64)
+_JOURNAL = named(Journal, types.int64, types.int64, types.boolean)
+_PROGRESS = types.UniTuple(types.int64, len(Progress._fields))  # type: ignore[no-untyped-call]
+
+
+@kernel(types.boolean(types.int64))
 def outside(kind: int) -> bool:
-    """Types that a server makes up for us, so that they stand outside the journal: PREVIOUS_GTIDS and MariaDB's
-    GTID_LIST and START_ENCRYPTION."""
-    return kind in (35, 163, 164)
+    """Whether a server makes events of this type up for the dump, so that they have no place in the journal."""
+    return kind in (EventType.PREVIOUS_GTIDS, EventType.MARIA_GTID_LIST, EventType.MARIA_START_ENCRYPTION)
 
 
-@njit(nogil=True, cache=True)
-def examine(data: npt.NDArray[np.uint8], start: int, length: int, position: int, checksum: bool) -> tuple[int, int]:
-    """A verdict on the event at `start`, and the journal's offset after it. `position` is the offset before it.
+@kernel(types.boolean(types.int64))
+def control(kind: int) -> bool:
+    """Whether the framing itself reads events of this type."""
+    return kind in (EventType.ROTATE, EventType.FORMAT_DESCRIPTION, EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
 
-    The header's position has 32 bits: it must agree with ours in those. OUTSIDE is an event that moves nothing.
+
+@kernel(PAIR(BYTES, types.int64, types.int64, types.int64, types.boolean))
+def examine(data: Any, start: int, length: int, position: int, checksum: bool) -> tuple[int, int]:
+    """A verdict on the event at `start`, and the journal's offset after it; `position` is the offset before it.
+
+    The header's end position has 32 bits: it must agree with ours in those. OUTSIDE moves no position.
     """
-    if length < HEADER + (CHECKSUM if checksum else 0) or u32(data, start + 9) != length:
-        return BAD_LENGTH, position
-    if checksum and crc32(data, start, start + length - CHECKSUM) != u32(data, start + length - CHECKSUM):
-        return BAD_CHECKSUM, position
-    log_pos, flags, end = u32(data, start + 13), data[start + 17], position + length
-    artificial = flags & ARTIFICIAL != 0
+    if length < HEADER + (CHECKSUM if checksum else 0) or little(data, start + 9, 4) != length:
+        return Cut.BAD_LENGTH, position
+    if checksum and crc32(data, start, start + length - CHECKSUM) != little(data, start + length - CHECKSUM, 4):
+        return Cut.BAD_CHECKSUM, position
+    log_pos, end = little(data, start + 13, 4), position + length
+    artificial = data[start + 17] & ARTIFICIAL != 0
     if end & 0xFFFFFFFF == log_pos and not artificial:
-        return SOUND, end
+        return Cut.SOUND, end
     if log_pos == 0 or artificial:
-        return OUTSIDE, position
-    return BAD_POSITION, position
+        return Cut.OUTSIDE, position
+    return Cut.BAD_POSITION, position
 
 
-@njit(nogil=True, cache=True)
-def describe(
-    index: npt.NDArray[np.void], row: int, data: npt.NDArray[np.uint8], start: int, end: int, offset: int, length: int
-) -> None:
-    """Write the index row of the event at `start`, which will lie at `offset` of its block."""
+@kernel(types.void(records(INDEX, writable=True), types.int64, BYTES, types.int64, types.int64, PAIR))
+def describe(index: Any, row: int, data: Any, start: int, end: int, place: tuple[int, int]) -> None:
+    """Writes the index row of the event at `start`, which will have this (offset, length) in its block."""
     entry = index[row]
-    entry["end"] = end
-    entry["offset"] = offset
-    entry["length"] = length
-    entry["timestamp"] = u32(data, start)
-    entry["rows"] = 0
-    entry["schema"] = -1
-    entry["row_base"] = 0
-    entry["type"] = data[start + 4]
-    entry["kind"] = 0
-    entry["flags"] = np.uint16(data[start + 17]) | np.uint16(data[start + 18]) << 8
+    entry.end = end
+    entry.offset, entry.length = place
+    entry.timestamp, entry.type, entry.flags = little(data, start, 4), data[start + 4], little(data, start + 17, 2)
+    entry.rows, entry.schema, entry.row_base, entry.kind = 0, -1, 0, 0
 
 
-@njit(nogil=True, cache=True)
-def cut(
-    source: npt.NDArray[np.uint8],
-    at: int,
-    stop: int,
-    sequence: int,
-    block: npt.NDArray[np.uint8],
-    fill: int,
-    index: npt.NDArray[np.void],
-    rows: int,
-    position: int,
-    since: int,
-    checksum: bool,
-) -> tuple[int, int, int, int, int, int]:
-    """Cut the packets in `source[at:stop]` into `block` and `index`, from `fill` and `rows` on.
-
-    Returns a code and the new `at`, `sequence`, `fill`, `rows`, `position`. At any code but MORE, `at` is the packet
-    that it is about. Events that end at or before `since` are checked but left out.
-    """
-    code = MORE
+@kernel(_PROGRESS(_RECEIVED, _FILLING, _JOURNAL))
+def cut(received: Received, block: Filling, journal: Journal) -> tuple[int, int, int, int, int, int]:
+    """Cuts the received packets into the block, as far as they go. Returns the fields of Progress."""
+    source, at, stop, sequence = received
+    into, index, fill, rows = block
+    position, since, checksum = journal
+    code = int64(Cut.MORE)
     while stop - at > PACKET:
-        size = int(np.int64(source[at]) | np.int64(source[at + 1]) << 8 | np.int64(source[at + 2]) << 16)
+        size = int64(source[at]) | int64(source[at + 1]) << 8 | int64(source[at + 2]) << 16
         first = source[at + PACKET]
         if source[at + 3] != sequence:
-            code = BAD_SEQUENCE
+            code = Cut.BAD_SEQUENCE
             break
-        if size > 0 and (first == 0xFF or (first == 0xFE and size < 9)):
-            code = SERVER if stop - at >= PACKET + size else MORE
+        if size > 0 and (first == _ERROR or (first == _END and size < 9)):
+            code = Cut.SERVER if stop - at >= PACKET + size else Cut.MORE
             if PACKET + size > len(source):  # it would never be all there
-                code = BAD_PACKET
+                code = Cut.BAD_PACKET
             break
         if size < 1 or first != 0:
-            code = BAD_PACKET
+            code = Cut.BAD_PACKET
             break
         if stop - at < PACKET + 1 + HEADER and size > HEADER:
             break
         length = size - 1
         if size == FULL_PACKET:
-            code = LARGE
+            code = Cut.LARGE
             break
-        if length < HEADER or u32(source, at + PACKET + 1 + 9) != length:
-            code = BAD_LENGTH
+        if length < HEADER or little(source, at + PACKET + 1 + 9, 4) != length:
+            code = Cut.BAD_LENGTH
             break
-        if length > len(block):
-            code = LARGE
+        if length > len(into):
+            code = Cut.LARGE
             break
         if stop - at < PACKET + size:
             break
         start = at + PACKET + 1
-        kind = source[start + 4]
-        if kind in (ROTATE, FORMAT_DESCRIPTION, HEARTBEAT, HEARTBEAT_V2):
-            code = CONTROL
+        kind = int64(source[start + 4])
+        if control(kind):
+            code = Cut.CONTROL
             break
         kept = length - CHECKSUM if checksum else length
-        if rows == len(index) or fill + kept > len(block):
-            code = FULL
+        if rows == len(index) or fill + kept > len(into):
+            code = Cut.FULL
             break
         verdict, end = examine(source, start, length, position, checksum)
-        if verdict != SOUND and not (verdict == OUTSIDE and outside(kind)):
+        if verdict != Cut.SOUND and not (verdict == Cut.OUTSIDE and outside(kind)):
             code = verdict
             break
-        if verdict == SOUND and end > since:
-            move(block, fill, source, start, kept)
-            describe(index, rows, source, start, end, fill, kept)
+        if verdict == Cut.SOUND and end > since:
+            move(into, fill, source, start, kept)
+            describe(index, rows, source, start, end, (fill, kept))
             fill += kept
             rows += 1
         position = end

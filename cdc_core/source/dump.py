@@ -1,8 +1,8 @@
-"""Keeps a dump going: connects, checks, asks where to go on, reads the socket, hands blocks on, connects again.
+"""Keeps a dump running: connects, checks the server, asks where to resume, hands blocks on, connects again.
 
-Promises: blocks come in order and without gaps from where `resume` said, also after a lost connection (which may bring
-a transaction's beginning once more); a silent server is noticed after three heartbeats; what trying again cannot
-mend is raised out of `run`. Does not filter, decode, or remember positions.
+Promises: blocks come in order and without gaps from the position of `resume`, also after a lost connection (the
+beginning of a transaction may then come again); a silent server is noticed after three heartbeats; `run` raises what
+another attempt cannot mend. Does not filter, decode, or remember positions.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from dataclasses import dataclass
 
 import pymysql
 
+from cdc_core.binlog.block import Block
 from cdc_core.errors import SourceUnavailable
 from cdc_core.position import EntryPosition
-from cdc_core.source.block import Block
 from cdc_core.source.checks import ServerInfo, check_server
 from cdc_core.source.connection import Connection, connect, source_error
 from cdc_core.source.dump_command import begin_dump
+from cdc_core.source.dump_socket import AGAIN, MISSED, receive
 from cdc_core.source.framing import Framer
-from cdc_core.source.receiving import AGAIN, MISSED, receive
+from cdc_core.source.logged import Captured
 from cdc_core.source.settings import SourceSettings
 
 _FIRST_DELAY, _LAST_DELAY = 1.0, 30.0  # seconds between attempts
@@ -36,29 +37,30 @@ _RANDOM = secrets.SystemRandom()
 
 @dataclass(slots=True)
 class DumpStatus:
-    """What others may read of a running dump; times are the dump's clock's."""
+    """What other threads may read of a running dump. Times are by the dump's clock."""
 
     connected: bool = False
     reconnects: int = 0
     received_bytes: int = 0
-    last_received: float = 0.0  # any byte, heartbeats included
+    last_received: float = 0.0  # of any byte, heartbeats included
     last_block: float = 0.0
     heartbeats: int = 0
     trouble: SourceUnavailable | None = None  # why the last connection was lost; None while connected
 
 
 class Dump:
-    """`on_connect` comes with each connection, before `resume`; `on_reset` before the first block of each connection
-    and of each journal; `on_lost` with each connection that broke or was not to be had, and the seconds until the next.
-    `on_block` may block for as long as it likes."""
+    """`on_connect` is called with each connection, before `resume`; `on_reset`, with the journal's name, before the
+    first block of each connection and of each journal; `on_lost` when a connection broke or could not be made, with the
+    seconds until the next attempt. `on_block` may block for as long as it likes."""
 
     def __init__(
         self,
         settings: SourceSettings,
         *,
         on_block: Callable[[Block], None],
+        captured: Captured = lambda _database, _table: True,
         on_connect: Callable[[ServerInfo], None] = lambda _: None,
-        on_reset: Callable[[], None] = lambda: None,
+        on_reset: Callable[[str], None] = lambda _: None,
         on_lost: Callable[[SourceUnavailable, float], None] = lambda _error, _seconds: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
@@ -67,7 +69,7 @@ class Dump:
         self.settings = settings.identified()
         self.status = DumpStatus()
         self._on_block, self._on_connect, self._on_reset = on_block, on_connect, on_reset
-        self._on_lost = on_lost
+        self._on_lost, self._captured = on_lost, captured
         self._clock, self._sleep, self._jitter = clock, sleep, jitter
         self._failures = 0
         self._journal = ""
@@ -78,7 +80,7 @@ class Dump:
         return f"<Dump {self.settings.account} {state} reconnects={self.status.reconnects}>"
 
     def run(self, resume: Callable[[Connection], EntryPosition], stop: threading.Event) -> None:
-        """Until `stop`, or an error that is not SourceUnavailable. `resume` says where each connection starts."""
+        """Runs until `stop`, or an error other than SourceUnavailable. `resume` returns where a connection starts."""
         while not stop.is_set():
             try:
                 self._connection(resume, stop)
@@ -94,14 +96,14 @@ class Dump:
                 self.status.connected = False
 
     def wake(self) -> None:
-        """After `stop` was set, from another thread: ends the waiting for a quiet source."""
+        """Called from another thread after `stop` was set: ends the wait for a quiet source."""
         sock = self._sock
         if sock is not None:
             with suppress(OSError):  # gone by now
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)  # below TLS, which belongs to the other thread
 
     def _delay(self) -> float:
-        """Doubles with each failure in a row; jitter keeps several destinations apart."""
+        """Seconds until the next attempt: doubled by each failure in a row, with jitter to keep destinations apart."""
         longest = min(_FIRST_DELAY * 2.0 ** min(self._failures, 10), _LAST_DELAY)
         self._failures += 1
         return longest * (0.5 + 0.5 * self._jitter())
@@ -111,8 +113,8 @@ class Dump:
         try:
             framer = self._begin(conn, resume)
             self.status.connected, self.status.trouble = True, None
-            self._on_reset()
             self._journal = framer.journal_name
+            self._on_reset(self._journal)
             sock: socket.socket = conn._sock  # type: ignore[attr-defined]
             self._sock = sock
             self._stream(sock, framer, stop)
@@ -122,7 +124,7 @@ class Dump:
 
     def _begin(self, conn: Connection, resume: Callable[[Connection], EntryPosition]) -> Framer:
         try:
-            info = check_server(conn, self.settings)
+            info = check_server(conn, self.settings, self._captured)
             self._on_connect(info)
             return begin_dump(conn, self.settings, info, resume(conn))
         except pymysql.err.MySQLError as error:
@@ -137,7 +139,7 @@ class Dump:
         while not stop.is_set():
             count = self._receive(sock, framer)
             if self._hand_on(framer, flush=count == 0) or count:
-                heard = self._clock()  # time spent in `on_block` is not the server's silence
+                heard = self._clock()  # after `on_block`, whose time is not the server's silence
             elif self._clock() - heard > patience:
                 raise SourceUnavailable(
                     f"no byte for {patience:g} s, three heartbeats", place=self.settings.address, hint=AGAIN
@@ -146,7 +148,7 @@ class Dump:
                 poll.poll(max(0.0, heard + patience - self._clock()) * 1000 + 1)
 
     def _receive(self, sock: socket.socket, framer: Framer) -> int:
-        """How many bytes came; 0 when the socket has no more for now."""
+        """The number of bytes received; 0 when the socket has none for now."""
         try:
             count = receive(sock, framer, self.settings)
         except (BlockingIOError, ssl.SSLWantReadError):
@@ -156,12 +158,12 @@ class Dump:
         return count
 
     def _hand_on(self, framer: Framer, *, flush: bool) -> bool:
-        """Whether there were blocks."""
+        """Hands the framer's blocks to `on_block`. Whether there were any."""
         beats, any_block = framer.heartbeats, False
         for block in framer.blocks(flush=flush):
             if block.journal_name != self._journal:
-                self._on_reset()
                 self._journal = block.journal_name
+                self._on_reset(self._journal)
             self._on_block(block)
             any_block = True
         if any_block:

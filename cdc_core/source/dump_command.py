@@ -1,7 +1,7 @@
-"""Asks the server for its binlog: session variables, registration as a replica, COM_BINLOG_DUMP by file and position,
-or by GTID: COM_BINLOG_DUMP_GTID with the executed set, MariaDB's @slave_connect_state.
+"""Asks the server for its binlog: sets session variables, registers as a replica, sends COM_BINLOG_DUMP.
 
-After `begin_dump` the connection speaks no more SQL; its socket carries the stream that a `Framer` cuts.
+By GTID it sends COM_BINLOG_DUMP_GTID with the executed set, or sets MariaDB's @slave_connect_state. After `begin_dump`
+the connection takes no more SQL: its socket carries the stream that a `Framer` cuts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_OFFSET = (1 << 32) - 1  # the command has 32 bits for the offset
 _NON_BLOCK = 1
 _THROUGH_GTID = 4
 _SEND_ANNOTATE_ROWS = 2  # MariaDB: without them the stream would have gaps
-_WRITE_TIMEOUT = 86400  # the server waits this long while our ring is full
+_WRITE_TIMEOUT = 86400  # seconds: the server waits so long while our ring is full
 
 
 def begin_dump(
@@ -32,18 +32,18 @@ def begin_dump(
     *,
     wait: bool = True,
 ) -> Framer:
-    """Send all and return the framer for what comes. Without `wait` the server ends the dump at its binlog's end,
-    rather than keep it until its next heartbeat when we have gone. Raises pymysql's errors.
+    """Starts the dump and returns the framer for its stream. Raises pymysql's errors.
 
-    Beyond 4 GiB the journal is read from its start, and what lies before `position` is read over. By GTID the server
-    begins where it likes, and leaves out what the set has.
+    Without `wait` the server ends the dump at the end of its binlog. For a position beyond 4 GiB the journal is read
+    from its start, and the framer skips what lies before the position. By GTID the server chooses where to begin, and
+    leaves out the transactions of the set.
     """
     by_gtid = settings.by_gtid and bool(position.gtid)
     known = 0 if by_gtid else position.position
     offset = known if JOURNAL_START <= known <= _MAX_OFFSET else JOURNAL_START
     statements = _session(settings, info)
     if by_gtid and info.flavor == "mariadb":
-        statements += _connect_state(GtidPosition.parse(position.gtid))
+        statements += _connect_state(GtidPosition.parse(str(position.gtid)))
     with conn.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -51,7 +51,7 @@ def begin_dump(
     conn._read_packet()  # type: ignore[no-untyped-call]
     flags = (_SEND_ANNOTATE_ROWS if info.flavor == "mariadb" else 0) | (0 if wait else _NON_BLOCK)
     if by_gtid and info.flavor != "mariadb":
-        _send(conn, COMMAND.COM_BINLOG_DUMP_GTID, _request_by_gtid(settings, flags, GtidSet.parse(position.gtid)))
+        _send(conn, COMMAND.COM_BINLOG_DUMP_GTID, _request_by_gtid(settings, flags, GtidSet.parse(str(position.gtid))))
     else:
         name = b"" if by_gtid else position.journal_name.encode()
         _send(conn, COMMAND.COM_BINLOG_DUMP, struct.pack("<IHI", offset, flags, settings.slave_id) + name)
@@ -67,14 +67,14 @@ def begin_dump(
 
 
 def _request_by_gtid(settings: SourceSettings, flags: int, gtids: GtidSet) -> bytes:
-    """No file name, its first offset, and the set of what we have."""
+    """The body of COM_BINLOG_DUMP_GTID: no file name, the first offset, and the executed set."""
     encoded = gtids.encode()
     head = struct.pack("<HIIQ", flags | _THROUGH_GTID, settings.slave_id, 0, JOURNAL_START)
     return head + struct.pack("<I", len(encoded)) + encoded
 
 
 def _connect_state(gtids: GtidPosition) -> list[str]:
-    """Not strict: other replicas' domains and gaps are no concern of ours."""
+    """Not strict: domains and gaps of other replicas do not matter here."""
     return [
         f"SET @slave_connect_state = '{gtids}'",
         "SET @slave_gtid_strict_mode = 0, @slave_gtid_ignore_duplicates = 0",
@@ -82,9 +82,9 @@ def _connect_state(gtids: GtidPosition) -> list[str]:
 
 
 def _session(settings: SourceSettings, info: ServerInfo | ServerVersion) -> list[str]:
-    """Servers look for the old names or the new; both are set everywhere.
+    """Sets both the old and the new names of variables, since servers look for either.
 
-    CRC32 is what we can take, also from a server that writes none: it may change its mind while we read.
+    Announces CRC32 also to a server without checksums: it may begin to write them while we read.
     """
     period = int(settings.heartbeat_seconds * 1_000_000_000)
     statements = [f"SET SESSION net_write_timeout = {_WRITE_TIMEOUT}"]
@@ -97,7 +97,8 @@ def _session(settings: SourceSettings, info: ServerInfo | ServerVersion) -> list
 
 
 def _registration(settings: SourceSettings) -> bytes:
-    """Server id, host, no user, no password, port, rank, and the source's id, which it fills in itself."""
+    """The body of COM_REGISTER_SLAVE: server id, host, no user, no password, port, rank, and the source's id, which the
+    server fills in."""
     host = settings.report_host.encode()[:60]
     return struct.pack("<IB", settings.slave_id, len(host)) + host + struct.pack("<BBHII", 0, 0, 0, 0, 0)
 

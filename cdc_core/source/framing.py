@@ -1,9 +1,9 @@
 """Cuts the stream of a dump into blocks. Does no I/O: the socket's owner asks where bytes go, then for blocks.
 
-Promises: every event of a block is whole, has its checksum verified and cut off, and follows the one before it without
-a gap; a block never spans journals; the same bytes give the same blocks however they arrive (but for flushes).
-FORMAT_DESCRIPTION, ROTATE, heartbeats and whatever stands outside the journal are handled here and stay out of blocks.
-Does not promise to know an event's meaning, nor that a transaction is complete.
+Promises: every event of a block is whole, its checksum is verified and cut off, and it follows the one before without
+a gap; a block never spans journals; the same bytes give the same blocks, however they arrive (but for flushes).
+FORMAT_DESCRIPTION, ROTATE, heartbeats and events outside of the journal are handled here and are in no block.
+Does not know what events mean, nor whether a transaction is complete.
 """
 
 from __future__ import annotations
@@ -14,34 +14,49 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from cdc_core.binlog.block import INDEX, Block
+from cdc_core.binlog.events import CHECKSUM, HEADER, EventType
+from cdc_core.compiled.memory import little
 from cdc_core.errors import DecodeError
 from cdc_core.source import cutter
-from cdc_core.source.block import INDEX, Block
 from cdc_core.source.control import DAMAGED_HINT, checksummed, raise_parting, rotation
-from cdc_core.source.cutter import CHECKSUM, FULL_PACKET, HEADER, PACKET
-from cdc_core.source.large import LargeEvent
+from cdc_core.source.cutter import FULL_PACKET, PACKET, Cut, Filling, Journal, Received
+from cdc_core.source.large_event import LargeEvent
 
 JOURNAL_START = 4  # a journal's first event follows its magic number
 _MIN_BUFFER = PACKET + 1 + HEADER
 _MAX_BLOCK = FULL_PACKET - 2  # what spans packets is always a large event
-_BETWEEN = np.isin(np.arange(256), [3, 4, 33, 34, 35, 42, 161, 162, 163])  # types that stand between transactions
+_BETWEEN = np.isin(
+    np.arange(256),
+    [
+        EventType.STOP,
+        EventType.ROTATE,
+        EventType.GTID,
+        EventType.ANONYMOUS_GTID,
+        EventType.PREVIOUS_GTIDS,
+        EventType.GTID_TAGGED,
+        EventType.MARIA_BINLOG_CHECKPOINT,
+        EventType.MARIA_GTID,
+        EventType.MARIA_GTID_LIST,
+    ],
+)  # types that stand between transactions
 _FARTHEST = 1 << 31
 _FAULTS = {
-    cutter.OUTSIDE: "an event without a place in the journal",
-    cutter.BAD_LENGTH: "an event whose length is wrong",
-    cutter.BAD_CHECKSUM: "an event whose checksum is wrong",
-    cutter.BAD_POSITION: "an event whose end does not follow the one before it",
-    cutter.BAD_SEQUENCE: "a packet out of order",
-    cutter.BAD_PACKET: "a packet that is not an event",
+    Cut.OUTSIDE: "an event without a place in the journal",
+    Cut.BAD_LENGTH: "an event whose length is wrong",
+    Cut.BAD_CHECKSUM: "an event whose checksum is wrong",
+    Cut.BAD_POSITION: "an event whose end does not follow the one before it",
+    Cut.BAD_SEQUENCE: "a packet out of order",
+    Cut.BAD_PACKET: "a packet that is not an event",
 }
 
 
 class Framer:
     """`space()` and `received(n)` take bytes in, `blocks()` gives blocks out.
 
-    `checksum` is what the server was told that we take: it counts until the first FORMAT_DESCRIPTION tells. Events that
-    end at or before `since` in the first journal are read over. `gaps`: in a dump by GTID the server leaves
-    transactions out; between two of them the place may move on.
+    `checksum` is what the server was told: it holds until the first FORMAT_DESCRIPTION. Events that end at or before
+    `since` in the first journal are skipped. `gaps`: in a dump by GTID the server leaves out transactions, and the
+    position may move on between two of them.
     """
 
     def __init__(
@@ -96,42 +111,33 @@ class Framer:
             self._stop += count
 
     def blocks(self, *, flush: bool = True) -> Iterator[Block]:
-        """The blocks that are full or, with `flush`, all there is of whole events. Raises what `fault` and the server
-        say, after the sound events before it."""
-        while (code := self._large_step() if self._large else self._cut()) != cutter.MORE:
+        """The full blocks; with `flush` all whole events. After the sound events, raises DecodeError for damage and the
+        error with which the server ends the dump."""
+        while (code := self._large_step() if self._large else self._cut()) != Cut.MORE:
             if self._rows:
                 yield self._take()
-            if code == cutter.LARGE and self._large is None:
+            if code == Cut.LARGE and self._large is None:
                 self._begin_large()
-            elif code == cutter.LARGE:
+            elif code == Cut.LARGE:
                 yield from self._end_large()
-            elif code == cutter.CONTROL:
+            elif code == Cut.CONTROL:
                 self._control(*self._next_event())
-            elif code == cutter.SERVER:
+            elif code == Cut.SERVER:
                 raise_parting(self._buffer[self._at + PACKET : self._packet_end()].tobytes(), self._place())
-            elif code != cutter.FULL and not (code == cutter.BAD_POSITION and self._moved_on(self._header())):
+            elif code != Cut.FULL and not (code == Cut.BAD_POSITION and self._moved_on(self._header())):
                 self._fail(code)
         if flush and self._rows:
             yield self._take()
 
     def _cut(self) -> int:
-        code, self._at, self._sequence, self._fill, self._rows, self.position = cutter.cut(
-            self._buffer,
-            self._at,
-            self._stop,
-            self._sequence,
-            self._block,
-            self._fill,
-            self._index,
-            self._rows,
-            self.position,
-            self._since,
-            self._checksum,
-        )
-        return int(code)
+        received = Received(self._buffer, self._at, self._stop, self._sequence)
+        block = Filling(self._block, self._index, self._fill, self._rows)
+        journal = Journal(self.position, self._since, self._checksum)
+        code, self._at, self._sequence, self._fill, self._rows, self.position = cutter.cut(received, block, journal)
+        return code
 
     def _take(self) -> Block:
-        """What was cut so far: in the buffer itself when that is all but full, else copied to its exact size."""
+        """The events cut so far: in the buffer itself when it is nearly full, else copied to their exact size."""
         index, data = self._index[: self._rows].copy(), self._block[: self._fill]
         if self._fill > self._block.size // 16 * 15:
             self._block = np.empty(self._block.size, np.uint8)
@@ -145,13 +151,13 @@ class Framer:
         return f"{self.journal_name}:{self.position}"
 
     def _fail(self, code: int) -> NoReturn:
-        raise DecodeError(_FAULTS[code], place=self._place(), hint=DAMAGED_HINT)
+        raise DecodeError(_FAULTS[Cut(code)], place=self._place(), hint=DAMAGED_HINT)
 
     def _packet_end(self) -> int:
         return self._at + PACKET + int.from_bytes(self._buffer[self._at : self._at + 3].tobytes(), "little")
 
     def _next_event(self) -> tuple[npt.NDArray[np.uint8], int]:
-        """Take the event of the packet at hand from the buffer."""
+        """Takes the event of the next packet from the buffer; the event and its type."""
         end = self._packet_end()
         event = self._buffer[self._at + PACKET + 1 : end]
         self._at, self._sequence = end, (self._sequence + 1) & 0xFF
@@ -161,9 +167,9 @@ class Framer:
         return self._buffer[self._at + PACKET + 1 : self._at + _MIN_BUFFER]
 
     def _moved_on(self, event: npt.NDArray[np.uint8]) -> bool:
-        """Over transactions that were left out, to where this event starts. Its position has 32 bits: what seems more
-        than 2 GiB ahead is taken for damage."""
-        ahead = cutter.u32(event, 13) - cutter.u32(event, 9) - self.position & 0xFFFFFFFF
+        """Moves the position over transactions that the server left out, to the start of this event. The header's
+        position has 32 bits: a gap of more than 2 GiB is taken for damage."""
+        ahead = little(event, 13, 4) - little(event, 9, 4) - self.position & 0xFFFFFFFF
         if not self._gaps or not _BETWEEN[event[4]] or ahead > _FARTHEST:
             return False
         self.position = self._start = self.position + ahead
@@ -173,7 +179,7 @@ class Framer:
         header = self._buffer[self._at : self._at + _MIN_BUFFER].tobytes()
         self._large = LargeEvent.begin(header, self._sequence)
         if self._large is None:
-            self._fail(cutter.BAD_LENGTH)
+            self._fail(Cut.BAD_LENGTH)
         self._at += PACKET + 1
 
     def _large_step(self) -> int:
@@ -185,46 +191,46 @@ class Framer:
         assert self._large is not None
         data, self._sequence, self._large = self._large.data, self._large.sequence, None
         kind = int(data[4])
-        if kind in (cutter.ROTATE, cutter.FORMAT_DESCRIPTION, cutter.HEARTBEAT, cutter.HEARTBEAT_V2):
+        if cutter.control(kind):
             self._control(data, kind)
             return
         verdict, end = cutter.examine(data, 0, data.size, self.position, self._checksum)
-        if verdict != cutter.SOUND and not (verdict == cutter.OUTSIDE and cutter.outside(kind)):
+        if verdict != Cut.SOUND and not (verdict == Cut.OUTSIDE and cutter.outside(kind)):
             self._fail(verdict)
         self.position = end
-        if verdict == cutter.SOUND and end > self._since:
+        if verdict == Cut.SOUND and end > self._since:
             index = np.zeros(1, INDEX)
             kept = data[: data.size - CHECKSUM] if self._checksum else data
-            cutter.describe(index, 0, data, 0, end, 0, kept.size)
+            cutter.describe(index, 0, data, 0, end, (0, kept.size))
             block = Block(self.journal_name, self._start, kept, index)
             self._start = end
             yield block
 
     def _control(self, event: npt.NDArray[np.uint8], kind: int) -> None:
         """FORMAT_DESCRIPTION, ROTATE or a heartbeat, checksum included."""
-        if kind == cutter.FORMAT_DESCRIPTION:
+        if kind == EventType.FORMAT_DESCRIPTION:
             self._checksum = checksummed(event.tobytes(), self._place())
         verdict, end = cutter.examine(event, 0, event.size, self.position, self._checksum)
-        if kind in (cutter.HEARTBEAT, cutter.HEARTBEAT_V2):
-            if verdict in (cutter.BAD_LENGTH, cutter.BAD_CHECKSUM):
+        if kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
+            if verdict in (Cut.BAD_LENGTH, Cut.BAD_CHECKSUM):
                 self._fail(verdict)
             self.heartbeats += 1
             return
-        if verdict == cutter.BAD_POSITION and self._moved_on(event):
+        if verdict == Cut.BAD_POSITION and self._moved_on(event):
             verdict, end = cutter.examine(event, 0, event.size, self.position, self._checksum)
-        if verdict not in (cutter.SOUND, cutter.OUTSIDE):
+        if verdict not in (Cut.SOUND, Cut.OUTSIDE):
             self._fail(verdict)
-        if kind == cutter.FORMAT_DESCRIPTION and verdict == cutter.SOUND and self.position != JOURNAL_START:
-            self._fail(cutter.BAD_POSITION)
+        if kind == EventType.FORMAT_DESCRIPTION and verdict == Cut.SOUND and self.position != JOURNAL_START:
+            self._fail(Cut.BAD_POSITION)
         self.position, self._start = end, max(end, self._since)
-        if kind == cutter.ROTATE:
+        if kind == EventType.ROTATE:
             whole = event[: event.size - CHECKSUM] if self._checksum else event
             self._rotate(*rotation(whole.tobytes(), self._place()))
 
     def _rotate(self, journal_name: str, position: int) -> None:
-        """The stream goes on there. A made-up ROTATE at the start only repeats what we asked for."""
+        """Continues in that journal. The artificial ROTATE at the start only repeats what we asked for."""
         if journal_name == self.journal_name and position != self.position:
-            self._fail(cutter.BAD_POSITION)
+            self._fail(Cut.BAD_POSITION)
         if journal_name != self.journal_name:
             self._since = 0
         self.journal_name, self.position, self._start = journal_name, position, max(position, self._since)

@@ -1,7 +1,7 @@
-"""Asks a server whether it answers, over a connection of its own, every so often: Canal's MysqlDetectingTimeTask.
+"""Asks a server at intervals, over a connection of its own, whether it answers: Canal's MysqlDetectingTimeTask.
 
-What does not answer within an interval has failed, whether the connection or the statement hangs. `detecting`
-decides; all that is done about it is to call `switch`.
+A heartbeat fails when the connection or the statement takes longer than the interval. `failover` decides what follows;
+the heartbeat only calls `on_failed`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import structlog
 
 from cdc_core.errors import SluiceError
 from cdc_core.source.connection import Connection, connect, source_error
-from cdc_core.source.detecting import Rule, Step, after_beat
+from cdc_core.source.failover import Rule, Step, after_beat
 from cdc_core.source.settings import SourceSettings
 
 _JOIN_SECONDS = 1.0
@@ -26,22 +26,23 @@ log = structlog.get_logger(__name__)
 
 
 class Heartbeat:
-    """`servers` gives the settings of the server that is read, and of the other one, if there is one. `switch` is
-    called with the address that failed and why. The mutable state is the heartbeat thread's own; `failures` may be
-    read."""
+    """`active` is the server that is read, `other` the one to read instead, if there is one. `on_failed` is called with
+    the reason, once: the heartbeat ends with it. The mutable state is the heartbeat thread's own; `failures`, in a row,
+    may be read."""
 
     def __init__(
         self,
         name: str,
         rule: Rule,
-        servers: Callable[[], tuple[SourceSettings, SourceSettings | None]],
-        switch: Callable[[str, str], None],
+        active: SourceSettings,
+        other: SourceSettings | None,
+        on_failed: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.failures = 0
-        self._name, self._rule, self._servers, self._switch, self._clock = name, rule, servers, switch, clock
+        self._name, self._rule, self._active, self._other = name, rule, active, other
+        self._on_failed, self._clock = on_failed, clock
         self._conn: Connection | None = None
-        self._asked = ""
         self._due = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"heartbeat {name}", daemon=True)
@@ -59,7 +60,7 @@ class Heartbeat:
             self._thread.join(_JOIN_SECONDS)
 
     def hurry(self) -> None:
-        """The dump lost its server: no need to wait for the first beat that fails."""
+        """Beats now: the dump lost its server, so the first failure need not wait for the interval."""
         if not self.failures:
             self._due.set()
 
@@ -68,18 +69,15 @@ class Heartbeat:
             began = self._clock()
             try:
                 self._beat()
-            except Exception:  # whatever it is, the next beat may go well
-                log.exception("the heartbeat stumbled", destination=self._name)
+            except Exception:  # the next beat may succeed
+                log.exception("a heartbeat raised an error", destination=self._name)
             wake = self._stop if self.failures else self._due  # failures in a row are an interval apart
             wake.wait(max(0.0, self._rule.seconds - (self._clock() - began)))
             self._due.clear()
         self._close()
 
     def _beat(self) -> None:
-        active, other = self._servers()
-        if active.address != self._asked:
-            self._close()
-            self.failures, self._asked = 0, active.address
+        active, other = self._active, self._other
         error = self._ask(active)
         if self._stop.is_set():
             return
@@ -98,10 +96,11 @@ class Heartbeat:
         if step is Step.ASK and other is not None:
             step = after_beat(self._rule, self.failures, other.address, self._answers(other))
         if step is Step.SWITCH:
-            self._switch(active.address, f"{self.failures} heartbeats failed in a row: {error.message}")
+            self._stop.set()
+            self._on_failed(f"{self.failures} heartbeats failed in a row: {error.message}")
 
     def _ask(self, settings: SourceSettings) -> SluiceError | None:
-        """Why it does not answer; None when it does."""
+        """The error with which the server fails to answer; None when it answers."""
         patient = self._limited(settings)
         try:
             if self._conn is None:
@@ -120,7 +119,9 @@ class Heartbeat:
             with connect(self._limited(other)) as conn:
                 _execute(conn, self._rule.sql)
         except (pymysql.err.MySQLError, OSError, SluiceError) as error:
-            log.warning("the other server is away", destination=self._name, source=other.address, why=str(error))
+            log.warning(
+                "the other server does not answer", destination=self._name, source=other.address, why=str(error)
+            )
             return False
         return True
 
@@ -135,7 +136,7 @@ class Heartbeat:
 
 
 def _execute(conn: Connection, sql: str) -> None:
-    """Reads or writes, as the statement says; autocommit is on."""
+    """Autocommit is on: the statement may read or write."""
     with conn.cursor() as cursor:
         cursor.execute(sql)
         cursor.fetchall()

@@ -1,6 +1,6 @@
-"""The server's binlog files: which there are, where the last one ends, and whether a position lies in one of them.
+"""The server's binlog files: their list, the current end, and whether a position or a GTID set is among them.
 
-Does not look into journals: that an offset is an event's start shows when the server is asked to dump from it.
+Does not read the files: only a dump shows whether an offset is the start of an event.
 """
 
 from __future__ import annotations
@@ -8,29 +8,60 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_core.errors import PositionError, SourceError
+from cdc_core.errors import BEGIN_ANEW, PositionError, PositionPurged, SourceError
 from cdc_core.gtid import Gtids, GtidSet, parse_gtids
 from cdc_core.position import EntryPosition, journal_number
-from cdc_core.source.connection import Connection, version_of
+from cdc_core.source.connection import Connection, connected, version_of
 from cdc_core.source.framing import JOURNAL_START
+from cdc_core.source.settings import SourceSettings
 
-WAYS_OUT = (
-    "Ways out: name a journal that is left (canal.instance.master.journal.name and .position), or none for the current "
-    "end, and remove the cursor; then compare with sluice verify. Keep binlogs longer: "
-    "SET GLOBAL binlog_expire_logs_seconds = 604800;"
-)
+_KEEP_LONGER = "Keep binlogs longer: SET GLOBAL binlog_expire_logs_seconds = 604800;"
 
 
 @dataclass(frozen=True, slots=True)
 class BinaryLog:
-    """A journal that the server has."""
+    """A binlog file of the server; `size` in bytes."""
 
     name: str
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Journals:
+    """All binlog files, oldest first, as one range of bytes. `end` is the server's current end, with its executed
+    GTID set if it has one."""
+
+    logs: tuple[BinaryLog, ...]
+    end: EntryPosition
+
+    def index(self, position: EntryPosition) -> int | None:
+        """The number of files older than the position's; None when the server does not have that file."""
+        return next((at for at, log in enumerate(self.logs) if log.name == position.journal_name), None)
+
+    def offset(self, position: EntryPosition) -> int | None:
+        """Bytes from the start of the oldest file; None when the server does not have the position's file."""
+        at = self.index(position)
+        return None if at is None else sum(log.size for log in self.logs[:at]) + position.position
+
+    def distance(self, low: EntryPosition, high: EntryPosition) -> int | None:
+        """Bytes from `low` to `high`, negative when `high` comes first; None when a file is not there."""
+        first, last = self.offset(low), self.offset(high)
+        return None if first is None or last is None else last - first
+
+
+def read_journals(conn: Connection) -> Journals:
+    end = current_end(conn)  # before the list, so that the list contains the end
+    return Journals(tuple(binary_logs(conn)), end)
+
+
+def list_journals(settings: SourceSettings) -> list[BinaryLog]:
+    """`binary_logs` over a connection of its own."""
+    with connected(settings) as conn:
+        return binary_logs(conn)
+
+
 def binary_logs(conn: Connection) -> list[BinaryLog]:
-    """Oldest first. Never empty: raises SourceError where the server has none."""
+    """The server's files, oldest first. Raises SourceError when there are none."""
     logs = [BinaryLog(str(row[0]), int(row[1])) for row in _rows(conn, "SHOW BINARY LOGS")]
     if not logs:
         raise SourceError("the server lists no binlog", hint="Put log-bin=mysql-bin into my.cnf and restart it.")
@@ -38,30 +69,46 @@ def binary_logs(conn: Connection) -> list[BinaryLog]:
 
 
 def current_end(conn: Connection) -> EntryPosition:
-    """The place after the last event that the server wrote."""
+    """The position behind the last event in the server's binlog, with the executed GTID set if there is one."""
     version = version_of(conn)
     modern = not version.mariadb and version.number >= (8, 2, 0)
     rows = _rows(conn, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
     if not rows:
         raise SourceError("the server writes no binlog", hint="Put log-bin=mysql-bin into my.cnf and restart it.")
-    gtid = str(rows[0][4]).replace("\n", "") if len(rows[0]) > 4 else ""
-    return EntryPosition(str(rows[0][0]), int(rows[0][1]), gtid=gtid)
+    gtids = GtidSet.parse(str(rows[0][4])) if len(rows[0]) > 4 else None
+    return EntryPosition(str(rows[0][0]), int(rows[0][1]), gtid=gtids or None)
+
+
+def check_there(conn: Connection, position: EntryPosition, executed: Gtids | None) -> None:
+    """Raises PositionPurged when the server has purged what is behind a position that was read before; behind the set
+    `executed`, where reading is by GTID."""
+    if isinstance(executed, GtidSet):
+        check_not_purged(conn, executed)
+    elif executed is None:
+        oldest = binary_logs(conn)[0].name
+        if _is_older(position.journal_name, oldest):
+            raise PositionPurged(
+                f"the journal {position.journal_name} was purged; the oldest is {oldest}",
+                place=str(position),
+                hint=f"{BEGIN_ANEW} {_KEEP_LONGER}",
+            )
 
 
 def check_exists(conn: Connection, position: EntryPosition) -> None:
-    """Raises PositionError for a journal that was purged or never was, and for an offset beyond its end."""
+    """Raises PositionError when the server does not have the journal, or the offset lies beyond its end; PositionPurged
+    for a journal that is older than all that it has."""
     logs = binary_logs(conn)
     oldest, newest = logs[0], logs[-1]
     found = next((log for log in logs if log.name == position.journal_name), None)
     if found is None:
-        ours, theirs = position.journal_name.rpartition("."), oldest.name.rpartition(".")
-        older = ours[0] == theirs[0] and journal_number(position.journal_name) < journal_number(oldest.name)
-        what = "was purged" if older else "is none of the server's"
-        raise PositionError(
+        older = _is_older(position.journal_name, oldest.name)
+        what = "was purged" if older else "is unknown to the server"
+        kind, more = (PositionPurged, _KEEP_LONGER) if older else (PositionError, "")
+        raise kind(
             f"the journal {position.journal_name} {what}; the server has {oldest.name}:{JOURNAL_START} "
             f"to {newest.name}:{newest.size}",
             place=str(position),
-            hint=WAYS_OUT,
+            hint=f"{BEGIN_ANEW} {more}".rstrip(),
         )
     if not JOURNAL_START <= position.position <= max(found.size, JOURNAL_START):
         raise PositionError(
@@ -69,28 +116,29 @@ def check_exists(conn: Connection, position: EntryPosition) -> None:
             f"{oldest.name}:{JOURNAL_START}. The server may have lost its last events in a crash, or its binlogs were "
             "reset",
             place=str(position),
-            hint=WAYS_OUT,
+            hint=BEGIN_ANEW,
         )
 
 
 def check_not_purged(conn: Connection, gtids: GtidSet) -> None:
-    """Raises PositionError when the server has purged transactions that `gtids` lacks. MySQL alone can tell; MariaDB
-    says so when it is asked for a dump.
+    """Raises PositionPurged when the server has purged transactions that are not in `gtids`. For MySQL; MariaDB refuses
+    such a dump itself.
 
     Source: MySQL manual, "gtid_purged"."""
     missing = GtidSet.parse(str(_rows(conn, "SELECT @@GLOBAL.gtid_purged")[0][0])) - gtids
     if missing:
         oldest = binary_logs(conn)[0].name
-        raise PositionError(
+        raise PositionPurged(
             f"the transactions {missing} are needed and were purged; the server's oldest position is "
             f"{oldest}:{JOURNAL_START}",
             place=str(gtids),
-            hint=WAYS_OUT,
+            hint=f"{BEGIN_ANEW} {_KEEP_LONGER}",
         )
 
 
 def check_known(conn: Connection, gtids: Gtids) -> None:
-    """Raises PositionError when `gtids` has transactions that the server never executed: it would send all its own."""
+    """Raises PositionError when `gtids` contains transactions that the server never executed: a dump would then send
+    everything that it has."""
     variable = "GLOBAL.gtid_executed" if isinstance(gtids, GtidSet) else "gtid_binlog_pos"
     executed = parse_gtids(str(_rows(conn, f"SELECT @@{variable}")[0][0] or ""), version_of(conn).flavor)
     unknown = gtids - executed  # type: ignore[operator]
@@ -98,9 +146,14 @@ def check_known(conn: Connection, gtids: Gtids) -> None:
         raise PositionError(
             f"the server never executed the transactions {unknown}",
             place=str(gtids),
-            hint=f"Correct the set (canal.instance.master.gtid): SELECT @@{variable} shows what the server has. A "
-            "replica that lags is asked again.",
+            hint=f"If this server is a replica that lags, wait: the destination tries again. Otherwise correct the set "
+            f"(canal.instance.master.gtid): SELECT @@{variable} shows what the server has.",
         )
+
+
+def _is_older(name: str, than: str) -> bool:
+    same = name.rpartition(".")[0] == than.rpartition(".")[0]
+    return same and journal_number(name) < journal_number(than)
 
 
 def _rows(conn: Connection, statement: str) -> tuple[tuple[Any, ...], ...]:

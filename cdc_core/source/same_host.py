@@ -1,4 +1,4 @@
-"""Whether two hosts are one: a Java Canal server writes the name that an address has, and we what is configured."""
+"""Whether two host names mean one host: Java Canal keeps the resolved name of an address, Sluice the configured one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def same_host(one: str, other: str, resolve: Callable[[str], str] = socket.gethostbyname) -> bool:
-    """By their first IPv4 addresses, as Java's InetSocketAddress compares. A name that does not resolve is itself."""
+    """Compares the first IPv4 addresses, as Java's InetSocketAddress does, or names when one does not resolve."""
     if one == other:
         return True
     try:

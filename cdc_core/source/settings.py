@@ -1,4 +1,4 @@
-"""How to reach one MySQL server, and as whom. Plain values; nothing is read from files here."""
+"""How to reach a MySQL server, and with which account. Values; nothing is read from files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAMESPACE = uuid.UUID("6a8f0f0e-7a1c-4d0f-9f43-5b1c1d0c7e55")
 
 
 class SslMode(StrEnum):
-    """As of MySQL's own clients. PREFERRED goes on without TLS; VERIFY_IDENTITY also checks the host's name."""
+    """As in MySQL's own clients. PREFERRED falls back to no TLS; VERIFY_IDENTITY also checks the host name."""
 
     DISABLED = "DISABLED"
     PREFERRED = "PREFERRED"
@@ -23,7 +23,7 @@ class SslMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """`slave_id` 0 stands for a made-up one. `receive_buffer` and `block_bytes` are in bytes, times in seconds."""
+    """`slave_id` 0: a random one. `receive_buffer` and `block_bytes` are in bytes, times in seconds."""
 
     host: str
     port: int
@@ -39,8 +39,8 @@ class SourceSettings:
     so_timeout: float = 30
     receive_buffer: int = 1 << 20
     block_bytes: int = 262144
-    by_gtid: bool = False  # a dump starts behind its position's GTID set, where that has one
-    identity: str = ""  # who we are among a server's replicas; without it this host
+    by_gtid: bool = False  # dumps start behind the GTID set of their position, if it has one
+    identity: str = ""  # our name among the server's replicas; empty: the name of this host
 
     @property
     def address(self) -> str:
@@ -52,14 +52,14 @@ class SourceSettings:
 
     @property
     def report_host(self) -> str:
-        """What we call ourselves in SHOW REPLICAS."""
+        """Our name in SHOW REPLICAS."""
         return (self.identity or socket.gethostname())[:60]
 
     @property
     def replica_uuid(self) -> str:
-        """The same for one identity and server id, so that a server ends a dump that one of us left behind."""
+        """The same for one identity and server id, so that the server ends the dump of an earlier process."""
         return str(uuid.uuid5(_NAMESPACE, f"{self.report_host}/{self.slave_id}"))
 
     def identified(self) -> SourceSettings:
-        """These settings with a server id: their own, or a random one out of the way of ids that people give."""
+        """These settings with a server id: their own, or a random one above the ids that people choose."""
         return self if self.slave_id else replace(self, slave_id=(1 << 30) + secrets.randbelow(1 << 31))

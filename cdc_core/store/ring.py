@@ -1,66 +1,44 @@
-"""The ring: one shared log of annotated blocks, and for each client put >= get >= ack over it.
+"""The ring: one log that all clients share, bounded in bytes and events, with put >= get >= ack for each client.
 
-Pure: no lock, no clock, no I/O, and no Python object per event. It chooses ranges; who claimed them, for how long and
-what an ack means to the cursor kept elsewhere is the session's. It does not promise that a block fits: `try_put`
-refuses when full, and the caller waits.
+Pure: no lock, no clock, no I/O. It chooses ranges; the session knows who claimed them, for how long, and which cursor
+an ack moves. It does not promise that a block fits: `try_put` refuses it when the ring is full, and the caller waits.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from cdc_core.errors import RangeGone, SessionError, StoreError
+from cdc_core.binlog.block import Block
+from cdc_core.errors import SessionError, StoreError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
-from cdc_core.source.block import Block, BlockSlice
-from cdc_core.store.cursor import Cursor
-from cdc_core.store.segment import Segment, compact, merge, mergeable, segment
-
-MERGE_BYTES = 256 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A part of the log. `committed` is the last transaction end in it; a partial one ends within a transaction."""
-
-    start: Cursor
-    end: Cursor
-    committed: Cursor | None
-
-    @property
-    def rows(self) -> int:
-        return self.end.rows - self.start.rows
-
-    @property
-    def events(self) -> int:
-        return self.end.sequence - self.start.sequence
-
-    @property
-    def nbytes(self) -> int:
-        return self.end.nbytes - self.start.nbytes
-
-    @property
-    def partial(self) -> bool:
-        return self.committed != self.end
+from cdc_core.store.log import Log
+from cdc_core.store.mark import Mark
+from cdc_core.store.parts import MERGE_BYTES
+from cdc_core.store.range import Range
+from cdc_core.store.segment import Segment, compact
 
 
 @dataclass(slots=True)
 class Marks:
-    """One client's place. While `after` is set, events up to that position are passed over as they come."""
+    """One client's marks. While `after` is set, both pass over the events that end at or before that position."""
 
-    get: Cursor
-    ack: Cursor
+    get: Mark
+    ack: Mark
     after: EntryPosition | None = None
 
 
 class Ring:
-    """Bounded in bytes and in items (events); one block alone always fits.
+    """One block always fits into an empty ring. Capacities are in bytes and in events (`capacity_items`).
 
-    The mutable state is the list of segments, the marks of each client, and whether the last put was refused.
+    With `disk_bytes` a keeper writes the log's segments to disk. Then the capacities bound what is in memory, and what
+    is acked stays until its room is needed, or until it expires.
+
+    The mutable state is the log, the marks of each client, and whether the last put was refused: because nothing is
+    acked (`full`), or because memory waits for the disk (`crowded`). `stuck`: the disk takes nothing at the moment.
     """
 
     def __init__(
@@ -69,64 +47,66 @@ class Ring:
         capacity_bytes: int,
         capacity_items: int | None = None,
         merge_bytes: int = MERGE_BYTES,
+        disk_bytes: int = 0,
     ) -> None:
         self.capacity_bytes = capacity_bytes
         self.capacity_items = capacity_items
-        self.put = Cursor()
-        self.full = False
-        self.last_position: EntryPosition | None = None  # end of the last event put
-        self.last_commit: EntryPosition | None = None  # end of the last transaction put
-        self.transactions = 0
+        self.log = Log(merge_bytes)
+        self.disk_bytes = disk_bytes
+        self.full = self.crowded = self.stuck = False
         self.clients: dict[int, Marks] = {}
-        self._committed = Cursor()
         self._table_of = table_of
-        self._merge_bytes = merge_bytes
-        self._segments: list[Segment] = []
 
     def __repr__(self) -> str:
         get = min((m.get.sequence for m in self.clients.values()), default=0)
         ack = min((m.ack.sequence for m in self.clients.values()), default=0)
-        return f"<Ring put={self.put.sequence} get={get} ack={ack} bytes={self.nbytes}>"
+        return f"<Ring put={self.put.sequence} get={get} ack={ack} bytes={self.log.nbytes}>"
 
     @property
-    def committed(self) -> int:
-        """The sequence behind the last transaction's end."""
-        return self._committed.sequence
-
-    @property
-    def nbytes(self) -> int:
-        return self.put.nbytes - self._tail.nbytes
-
-    @property
-    def items(self) -> int:
-        return self.put.sequence - self._tail.sequence
+    def put(self) -> Mark:
+        """The end of the log."""
+        return self.log.end
 
     @property
     def unacked(self) -> bool:
-        """Something was put that a client has not acked."""
+        """Whether a client has something left to ack."""
         return any(marks.ack < self.put for marks in self.clients.values())
-
-    @property
-    def _tail(self) -> Cursor:
-        return self._segments[0].first if self._segments else self.put
 
     # -- clients
 
     def subscribe(self, client: int, after: EntryPosition | None = None) -> None:
-        """A client at `after`, which is not yet put; without it at the last transaction end in the ring."""
-        if after is None and self._committed < self._tail:
+        """Adds a client at `after`; without it at the last transaction end.
+
+        Raises StoreError when that end was freed, or when the log begins behind `after`.
+        """
+        if after is None and self.log.committed < self.log.begin:
             raise StoreError(
-                "the transaction under way is larger than the ring, a new client cannot start inside it",
-                hint="Subscribe again when it has ended.",
+                "the open transaction is larger than the ring: a new client cannot start inside it",
+                hint="Subscribe again when the transaction has ended.",
             )
-        start = self._committed if after is None else self.put
+        start = self.log.committed if after is None else self.put
+        if after is not None and self.log.events and after < self.log.reached(self.put):
+            start, after = self._place_of(after), None
         self.clients[client] = Marks(start, start, after)
+
+    def _place_of(self, position: EntryPosition) -> Mark:
+        """The mark of a position among the log's events."""
+        parts = self.log.parts
+        sequence = parts.sequence_behind(position)
+        if sequence is None or parts.start is None or position < parts.start:
+            raise StoreError(
+                "the store begins behind the client's position",
+                place=f"{position}; the store begins at {parts.start}",
+                hint="Report this with the service's log: a bug.",
+            )
+        return self.log.at(sequence)
 
     def unsubscribe(self, client: int) -> None:
         self.clients.pop(client, None)
         self._free()
 
     def marks(self, client: int) -> Marks:
+        """Raises SessionError for a client that is not subscribed."""
         if client not in self.clients:
             raise SessionError(
                 f"client {client} is not subscribed", hint="Subscribe it first, or use the destination's own client."
@@ -136,40 +116,34 @@ class Ring:
     # -- put
 
     def try_put(self, block: Block) -> bool:
-        """False, and `full`, when there is no room until somebody acks."""
+        """Appends a block. False, with `full` set, when there is no room until a client acks."""
         block = compact(block)
         if not len(block.index):
             return True
-        self.full = not self._fits(block)
-        if self.full:
-            return False
-        new = segment(block, self.put)
-        self._pass_over(new)
-        self.put = new.at(new.end)
-        self.transactions += len(new.commits)
-        self._segments.append(new)
-        self.last_position = new.position(new.end)
-        if len(new.commits):
-            self._committed = new.at(new.first.sequence + int(new.commits[-1]))
-            self.last_commit = new.position(self._committed.sequence)
-        self._coalesce()
-        return True
+        if not self._fits(block):
+            self._free(block.nbytes)  # also what clients passed over, who ack nothing before they are at their position
+        fits = self._fits(block)
+        self.full = not fits and (not self.disk_bytes or self.stuck or not self._fits_disk(block))
+        self.crowded = not fits and not self.full
+        if fits:
+            self._pass_over(self.log.append(block))
+        return fits
 
     def _fits(self, block: Block) -> bool:
-        if not self._segments:
-            return True
-        items = self.capacity_items is None or self.items + len(block.index) <= self.capacity_items
-        return items and self.nbytes + block.nbytes <= self.capacity_bytes
+        log = self.log
+        memory = log.parts.memory
+        if memory is None:
+            return self._fits_disk(block)
+        events, nbytes = log.end.sequence - memory.sequence, log.end.nbytes - memory.nbytes
+        items = self.capacity_items is None or events + len(block.index) <= self.capacity_items
+        return items and nbytes + block.nbytes <= self.capacity_bytes and self._fits_disk(block)
 
-    def _coalesce(self) -> None:
-        while len(self._segments) > 1 and mergeable(
-            self._segments[-2].block, self._segments[-1].block, self._merge_bytes
-        ):
-            last = self._segments.pop()
-            self._segments[-1] = merge(self._segments[-1], last)
+    def _fits_disk(self, block: Block) -> bool:
+        log = self.log
+        return not self.disk_bytes or not log.events or log.nbytes + block.nbytes <= self.disk_bytes
 
     def _pass_over(self, new: Segment) -> None:
-        """Moves clients that wait for a position over the events that end at or before it."""
+        """Moves the clients that wait for a position over the events that end at or before it."""
         for marks in self.clients.values():
             if marks.after is None:
                 continue
@@ -180,130 +154,99 @@ class Ring:
                 event, marks.after = int(later[0]), None
             marks.get = marks.ack = new.at(new.first.sequence + event)
 
+    def drop_unclaimed(self) -> None:
+        """Drops the events after the last commit that no client claimed: the source sends them again."""
+        claimed = (marks.get for marks in self.clients.values() if marks.after is None)
+        self._drop_from(max(self.log.committed, *claimed, Mark()))
+
+    def drop_uncommitted(self) -> None:
+        """Drops all events after the last commit. No client may hold a claim of them.
+
+        A client that acked some of them passes over these when they come again.
+        """
+        self._drop_from(self.log.committed)
+
+    def _drop_from(self, to: Mark) -> None:
+        if to == self.put:
+            return
+        for marks in self.clients.values():
+            if marks.ack > to:
+                marks.after = marks.after or self.log.reached(marks.ack)
+                marks.ack = to
+            marks.get = min(marks.get, to)
+        self.log.truncate(to)
+        self.full = False
+        self._free()  # of the last segment, all that is left may be acked
+
     # -- get
 
     def take(self, client: int, max_rows: int) -> Range | None:
-        """The client's next range: whole transactions of at most `max_rows` rows, of one schema a table.
+        """The client's next range: whole transactions of at most `max_rows` rows, of one schema for each table, without
+        a DDL statement behind rows.
 
-        A part of a transaction comes only when it alone exceeds `max_rows`, when its schema changes within, or when
-        the ring is full. A range without rows may come; None means that there is nothing to serve yet.
+        It is a part of a transaction only when that transaction alone exceeds `max_rows`, when a table's schema changes
+        inside it, or when the ring is full. A range may be empty. None: there is nothing to serve yet.
         """
-        marks = self.marks(client)
+        marks, log = self.marks(client), self.log
         get = marks.get
-        if marks.after is not None or get.sequence == self.put.sequence:
+        if marks.after is not None or get == self.put:
             return None
-        limit = self._sequence_of_rows(get.rows + max(1, max_rows))
-        cut = self._schema_cut(get.sequence, limit)
-        commit = self._last_commit(get.sequence, cut)
-        if commit is None or self._at(commit).rows == get.rows:
-            part = self._part(get, limit, cut)
-            if part is not None:
-                return part
-        if commit is None:
-            return None
-        end = self._at(commit)
-        return Range(get, end, end)
+        limit = log.sequence_of_rows(get.rows + max(1, max_rows))
+        cut = log.statement_behind_rows(get.sequence, limit)
+        cut = log.schema_change(get.sequence, cut, self._table_of)
+        commit = log.last_commit_within(get.sequence, cut)
+        whole = None if commit is None else Range(get, log.at(commit), log.at(commit))
+        if whole is None or whole.empty:
+            return self._part(get, limit, cut) or whole
+        return whole
 
-    def _part(self, get: Cursor, limit: int, cut: int) -> Range | None:
-        alone = limit < self.put.sequence or (cut < limit and self._last_commit(cut, limit) is not None)
+    def _part(self, get: Mark, limit: int, cut: int) -> Range | None:
+        """A part of the transaction that begins at `get`; None when the transaction may still be served whole."""
+        log = self.log
+        alone = limit < self.put.sequence or (cut < limit and log.last_commit_within(cut, limit) is not None)
         if not (alone or self.full):
             return None
-        cut = self._whole(cut)[0]
-        if self._at(cut).rows == get.rows:  # the first rows event alone exceeds max_rows: events are served whole
-            cut = self._whole(min(self._sequence_of_rows(get.rows) + 1, self.put.sequence))[1]
-        commit = self._last_commit(get.sequence, cut)
-        return Range(get, self._at(cut), None if commit is None else self._at(commit))
+        cut = log.whole(cut)[0]
+        if log.at(cut).rows == get.rows:  # the first rows event alone exceeds max_rows: events are served whole
+            cut = log.whole(min(log.sequence_of_rows(get.rows) + 1, self.put.sequence))[1]
+        commit = log.last_commit_within(get.sequence, cut)
+        return Range(get, log.at(cut), None if commit is None else log.at(commit))
 
-    def advance(self, client: int, to: Cursor) -> None:
-        """Moves get on after a claim, or back after a rollback."""
+    def advance(self, client: int, to: Mark) -> None:
+        """Moves get forward after a claim, or back after a rollback."""
         self.marks(client).get = to
 
-    def ack(self, client: int, to: Cursor) -> None:
-        """Moves ack on, and frees what every client has acked."""
+    # -- ack
+
+    def ack(self, client: int, to: Mark) -> None:
+        """Moves ack forward, and frees what all clients have acked."""
         marks = self.marks(client)
         if not marks.ack <= to <= self.put:
-            raise StoreError(f"ack to {to.sequence} is not ahead of {marks.ack.sequence}", hint="Report this: a bug.")
+            raise StoreError(
+                f"event {to.sequence} is outside of what client {client} may ack",
+                place=f"events {marks.ack.sequence} to {self.put.sequence}",
+                hint="Report this with the service's log: a bug.",
+            )
         marks.ack = to
         marks.get = max(marks.get, to)
         self._free()
 
-    def _free(self) -> None:
-        acked = min((marks.ack.sequence for marks in self.clients.values()), default=0)
-        gone = 0
-        while gone < len(self._segments) and self._segments[gone].end <= acked:
-            gone += 1
-        if gone:
-            del self._segments[:gone]
-            self.full = False
-
-    # -- looking
-
-    def slices(self, start: int, end: int) -> list[BlockSlice]:
-        """The blocks' parts between two sequences. Raises RangeGone when some of it was freed."""
-        if start < self._tail.sequence or end > self.put.sequence:
-            raise RangeGone(
-                "the range is no longer in the store", place=f"events {start} to {end}", hint="Claim again."
-            )
-        return [
-            BlockSlice(s.block, max(start - s.first.sequence, 0), min(end - s.first.sequence, s.events))
-            for s in self._between(start, end)
-        ]
-
-    def position(self, sequence: int) -> EntryPosition:
-        """Where the event just before `sequence` ends."""
-        return self._segments[self._segment_of(sequence - 1)].position(sequence)
-
-    def transactions_within(self, start: int, end: int) -> int:
-        return sum(s.commits_within(start, end) for s in self._between(start, end))
-
     def oldest_commit(self, client: int) -> EntryPosition | None:
         """The first transaction end that the client has not acked."""
-        sequence = self.marks(client).ack.sequence
-        for owner in self._between(sequence, self.put.sequence):
-            commit = owner.first_commit(sequence)
-            if commit is not None:
-                return self.position(commit)
-        return None
+        commit = self.log.first_commit_after(self.marks(client).ack.sequence)
+        return None if commit is None else self.log.position(commit)
 
-    def _between(self, start: int, end: int) -> Iterator[Segment]:
-        for at in range(self._segment_of(start), len(self._segments)):
-            if self._segments[at].first.sequence >= end:
-                return
-            yield self._segments[at]
+    def expire(self, time: float) -> None:
+        """Frees what all clients have acked and is older than `time`, in seconds since the epoch."""
+        self.log.free(min(self._acked(), self.log.parts.sequence_of_time(time)))
 
-    def _segment_of(self, sequence: int) -> int:
-        return max(bisect_right(self._segments, sequence, key=lambda s: s.first.sequence) - 1, 0)
+    def _acked(self) -> int:
+        return min((marks.ack.sequence for marks in self.clients.values()), default=0)
 
-    def _at(self, sequence: int) -> Cursor:
-        return self._segments[self._segment_of(sequence)].at(sequence)
-
-    def _sequence_of_rows(self, rows: int) -> int:
-        """The last sequence with at most `rows` rows before it."""
-        owner = self._segments[bisect_right(self._segments, rows, key=lambda s: s.first.rows) - 1]
-        return owner.first.sequence + int(np.searchsorted(owner.rows, rows - owner.first.rows, side="right")) - 1
-
-    def _whole(self, sequence: int) -> tuple[int, int]:
-        """Where a range may end, at or around `sequence`: between two events of one position it may not."""
-        return self._segments[self._segment_of(sequence)].whole(sequence)
-
-    def _last_commit(self, low: int, high: int) -> int | None:
-        for at in range(self._segment_of(high), -1, -1):
-            owner = self._segments[at]
-            found = owner.last_commit(low, high)
-            if found is not None or owner.first.sequence <= low:
-                return found
-        return None
-
-    def _schema_cut(self, low: int, high: int) -> int:
-        """The first rows event whose table has another version than before in the range; `high` when there is none."""
-        versions: dict[str, str] = {}
-        seen: set[int] = set()
-        for owner in self._between(low, high):
-            for sequence, schema_id in owner.schemas(low, high):
-                if schema_id in seen:
-                    continue
-                seen.add(schema_id)
-                table = self._table_of(schema_id)
-                if versions.setdefault(table.name, table.version) != table.version:
-                    return sequence
-        return high
+    def _free(self, nbytes: int = 0) -> None:
+        """Frees what all clients have acked; with a store on disk, only as much as `nbytes` more need."""
+        to, log = self._acked(), self.log
+        if self.disk_bytes:
+            to = min(to, log.parts.sequence_of_bytes(log.end.nbytes + nbytes - self.disk_bytes))
+        if log.free(to):
+            self.full = False

@@ -1,7 +1,7 @@
-"""The ring with a lock, and waiting around it: the source waits for room, claimers wait for rows.
+"""The ring with a lock and with waiting: the source waits for room, clients wait for rows.
 
-All who look at the ring or at the session over it hold `changed` (one condition, re-entrant). Nothing here does I/O,
-and nobody may do any while holding it.
+Whoever uses the ring, or the session over it, holds `changed` (one condition, re-entrant). Nobody may do I/O while
+holding it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from cdc_core.source.block import Block
+from cdc_core.binlog.block import Block
 from cdc_core.store.ring import Ring
 
 T = TypeVar("T")
 
-_STOP_CHECK = 1.0  # a stop event cannot wake a condition, so a waiting put looks at it once a second
+_STOP_CHECK = 1.0  # seconds: a stop event cannot wake a condition, so a waiting put looks at it this often
 
 
 class Store:
-    """`blocked_seconds` is the time that puts waited for room, the present wait included."""
+    """`clock` is in seconds and only rises."""
 
     def __init__(self, ring: Ring, clock: Callable[[], float] = time.monotonic) -> None:
         self.ring = ring
@@ -35,6 +35,7 @@ class Store:
 
     @property
     def blocked_seconds(self) -> float:
+        """How long puts have waited for room so far, the present wait included."""
         since = self._blocked_since
         return self._blocked + (self._clock() - since if since is not None else 0.0)
 
@@ -47,7 +48,7 @@ class Store:
                         return False
                     if self._blocked_since is None:
                         self._blocked_since = self._clock()
-                        self.changed.notify_all()  # a full ring serves what it else holds back
+                        self.changed.notify_all()  # a full ring also serves parts of a transaction
                     self.changed.wait(_STOP_CHECK)
             finally:
                 self._blocked, self._blocked_since = self.blocked_seconds, None
@@ -55,9 +56,9 @@ class Store:
             return True
 
     def wait_for(self, look: Callable[[], T | None], timeout: float, wake: Callable[[], float | None]) -> T | None:
-        """The first answer of `look` that is not None, looked for on every change until `timeout`.
+        """The first result of `look` that is not None; None after `timeout` seconds. `look` is called on each change.
 
-        `wake` says after how many seconds it is worth looking again without a change, if ever.
+        `wake` gives the seconds after which to look again without a change; None for never.
         """
         deadline = self._clock() + timeout
         with self.changed:
@@ -70,7 +71,7 @@ class Store:
                 self.changed.wait(left if sooner is None else max(0.01, min(left, sooner)))
 
     def wait_unacked(self, timeout: float) -> None:
-        """Waits until there is something that a client has not acked."""
+        """Waits until a client has something to ack."""
         with self.changed:
             self.changed.wait_for(lambda: self.ring.unacked or self.closed, timeout)
 
@@ -80,7 +81,7 @@ class Store:
             return self.changed.wait_for(lambda: self.ring.full or self.closed, timeout)
 
     def close(self) -> None:
-        """Ends all waiting, now and later."""
+        """Ends all waits, also later ones."""
         with self.changed:
             self.closed = True
             self.changed.notify_all()

@@ -1,1 +1,4 @@
-"""One module a command of `sluice`. Each is imported when it is called, so that `sluice --help` stays quick."""
+"""One module for each command of `sluice`: options in, text or JSON and an exit code out.
+
+A module is imported when its command is called, so that `sluice --help` stays quick.
+"""

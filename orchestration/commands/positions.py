@@ -3,68 +3,95 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from cdc_core.errors import SluiceError
-from orchestration.commands.service import call, home
-from orchestration.commands.status import destinations, place
+from cdc_core.errors import SluiceError, error_from
+from cdc_core.position import EntryPosition
+from orchestration.commands.service import call, path_of
+from orchestration.commands.status import statuses
+from orchestration.commands.text import number, place, position, position_from, print_error, table, text
 
-_COLUMNS = ("destination", "client", "epoch", "cursor", "end", "bytes", "transactions", "seconds", "files left")
-_RIGHT = ("client", "epoch", "bytes", "transactions", "seconds", "files left")
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One client's cursor and its distance to the source's end. None is unknown."""
+
+    client_id: int
+    epoch: int
+    cursor: EntryPosition | None
+    nbytes: int | None
+    transactions: int | None
+    seconds: float | None
+    files_left: int | None
+    purged: bool
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        return cls(
+            client_id=fields["client_id"],
+            epoch=fields["epoch"],
+            cursor=position_from(fields["cursor"]),
+            nbytes=fields["bytes"],
+            transactions=fields["transactions"],
+            seconds=fields["seconds"],
+            files_left=fields["files_left"],
+            purged=fields["purged"],
+        )
+
+    def distance(self) -> str:
+        """How far the client is behind, for people."""
+        if self.purged:
+            return "the source has purged this binlog file"
+        quantities = ((self.nbytes, "bytes"), (self.transactions, "transactions"), (self.seconds, "s"))
+        known = [f"{value:,.0f} {unit}" for value, unit in quantities if value is not None]
+        if self.files_left is not None:
+            known.append(f"{self.files_left:,} files left")
+        return ", ".join(known) or "-"
 
 
 def run(destination: str | None, service: str, token: str, *, as_json: bool) -> int:
-    """1 when a destination cannot tell, or a cursor's journal is gone. One that is named raises what it failed with."""
+    """1 when a cursor's file is purged, or a destination has no answer. The error of a named destination is raised."""
     if destination is not None:
-        found = [call(service, token, "GET", f"{home(destination)}/positions")]
+        found = [call(service, token, "GET", f"{path_of(destination)}/positions")]
     else:
-        found = [_asked(one["destination"], service, token) for one in destinations(service, token)]
+        found = [_positions(status.destination, service, token) for status in statuses(service, token)]
     if as_json:
         print(json.dumps(found))
     else:
-        _print(found)
+        show(found)
     purged = any(client["purged"] for one in found for client in one.get("clients", []))
     return 1 if purged or any("error" in one for one in found) else 0
 
 
-def _asked(name: str, service: str, token: str) -> dict[str, Any]:
-    """Its positions, or what keeps them: the others are shown all the same."""
+def _positions(name: str, service: str, token: str) -> dict[str, Any]:
+    """The positions of one destination, or its error: the other destinations are shown all the same."""
     try:
-        return dict(call(service, token, "GET", f"{home(name)}/positions"))
+        return dict(call(service, token, "GET", f"{path_of(name)}/positions"))
     except SluiceError as error:
         return {"destination": name, "error": error.as_dict()}
 
 
-def _print(found: list[dict[str, Any]]) -> None:
-    console, table = Console(), Table()
-    for name in _COLUMNS:
-        table.add_column(name, justify="right" if name in _RIGHT else "left")
-    for one in found:
-        for client in one.get("clients", []):
-            _add(table, one, client)
-    console.print(table)
+def show(found: list[dict[str, Any]]) -> None:
+    console = Console()
     for one in found:
         if error := one.get("error"):
-            console.print(f"[red]{one['destination']}[/red]: {error['message']}\n hint: {error['hint']}")
+            print_error(console, one["destination"], error_from(error))
+        else:
+            end = place(position_from(one["end"]))
+            kept = f", on disk from {place(position_from(one['kept']))} on" if one.get("kept") else ""
+            console.print(Text.assemble((one["destination"], "bold"), f": {one['source']} ends at {end}{kept}"))
+            console.print(_table(map(Client.from_dict, one["clients"])))
 
 
-def _add(table: Table, one: dict[str, Any], client: dict[str, Any]) -> None:
-    table.add_row(
-        one["destination"],
-        str(client["client_id"]),
-        str(client["epoch"]),
-        place(client["cursor"]),
-        place(one["end"]),
-        _count(client["bytes"]),
-        _count(client["transactions"]),
-        _count(client["seconds"]),
-        "purged" if client["purged"] else _count(client["files_left"]),
-        style="red" if client["purged"] else None,
-    )
-
-
-def _count(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+def _table(clients: Iterable[Client]) -> Table:
+    columns = table(number("client"), number("epoch"), position("cursor"), text("behind"))
+    for client in clients:
+        style = "red" if client.purged else None
+        columns.add_row(str(client.client_id), str(client.epoch), place(client.cursor), client.distance(), style=style)
+    return columns

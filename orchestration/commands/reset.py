@@ -1,71 +1,48 @@
-"""`sluice reset DESTINATION`: sets cursors to another place of the source. Tells what that means before it does it."""
+"""`sluice reset DESTINATION`: sets cursors to another place of the source, or only says what that would mean."""
 
 from __future__ import annotations
 
 import json
-import re
-from datetime import datetime
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
-from orchestration.commands.service import call, home
-from orchestration.commands.status import place
-
-_POSITION = re.compile(r"(\S+\.\d+):(\d+)")
-
-
-def target(
-    position: str | None, timestamp: str | None, gtid: str | None, *, earliest: bool, latest: bool
-) -> str | int | dict[str, Any] | None:
-    """The body's `to`; None unless exactly one is given, and well formed."""
-    if sum((position is not None, timestamp is not None, gtid is not None, earliest, latest)) != 1:
-        return None
-    if gtid is not None:
-        return {"gtid": gtid}
-    if timestamp is not None:
-        return _milliseconds(timestamp)
-    if position is None:
-        return "earliest" if earliest else "latest"
-    parts = _POSITION.fullmatch(position)
-    return {"journalName": parts[1], "position": int(parts[2])} if parts else None
-
-
-def _milliseconds(timestamp: str) -> int | None:
-    """Of a number of them, or of a date and time; without a zone it is this machine's."""
-    if timestamp.isascii() and timestamp.isdigit():
-        return int(timestamp)
-    try:
-        return int(datetime.fromisoformat(timestamp).timestamp() * 1000)
-    except ValueError:
-        return None
+from cdc_core.client.operator_calls import ResetAnswer
+from orchestration.commands.service import call, path_of
+from orchestration.commands.text import number, place, position, table
 
 
 def run(name: str, body: dict[str, Any], service: str, token: str, *, as_json: bool) -> int:
-    """0 when it was told, or done."""
-    told = call(service, token, "POST", f"{home(name)}/reset", body)
+    """0 when the service has answered with the plan, or has carried it out."""
+    answer = call(service, token, "POST", f"{path_of(name)}/reset", body)
     if as_json:
-        print(json.dumps(told))
+        print(json.dumps(answer))
     else:
-        _print(told)
+        show(ResetAnswer.from_dict(answer))
     return 0
 
 
-def _print(told: dict[str, Any]) -> None:
-    console, table = Console(), Table(title=f"{told['destination']} to {place(told['to'])}", title_justify="left")
-    for column in ("client", "from", "read again", "skipped"):
-        table.add_column(column, justify="left" if column == "from" else "right")
-    for one in told["clients"]:
-        table.add_row(
-            str(one["client_id"]), place(one["from"]), _bytes(one["again_bytes"]), _bytes(one["skipped_bytes"])
-        )
-    console.print(table)
-    if any(one["skipped_bytes"] for one in told["clients"]):
-        console.print("[red]What is skipped is never read: its changes will be missing in the lake.[/red]")
-    if any(one["moved"] for one in told["clients"]):
+def show(answer: ResetAnswer) -> None:
+    console = Console()
+    columns = table(number("client"), position("from"), number("read again"), number("skipped"))
+    for move in answer.clients:
+        columns.add_row(str(move.client_id), place(move.old), _bytes(move.again_bytes), _bytes(move.skipped_bytes))
+    console.print(Text.assemble((answer.destination, "bold"), f" to {place(answer.to)}"))
+    console.print(columns)
+    if answer.anew:
+        console.print(f"{_AFTER[answer.done]} until `sluice snapshot {answer.destination}` makes them anew:")
+        console.print(Text(", ".join(answer.anew)))
+    elif any(move.skipped_bytes for move in answer.clients):
+        console.print("[red]Skipped changes are never read: they will be missing in the lake.[/red]")
+    if any(move.moved for move in answer.clients):
         console.print("The source is another server: tables without a primary key will stop.")
-    console.print("Done: the destination starts there." if told["done"] else "Nothing was done. Add --yes to do it.")
+    console.print(
+        "Done: the destination goes on from that position." if answer.done else "Nothing was done. Add --yes to do it."
+    )
+
+
+_AFTER = {True: "These tables are stopped", False: "These tables would stop"}
 
 
 def _bytes(value: int | None) -> str:

@@ -1,4 +1,4 @@
-"""`sluice server`: the capture service in the foreground. Its log is JSON wherever it is not a terminal."""
+"""`sluice server`: the capture service in the foreground. Its log is JSON unless it goes to a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 def run(conf: Path, *, as_json: bool) -> int:
     """Returns after SIGTERM or SIGINT."""
-    gc.disable()  # nothing that is loaded for a start is garbage; `serve` turns it on again
+    gc.disable()  # imports make no garbage; `serve` turns the collector on again
     from cdc_core.config import load_service
     from cdc_core.serve import serve
 

@@ -1,62 +1,66 @@
-"""`sluice status`: asks the service."""
+"""`sluice status`: what every destination does."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
+from cdc_core.destination.status import Status
+from cdc_core.meta.snapshots import Snapshot
 from orchestration.commands.service import call
+from orchestration.commands.text import number, place, position, print_error, table, text
 
 
 def run(service: str, token: str, *, as_json: bool) -> int:
     """1 when a destination has failed."""
-    found = destinations(service, token)
+    found = statuses(service, token)
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps([status.to_dict() for status in found]))
     else:
         show(found)
-    return 1 if any(one["error"] for one in found) else 0
+    return 1 if any(status.error for status in found) else 0
 
 
-def destinations(service: str, token: str = "") -> list[dict[str, Any]]:
-    """All destinations' states. Raises ServiceUnavailable, AccessDenied."""
-    return list(call(service, token, "GET", "/v1/destinations"))
+def statuses(service: str, token: str = "") -> list[Status]:
+    """Of all destinations. Raises ServiceUnavailable, AccessDenied."""
+    return [Status.from_dict(fields) for fields in call(service, token, "GET", "/v1/destinations")]
 
 
-def show(found: list[dict[str, Any]]) -> None:
-    """For people."""
-    table = Table()
-    for name in ("destination", "state", "source", "position", "lag", "backlog"):
-        table.add_column(name, justify="right" if name in ("lag", "backlog") else "left")
-    for one in found:
-        table.add_row(
-            one["destination"],
-            one.get("note") or one["state"],
-            _source(one["source"]),
-            place(one["position"]),
-            _number(one["lag_seconds"], " s"),
-            _number(one["backlog_rows"], " rows"),
-        )
+def show(found: Sequence[Status]) -> None:
+    """Prints a table: two lines a destination, the second with its source."""
     console = Console()
-    console.print(table)
-    for one in found:
-        if error := one["error"]:
-            console.print(f"[red]{one['destination']}[/red]: {error['message']}\n   at: {error['place']}")
-            console.print(f" hint: {error['hint']}")
+    columns = table(text("destination"), text("state"), position("position"), number("lag"), number("backlog"))
+    for status in found:
+        columns.add_row(
+            Text.assemble((status.destination, "bold"), f"\n {_source(status)}"),
+            Text(status.note or status.state),
+            place(status.position),
+            _quantity(status.lag_seconds, " s"),
+            _quantity(status.backlog_rows, " rows"),
+        )
+    console.print(columns)
+    for snapshot in (one for status in found for client in status.clients for one in client.snapshots):
+        console.print(Text(snapshot_line(snapshot)))
+    for status in found:
+        if status.error:
+            print_error(console, status.destination, status.error.as_error())
 
 
-def place(position: dict[str, Any] | None) -> str:
-    """Journal and offset, for people."""
-    return f"{position['journalName']}:{position['position']}" if position else "-"
+def snapshot_line(snapshot: Snapshot) -> str:
+    """How far the reading of one table is."""
+    if snapshot.broken:
+        return f"{snapshot.table}: the snapshot of {snapshot.owner} begins anew: {snapshot.broken}"
+    done, of = snapshot.progress.groups, snapshot.progress.of_groups
+    return f"{snapshot.table}: {snapshot.owner} reads it, {done}{f' of about {of}' if of else ''} groups of chunks done"
 
 
-def _source(source: dict[str, Any]) -> str:
-    role = " (standby)" if source.get("role") == "standby" else ""
-    return f"{source.get('address') or ''}{role}"
+def _source(status: Status) -> str:
+    detected = status.source.detected
+    return f"{status.source.address or ''}{' (standby)' if detected and detected.role == 'standby' else ''}"
 
 
-def _number(value: float | None, unit: str) -> str:
+def _quantity(value: float | None, unit: str) -> str:
     return "-" if value is None else f"{value:.0f}{unit}"

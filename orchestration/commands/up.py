@@ -1,4 +1,4 @@
-"""`sluice up`: the stack on the user's own configuration, source and lake."""
+"""`sluice up`: the service, Spark and Dagster on the user's own configuration, source and lake."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from pathlib import Path
 from cdc_core import config
 from cdc_core.config import ServiceConfig
 from cdc_core.errors import ConfigError
+from orchestration.source import CONF_VARIABLE
 from orchestration.stack.dagster import Dagster
-from orchestration.stack.demo_files import write_component
-from orchestration.stack.home import listening, sluice_home
-from orchestration.stack.ports import Ports
+from orchestration.stack.defs import default_folder, users_folder
+from orchestration.stack.home import sluice_home
+from orchestration.stack.launch import launch
+from orchestration.stack.ports import Ports, listening
 from orchestration.stack.progress import Progress
 from orchestration.stack.service import Service
 from orchestration.stack.spark import SparkConnect
@@ -28,79 +30,48 @@ def run(conf: Path, lake: str, defs: Path | None, dagster_port: int, *, as_json:
     service, _ = config.load_service(conf)
     names = config.destinations(service)
     for name in names:
-        config.load_instance(conf, name)  # a mistake in it is told before anything starts
+        config.load_instance(conf, name)  # a mistake in it is reported before anything starts
     Ports(service.http_port, service.flight_port, dagster_port).check_free()
     root = lake if "://" in lake else str(Path(lake).absolute())
     state = sluice_home() / "up"
+    own = None if defs is None else users_folder(defs, state / "defs")
     progress = Progress(quiet=as_json)
     with ExitStack() as parts:
-        _zookeeper(parts, service, state, progress)
-        process = Service(conf, state, http_port=service.http_port, host=service.host, wait_ready=False)
-        parts.callback(process.stop)
-        with progress.step(f"the capture service, {process.url}"):
-            process.start()
-        remote = _spark(parts, state, progress)
-        folder = defs_folder(defs, state, names, root, service, remote)
-        dagster = Dagster(state / "dagster", port=dagster_port, defs=folder, environment={"SLUICE_LAKE": root})
-        parts.callback(dagster.stop)
-        with progress.step(f"Dagster, {dagster.url}"):
-            dagster.start()
+        _start_zookeeper(parts, service, state, progress)
+        capture = Service(conf, state, http_port=service.http_port, host=service.host, wait_ready=False)
+        launch(parts, progress, f"the capture service, {capture.url}", capture)
+        remote = _start_spark(parts, state, progress)
+        folder = own or default_folder(names, root, conf, service, remote, state / "defs")
+        environment = {"SLUICE_LAKE": root, CONF_VARIABLE: str(conf.absolute())}
+        dagster = Dagster(state / "dagster", port=dagster_port, defs=folder, environment=environment)
+        launch(parts, progress, f"Dagster, {dagster.url}", dagster)
         if as_json:
-            print(json.dumps({"dagster": dagster.url, "service": process.url, "lake": root}), flush=True)
-        progress.say(f"Dagster: {dagster.url}   service: {process.url}/   lake: {root}\nCtrl-C stops everything.")
+            print(json.dumps({"dagster": dagster.url, "service": capture.url, "lake": root}), flush=True)
+        progress.say(f"Dagster: {dagster.url}   service: {capture.url}/   lake: {root}\nCtrl-C stops everything.")
         _wait_for_ctrl_c()
         progress.say("stopping")
     return 0
 
 
-def defs_folder(
-    defs: Path | None, state: Path, names: list[str], lake: str, service: ServiceConfig, spark: str
-) -> Path:
-    """The folder that Dagster loads: the user's, or one made for a single file, or for all that is configured."""
-    if defs is not None and defs.is_dir():
-        return defs.absolute()
-    made = state / "defs"
-    for old in made.glob("*/defs.yaml"):
-        old.unlink()
-    if defs is not None:
-        if not defs.is_file():
-            raise ConfigError("no such file", place=str(defs), hint="Give a defs.yaml, or a folder of */defs.yaml.")
-        copy = made / (defs.absolute().parent.name or "own") / "defs.yaml"
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(defs.read_bytes())
-        return made
-    http, flight = f"http://{service.host}:{service.http_port}", f"grpc://{service.host}:{service.flight_port}"
-    for name in names:
-        doors = {"http": http, "flight": flight}
-        write_component(
-            made / name / "defs.yaml", {"destination": name, "lake": lake, "service": doors, "spark": spark}
-        )
-    return made
-
-
-def _zookeeper(parts: ExitStack, service: ServiceConfig, state: Path, progress: Progress) -> None:
-    """One of our own where the configuration names this machine and nobody answers there."""
+def _start_zookeeper(parts: ExitStack, service: ServiceConfig, state: Path, progress: Progress) -> None:
+    """Starts ZooKeeper if the configuration names one on this machine and nobody listens there."""
     hosts = service.zk_servers.partition("/")[0]
     host, _, port = hosts.partition(":")
-    if host not in ("127.0.0.1", "localhost") or not port.isdigit() or listening(int(port)):
-        return
-    with progress.step(f"ZooKeeper, {hosts}"):
-        server = ZooKeeper(state / "zookeeper", int(port))
-        parts.callback(server.stop)
-        server.start()
+    if host in ("127.0.0.1", "localhost") and port.isdigit() and not listening(int(port)):
+        launch(parts, progress, f"ZooKeeper, {hosts}", ZooKeeper(state / "zookeeper", int(port)))
 
 
-def _spark(parts: ExitStack, state: Path, progress: Progress) -> str:
-    """SPARK_REMOTE where it is set, else a local server."""
+def _start_spark(parts: ExitStack, state: Path, progress: Progress) -> str:
+    """The value of SPARK_REMOTE, or the address of a local server that is started here."""
     if remote := os.environ.get("SPARK_REMOTE"):
         return remote
     if listening(_SPARK_PORT):
         hint = "Stop what listens there, or set SPARK_REMOTE to the cluster to use."
         raise ConfigError(f"port {_SPARK_PORT} is taken", place=f"127.0.0.1:{_SPARK_PORT}", hint=hint)
-    with progress.step(f"Spark Connect, sc://127.0.0.1:{_SPARK_PORT}") as notify:
+    with progress.step("Delta's and Spark's jars") as notify:
         server = SparkConnect(state / "spark", _SPARK_PORT, notify)
-        parts.callback(server.stop)
-        return server.start().remote
+    launch(parts, progress, f"Spark Connect, {server.remote}", server)
+    return server.remote
 
 
 def _wait_for_ctrl_c() -> None:

@@ -1,31 +1,31 @@
-"""`sluice verify`: source against lake, one JSON line a table."""
+"""`sluice verify`: compares source and lake, table by table."""
 
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from cdc_core import config
-from cdc_core.addresses import source_settings
 from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig, ServiceConfig
 from cdc_core.errors import ConfigError
-from cdc_core.position import EntryPosition
+from cdc_core.schema.names import split_name
 from cdc_core.serve import token_of
-from orchestration.commands.demo import comparison
-from spark_jobs.lake import Lake
-from spark_jobs.verify import Reader, Source, verify
+from orchestration.commands.text import comparison_table
+from orchestration.source import source_of
+from spark_jobs.lake.tables import Lake
+from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.verify import Reader, Verified, verify
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to compare. An empty `tables` means all that are captured."""
+    """What to compare. An empty `tables` means all captured tables, and those that the lake has besides; a
+    `destination` of None means all destinations."""
 
     lake: str
     conf: Path
@@ -38,19 +38,19 @@ class Question:
 
 
 def run(question: Question, *, as_json: bool) -> int:
-    """1 when a table differs. For people a table, for pipes and with --json one line a table as it is known."""
+    """1 when a table differs. Prints a table in a terminal; else, and with --json, a JSON line for each table."""
     console, rows = Console(), []
     lines = as_json or not console.is_terminal
     for row in answers(question):
         rows.append(row)
         if lines:
-            print(json.dumps(row), flush=True)
+            print(json.dumps(row.to_dict()), flush=True)
     if not lines:
-        console.print(comparison(rows))
-    return 1 if any(row["missing"] or row["extra"] or row["different"] for row in rows) else 0
+        console.print(comparison_table(rows))
+    return 1 if any(row.differences for row in rows) else 0
 
 
-def answers(question: Question) -> Iterator[dict[str, Any]]:
+def answers(question: Question) -> Iterator[Verified]:
     service, _ = config.load_service(question.conf)
     names = [question.destination] if question.destination else config.destinations(service)
     if not names:
@@ -59,45 +59,45 @@ def answers(question: Question) -> Iterator[dict[str, Any]]:
         )
     for name in names:
         instance, _ = config.load_instance(question.conf, name)
-        with _connector(question, service, name) as connector:
+        with connector_of(question.service, question.token, service, name, question.client) as connector:
             yield from _destination(question, instance, connector)
 
 
-def _destination(question: Question, instance: InstanceConfig, connector: Connector) -> Iterator[dict[str, Any]]:
-    state = connector.client_state()
+def _destination(question: Question, instance: InstanceConfig, connector: Connector) -> Iterator[Verified]:
+    state = connector.client_status()
+    lake, source = Lake(question.lake), source_of(instance, connector)
     named = question.tables or tuple(table.name for table in connector.tables())
-    tables = [_pair(name) for name in named]
-    read = source_settings(instance, str(connector.status()["source"].get("address") or ""))  # it may be the standby
-    source = Source(read.host, read.port, read.user, read.password, _tls(instance))
-    reader = Reader(connector.destination, question.client, state["epoch"], lambda: _cursor(connector))
-    yield from verify(source, tables, Lake(question.lake), reader, timeout_seconds=question.timeout)
+    besides = () if question.tables else sorted({*lake.live_tables(connector.destination)} - {*named})
+    reader = Reader(connector.destination, question.client, state.epoch, lambda: connector.client_status().cursor)
+    beside, rest = Beside(connector, source, lake, question.timeout), list[tuple[str, str]]()
+    for database, table in map(pair, named):
+        found = beside.table(database, table)
+        if found is None:
+            rest.append((database, table))
+        else:
+            yield found
+    if not rest and not besides:
+        return
+    yield from verify(
+        source,
+        rest,
+        lake,
+        reader,
+        besides=map(pair, besides),
+        timeout_seconds=question.timeout,
+    )
 
 
-def _connector(question: Question, service: ServiceConfig, destination: str) -> Connector:
-    url = question.service or f"http://{service.host}:{service.http_port}"
-    token = question.token or token_of(service)
-    return Connector(url, destination, client_id=question.client, token=token)
+def connector_of(url: str | None, token: str, service: ServiceConfig, destination: str, client: int) -> Connector:
+    """A client of the service at `url`; without it, of the one that the configuration describes."""
+    there = url or f"http://{service.host}:{service.http_port}"
+    return Connector(there, destination, client_id=client, token=token or token_of(service))
 
 
-def _cursor(connector: Connector) -> EntryPosition | None:
-    cursor = connector.client_state()["cursor"]
-    return None if cursor is None else EntryPosition.from_dict(cursor)
-
-
-def _pair(name: str) -> tuple[str, str]:
-    database, _, table = name.partition(".")
-    if not table:
-        raise ConfigError(f"{name!r} names no database", hint="Write it as database.table.")
-    return database, table
-
-
-def _tls(instance: InstanceConfig) -> dict[str, Any] | None:
-    """As pymysql wants it, of the same strictness as the service's own connection."""
-    if instance.ssl_mode in ("DISABLED", "PREFERRED"):
-        return None
-    verified = instance.ssl_mode.startswith("VERIFY")
-    files = {"ca": instance.ssl_ca, "cert": instance.ssl_cert, "key": instance.ssl_key}
-    settings: dict[str, Any] = {name: str(path) for name, path in files.items() if path}
-    settings["verify_mode"] = ssl.CERT_REQUIRED if verified else ssl.CERT_NONE
-    settings["check_hostname"] = instance.ssl_mode == "VERIFY_IDENTITY"
-    return settings
+def pair(name: str) -> tuple[str, str]:
+    """Database and table. Raises ConfigError for a name without both."""
+    try:
+        return split_name(name)
+    except ValueError as error:
+        hint = "Put a database whose name has a dot in backticks: `my.shop`.orders"
+        raise ConfigError(str(error), hint=hint) from error

@@ -1,4 +1,4 @@
-"""The servers around Sluice, started and stopped as child processes: for the demo, for `sluice up` and for the tests.
+"""The servers around Sluice as child processes: a directory and a port in, a running server out.
 
-Nothing here is needed where MySQL, ZooKeeper and Spark are run by somebody else.
+The demo, `sluice up` and the tests start them. Where MySQL, ZooKeeper and Spark run already, nothing here is needed.
 """

@@ -1,7 +1,7 @@
-"""Dagster as three child processes: one code server, and the webserver and the daemon that both use it.
+"""Dagster as three child processes: a code server, and the webserver and the daemon that share it.
 
-One code server instead of one per process saves a third of the memory and of the start-up time on a small machine.
-A changed `defs.yaml` is read at the next start.
+One shared code server saves a third of the memory and of the start-up time on a small machine.
+A changed `defs.yaml` takes effect at the next start.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ import httpx
 import yaml
 
 from cdc_core.errors import ConfigError
-from orchestration.stack.home import free_port, listening
+from orchestration.stack.home import PROJECT
+from orchestration.stack.ports import answers, free_port, listening
 from orchestration.stack.process import Process
-from orchestration.stack.service import answers
 
-_PROJECT = Path(__file__).resolve().parents[2]
-_INSTANCE = _PROJECT / "orchestration" / "dagster.yaml"
+_INSTANCE = PROJECT / "orchestration" / "dagster.yaml"
 _MODULE = "orchestration.definitions"
 
 
 class Dagster:
-    """`url` is the page for people. `home` holds runs and events and stays over restarts. `module` is what it loads."""
+    """`url` is the page for people. `home` keeps runs and events over restarts. `defs` holds `*/defs.yaml`."""
 
     def __init__(
         self,
@@ -48,7 +47,7 @@ class Dagster:
         }
         workspace = home / "workspace.yaml"
         code = [sys.executable, "-m", "dagster", "api", "grpc", "-m", module, "-h", "127.0.0.1"]
-        code += ["-p", str(self._code_port), "-d", str(_PROJECT), "--location-name", "sluice"]
+        code += ["-p", str(self._code_port), "-d", str(PROJECT), "--location-name", "sluice"]
         web = [_program("dagster-webserver"), "-h", "127.0.0.1", "-p", str(port), "-w", str(workspace)]
         daemon = [_program("dagster-daemon"), "run", "-w", str(workspace)]
         self._workspace = workspace
@@ -73,25 +72,25 @@ class Dagster:
         return self
 
     def stop(self) -> None:
-        """The daemon first, so that it starts nothing more; runs end with the code server."""
+        """Stops the daemon first, so that it starts no more runs. Runs end with the code server."""
         for process in (self.daemon, self.webserver, self.code_server):
             process.stop()
 
     def sensors(self) -> dict[str, str]:
-        """Name and description of each sensor that is loaded. One called broken_* stands for a file that is not."""
+        """Name and description of each loaded sensor. A sensor `broken_*` stands for a file that cannot be loaded."""
         selector = '{repositoryName: "__repository__", repositoryLocationName: "sluice"}'
         query = (
             f"{{sensorsOrError(repositorySelector: {selector}) {{... on Sensors {{results {{name description}}}}}}}}"
         )
-        told = self._ask(query)
-        return {one["name"]: one["description"] or "" for one in told["sensorsOrError"].get("results", [])}
+        sensors = self._query(query)["sensorsOrError"].get("results", [])
+        return {sensor["name"]: sensor["description"] or "" for sensor in sensors}
 
     def failed_runs(self) -> int:
-        """How many runs have failed so far."""
-        told = self._ask("{runsOrError(filter: {statuses: [FAILURE]}) {... on Runs {count}}}")
-        return int(told["runsOrError"].get("count", 0))
+        """The number of runs that have failed."""
+        answer = self._query("{runsOrError(filter: {statuses: [FAILURE]}) {... on Runs {count}}}")
+        return int(answer["runsOrError"].get("count", 0))
 
-    def _ask(self, query: str) -> dict[str, Any]:
+    def _query(self, query: str) -> dict[str, Any]:
         answer = httpx.post(f"{self.url}/graphql", json={"query": query}, timeout=30, trust_env=False)
         return dict(answer.raise_for_status().json()["data"])
 
@@ -107,7 +106,7 @@ class Dagster:
             log=self.home / log,
             ready=readiness[log],
             environment=environment,
-            directory=_PROJECT,
+            directory=PROJECT,
             timeout=120,
         )
 

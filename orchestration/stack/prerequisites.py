@@ -1,6 +1,6 @@
-"""System packages that the stack's servers need: installed when we are root on Debian, else named in the error.
+"""System packages that the servers need. Root on Debian gets them installed; anybody else gets the command to run.
 
-Never asks for a password and never touches anything that is already there.
+Never asks for a password, and never changes what is already installed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cdc_core.errors import ConfigError
-from orchestration.stack.home import Notify, quiet
+from orchestration.stack.progress import Notify, quiet
 
 
 def need_java(notify: Notify = quiet) -> str:
@@ -23,14 +23,22 @@ def need_java(notify: Notify = quiet) -> str:
 
 
 def need_libraries(notify: Notify = quiet) -> None:
-    """What the packaged MySQL servers link against."""
+    """Checks for the libraries that the packaged MySQL servers link against."""
     need("libaio", lambda: _loads("libaio.so.1"), ["libaio1"], notify)
     need("libnuma", lambda: _loads("libnuma.so.1"), ["libnuma1"], notify)
 
 
 def need_mariadb(notify: Notify = quiet) -> tuple[str, str]:
-    """`mariadbd` and `mariadb-install-db`: the package without a system service."""
-    need("MariaDB", lambda: _mariadbd() is not None, ["mariadb-server-core"], notify)
+    """`mariadbd` and `mariadb-install-db`: the packages without a system service.
+
+    The installer calls `my_print_defaults`, which Debian ships with the client.
+    """
+    need(
+        "MariaDB",
+        lambda: _mariadbd() is not None and shutil.which("my_print_defaults") is not None,
+        ["mariadb-server-core", "mariadb-client-core"],
+        notify,
+    )
     return _mariadbd() or "mariadbd", shutil.which("mariadb-install-db") or "mariadb-install-db"
 
 
@@ -40,20 +48,20 @@ def need_chromium(notify: Notify = quiet) -> str:
     return _chromium() or "chromium"
 
 
-def need(what: str, there: Callable[[], bool], packages: list[str], notify: Notify = quiet) -> None:
-    """Installs `packages` unless `there()` already. Raises ConfigError when that is not ours to do or does not help."""
-    if there():
+def need(what: str, installed: Callable[[], bool], packages: list[str], notify: Notify = quiet) -> None:
+    """Installs `packages` unless `installed()`. Raises ConfigError when we may not install them, or in vain."""
+    if installed():
         return
     command = f"apt-get install -y --no-install-recommends {' '.join(packages)}"
     if not _may_install():
         raise ConfigError(f"{what} is not installed", hint=f"Run: sudo {command}")
     notify(f"installing {' '.join(packages)}")
-    apt_install(packages)
-    if not there():
-        raise ConfigError(f"{what} is still missing after an installation", hint=f"Look into: {command}")
+    _install(packages)
+    if not installed():
+        raise ConfigError(f"{what} is still missing after its packages were installed", hint=f"Run by hand: {command}")
 
 
-def apt_install(packages: list[str]) -> None:
+def _install(packages: list[str]) -> None:
     install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]
     if _apt(install).returncode == 0:
         return

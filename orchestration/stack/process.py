@@ -1,6 +1,6 @@
-"""A supervised child process: its own process group, a log file, ready when its probe says so, never orphaned.
+"""A supervised child process: a process group of its own, a log file, a readiness probe, never orphaned.
 
-Does not restart anything: what dies stays dead until somebody calls `start` again.
+Nothing restarts by itself: a child that has ended stays so until the next `start`.
 """
 
 from __future__ import annotations
@@ -8,23 +8,27 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from cdc_core.errors import SluiceError
-from orchestration.stack import guard as guard_module
+from cdc_core.errors import ErrorCode, SluiceError
+from orchestration.stack.guard import Guard
+
+_GUARD = Guard()
 
 
-class ProcessError(SluiceError):
+class ProcessError(SluiceError, code=ErrorCode.PROCESS):
     """A child process that did not become ready; place is its log file."""
 
 
 class Process:
-    """One child and all that it starts. `start` returns when `ready()` is true; `stop` when the group is gone."""
+    """One child with all that it starts. `start` returns when `ready()` is true, `stop` when the group is gone.
+
+    `environment` is laid over ours; a variable that is None is left out. `timeout` bounds the start, and `grace` is how
+    long a group may take to end by itself, both in seconds.
+    """
 
     def __init__(
         self,
@@ -33,7 +37,7 @@ class Process:
         *,
         log: Path,
         ready: Callable[[], bool],
-        environment: Mapping[str, str] | None = None,
+        environment: Mapping[str, str | None] | None = None,
         directory: Path | None = None,
         timeout: float = 90.0,
         grace: float = 20.0,
@@ -64,36 +68,34 @@ class Process:
         return self._child.pid if self._child is not None and self.running else None
 
     def start(self) -> Self:
-        """Raises ProcessError with the log's last lines when the child ends or does not get ready in time."""
+        """Raises ProcessError with the log's last lines when the child ends or is not ready in time."""
         if self.running:
             return self
         self._spawn()
-        deadline = self._clock() + self._timeout
-        while not self._ready():
-            if not self.running:
-                raise self._failure(f"{self.name} ended with exit code {self._child and self._child.returncode}")
-            if self._clock() > deadline:
-                self.stop()
-                raise self._failure(f"{self.name} was not ready after {self._timeout:.0f} s")
-            self._sleep(0.1)
+        try:
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:
-        """Asks the group to end, then makes it. Idempotent."""
+        """Asks the group to end, and kills what has not ended within the grace. Idempotent."""
         self._end(signal.SIGTERM, self._grace)
-        self._end(signal.SIGKILL, 10.0)
-        self._forget()
+        self.kill()
 
     def kill(self) -> None:
         """Ends the group at once, as a crash would."""
         self._end(signal.SIGKILL, 10.0)
-        self._forget()
+        if self._child is not None:
+            _GUARD.forget(self._child.pid)
 
     def tail(self, lines: int = 15) -> str:
-        """The log's last lines."""
+        """The log's last lines, without the frames of Java's stack traces."""
         if not self.log.is_file():
             return ""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        text = self.log.read_text(errors="replace").splitlines()
+        return "\n".join([line for line in text if not line.startswith(("\tat ", "\t... "))][-lines:])
 
     def __enter__(self) -> Self:
         return self.start()
@@ -103,17 +105,27 @@ class Process:
 
     def _spawn(self) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, **self._environment}
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **self._environment},
+                env={name: value for name, value in environment.items() if value is not None},
                 cwd=self._directory,
                 start_new_session=True,
             )
         _GUARD.watch(self._child.pid)
+
+    def _wait(self) -> None:
+        deadline = self._clock() + self._timeout
+        while not self._ready():
+            if not self.running:
+                raise self._failure(f"{self.name} ended with exit code {self._child and self._child.returncode}")
+            if self._clock() > deadline:
+                raise self._failure(f"{self.name} was not ready after {self._timeout:.0f} s")
+            self._sleep(0.1)
 
     def _end(self, number: signal.Signals, seconds: float) -> None:
         if self._child is None or not _group_alive(self._child):
@@ -123,58 +135,12 @@ class Process:
         while _group_alive(self._child) and self._clock() < deadline:
             self._sleep(0.05)
 
-    def _forget(self) -> None:
-        if self._child is not None:
-            _GUARD.forget(self._child.pid)
-
     def _failure(self, message: str) -> ProcessError:
-        return ProcessError(f"{message}:\n{self.tail()}", place=str(self.log), hint="The log says why.")
-
-
-class _Guard:
-    """The one guard process of this process, started with the first child."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owner = 0
-        self._process: subprocess.Popen[str] | None = None
-
-    def watch(self, group: int) -> None:
-        self._tell(f"+{group}\n")
-
-    def forget(self, group: int) -> None:
-        self._tell(f"-{group}\n")
-
-    def _tell(self, line: str) -> None:
-        with self._lock:
-            if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
-                self._process, self._owner = self._launch(), os.getpid()
-            assert self._process.stdin is not None
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-
-    def _launch(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-I", "-S", str(Path(guard_module.__file__))]
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
-            start_new_session=True,
-        )  # fmt: skip
-
-
-_GUARD = _Guard()
-
-
-def watch(group: int) -> None:
-    """Has the guard end this process group when we are gone. For children that were not started by `Process`."""
-    _GUARD.watch(group)
-
-
-def forget(group: int) -> None:
-    """Takes it off the guard's list."""
-    _GUARD.forget(group)
+        return ProcessError(f"{message}:\n{self.tail()}", place=str(self.log), hint="Look into its log.")
 
 
 def _signal_group(group: int, number: int) -> bool:
+    """False when there is no such group."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):

@@ -1,4 +1,4 @@
-"""Tells on the error stream what is going on: a spinner for people, plain lines for logs."""
+"""Progress on the error stream: a spinner in a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from orchestration.stack.home import Notify
+Notify = Callable[[str], None]
+"""Takes one short line about a step that takes a while."""
 
-_LINE_SECONDS = 5.0
+_LINE_SECONDS = 5.0  # between two lines of detail in a log
+
+
+def quiet(_: str) -> None:
+    """A `Notify` that prints nothing."""
 
 
 class Progress:
-    """Steps, one after the other, each with its seconds. `quiet` says nothing at all."""
+    """Prints steps, one after the other, each with its seconds. With `quiet` it prints nothing."""
 
     def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
@@ -25,17 +30,18 @@ class Progress:
 
     @contextmanager
     def step(self, name: str) -> Iterator[Notify]:
-        """Runs a step; what it is given may be told details. The step's line stays, its details go."""
-        began, last = self._clock(), [self._clock()]
+        """Runs a step. The `Notify` that it yields takes details, which vanish with the end of the step."""
+        began = last = self._clock()
+
+        def detail_line(detail: str) -> None:
+            nonlocal last
+            if self._clock() - last >= _LINE_SECONDS:
+                last = self._clock()
+                self.console.print(f"  {name}: {detail}", soft_wrap=True)
+
         if self.console.is_terminal:
             with self.console.status(name) as status:
                 yield lambda detail: status.update(f"{name}: {detail}")
         else:
-            yield lambda detail: self._detail(name, detail, last)
+            yield detail_line
         self.console.print(f"[green]✓[/green] {name} [dim]{self._clock() - began:.1f} s[/dim]")
-
-    def _detail(self, name: str, detail: str, last: list[float]) -> None:
-        """A line now and then."""
-        if self._clock() - last[0] >= _LINE_SECONDS:
-            last[0] = self._clock()
-            self.console.print(f"  {name}: {detail}", soft_wrap=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import httpx
-
+from orchestration.stack.ports import answers
 from orchestration.stack.process import Process
 
 
 class Service(Process):
-    """Ready when its readiness page says so, or, with `wait_ready=False`, as soon as its health page answers."""
+    """Ready when every destination is. With `wait_ready=False` it is ready as soon as it answers."""
 
     def __init__(
         self,
@@ -33,11 +32,3 @@ class Service(Process):
             environment=environment,
             timeout=180,  # the first start compiles the decoder
         )
-
-
-def answers(url: str) -> bool:
-    """Whether that page answers with success."""
-    try:
-        return httpx.get(url, timeout=2, follow_redirects=True).is_success
-    except httpx.HTTPError:
-        return False

@@ -1,23 +1,19 @@
-"""The stack's Spark Connect server: the one of `spark_jobs`, kept and guarded like the other processes."""
+"""A Spark Connect server with Delta, on the loopback address."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 from pathlib import Path
-from typing import Self
 
-from orchestration.stack.artifacts import artifacts_dir, locked
-from orchestration.stack.home import Notify, quiet
+from orchestration.stack.delta import delta_jars
+from orchestration.stack.ports import listening
 from orchestration.stack.prerequisites import need_java
-from orchestration.stack.process import forget, watch
-from spark_jobs import connect_server
-from spark_jobs.connect_server import SparkSettings
+from orchestration.stack.process import Process
+from orchestration.stack.progress import Notify, quiet
+from spark_jobs.connect_server import SparkSettings, command, environment
 
 
-class SparkConnect:
-    """`remote` is what a client's SPARK_REMOTE names."""
+class SparkConnect(Process):
+    """Ready when it answers SQL. `remote` is what a client's SPARK_REMOTE names."""
 
     def __init__(
         self,
@@ -30,59 +26,28 @@ class SparkConnect:
         conf: dict[str, str] | None = None,
     ) -> None:
         need_java(notify)
-        self._notify = notify
-        self._child: subprocess.Popen[bytes] | None = None
-        self.settings = SparkSettings(
-            port=port,
-            delta_jars=delta_jars(notify),
+        settings = SparkSettings(port, delta_jars(notify), directory, master, driver_memory, conf=conf or {})
+        for part in ("warehouse", "scratch"):
+            (directory / part).mkdir(parents=True, exist_ok=True)
+        self.remote = settings.remote
+        self._port = port
+        super().__init__(
+            "the Spark Connect server",
+            command(settings),
+            log=directory / "spark-connect.log",
+            ready=self._answers,
+            environment=environment(settings),
             directory=directory,
-            master=master,
-            driver_memory=driver_memory,
-            conf=conf or {},
+            timeout=120,
+            grace=10,
         )
 
-    def __repr__(self) -> str:
-        return f"<SparkConnect {'running' if self.running else 'stopped'} {self.remote}>"
+    def _answers(self) -> bool:
+        if not listening(self._port):
+            return False
+        from spark_jobs.session import connect, disconnect  # loads all of pyspark
 
-    @property
-    def remote(self) -> str:
-        return self.settings.remote
-
-    @property
-    def log(self) -> Path:
-        return self.settings.log_file
-
-    @property
-    def pid(self) -> int | None:
-        return self._child.pid if self._child is not None and self.running else None
-
-    @property
-    def running(self) -> bool:
-        return self._child is not None and self._child.poll() is None
-
-    def start(self) -> Self:
-        if not self.running:
-            self.settings.directory.mkdir(parents=True, exist_ok=True)
-            self._child = connect_server.start(self.settings, self._notify)
-            watch(self._child.pid)
-        return self
-
-    def stop(self) -> None:
-        if self._child is not None:
-            connect_server.stop(self._child)
-            forget(self._child.pid)
-
-    def kill(self) -> None:
-        """As a crash."""
-        if self._child is not None and self.running:
-            os.killpg(self._child.pid, signal.SIGKILL)
-            self._child.wait()
-            forget(self._child.pid)
-
-
-def delta_jars(notify: Notify = quiet) -> Path:
-    """The directory with Delta's jars for the installed pyspark, filled once."""
-    _, artifact, revision = connect_server.delta_artifact().split(":")
-    directory = artifacts_dir() / f"{artifact}-{revision}"
-    with locked(directory):
-        return connect_server.resolve_delta_jars(directory, notify)
+        spark = connect(self.remote)
+        spark.sql("SELECT 1").collect()
+        disconnect(spark)
+        return True

@@ -1,19 +1,20 @@
-"""A single ZooKeeper server, run from the jars that pyspark ships."""
+"""One ZooKeeper server, run from the jars that pyspark ships."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from orchestration.stack.artifacts import spark_jars
-from orchestration.stack.home import Notify, listening, quiet
+from orchestration.stack.ports import listening
 from orchestration.stack.prerequisites import need_java
 from orchestration.stack.process import Process
+from orchestration.stack.progress import Notify, quiet
+from spark_jobs.connect_server import spark_jars
 
 _JARS = ("zookeeper", "slf4j-api", "log4j-", "netty-", "metrics-core", "snappy-java", "jackson-", "commons-")
 
 
 class ZooKeeper(Process):
-    """Its data stays in `directory` over restarts. `hosts` is what a client connects to."""
+    """`hosts` is what a client connects to. The data in `directory` survive `stop` and `kill`."""
 
     def __init__(self, directory: Path, port: int, notify: Notify = quiet) -> None:
         self.hosts = f"127.0.0.1:{port}"

@@ -1,1 +1,1 @@
-"""What a user or the world may do wrong, and what they are told: real servers, the real service, real Dagster."""
+"""What users and their world do wrong, and what they read about it: real servers, the real service, real Dagster."""

@@ -1,9 +1,9 @@
-"""The world of a test: two databases, two destinations, the service with its doors in this process."""
+"""The world of a test: two databases and two destinations; the service with its doors runs in this process."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,19 +16,17 @@ from cdc_core.config import load_service
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
 from cdc_core.serve import token_of
-from cdc_core.server import CanalServer
-from orchestration.stack.mysql import MySqlServer
+from cdc_core.server.server import CanalServer
+from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.bad_input.disk import mount, unmount
-from tests.bad_input.proxy import Proxy
-from tests.bad_input.world import World, until, write_properties
-
-MakeWorld = Callable[..., World]
+from tests.bad_input.proxy import DamagingProxy
+from tests.bad_input.world import MakeWorld, World, until, write_properties
 
 
 @pytest.fixture
 def make_world(mysql8: MySqlServer, zookeeper: ZooKeeper, zk_root: str, tmp_path: Path) -> Iterator[MakeWorld]:
-    """`make_world(shop={key: value}, service={key: value}, wait=False)`: extra lines of the properties files."""
+    """`make_world(shop={key: value}, service={key: value}, wait=False)` adds lines to the properties files."""
     with ExitStack() as ends:
         databases = {name: ends.enter_context(mysql8.database(name)) for name in ("shop", "other")}
         for database in databases.values():
@@ -66,21 +64,21 @@ def world(make_world: MakeWorld) -> World:
 
 
 @pytest.fixture
-def proxy(mysql8: MySqlServer) -> Iterator[Proxy]:
-    made = Proxy(mysql8.host, mysql8.port)
+def proxy(mysql8: MySqlServer) -> Iterator[DamagingProxy]:
+    made = DamagingProxy(mysql8.port, mysql8.host)
     yield made
     made.close()
 
 
 @pytest.fixture
-def proxied(make_world: MakeWorld, proxy: Proxy) -> World:
+def proxied(make_world: MakeWorld, proxy: DamagingProxy) -> World:
     """`shop` reads through the proxy."""
-    return make_world({"canal.instance.master.address": f"127.0.0.1:{proxy.port}"})
+    return make_world({"canal.instance.master.address": proxy.address})
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own with room for little; skipped where that cannot be made."""
+    """A file system of its own with little room. Skips where it cannot be mounted."""
     path = tmp_path / "disk"
     if not mount(path, "1m"):
         pytest.skip("mounting a small file system needs root")

@@ -1,4 +1,4 @@
-"""Small disks: file systems in memory that are soon full."""
+"""Small file systems in memory, which are soon full."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def mount(path: Path, size: str) -> bool:
-    """Whether it could be made: that takes root."""
+    """Mounts one; returns False where that is not allowed. It needs root."""
     path.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
     return subprocess.run(command, capture_output=True).returncode == 0
@@ -18,7 +18,7 @@ def unmount(path: Path) -> None:
 
 
 def fill(path: Path) -> Path:
-    """A file that takes all that is left."""
+    """Writes a file that takes all the room that is left."""
     ballast = path / "ballast"
     with ballast.open("wb", buffering=0) as file:
         try:

@@ -1,4 +1,4 @@
-"""Callers that may not, or come too late: refused with a reason, at no cost to anybody else."""
+"""Callers without permission, or too late, are refused with a reason. Nobody else is affected."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import pytest
 
 from cdc_core.client.changes import flight_info, read_split
 from cdc_core.errors import AccessDenied, RangeGone
-from orchestration import assets
-from orchestration.applier import SparkLake
-from tests.bad_input.conftest import MakeWorld
-from tests.bad_input.world import World
+from orchestration.assets import drain_asset
+from spark_jobs.apply.spark_lake import SparkLake
+from tests.bad_input.world import MakeWorld, World
 
 pytestmark = pytest.mark.integration
 
 
 def test_a_ticket_for_a_range_that_is_gone(world: World) -> None:
-    """After the ack neither the ticket nor a new plan is granted: both say so, here and in the service's log."""
+    """After the ack neither the ticket nor a new plan is granted. The answer and the log of the service say so."""
     world.sql("INSERT INTO orders VALUES (1, 'a')")
     claim, connector = world.hold(), world.connector()
     table = f"{world.databases['shop']}.orders"
@@ -38,8 +37,8 @@ def test_a_ticket_for_a_range_that_is_gone(world: World) -> None:
 
 
 def test_a_range_that_goes_during_a_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody rolls back while it is applied: Dagster's run fails with the reason, the next claim has the rows."""
-    monkeypatch.setattr(assets, "MAX_RETRIES", 0)
+    """A rollback during the run makes the run fail with the reason, and the next claim has the rows."""
+    monkeypatch.setattr(drain_asset, "MAX_RETRIES", 0)
     apply = SparkLake.apply
 
     def late(self: SparkLake, *arguments: object) -> object:
@@ -64,7 +63,7 @@ def test_a_range_that_goes_during_a_run(world: World, monkeypatch: pytest.Monkey
 def test_a_token_that_is_missing_or_wrong(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, given: str | None
 ) -> None:
-    """Both doors and Dagster say so; no token is ever told; with the right one the run goes through."""
+    """Both doors and Dagster say so and reveal no token. With the right token the run succeeds."""
     world = make_world(service={"sluice.token": "the-right-one"})
     world.sql("INSERT INTO orders VALUES (1, 'a')")
     claim, before = world.hold(), world.cursor()

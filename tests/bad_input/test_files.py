@@ -1,4 +1,4 @@
-"""Files that say nothing sensible: each error has file, line and key; only what the file is about stands still."""
+"""Malformed files: each error names file, line and key, and stops only what the file is about."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.bad_input.world import World, until, write_properties
 pytestmark = pytest.mark.integration
 
 PROPERTIES = [
-    ("canal.instance.memory.buffer.size = many", "canal.instance.memory.buffer.size", "leave it out for the default"),
+    ("canal.instance.memory.buffer.size = many", "canal.instance.memory.buffer.size", "remove it for the default"),
     ("canal.instance.master.address = a:b:c", "canal.instance.master.address", "Correct canal.instance.master.address"),
     ("canal.instance.dbPassword = ${NO_SUCH_NAME}", "canal.instance.dbPassword", "Set NO_SUCH_NAME"),
     ("canal.instance.defaultDatabaseName = \\u12", "", "Write a backslash as"),
@@ -24,7 +24,7 @@ PROPERTIES = [
 
 
 def test_a_malformed_properties_file(world: World) -> None:
-    """One after the other in a running service: its destination alone stops; the sound file starts it again."""
+    """Each malformed file stops its own destination in a running service; the sound file starts it again."""
     world.sql("INSERT INTO orders VALUES (1, 'waits')")
     until(lambda: world.status()["backlog_rows"] == 1, world.status)
     before = world.cursor()
@@ -35,7 +35,7 @@ def test_a_malformed_properties_file(world: World) -> None:
         file.write_text(f"# ours\n{line}\n")
         place = f"{file}:2" + (f": {key}" if key else "")
         until(lambda place=place: str((world.status()["error"] or {}).get("place")).endswith(place), world.status)
-        world.told("ConfigError", "", place, hint)
+        world.reports("ConfigError", "", place, hint)
         world.other_goes_on()
         assert world.cursor() == before
 
@@ -45,17 +45,17 @@ def test_a_malformed_properties_file(world: World) -> None:
 
 
 def test_a_filter_that_does_not_compile(world: World) -> None:
-    """Known to be wrong only when it is put to use."""
+    """The error shows when the filter is first used."""
     world.keys["shop"]["canal.instance.filter.regex"] = "shop.("
     world.configure()
 
-    world.told("ConfigError", "", "canal.instance.filter.regex", "")
+    world.reports("ConfigError", "", "canal.instance.filter.regex", "")
 
     world.other_goes_on()
 
 
 def test_a_malformed_service_file_ends_the_start(world: World) -> None:
-    """A process that says file, line and key, and ends."""
+    """The process names file, line and key, and ends."""
     conf = world.folder / "wrong"
     write_properties(conf / "canal.properties", {"canal.ip": "127.0.0.1", "canal.metrics.pull.port": "http"})
 
@@ -63,11 +63,11 @@ def test_a_malformed_service_file_ends_the_start(world: World) -> None:
 
     assert ended.returncode == 1
     assert f"{conf / 'canal.properties'}:2: canal.metrics.pull.port" in ended.stderr
-    assert "leave it out for the default (11112)" in ended.stderr
+    assert "remove it for the default (11112)" in ended.stderr
 
 
 def test_a_port_that_is_taken_ends_the_start(world: World) -> None:
-    """Either door: the address and the key to change, before any source is read."""
+    """Either door names the address and the key to change before any source is read."""
     for key in ("canal.metrics.pull.port", "sluice.flight.port"):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
@@ -88,7 +88,7 @@ def started(conf: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_malformed_defs_file(world: World) -> None:
-    """Dagster shows it as a sensor that fails with file, line and key; the other destination can be run."""
+    """Dagster shows a sensor that fails with file, line and key; the other destination can run."""
     world.write_defs("shop", batch_size="many")
     world.write_defs("other")
     before = world.cursor()
@@ -104,7 +104,7 @@ def test_a_malformed_defs_file(world: World) -> None:
     assert isinstance(told, ConfigError)
     assert "batch_size: Input should be a valid integer" in told.message
     assert told.place == f"{file}:{line}"
-    assert "Mend the file" in told.hint
+    assert "Correct the file" in told.hint
     assert str(told) in (broken.description or "")
     assert world.run("other").success
     assert world.cursor() == before

@@ -1,13 +1,12 @@
-"""What the server, the cursor's node or the account have wrong: told, waited for, and gone on from when mended."""
+"""A wrong account, position, cursor or binlog format is reported, waited for, and left behind once it is corrected."""
 
 from __future__ import annotations
 
 import pytest
 
 from cdc_core.position import EntryPosition, LogPosition
-from tests.bad_input.conftest import MakeWorld
-from tests.bad_input.world import CURSOR, World, until
-from tests.conftest import purge
+from tests.bad_input.world import CURSOR, MakeWorld, World, until
+from tests.support.servers import purge
 
 pytestmark = pytest.mark.integration
 
@@ -15,11 +14,11 @@ AWAY = {"canal.instance.master.address": "127.0.0.1:9"}
 
 
 def test_a_wrong_password(make_world: MakeWorld) -> None:
-    """Account and remedy are named, passwords never; the right one in the file heals it."""
+    """The error names account and remedy, never a password; the right password in the file heals it."""
     world = make_world({"canal.instance.dbPassword": "not-this-one"}, wait=False)
     world.sql("INSERT INTO orders VALUES (1, 'waits')")
 
-    world.told("SourceError", "the server refuses the account", world.mysql.user, "canal.instance.dbUsername")
+    world.reports("SourceError", "the server refuses the account", world.mysql.user, "canal.instance.dbUsername")
 
     assert not world.run().success
     assert "not-this-one" not in world.log.getvalue() + world.page() + str(world.status())
@@ -32,7 +31,8 @@ def test_a_wrong_password(make_world: MakeWorld) -> None:
 
 
 def test_a_purged_position(make_world: MakeWorld) -> None:
-    """The cursor's journal is gone: no silent new start. Without the cursor it starts where it is told to."""
+    """When the journal of the cursor is gone, nothing starts anew silently. Without the cursor it starts where it is
+    configured."""
     world = make_world(AWAY, wait=False)
     gone, offset = world.mysql.position()
     world.zookeeper.ensure_path(CURSOR.format("shop"))
@@ -44,7 +44,7 @@ def test_a_purged_position(make_world: MakeWorld) -> None:
     before = world.cursor()
 
     world.configure(address=f"{world.mysql.host}:{world.mysql.port}")
-    world.told("PositionError", f"the journal {gone} was purged", f"{gone}:{offset}", "Ways out: name a journal")
+    world.reports("PositionPurged", f"the journal {gone} was purged", f"{gone}:{offset}", "`sluice reset shop --anew")
 
     world.other_goes_on()
     assert world.cursor() == before
@@ -55,15 +55,15 @@ def test_a_purged_position(make_world: MakeWorld) -> None:
     assert world.drain() == [(1, "after")]
 
 
-def test_a_cursor_that_is_not_one(make_world: MakeWorld) -> None:
-    """Somebody wrote into its node: nothing is guessed from it and nothing overwrites it."""
+def test_a_node_that_is_no_cursor(make_world: MakeWorld) -> None:
+    """A node that is not a cursor is neither interpreted nor overwritten."""
     world = make_world(AWAY, wait=False)
     journal, offset = world.mysql.position()
     world.zookeeper.ensure_path(CURSOR.format("shop"))
     world.zookeeper.set(CURSOR.format("shop"), b'{"position": "here"}')
 
     world.configure(address=f"{world.mysql.host}:{world.mysql.port}")
-    world.told("CursorError", "not a cursor in Canal's JSON", CURSOR.format("shop"), "Mend or remove the node")
+    world.reports("CursorError", "not a cursor in Canal's JSON", CURSOR.format("shop"), "Correct or remove the node")
 
     world.other_goes_on()
     assert world.cursor() == b'{"position": "here"}'
@@ -74,14 +74,15 @@ def test_a_cursor_that_is_not_one(make_world: MakeWorld) -> None:
 
 
 def test_statement_format_changes(world: World) -> None:
-    """A session that overrides the format; with its table left out the destination goes on behind it."""
+    """A session that overrides the format stops the destination; with its table filtered out, the destination goes on
+    behind it."""
     world.sql("CREATE TABLE audit (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (1, 'before')")
     world.hold()
     before = world.cursor()
     journal, _ = world.mysql.position()
     world.sql("SET SESSION binlog_format = STATEMENT", "INSERT INTO audit VALUES (7)")
 
-    world.told("DecodeError", "statement-format change: 'INSERT INTO audit", f"{journal}:", "binlog_format=ROW")
+    world.reports("DecodeError", "statement-format change: 'INSERT INTO audit", f"{journal}:", "binlog_format=ROW")
 
     world.other_goes_on()
     assert world.cursor() == before

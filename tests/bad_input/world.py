@@ -1,4 +1,4 @@
-"""One service with two destinations: `shop`, to which bad things happen, and `other`, which must not notice."""
+"""One service with two destinations: faults happen to `shop`, and `other` must not notice."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from cdc_core.client.connector import Connector
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import SluiceError
-from cdc_core.server import CanalServer
+from cdc_core.server.server import CanalServer
 from cdc_core.session.claim import Claim
 from orchestration.loading import load_folder
-from orchestration.stack.demo_files import write_component
-from orchestration.stack.mysql import MySqlServer
+from orchestration.stack.defs import write_component
+from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.session import Sessions
 
 Lines = dict[str, object]
@@ -33,7 +33,7 @@ CURSOR = "/otter/canal/destinations/{}/1001/cursor"
 
 @dataclass
 class World:
-    """What a test has at hand. `keys` are those of each destination's instance.properties."""
+    """The parts of a test. `keys` are the lines of the instance.properties of each destination."""
 
     mysql: MySqlServer
     folder: Path
@@ -57,7 +57,7 @@ class World:
         self.mysql.execute(*statements, database=self.databases[name])
 
     def configure(self, name: str = "shop", **changes: object) -> None:
-        """Changes keys of a destination (`_` for `.`, None takes out); the service finds out by itself."""
+        """Changes keys of a destination (`_` for `.`; None removes one). The service notices by itself."""
         self.keys[name] |= {_KEYS[key]: value for key, value in changes.items()}
         write_properties(self.folder / "conf" / name / "instance.properties", self.keys[name])
 
@@ -68,7 +68,7 @@ class World:
         return Connector(http.url, name, flight_url=flight.url, token=self.token if token is None else token or None)
 
     def status(self, name: str = "shop") -> dict[str, Any]:
-        return self.connector(name).status()
+        return self.connector(name).status().to_dict()
 
     def page(self) -> str:
         """The status page's text as a browser shows it."""
@@ -90,7 +90,7 @@ class World:
         return claim
 
     def drain(self, name: str = "shop", rows: int = 1, table: str = "orders") -> list[tuple[Any, ...]]:
-        """Gives back what is held, then claims and acks until so many rows of the table were read."""
+        """Rolls back what is held, then claims and acks until so many rows of the table were read."""
         connector = self.connector(name)
         found: list[tuple[Any, ...]] = []
         connector.rollback(reason="a test goes on")
@@ -102,11 +102,11 @@ class World:
         return found
 
     def drain_fails(self, kind: str, table: str = "visits") -> None:
-        """Whoever reads it gets that error, and the claim goes back."""
+        """Reading the table fails with that error, and the claim goes back."""
         with pytest.raises(SluiceError) as caught:
             self.drain(table=table)
         assert type(caught.value).__name__ == kind
-        assert self.connector().client_state()["claims"] == []
+        assert self.connector().client_status().claims == ()
 
     # -- Dagster
 
@@ -117,12 +117,12 @@ class World:
         write_component(self.folder / "defs" / name / "defs.yaml", given | attributes)
 
     def run(self, name: str = "shop") -> dg.ExecuteInProcessResult:
-        """Loads the definitions anew, as a run's process does, and drains."""
+        """Loads the definitions anew, as the process of a run does, and drains."""
         job = load_folder(self.folder / "defs").resolve_job_def(f"drain_{name}")
         return job.execute_in_process(instance=self.instance, raise_on_error=False)
 
     def tick(self, name: str = "shop") -> str:
-        """What a tick of the backlog sensor says, and with it the lag check of the store."""
+        """What a tick of the backlog sensor says, with the lag check of the store."""
         definitions = load_folder(self.folder / "defs")
         sensor = definitions.resolve_sensor_def(f"cdc_{name}_backlog")
         resources = definitions.resources
@@ -132,7 +132,7 @@ class World:
         return "\n".join([result.skip_message or "", *(e.description or "" for e in events)])
 
     def failed(self, result: dg.ExecuteInProcessResult) -> str:
-        """What Dagster shows of a failed run: the failure's description and its metadata."""
+        """What Dagster shows of a failed run: description and metadata of the failure."""
         assert not result.success
         data = result.filter_events(lambda e: e.is_step_failure)[-1].step_failure_data.user_failure_data
         assert data is not None
@@ -140,7 +140,7 @@ class World:
         return "\n".join([data.description or "", *(str(value.value) for value in data.metadata.values())])
 
     def rows(self, name: str = "shop", table: str = "orders", lake: Path | None = None) -> list[dict[str, Any]]:
-        """What the lake has, in order."""
+        """The rows of the lake, in order."""
         path = (lake or self.lake) / self.databases[name] / table
         with Sessions(self.spark).take() as spark:
             found = spark.read.format("delta").load(str(path)).orderBy("id").collect()
@@ -148,8 +148,8 @@ class World:
 
     # -- the common verdict
 
-    def told(self, kind: str, message: str, place: str, hint: str, *, dagster: bool = True) -> dict[str, Any]:
-        """Waits for that error of `shop`, and finds it in the status, the log, the page and the sensor's tick."""
+    def reports(self, kind: str, message: str, place: str, hint: str, *, dagster: bool = True) -> dict[str, Any]:
+        """Waits for that error of `shop`, and finds it in the status, the log, the page and the tick of the sensor."""
         until(lambda: (self.status()["error"] or {}).get("error") == kind, self.status)
         error: dict[str, Any] = self.status()["error"]
         assert message in error["message"], error
@@ -174,7 +174,7 @@ class World:
         assert self.status("other")["state"] == "running"
 
     def healed(self) -> None:
-        """Without a restart: the same server object, running, no error left."""
+        """The same server object runs again without an error, and without a restart."""
 
         def well() -> bool:
             status = self.status()  # one look: between two the destination may change
@@ -184,6 +184,7 @@ class World:
         assert "Remedy" not in self.page()
 
 
+MakeWorld = Callable[..., World]
 _KEYS = {
     "address": "canal.instance.master.address",
     "journal": "canal.instance.master.journal.name",
@@ -197,7 +198,7 @@ _KEYS = {
 
 
 def write_properties(path: Path, lines: Lines) -> None:
-    """Replaces the file as a whole, so that the service never sees half of it."""
+    """Replaces the file as a whole, so that the service never reads half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
     fresh.write_text("".join(f"{key} = {value}\n" for key, value in lines.items() if value is not None))

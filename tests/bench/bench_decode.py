@@ -19,14 +19,14 @@ from pathlib import Path
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
-from cdc_core.binlog.annotate import Annotator
-from cdc_core.binlog.net import plan_changes, plan_net, read
+from cdc_core.binlog.block import BlockSlice
+from cdc_core.rows.net import plan_changes, plan_net, read
 from cdc_core.schema.registry import SchemaRegistry
-from cdc_core.source.block import BlockSlice
 from cdc_core.source.framing import Framer
-from orchestration.stack.mysql import MySqlServer
+from cdc_core.stream.annotate import Annotator
+from orchestration.stack.mysql.server import MySqlServer
 from tests.bench.bench_service import OPTIONS, RING, backlog, fill, report
-from tests.binlog_stream import ROTATE, event, opening, packets
+from tests.support.binlog_stream import ROTATE, event, opening, packets
 
 BLOCK_BYTES = 256 << 10
 WIDE = {
@@ -54,7 +54,7 @@ def ranges(stream: bytes, begin: tuple[str, int]) -> Iterator[tuple[list[BlockSl
     """The stream, framed and annotated, in ranges of about a ring's size: what is read is let go."""
     framer, view, at = Framer(*begin, checksum=True), memoryview(stream), 0
     registry = SchemaRegistry()
-    annotator = Annotator(registry, lambda schema: schema, lambda database, _: database == "bench")
+    annotator = Annotator(registry, lambda schema, _: schema, lambda database, _: database == "bench")
     slices: list[BlockSlice] = []
     while at < len(view):
         space = framer.space()
@@ -63,7 +63,7 @@ def ranges(stream: bytes, begin: tuple[str, int]) -> Iterator[tuple[list[BlockSl
         framer.received(count)
         at += count
         for block in framer.blocks(flush=at == len(view)):
-            annotator.annotate(block.journal_name, block.data, block.index)
+            annotator.push(block)
             slices.append(BlockSlice(block, 0, len(block.index)))
         if len(slices) * BLOCK_BYTES >= RING or at == len(view):
             yield slices, registry

@@ -24,9 +24,9 @@ import httpx
 import psutil
 
 from cdc_core.client.connector import Connector
-from orchestration.stack.mysql import MySqlServer
+from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
-from tests.conftest import free_port
+from tests.support.servers import free_port
 
 CPU_LIMIT, RSS_LIMIT = 0.5, 1500  # cores, MB
 _ROWS_A_SECOND = 100  # of a busy one

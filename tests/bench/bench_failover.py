@@ -13,10 +13,10 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from orchestration.stack.mysql import MySqlServer
+from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
-from tests.conftest import free_port
-from tests.failover import SESSION, node, until
+from tests.support.failover import SESSION, node, until
+from tests.support.servers import free_port
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from orchestration.stack.mysql import MySqlServer
+from orchestration.stack.mysql.server import MySqlServer
 from tests.bench import canal
 from tests.bench.bench_service import OPTIONS, RING, backlog, fill, report, serving
 from tests.bench.drain import AHEAD

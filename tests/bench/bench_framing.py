@@ -8,7 +8,7 @@ import threading
 import time
 
 from cdc_core.source.framing import Framer
-from tests.binlog_stream import opening, packets, transactions
+from tests.support.binlog_stream import opening, packets, transactions
 
 
 def run(stream: bytes, chunk: int = 1 << 18) -> tuple[float, int]:

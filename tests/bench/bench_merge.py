@@ -29,17 +29,18 @@ import pyarrow.parquet as pq
 
 from cdc_core.client.changes import TableRead, flight_info, read_split
 from cdc_core.client.connector import Connector
-from orchestration.applier import SparkLake
-from orchestration.checks import judge
 from orchestration.settings import Limits
-from orchestration.stack.home import free_port
-from orchestration.stack.mysql import MySqlServer
+from orchestration.stack.mysql.server import MySqlServer
+from orchestration.stack.ports import free_port
 from orchestration.stack.spark import SparkConnect
-from spark_jobs.fence import Fence
-from spark_jobs.lake import Lake
+from spark_jobs.apply.checks import judge
+from spark_jobs.apply.spark_lake import SparkLake
+from spark_jobs.apply.statements import append_upserts, merge_keyed
+from spark_jobs.lake.ddl import create_table
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.types import OP, lake_columns, spark_type
 from spark_jobs.session import Sessions
-from spark_jobs.statements import append_upserts, merge_keyed
-from spark_jobs.types import OP, lake_columns, spark_type
 from tests.bench.bench_service import OPTIONS, Service, serving
 
 TABLES, PARALLEL, RING_MB = 10, 4, 512
@@ -104,7 +105,7 @@ class Ways:
 
     def ready(self, rows: int, dictionaries: bool) -> Ready:
         """The net changes of the whole backlog, read once for the peers and given back."""
-        self.service.until(lambda _: self.connector.client_state()["backlog_rows"] >= rows, 600)
+        self.service.until(lambda _: self.connector.client_status().backlog_rows >= rows, 600)
         self.number += 1
         claim = self.connector.get_without_ack(rows, owner="peek", timeout_seconds=30, lease_seconds=600)
         assert claim is not None
@@ -124,15 +125,16 @@ class Ways:
     def ours(self, batch_size: int) -> int:
         """As a run drains: until nothing is left. The number of batches."""
         lake = self.lake
-        lake.check_cursor(self.connector.client_state())
+        lake.check_cursor(self.connector.client_status())
         for batches in range(1000):
             with self.connector.claim(batch_size, owner="bench", lease_seconds=600) as claim:
                 if claim is None:
                     return batches
-                results = lake.apply(claim, "bench", PARALLEL, [])
-                assert not any(result.stop or result.replayed for result in results)
-                assert all(judgement.verdict.passed for judgement in judge(claim, results))
-                lake.note(claim, results, "bench")
+                batch = lake.apply(claim, "bench", PARALLEL, [])
+                assert not batch.refused
+                assert not any(result.replayed for result in batch.applied)
+                assert all(verdict.passed for result in batch.applied for verdict in judge(claim, result))
+                lake.note(claim, batch, "bench")
         raise AssertionError("it does not end")
 
     def bare(self, ready: Ready) -> None:
@@ -164,7 +166,7 @@ class Ways:
             spark.read.parquet(str(file)).createOrReplaceTempView("ready")
             for way in ("bare", "plain"):
                 columns = lake_columns(read.schema, read.table)
-                Lake(self.root / way).create(spark, self._path(way, read), way, read.table, columns)
+                create_table(spark, Lake(self.root / way), self._path(way, read), way, read.table, columns, "")
                 names = [column.name for column in columns]
                 spark.sql(append_upserts(self._path(way, read), "ready", names)).collect()
 
@@ -182,7 +184,13 @@ class Ways:
 
     def _merge(self, way: str, read: TableRead) -> str:
         names = [name for name in read.schema.names if name != OP]
-        return merge_keyed(self._path(way, read), "ready", names, read.table.primary_key, read.counts, False)
+        return merge_keyed(
+            self._path(way, read),
+            "ready",
+            names,
+            read.table.primary_key,
+            deletes=bool(read.counts.deletes),
+        )
 
     def _each(self, work: Callable[[Any, Any], None], ready: Ready, parallel: int) -> None:
         def run(item: Any) -> None:

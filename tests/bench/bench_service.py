@@ -30,12 +30,12 @@ import httpx
 import psutil
 
 from cdc_core.config import InstanceConfig
-from cdc_core.instance import Instance
+from cdc_core.destination.capture import Capture
 from cdc_core.meta.nodes import MemoryNodes
-from orchestration.stack.mysql import MySqlServer
-from orchestration.stack.mysql_install import MARIADB
+from orchestration.stack.mysql.install import MARIADB
+from orchestration.stack.mysql.server import MySqlServer
 from tests.bench.drain import connect, drain
-from tests.conftest import free_port
+from tests.support.servers import free_port
 
 RING = 16 << 20
 PEER = "mariadb-binlog"
@@ -258,22 +258,26 @@ def small(transactions: int) -> list[str]:
     return [table, "SET sql_log_bin = 0", run, "SET sql_log_bin = 1", "CALL seed.small()"]
 
 
-def read_all(mysql: MySqlServer, begin: tuple[str, int], rows: int, size: int) -> tuple[float, float]:
-    """Seconds and CPU seconds from connecting to the last row, into a ring with room for all."""
-    config = InstanceConfig.model_validate({
+def config_of(mysql: MySqlServer, begin: tuple[str, int], size: int, **more: object) -> InstanceConfig:
+    """A destination whose ring has room for a journal of so many bytes; `more` are fields of InstanceConfig."""
+    return InstanceConfig.model_validate({
         "destination": "bench", "address": f"{mysql.host}:{mysql.port}", "user": mysql.user, "password": mysql.password,
         "filter_regex": r"bench\..*", "journal_name": begin[0], "position": begin[1], "buffer_size": size >> 9,
-    })  # fmt: skip
-    instance = Instance(config, MemoryNodes())
+    } | more)  # fmt: skip
+
+
+def read_all(mysql: MySqlServer, begin: tuple[str, int], rows: int, size: int, **more: object) -> tuple[float, float]:
+    """Seconds and CPU seconds from connecting to the last row."""
+    capture = Capture(config_of(mysql, begin, size, **more), MemoryNodes())
     began, used = time.monotonic(), _used(resource.RUSAGE_SELF)
-    instance.start()
+    capture.start()
     try:
-        with instance.store.changed:
-            while instance.store.ring.put.rows < rows:
-                assert instance.store.changed.wait(60), instance.status()
+        with capture.store.changed:
+            while capture.store.ring.put.rows < rows:
+                assert capture.store.changed.wait(60), capture.status()
         return time.monotonic() - began, _used(resource.RUSAGE_SELF) - used
     finally:
-        instance.stop()
+        capture.stop()
 
 
 def peer(mysql: MySqlServer, begin: tuple[str, int], place: Path) -> tuple[float, float]:

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from cdc_core.source.settings import SourceSettings
-from cdc_core.source.time_search import find_by_time
-from orchestration.stack.mysql import MySqlServer
+from cdc_core.source.start.time_search import find_by_time
+from orchestration.stack.mysql.server import MySqlServer
 
 BASE = 1_600_000_000
 ROW, ROWS = 8_000, 8

@@ -1,1 +1,1 @@
-"""Together with a Java Canal server."""
+"""Sluice together with a Java Canal server, where CANAL_HOME names one."""

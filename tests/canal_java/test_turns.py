@@ -1,4 +1,5 @@
-"""A Java Canal server and ours on one destination: each goes on from the other's cursor, and no row is lost."""
+"""A Java Canal server and a Sluice server take turns on one destination. Each goes on from the cursor of the other, and
+no row is lost."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from kazoo.client import KazooClient
 from cdc_core.client.connector import Connector
 from cdc_core.ha.running import Running, destination_path
 from cdc_core.position import LogPosition
-from orchestration.stack.mysql import MySqlServer
+from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.bench.canal import client, configure, home, launch
-from tests.conftest import free_port
-from tests.failover import node, until
+from tests.support.failover import node, until
+from tests.support.servers import free_port
 
 pytestmark = [
     pytest.mark.integration,
@@ -31,7 +32,7 @@ SESSION_OF_CANAL = 120  # seconds, at most, until ZooKeeper ends a killed one's:
 
 
 class Rows:
-    """Written one by one, all the time; `seen` is what any client was given."""
+    """Rows written one by one throughout; `seen` are those that any client received."""
 
     def __init__(self, mysql: MySqlServer) -> None:
         self.written = 0
@@ -64,7 +65,7 @@ class Rows:
 
 
 class Java:
-    """A Canal server, and a client of its own while it is active."""
+    """A Canal server, with a client while it is active."""
 
     def __init__(self, place: Path, work: Path, zookeeper: str, mysql: MySqlServer, rows: Rows) -> None:
         self.port = free_port()
@@ -96,7 +97,7 @@ class Java:
 
 
 def holder(zk: KazooClient) -> str | None:
-    """Who runs it."""
+    """The server that runs the destination."""
     return Running.from_json(zk.get(RUNNING)[0]).address if zk.exists(RUNNING) else None
 
 
@@ -105,7 +106,7 @@ def cursor(zk: KazooClient) -> LogPosition:
 
 
 def drain(zookeeper: str, rows: Rows, enough: Callable[[], bool]) -> None:
-    """Claims and acks at our server."""
+    """Claims and acks at the Sluice server."""
     with Connector(None, "shop", zk_servers=zookeeper) as connector:
         while not enough():
             with connector.claim(20, owner="test", timeout_seconds=5) as claim:
@@ -130,7 +131,8 @@ def zk(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
 
 @pytest.mark.timeout(600)
 def test_they_take_turns(mysql8: MySqlServer, zookeeper: ZooKeeper, zk: KazooClient, tmp_path: Path) -> None:
-    """Rows are written throughout: Canal, killed; ours, stopped; Canal again. Rows not acked may come twice."""
+    """Canal is killed, Sluice is stopped, Canal takes over again, while rows are written. Rows not acked may come
+    twice."""
     place = home()
     assert place is not None
     with ExitStack() as parts:

@@ -1,4 +1,4 @@
-"""A consumer that knows ZooKeeper alone: claims, merges and acks through everything, and now and then dies itself."""
+"""A consumer that knows only ZooKeeper. It claims, merges and acks through every fault, and sometimes dies itself."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import time
 from collections import Counter
 
 from cdc_core.client.connector import Connector
-from cdc_core.client.failures import ServiceUnavailable
 from cdc_core.errors import (
     CursorError,
     RangeGone,
     RunsElsewhere,
+    ServiceUnavailable,
     SessionError,
     SluiceError,
     SourceUnavailable,
 )
-from cdc_core.position import EntryPosition
+from cdc_core.meta.reached import How
 from tests.chaos.lake import MemoryLake
 
 # What a fault may bring upon a client. Others end the consumer: nothing that is killed makes bytes unreadable.
@@ -27,7 +27,7 @@ _LEASE = 4.0  # seconds
 
 
 class Consumer:
-    """Works from `start` to `stop`, which raises what ended it. `rng` is its own."""
+    """Works from `start` to `stop`, which raises the error that ended it. `rng` is its own."""
 
     def __init__(self, zookeeper: str, lake: MemoryLake, rng: random.Random) -> None:
         self.lake = lake
@@ -49,7 +49,7 @@ class Consumer:
         self.check()
 
     def check(self) -> None:
-        """Raises what ended it, if anything did."""
+        """Raises the error that ended it, if any."""
         if self._error is not None:
             raise self._error
 
@@ -62,7 +62,7 @@ class Consumer:
             self._error = error
 
     def _live(self, connector: Connector) -> None:
-        """Until it dies: the next one begins with nothing but the lake, and is another owner."""
+        """Works until it dies. The next one begins with nothing but the lake, and is another owner."""
         owner = f"life {next(self._lives)}"
         try:
             self._check_acked(connector)
@@ -79,9 +79,12 @@ class Consumer:
             self.troubles["read broke off"] += 1
 
     def _check_acked(self, connector: Connector) -> None:
-        """What was acked is in the lake."""
-        acked = connector.client_state()["acked"]
-        assert acked is None or EntryPosition.from_dict(acked).version() <= self.lake.end, (acked, self.lake.applied)
+        """Everything that was acked is in the lake."""
+        reached = connector.client_status().reached
+        assert reached is None or reached.how is not How.BATCH or reached.position.version() <= self.lake.end, (
+            reached,
+            self.lake.applied,
+        )
 
     def _batch(self, connector: Connector, owner: str) -> None:
         rows = self._rng.choice((1, 20, 200, 5000))
@@ -102,4 +105,4 @@ class Consumer:
 
 
 class _Died(Exception):
-    """Nothing is rolled back: the lease ends what is held."""
+    """Nothing is rolled back; the lease ends what is held."""

@@ -1,8 +1,7 @@
-"""A lake in memory: what the real one keeps in one Delta commit, rows and the version applied, changes in one step.
+"""A lake in memory. As in one Delta commit, the rows and the applied version of a table change in one step.
 
-Merges net changes as Spark does, and reads with `after`, so a batch that comes again, with the same end or another,
-adds only what is new. A row that was lost or came twice shows: in tables with a key by their values, in tables without
-by their counts.
+It merges net changes as Spark does and reads with `after`, so a batch that comes again adds only what is new, whatever
+its end. A row that was lost or came twice shows by its values in a table with a key, and by its count in one without.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Row = tuple[Any, ...]
 
 
 class MemoryLake:
-    """The mutable state is `tables`: each one's rows, counted, and `applied`: each one's version."""
+    """The mutable state is `tables`, the counted rows of each, and `applied`, the version of each."""
 
     def __init__(self) -> None:
         self.tables: dict[str, Counter[Row]] = {}
@@ -31,7 +30,7 @@ class MemoryLake:
         return max(self.applied.values(), default=-1)
 
     def merge(self, claim: Claim, schema: TableSchema, connector: Connector) -> None:
-        """One table of a claim; nothing if the read fails."""
+        """Merges one table of a claim; changes nothing if the read fails."""
         name, end = schema.name, claim.end.version()
         applied = self.applied.get(name)
         if applied is not None and applied >= end:
@@ -66,7 +65,7 @@ def _counted(rows: Counter[Row], changes: list[dict[str, Any]]) -> Counter[Row]:
 
 
 def values(row: dict[str, Any]) -> Row:
-    """As plain values that the lake's columns and MySQL's have in common."""
+    """The row in plain values, which columns of the lake and of MySQL have in common."""
     return tuple(_plain(value) for value in row.values())
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong and when, drawn from a seed."""
+"""Which faults happen when, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.failover import SESSION
+from tests.support.failover import SESSION
 
 # How often each comes. `active` and `standby` are who they are at that moment.
 WEIGHTS = {
@@ -35,7 +35,7 @@ class Fault:
 
 
 def draw(rng: random.Random, seconds: float) -> Iterator[Fault]:
-    """In order of `at`; some begin while others last."""
+    """Faults in order of `at`; some begin while others last."""
     at = rng.uniform(*_APART)
     while at < seconds:
         (what,) = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))

@@ -1,4 +1,4 @@
-"""Two servers, each behind a gate of its own to ZooKeeper, one MySQL, one consumer; and how each of them is harmed."""
+"""Two servers, each behind its own gate to ZooKeeper, one MySQL and one consumer, with the faults of each."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from cdc_core.client.connector import Connector
 from cdc_core.errors import SluiceError
 from cdc_core.ha.running import CLUSTER
 from cdc_core.position import EntryPosition
-from orchestration.stack.mysql import MySqlServer
+from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.chaos.consumer import Consumer
 from tests.chaos.lake import MemoryLake, Row, values
 from tests.chaos.schedule import Fault
-from tests.conftest import free_port
-from tests.failover import Node, node
-from tests.faults.bank import DATABASE, TABLES, Bank
-from tests.gate import Gate
+from tests.support.bank import DATABASE, TABLES, Bank
+from tests.support.failover import Node, node
+from tests.support.proxy import Gate
+from tests.support.servers import discard, free_port
 
 Undo = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`name` is a, b."""
+    """`name` is a or b."""
 
     name: str
     node: Node
@@ -43,14 +43,14 @@ class Server:
 
 
 class World:
-    """The mutable state is `_undo`: of each part that is harmed at present, how it is made whole."""
+    """The mutable state is `_undo`: for each part that is harmed, how to repair it."""
 
     def __init__(self, folder: Path, parts: ExitStack, rng: random.Random) -> None:
         self.folder = folder
         self.zookeeper = ZooKeeper(folder / "zookeeper", free_port())
         self.mysql = MySqlServer("8.0.31", folder / "mysql")
-        parts.callback(self.mysql.stop)
-        parts.callback(self.zookeeper.stop)
+        parts.callback(discard, self.mysql)
+        parts.callback(self.zookeeper.kill)
         self.bank = Bank(self.mysql.root, random.Random(rng.random()))
         self.lake = MemoryLake()
         self.consumer = Consumer(self.zookeeper.hosts, self.lake, random.Random(rng.random()))
@@ -66,14 +66,14 @@ class World:
     def _server(self, name: str, parts: ExitStack) -> Server:
         gate = Gate(int(self.zookeeper.hosts.rpartition(":")[2]))
         parts.callback(gate.close)
-        made = node(self.folder / name, gate.hosts, self.mysql, DATABASE, wait_ready=False)
+        made = node(self.folder / name, gate.address, self.mysql, DATABASE, wait_ready=False)
         parts.callback(made.service.kill)
         return Server(name, made, gate)
 
     # -- faults
 
     def inject(self, fault: Fault) -> str:
-        """Harms the part, unless it is harmed already. What was done."""
+        """Harms the part unless it is harmed already. Returns what was done."""
         verb, whom = fault.what.split()
         if whom in ("active", "standby"):
             return self._harm_server(verb, whom)
@@ -81,7 +81,7 @@ class World:
         return self._harm(whom, verb, part.kill, part.start)
 
     def _harm_server(self, verb: str, whom: str) -> str:
-        """While nobody is `whom`, a take-over is under way: then it is any that is whole."""
+        """During a take-over nobody may be `whom`; then any whole server is harmed."""
         whole = [server for server in self.servers if self._whole(server.name)]
         if not whole:
             return "both are harmed already"
@@ -108,19 +108,19 @@ class World:
         return part not in self._undo and (mending is None or mending.done())
 
     def mend(self, part: str) -> None:
-        """Begins to make it whole: a start takes its time."""
+        """Begins to repair the part; a start takes its time."""
         if undo := self._undo.pop(part, None):
             self._mending[part] = self._pool.submit(undo)
 
     def mend_all(self) -> None:
-        """Returns when all are whole."""
+        """Repairs all parts and waits for them."""
         for part in list(self._undo):
             self.mend(part)
         for mending in self._mending.values():
             mending.result()
 
     def _expire(self, server: Server) -> None:
-        """Ends the session of a server as ZooKeeper does, by way of a client that takes its place in it."""
+        """Ends the session of a server as ZooKeeper does, by a client that takes its place in the session."""
         client = KazooClient(self.zookeeper.hosts)
         try:
             client.start(timeout=2)
@@ -136,17 +136,16 @@ class World:
     # -- the verdict
 
     def drained(self) -> bool:
-        """Whether nothing is claimed, waits, or is still to be read."""
+        """Whether nothing is claimed, waiting, or still to be read."""
         self.consumer.check()
         end = EntryPosition(*self.mysql.position())
         try:
             with Connector(None, "shop", zk_servers=self.zookeeper.hosts) as connector:
-                status, client = connector.status(), connector.client_state()
+                status, client = connector.status(), connector.client_status()
         except SluiceError:
             return False
-        position = status["position"]
-        reached = position is not None and EntryPosition.from_dict(position) >= end
-        return reached and not client["backlog_rows"] and not client["claims"]
+        reached = status.position is not None and status.position >= end
+        return reached and not client.waiting and not client.claims
 
     def wait_drained(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -155,7 +154,7 @@ class World:
             time.sleep(0.3)
 
     def differences(self) -> dict[str, tuple[Counter[Row], Counter[Row]]]:
-        """Of each table that is not the same: rows that only the source has, rows that only the lake has."""
+        """For each table that differs: rows that only the source has, and rows that only the lake has."""
         found = {}
         for table in TABLES:
             there, here = self._source_rows(table), self.lake.tables.get(f"{DATABASE}.{table}", Counter())
@@ -182,7 +181,7 @@ def _end_session(hosts: str, session: int) -> None:
 
 
 def _session_password(session: int) -> bytes:
-    """As ZooKeeper makes it (`ZooKeeperServer.generatePasswd`): bytes of `java.util.Random`, seeded by the session."""
+    """The password as `ZooKeeperServer.generatePasswd` makes it: bytes of `java.util.Random`, seeded by the session."""
     mask = (1 << 48) - 1
     state = (session ^ 0xB3415C00 ^ 0x5DEECE66D) & mask
     words = []

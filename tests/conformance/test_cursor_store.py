@@ -1,4 +1,4 @@
-"""One suite for cursors on every backend: memory, a file, a real ZooKeeper."""
+"""The contract of cursors, on every backend: memory, a file and a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 
 from cdc_core.errors import CursorError
 from cdc_core.meta.cursors import Cursors
+from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Change, MemoryNodes, Nodes
-from cdc_core.meta.stopped import StoppedTable
+from cdc_core.meta.snapshots import Progress, Snapshot
+from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.position import EntryPosition, LogPosition
 
@@ -23,7 +25,7 @@ CURSOR_PATH = "/otter/canal/destinations/example/1001/cursor"
 
 @pytest.fixture(params=["memory", "file", pytest.param("zookeeper", marks=pytest.mark.integration)])
 def open_nodes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Nodes]]:
-    """Opens the backend; a second call opens it as another process would, but for memory, which forgets."""
+    """Opens the backend; a second call opens it as another process would. Memory forgets."""
     opened: list[Nodes] = []
     memory = MemoryNodes()
     hosts = ""
@@ -59,8 +61,9 @@ def moved(offset: int) -> LogPosition:
 
 
 def test_nothing_is_there_at_first(cursors: Cursors) -> None:
-    """No client, no cursor, epoch 0, nothing stopped; a first cursor and a subscription make the client known."""
-    assert (cursors.clients(), cursors.read(1001), cursors.epoch(1001)) == ([], None, 0)
+    """At first there is no client, no cursor, epoch 0 and no stopped table; a cursor and a subscription make the client
+    known."""
+    assert (cursors.clients(), cursors.read(1001), cursors.epoch(1001).number) == ([], None, 0)
     assert (cursors.acked(1001), cursors.stopped.of(1001)) == (None, [])
 
     cursors.subscribe(1001, r"bench\.t")
@@ -70,7 +73,7 @@ def test_nothing_is_there_at_first(cursors: Cursors) -> None:
 
 
 def test_a_cursor_is_kept_in_canals_layout_and_json(open_nodes: Callable[[], Nodes]) -> None:
-    """Byte for byte what a Canal server writes, and read back by another connection."""
+    """The bytes are those that a Canal server writes, and another connection reads them."""
     nodes = open_nodes()
     Cursors(nodes, "example").write(1001, CURSOR)
     Cursors(nodes, "example").subscribe(1001, r"bench\.t")
@@ -91,7 +94,7 @@ def test_a_cursor_is_kept_in_canals_layout_and_json(open_nodes: Callable[[], Nod
 
 
 def test_a_cursor_only_moves_on(cursors: Cursors) -> None:
-    """Ahead and equal are taken, lower is refused and leaves the cursor; order is numeric."""
+    """Positions ahead and equal are taken; a lower one is refused and leaves the cursor. The order is numeric."""
     cursors.write(1001, moved(1000))
     cursors.write(1001, moved(1000))
     cursors.write(1001, CURSOR.at(EntryPosition("mysql-bin.1000000", 4)))
@@ -104,7 +107,7 @@ def test_a_cursor_only_moves_on(cursors: Cursors) -> None:
 
 
 def test_broken_json_is_named_and_left_alone(nodes: Nodes, cursors: Cursors) -> None:
-    """Neither a read nor a write overwrites what cannot be understood."""
+    """Neither a read nor a write overwrites JSON that cannot be parsed."""
     nodes.write({CURSOR_PATH: Change(b'{"postion":', None)})
 
     for call in (lambda: cursors.read(1001), lambda: cursors.write(1001, CURSOR)):
@@ -118,7 +121,7 @@ def test_broken_json_is_named_and_left_alone(nodes: Nodes, cursors: Cursors) -> 
 
 
 def test_a_write_in_between_is_not_overwritten(nodes: Nodes) -> None:
-    """A version that was overtaken is refused, and of several changes none is done."""
+    """A write with an old version is refused, and none of its changes is done."""
     nodes.write({"/otter/a": Change(b"1", None)})
     first = nodes.read("/otter/a")
     assert first is not None
@@ -133,21 +136,21 @@ def test_a_write_in_between_is_not_overwritten(nodes: Nodes) -> None:
 
 
 def test_the_last_acked_batch_is_kept_beside_the_cursor(nodes: Nodes, cursors: Cursors) -> None:
-    """Written with the cursor or alone, never lowered within an epoch; another epoch starts anew."""
+    """It is written with the cursor or alone, and never lowered within an epoch; a new epoch starts afresh."""
     cursors.write(1001, moved(1000), AT)
     cursors.write(1001, None, replace(AT, position=1))
     assert cursors.acked(1001) == AT
 
     nodes.write({"/otter/canal/destinations/example/1001/epoch": Change(b"1", None)})
-    assert (cursors.epoch(1001), cursors.acked(1001)) == (1, None)
+    assert (cursors.epoch(1001).number, cursors.acked(1001)) == (1, None)
     cursors.write(1001, None, replace(AT, position=1))
     assert cursors.acked(1001) == replace(AT, position=1)
 
 
 def test_stopped_tables_come_and_go(open_nodes: Callable[[], Nodes]) -> None:
-    """Any table name, kept until it is resumed; resuming twice is no error."""
+    """Any table name is kept until the table is resumed; resuming twice is no error."""
     cursors = Cursors(open_nodes(), "example")
-    odd = StoppedTable("shop.a/b %", "column type changed", "Rebuild the table.", AT.to_dict())
+    odd = StoppedTable("shop.a/b %", "column type changed", "Rebuild the table.", AT)
     cursors.stopped.stop(1001, odd)
     cursors.stopped.stop(1001, replace(odd, reason="twice"))
 
@@ -159,8 +162,25 @@ def test_stopped_tables_come_and_go(open_nodes: Callable[[], Nodes]) -> None:
     assert cursors.stopped.of(1001) == []
 
 
+def test_open_snapshots_come_and_go(open_nodes: Callable[[], Nodes]) -> None:
+    """Any table name is kept with its progress; a rewind breaks the snapshot in its own write."""
+    cursors = Cursors(open_nodes(), "example")
+    cursors.write(1001, CURSOR, AT)
+    odd = Snapshot("shop.a/b %", "5f", "run", 60.0, 1e9, 0, Progress(low=AT, groups=3, behind="['x']"))
+    cursors.snapshots.write(1001, odd)
+    cursors.write(1001, None, AT, snapshots=[replace(odd, acked=AT)])
+
+    assert Cursors(open_nodes(), "example").snapshots.of(1001) == [replace(odd, acked=AT)]
+    cursors.rewind(1001, CURSOR)
+    assert Cursors(open_nodes(), "example").snapshots.of(1001)[0].broken == "the destination was reset"
+
+    cursors.snapshots.remove(1001, odd.table)
+    cursors.snapshots.remove(1001, odd.table)
+    assert cursors.snapshots.of(1001) == []
+
+
 def test_a_rewind_is_one_write(open_nodes: Callable[[], Nodes]) -> None:
-    """The cursor goes down, the epoch up, `acked` away; another connection sees all of it."""
+    """One write lowers the cursor, raises the epoch and removes `acked`; another connection sees all of it."""
     cursors = Cursors(open_nodes(), "example")
     cursors.subscribe(1001)
     cursors.write(1001, CURSOR, AT)
@@ -169,6 +189,7 @@ def test_a_rewind_is_one_write(open_nodes: Callable[[], Nodes]) -> None:
     assert cursors.rewind(1001, lower, moved=True) == 2
 
     again = Cursors(open_nodes(), "example")
-    assert (again.read(1001), again.epoch(1001), again.moved(1001), again.acked(1001)) == (lower, 2, 2, None)
+    assert (again.read(1001), again.acked(1001)) == (lower, None)
+    assert again.epoch(1001) == Epoch(2, 2)
     again.write(1001, CURSOR, AT)
     assert again.acked(1001) == AT

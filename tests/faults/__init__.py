@@ -1,1 +1,1 @@
-"""Kills real processes at chosen points of a batch's way, and compares source and lake afterwards."""
+"""Real processes killed at chosen points of the way of a batch; afterwards source and lake are the same."""

@@ -1,4 +1,4 @@
-"""One stack for all faults: each test leaves it whole and drained."""
+"""One stack for all faults. Each test leaves it whole and drained."""
 
 from __future__ import annotations
 

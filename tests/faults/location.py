@@ -1,40 +1,40 @@
 """A code location with the real definitions, whose runs can be held at the points of `tests.faults.points`.
 
-What runs is the product's own code; around some of its functions stands a place to wait.
+It runs the code of the product; some of its functions are wrapped with a place to wait.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cdc_core.session.claim import Claim, TableRange
-from orchestration.applier import SparkLake
+from orchestration.assets.drain import Drain
 from orchestration.definitions import defs
-from orchestration.drain import Drain
-from spark_jobs import merge
-from spark_jobs.checks import TableResult
+from spark_jobs.apply import batch as apply_batch
+from spark_jobs.apply.result import BatchResult, TableResult
+from spark_jobs.apply.spark_lake import SparkLake
+from spark_jobs.apply.table import Batch
 from tests.faults.points import ACKED, CLAIMED, COMMITTED, NOTED, ONE_COMMITTED, VARIABLE, Points
 
 __all__ = ["defs"]
 
 _points = Points(Path(os.environ[VARIABLE]))
-_apply, _apply_table, _note, _report = SparkLake.apply, merge.apply_table, SparkLake.note, Drain._report
+_apply, _apply_table, _note, _report = SparkLake.apply, apply_batch.apply_table, SparkLake.note, Drain._report
 _one_at_a_time = threading.Lock()
 _committed: set[int] = set()  # batches of which a table is in the lake
 
 
-def _held_apply(lake: SparkLake, claim: Claim, *rest: Any) -> list[TableResult]:
+def _held_apply(lake: SparkLake, claim: Claim, *rest: Any) -> BatchResult:
     _points.at_work()
     _points.hold(CLAIMED)
     return _apply(lake, claim, *rest)
 
 
-def _held_apply_table(batch: merge.Batch, table: TableRange) -> TableResult:
-    """While that point is armed the tables go one by one, so that a moment comes with exactly one committed."""
+def _held_apply_table(batch: Batch, table: TableRange) -> TableResult:
+    """While ONE_COMMITTED is armed, tables are applied one by one, so that at one moment exactly one is committed."""
     if not _points.awaits(ONE_COMMITTED):
         return _apply_table(batch, table)
     with _one_at_a_time:
@@ -46,9 +46,9 @@ def _held_apply_table(batch: merge.Batch, table: TableRange) -> TableResult:
         return result
 
 
-def _held_note(lake: SparkLake, claim: Claim, results: Sequence[TableResult], run_id: str) -> None:
+def _held_note(lake: SparkLake, claim: Claim, *rest: Any) -> None:
     _points.hold(COMMITTED)
-    _note(lake, claim, results, run_id)
+    _note(lake, claim, *rest)
     _points.hold(NOTED)
 
 
@@ -59,5 +59,5 @@ def _held_report(drain: Drain, *rest: Any) -> None:
 
 SparkLake.apply = _held_apply  # type: ignore[method-assign]
 SparkLake.note = _held_note  # type: ignore[method-assign]
-merge.apply_table = _held_apply_table
+apply_batch.apply_table = _held_apply_table
 Drain._report = _held_report  # type: ignore[method-assign]

@@ -1,7 +1,8 @@
-"""Points of a batch's way at which a run can be held: the protocol between a test and the run's process, in files.
+"""Points on the way of a batch at which a run can be held: a protocol in files between a test and the process of the
+run.
 
-`armed` holds a point and a number. Who comes to that point writes `reached-{number}` with its pid, and goes on when
-`armed` says something else or is gone. A run that nobody lets go goes on by itself after a while.
+`armed` holds a point and a number. A run that comes to this point writes `reached-{number}` with its pid, and goes on
+when `armed` changes or is removed. A run that nobody releases goes on by itself after a while.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Points:
     # -- the test's side
 
     def arm(self, point: str) -> None:
-        """Holds the next run that comes to `point`, and lets go the one that is held now."""
+        """Holds the next run that comes to `point`, and releases the one that is held."""
         self.number += 1
         _write(self.directory / "armed", f"{point} {self.number}")
 
@@ -35,7 +36,7 @@ class Points:
         (self.directory / "armed").unlink(missing_ok=True)
 
     def reached(self) -> int | None:
-        """The pid of the run's process that is held at the point armed last."""
+        """The pid of the run that is held at the point armed last."""
         file = self.directory / f"reached-{self.number}"
         return int(file.read_text()) if file.is_file() else None
 
@@ -53,7 +54,7 @@ class Points:
         return (self._armed() or "").startswith(f"{point} ")
 
     def hold(self, point: str) -> None:
-        """Returns at once unless `point` is armed."""
+        """Waits here while `point` is armed; returns at once otherwise."""
         armed = self._armed()
         if armed is None or armed.split()[0] != point:
             return

@@ -1,4 +1,4 @@
-"""The whole stack as real processes, with the verbs that a fault needs: kill a part, start it again, wait, compare."""
+"""The whole stack as real processes, and what a fault needs: kill a part, start it again, wait, compare."""
 
 from __future__ import annotations
 
@@ -10,35 +10,38 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import dagster as dg
 import httpx
 import psutil
 
 from cdc_core.client.connector import Connector
+from cdc_core.destination.client_status import ClaimStatus
 from cdc_core.errors import SluiceError
 from cdc_core.position import EntryPosition
-from orchestration.stack import demo_files
+from orchestration.demo import files as demo_files
+from orchestration.demo.files import DESTINATION, PASSWORD_VARIABLE
 from orchestration.stack.dagster import Dagster
-from orchestration.stack.demo_files import DESTINATION, PASSWORD_VARIABLE
-from orchestration.stack.home import free_port
-from orchestration.stack.mysql import MySqlServer
-from orchestration.stack.ports import Ports
+from orchestration.stack.defs import write_component
+from orchestration.stack.mysql.server import MySqlServer
+from orchestration.stack.ports import Ports, free_port
 from orchestration.stack.service import Service
 from orchestration.stack.spark import SparkConnect
 from orchestration.stack.zookeeper import ZooKeeper
-from spark_jobs.lake import Lake
-from spark_jobs.verify import Reader, Source, verify
-from tests.faults.bank import DATABASE, TABLES, Bank
+from spark_jobs.lake.tables import Lake
+from spark_jobs.snapshot.source import Source
+from spark_jobs.verify.verify import Reader, Verified, verify
 from tests.faults.points import VARIABLE, Points
+from tests.support.bank import DATABASE, TABLES, Bank
+from tests.support.servers import discard
 
 PARTS = ("service", "run", "spark", "zookeeper", "mysql")
 _T = TypeVar("_T")
 
 
 class Stack:
-    """The parts by name. What is killed keeps its ports and its data."""
+    """The parts by name. A killed part keeps its ports and its data."""
 
     def __init__(self, state: Path) -> None:
         (state / "points").mkdir()
@@ -63,7 +66,7 @@ class Stack:
         self.instance: dg.DagsterInstance
 
     def start(self, parts: ExitStack) -> None:
-        parts.callback(self.spark.stop)
+        parts.callback(self.spark.kill)
         with ThreadPoolExecutor(1) as beside:
             spark_ready = beside.submit(self.spark.start)
             self._start_source(parts)
@@ -74,11 +77,11 @@ class Stack:
         self.instance = parts.enter_context(dg.DagsterInstance.from_config(str(self.dagster.home)))
 
     def _start_source(self, parts: ExitStack) -> None:
-        parts.callback(self.mysql.stop)
+        parts.callback(discard, self.mysql)
         start = self.mysql.start().position()
         self.bank.open()
         for part in (self.zookeeper, self.service):
-            parts.callback(part.stop)
+            parts.callback(part.kill)
         self.zookeeper.start()
         conf = self.state / "conf"
         demo_files.write_conf(conf, self.ports, self.zookeeper.hosts, self.mysql, start)
@@ -95,12 +98,12 @@ class Stack:
             "trigger": {"interval_seconds": 1},
             "linger_seconds": 15,
         }
-        demo_files.write_component(self.state / "defs" / DESTINATION / "defs.yaml", attributes)
+        write_component(self.state / "defs" / DESTINATION / "defs.yaml", attributes)
 
     # -- faults
 
     def kill(self, part: str) -> None:
-        """kill -9. The run is the one that is held, else the one that worked last."""
+        """Sends SIGKILL. The run is the one that is held, else the one that worked last."""
         if part == "run":
             pid = self.points.reached() or self.points.worker()
             if pid is not None and psutil.pid_exists(pid):
@@ -109,12 +112,12 @@ class Stack:
             getattr(self, part).kill()
 
     def restart(self, part: str) -> None:
-        """A run is not started by hand: that is what is tested."""
+        """Starts the part again. A run is not started by hand: that is what is tested."""
         if part != "run":
             getattr(self, part).start()
 
     def terminate(self, run_id: str) -> None:
-        """As the button on Dagster's page does."""
+        """Terminates a run as the button on the page of Dagster does."""
         query = "mutation T($id: String!) { terminateRun(runId: $id) { __typename ... on PythonError { message } } }"
         body = {"query": query, "variables": {"id": run_id}}
         answer = httpx.post(f"{self.dagster.url}/graphql", json=body, timeout=30).json()
@@ -126,12 +129,12 @@ class Stack:
         flight = f"grpc://127.0.0.1:{self.ports.flight}"
         return Connector(self.service.url, DESTINATION, flight_url=flight, timeout_seconds=10)
 
-    def claims(self) -> list[dict[str, Any]]:
+    def claims(self) -> list[ClaimStatus]:
         with self.connector() as connector:
-            return list(connector.client_state()["claims"])
+            return list(connector.client_status().claims)
 
     def runs(self) -> list[dg.DagsterRun]:
-        """The newest first."""
+        """The runs of the destination, newest first."""
         return list(self.instance.get_runs(dg.RunsFilter(tags={"cdc/destination": DESTINATION})))
 
     def run(self, run_id: str) -> dg.DagsterRun:
@@ -140,7 +143,7 @@ class Stack:
         return run
 
     def errors(self, run_id: str) -> list[str]:
-        """What Dagster shows of a run's errors, causes included."""
+        """What Dagster shows of the errors of a run, causes included."""
         kinds = {
             dg.DagsterEventType.STEP_FAILURE,
             dg.DagsterEventType.STEP_UP_FOR_RETRY,
@@ -155,7 +158,7 @@ class Stack:
         return told
 
     def wait(self, what: str, seconds: float, look: Callable[[], _T | None]) -> _T:
-        """The first answer that is neither None nor False; errors of ours count as no answer."""
+        """The first answer that is neither None nor False; a SluiceError counts as no answer."""
         deadline = time.monotonic() + seconds
         while True:
             with suppress(SluiceError):
@@ -165,28 +168,23 @@ class Stack:
             time.sleep(0.1)
 
     def drained(self) -> bool:
-        """Whether nothing is claimed, waits, or is still to be read."""
+        """Whether nothing is claimed, waiting, or still to be read."""
         end = EntryPosition(*self.mysql.position())
         with self.connector() as connector:
-            status, client = connector.status(), connector.client_state()
-        position = status["position"]
-        reached = position is not None and EntryPosition.from_dict(position) >= end
-        return reached and not client["backlog_rows"] and not client["claims"]
+            status, client = connector.status(), connector.client_status()
+        position = status.position
+        reached = position is not None and position >= end
+        return reached and not client.waiting and not client.claims
 
-    def differences(self, seconds: float) -> list[dict[str, Any]]:
-        """The tables in which source and lake are not the same, when nothing is left to apply."""
+    def differences(self, seconds: float) -> list[Verified]:
+        """Waits until nothing is left to apply. Returns the tables in which source and lake differ."""
         self.wait("drained", seconds, self.drained)
         with self.connector() as connector:
-            epoch = connector.client_state()["epoch"]
-            reader = Reader(DESTINATION, connector.client_id, epoch, lambda: _cursor(connector))
+            epoch = connector.client_status().epoch
+            reader = Reader(DESTINATION, connector.client_id, epoch, lambda: connector.client_status().cursor)
             source = Source(self.mysql.host, self.mysql.port, self.mysql.user, self.mysql.password)
             pairs = [(DATABASE, table) for table in TABLES]
             rows = list(verify(source, pairs, self.lake, reader, timeout_seconds=30))
-        assert [row["table"] for row in rows] == [f"{DATABASE}.{table}" for table in TABLES]
-        assert all(row["source_rows"] for row in rows)
-        return [row for row in rows if row["missing"] or row["extra"] or row["different"]]
-
-
-def _cursor(connector: Connector) -> EntryPosition | None:
-    cursor = connector.client_state()["cursor"]
-    return None if cursor is None else EntryPosition.from_dict(cursor)
+        assert [row.table for row in rows] == [f"{DATABASE}.{table}" for table in TABLES]
+        assert all(row.comparison and row.comparison.source_rows for row in rows)
+        return [row for row in rows if row.differences]

@@ -11,13 +11,13 @@ import pytest
 
 from tests.faults.stack import PARTS, Stack
 
-pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.full, pytest.mark.timeout(600)]
 
 SECONDS = 90.0
 
 
 def test_random_kills_under_a_live_workload(stack: Stack) -> None:
-    """Whatever the order: in the end the lake is as the source. SLUICE_FAULT_SEED repeats a run's choices."""
+    """In the end the lake is as the source, whatever the order. SLUICE_FAULT_SEED repeats a run."""
     seed = int(os.environ.get("SLUICE_FAULT_SEED") or secrets.randbelow(1_000_000))
     print(f"SLUICE_FAULT_SEED={seed}")
     rng, began = random.Random(seed), time.monotonic()

@@ -1,0 +1,1 @@
+"""The coverage-guided fuzzer of the decoder and its target."""

@@ -1,8 +1,8 @@
-"""The coverage-guided fuzzer of the compiled scan: libFuzzer's way, by atheris, over the kernels in plain Python.
+"""The coverage-guided fuzzer of the compiled scan: libFuzzer, by atheris, over the kernels in plain Python.
 
-`make fuzz SECONDS=60`, or `python -m tests.fuzz.scan_fuzzer` with libFuzzer's own options. Starts from the captured
-binlogs; a finding is written to `tests/fixtures/crashes`, where `test_scan_fuzzer` tries it from then on.
-Indices outside of an array, negative ones too, are findings: see `tests.uncompiled`.
+Run it by `make fuzz SECONDS=60`, or by `python -m tests.fuzz.scan_fuzzer` with the options of libFuzzer. It starts from
+the captured binlogs and writes a finding to `tests/fixtures/crashes`, where `test_scan_fuzzer` tries it from then on.
+An index outside of an array is a finding, negative ones included: see `tests.support.uncompiled`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["cdc_core.binlog", "cdc_core.source", "cdc_core.schema"]):
-    import tests.uncompiled  # noqa: F401  (before all that has kernels)
+    import tests.support.uncompiled  # noqa: F401  (before all that has kernels)
     from tests.fuzz import target
 
 FINDINGS = Path(__file__).parents[1] / "fixtures" / "crashes"

@@ -1,31 +1,30 @@
-"""What the coverage-guided fuzzer tries: bytes taken as a block of events, or as packets behind a sound opening.
+"""The target of the coverage-guided fuzzer: bytes taken as a block of events, or as packets behind a sound opening.
 
-The first byte says which. Anything but a SluiceError with its place, or sound batches, is a finding.
+The first byte says which. Anything other than sound batches or a SluiceError with its place is a finding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdc_core.binlog.annotate import Annotator
 from cdc_core.binlog.events import HEADER
-from cdc_core.binlog.expand import expand
-from cdc_core.binlog.gtids import last_commit_time, last_gtid
-from cdc_core.errors import DecodeError, SluiceError
-from cdc_core.source.block import Block
-from tests.binlog_files import block
-from tests.binlog_stream import packets
-from tests.damage import groups, stream
-from tests.decoding import JOURNAL, Decoded
+from cdc_core.binlog.gtid_events import last_gtid
+from cdc_core.errors import SluiceError
+from cdc_core.stream.annotate import Annotator
+from cdc_core.stream.expand import expand
 from tests.fixtures.captured import NAMES, Captured, captured
-from tests.fuzzing import lines, outcome, told
+from tests.support.binlog_files import block, whole
+from tests.support.binlog_stream import packets
+from tests.support.damage import groups, stream
+from tests.support.decoding import JOURNAL, Decoded
+from tests.support.fuzzing import lines, outcome, told
 
 EVENTS, STREAM = b"\0", b"\1"
 _PLAIN = "mysql8_minimal"  # without checksums, which no fuzzer gets right
 
 
 def attempt(data: bytes) -> list[str]:
-    """What the decoder makes of it, as in `fuzzing.outcome`."""
+    """What the decoder makes of the bytes, as in `fuzzing.outcome`."""
     if data[:1] == STREAM:
         log = captured(_PLAIN)
         opening = packets([log.events[0]])
@@ -38,7 +37,7 @@ def attempt(data: bytes) -> list[str]:
 
 
 def _events(data: bytes) -> Iterator[bytes]:
-    """As many bytes as each header says; the last has what is left."""
+    """Events as long as their headers say; the last has what is left."""
     while len(data) >= HEADER:
         size = max(HEADER, int.from_bytes(data[9:13], "little"))
         yield data[:9] + min(size, len(data)).to_bytes(4, "little") + data[13:size]
@@ -49,25 +48,16 @@ def _decoded(events: list[bytes]) -> Decoded:
     found, ends = Decoded(), [4]
     for event in events:
         ends.append(ends[-1] + len(event))
-    annotator = Annotator(found.registry, lambda schema: schema, lambda *_: True)
+    annotator = Annotator(found.registry, lambda schema, _: schema, lambda *_: True)
     for piece in expand(block(list(zip(ends[1:], events, strict=True)), JOURNAL)):
-        annotator.annotate(piece.journal_name, piece.data, piece.index)
+        annotator.push(piece)
         found.blocks.append(piece)
-        _gtid(piece)
+        last_gtid(whole(piece))
     return found
 
 
-def _gtid(piece: Block) -> None:
-    for ask in (last_gtid, last_commit_time):
-        try:
-            ask(piece.data, piece.index)
-        except DecodeError as error:  # its place is its caller's to add
-            error.place = error.place or JOURNAL
-            raise
-
-
 def seeds() -> Iterator[bytes]:
-    """Each captured transaction both ways."""
+    """Each captured transaction, both ways."""
     for name in NAMES:
         for group in groups(captured(name))[1:]:
             yield EVENTS + b"".join(event[:9] + len(event).to_bytes(4, "little") + event[13:] for event in group)

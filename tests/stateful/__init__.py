@@ -1,0 +1,1 @@
+"""Ring and sessions against a model, by random calls."""

@@ -1,6 +1,7 @@
-"""Ring and sessions against a model in plain Python: nothing lost, nothing twice, in order, whatever is called when.
+"""Ring and sessions against a model in plain Python: nothing is lost, nothing comes twice, and the order holds.
 
-The model is a list of rows by transaction, and for each client how many transactions it has acked and what is out.
+The model is a list of rows and DDL statements by transaction, and for each client the number of transactions acked and
+what is outstanding.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from cdc_core.binlog.block import ENDS, STATEMENTS, BlockSlice, Kind
 from cdc_core.errors import SessionError
+from cdc_core.meta.epoch import Epoch
 from cdc_core.position import EntryPosition
 from cdc_core.session.claim import Claim
 from cdc_core.session.session import Session
-from cdc_core.source.block import BlockSlice, Kind
 from cdc_core.store.ring import Ring
-from cdc_core.testing import Clock, Event, Tables, block, table, transaction
+from tests.support.doubles import Clock, Event, Tables, block, create_select, ddl, table, transaction
 
 CLIENTS = (1, 2)
 LEASE = 10.0
@@ -27,14 +29,18 @@ transactions = st.lists(st.lists(st.integers(1, 9), max_size=6), min_size=1, max
 client_ids = st.sampled_from(CLIENTS)
 
 
-def row_events(slices: list[BlockSlice]) -> list[int]:
-    """The ends of the rows events in a range: what identifies them."""
+ITEMS = (Kind.ROWS, *STATEMENTS)
+
+
+def items(slices: list[BlockSlice]) -> list[int]:
+    """The end offsets of the rows events and DDL statements in a range, which identify them."""
     parts = [s.block.index[s.low : s.high] for s in slices]
-    return [int(end) for part in parts for end in part["end"][part["kind"] == Kind.ROWS]]
+    return [int(end) for part in parts for end in part["end"][np.isin(part["kind"], ITEMS)]]
 
 
 class Sessions(RuleBasedStateMachine):
-    """Events are named by the offset where they end; `log` has all rows events put, `commits` all transaction ends."""
+    """Events are named by their end offset. `log` has all rows events put and, with 0 rows, all DDL statements;
+    `commits` the ends of all transactions."""
 
     @initialize(capacity=st.sampled_from([600, 2500, 10_000]))
     def start(self, capacity: int) -> None:
@@ -49,13 +55,20 @@ class Sessions(RuleBasedStateMachine):
         self.out: dict[int, list[tuple[Claim, list[int]]]] = defaultdict(list)
         self.seen_ids: list[int] = []
         for client in CLIENTS:
-            self.session.subscribe(client, EntryPosition("mysql-bin.000001", 4), epoch=0)
+            self.session.subscribe(client, EntryPosition("mysql-bin.000001", 4), epoch=Epoch())
 
     @rule(rows=transactions, schema=st.integers(0, 3), filtered=st.booleans())
     def write(self, rows: list[list[int]], schema: int, filtered: bool) -> None:
         """The source commits some transactions, the first perhaps filtered out; they are put in pieces later."""
         for number, events in enumerate(rows):
             self.pending += transaction(*events, schema=schema, filtered=filtered and number == 0)
+
+    @rule(count=st.integers(1, 3), rows=st.lists(st.integers(1, 9), max_size=4), inside=st.booleans())
+    def define(self, count: int, rows: list[int], inside: bool) -> None:
+        """The source runs DDL statements, then perhaps a CREATE ... SELECT."""
+        for _ in range(count):
+            self.pending += ddl()
+        self.pending += create_select(*rows) if inside else []
 
     @precondition(lambda self: self.pending)
     @rule(count=st.integers(1, 40))
@@ -66,15 +79,15 @@ class Sessions(RuleBasedStateMachine):
         if self.ring.try_put(new):
             del self.pending[:count]
             for event, end in zip(events, new.index["end"].tolist(), strict=True):
-                if event.kind == Kind.ROWS:
+                if event.kind in ITEMS:
                     self.log.append((end, event.rows))
-                if event.kind == Kind.COMMIT:
+                if event.kind in ENDS:
                     self.commits.append(end)
             self.end = new.end
 
     @rule(client=client_ids, steps=st.lists(st.integers(0, 12), min_size=1, max_size=8))
     def work(self, client: int, steps: list[int]) -> None:
-        """A claimer at work: 0 to 3 acks the first of its batches, any other number claims so many rows."""
+        """A claimer works: 0 to 3 acks its first batch, any other number claims so many rows."""
         for step in steps:
             self.claim(client, step) if step > 3 else self.ack_first(client)
 
@@ -85,13 +98,15 @@ class Sessions(RuleBasedStateMachine):
             return
         slices = self.session.slices(client, claim.batch_id)
         assert slices is not None
-        ends = row_events(slices)
+        ends = items(slices)
         before = len(self.acked[client]) + sum(len(events) for _, events in self.out[client])
         expected = self.log[before : before + len(ends)]
 
         assert ends == [end for end, _ in expected]
         assert claim.rows == sum(rows for _, rows in expected) == sum(rows for _, rows in claim.execute_times)
-        assert claim.rows <= max_rows or len(ends) == 1
+        sizes = [rows for _, rows in expected]
+        assert claim.rows <= max_rows or sizes.count(0) == len(sizes) - 1
+        assert sizes == [0] * sizes.count(0) + [rows for rows in sizes if rows]  # all statements before all rows
         assert claim.partial == (claim.end.position not in self.commits)
         assert claim.batch_id not in self.seen_ids
         names = {(t.name, t.schema.version) for t in claim.tables}
@@ -108,7 +123,7 @@ class Sessions(RuleBasedStateMachine):
         self.acked[client] += ends
 
     def _finish(self, client: int, moves: bool, claim: Claim) -> None:
-        """The two steps of an ack, the first given up once as if ZooKeeper were away."""
+        """The two steps of an ack; the first is given up once, as if ZooKeeper were away."""
         state = self.session.client(client)
         state.busy = False
         step = self.session.begin_ack(client, claim.batch_id, claim.owner)
@@ -123,7 +138,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(client=client_ids)
     def ack_wrongly(self, client: int) -> None:
-        """Out of order, by a stranger, or of a batch that is gone: refused, naming the batch expected."""
+        """An ack out of order, by a stranger, or of a batch that is gone is refused and names the batch expected."""
         ids = [claim.batch_id for claim, _ in self.out[client]]
         for wrong in {*ids[1:], 999, *[i for i in self.seen_ids if i not in ids][-2:]}:
             expected = f"the next to ack is {ids[0]}" if ids else "none is outstanding"
@@ -132,7 +147,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(client=client_ids, data=st.data())
     def rollback(self, client: int, data: st.DataObject) -> None:
-        """From one batch on, or all."""
+        """Rolls back from one batch on, or all."""
         ids = [claim.batch_id for claim, _ in self.out[client]]
         chosen = data.draw(st.sampled_from([None, *ids]))
         expected = ids if chosen is None else ids[ids.index(chosen) :]
@@ -143,10 +158,11 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(client=client_ids)
     def skip(self, client: int) -> None:
-        """What has no rows is passed only when nothing is out, and never passes rows."""
+        """Events are passed only when nothing is outstanding; rows and DDL statements are never passed."""
         step = self.session.begin_skip(client)
         if step is not None:
             assert not self.out[client]
+            assert not items(self.ring.log.slices(step.range.start.sequence, step.range.end.sequence))
             self.session.finish(step)
 
     @rule(seconds=st.sampled_from([1.0, 4.0, 11.0]))
@@ -161,7 +177,7 @@ class Sessions(RuleBasedStateMachine):
             assert deadline == self.clock() + LEASE
 
     def _expired(self, client: int) -> None:
-        """Leases were looked at: what outlived its lease came back, with all later ones."""
+        """What outlived its lease came back, with everything after it."""
         still = {batch.id for batch in self.session.client(client).batches}
         self.out[client] = [(claim, ends) for claim, ends in self.out[client] if claim.batch_id in still]
 
@@ -172,11 +188,11 @@ class Sessions(RuleBasedStateMachine):
 
     @invariant()
     def capacity_holds(self) -> None:
-        one_segment = len(self.ring._segments) <= 1
-        assert one_segment or self.ring.nbytes <= self.ring.capacity_bytes
+        one_segment = len(self.ring.log.parts.all) <= 1
+        assert one_segment or self.ring.log.nbytes <= self.ring.capacity_bytes
 
     def teardown(self) -> None:
-        """Everything put comes out: give all back, then drain both clients while the rest is put."""
+        """Everything put comes out: roll back all, then drain both clients while the rest is put."""
         if not hasattr(self, "ring"):
             return
         for _ in range(10_000):
@@ -193,6 +209,7 @@ class Sessions(RuleBasedStateMachine):
         for client in CLIENTS:
             assert self.acked[client] == [end for end, _ in self.log]
         assert int(np.sum([rows for _, rows in self.log])) == self.ring.put.rows
+        assert [rows for _, rows in self.log].count(0) == self.ring.put.statements
 
 
 TestSessions = Sessions.TestCase

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from orchestration.stack.mysql import MySqlServer
-from tests.conftest import free_port
+from orchestration.stack.mysql.server import MySqlServer
+from tests.support.servers import free_port
 
 # What bin/startup.sh gives, but for options that Java 17 has no more, and for the heap: 2 to 3 GB there.
 _HEAP = os.environ.get("CANAL_HEAP", "-Xms1g -Xmx1g").split()

@@ -1,0 +1,1 @@
+"""Bytes of any character set of the servers in, UTF-8 out."""

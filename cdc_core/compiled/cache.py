@@ -1,0 +1,91 @@
+"""Numba's cache on disk, with each kernel filed under a digest of what it is made of.
+
+Numba looks at the file that a kernel stands in, and does not notice that a kernel or constant of another module has
+changed. Here the digest is part of the file's name: a kernel that was made of something else is never found, whatever
+the files' times say, and processes that start side by side from different sources do not share files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from enum import Enum
+from functools import cache, partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numba.core import types
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.core.dispatcher import Dispatcher
+
+
+class KernelCache(FunctionCache):
+    """The cache of one kernel. Saving it removes what was cached of its earlier forms."""
+
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        digest = hashlib.sha256(f"{ingredients(function)}{_fields(signature)}".encode()).hexdigest()[:16]
+        self._impl_class: Any = partial(_Named, digest)
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        base = self._impl.filename_base
+        self._cache_file = IndexDataCacheFile(self._cache_path, base, digest)  # type: ignore[no-untyped-call]
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """An installation that cannot be written to compiles anew in each process."""
+        with suppress(OSError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+            for cached in Path(self._cache_path).glob(f"{self._impl.prefix}-*.nb[ci]"):
+                if not cached.name.startswith(self._impl.filename_base):
+                    cached.unlink(missing_ok=True)
+
+
+class _Named(CompileResultCacheImpl):
+    """Names files `module.function-python-digest`."""
+
+    def __init__(self, digest: str, function: Callable[..., Any]) -> None:
+        self._digest = digest
+        super().__init__(function)  # type: ignore[no-untyped-call]
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        base = str(super().get_filename_base(fullname, abiflags))  # type: ignore[no-untyped-call]
+        self.prefix = base.replace(f"-{self._lineno}.", "-", 1)  # a kernel that moves in its file stays the same
+        return f"{self.prefix}-{self._digest}"
+
+
+@cache
+def ingredients(function: Callable[..., Any]) -> str:
+    """A digest of a function's bytecode, of the constants that it reads, and of the functions that it calls."""
+    code = function.__code__
+    constants = [constant for constant in code.co_consts if constant != function.__doc__]
+    parts = [code.co_code.hex(), repr(constants), repr(code.co_names), *_globals(code.co_names, function.__globals__)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _globals(names: tuple[str, ...], scope: dict[str, Any]) -> Iterator[str]:
+    for name in names:
+        value = scope.get(name)
+        if isinstance(value, ModuleType) and value.__name__.startswith("cdc_core"):
+            yield from _globals(names, vars(value))
+        elif value is not None:
+            yield f"{name}={_value(value)}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Dispatcher):
+        return ingredients(value.py_func)
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
+    if isinstance(value, type) and issubclass(value, Enum):
+        return repr(list(value))
+    if isinstance(value, type) and hasattr(value, "_fields"):
+        return repr(value._fields)
+    if callable(value) or isinstance(value, ModuleType):
+        return str(getattr(value, "__qualname__", value))
+    return repr(value)
+
+
+def _fields(signature: Any) -> str:
+    """The names in the arguments' types, which numba finds fields by."""
+    return repr([(str(one), getattr(one, "fields", ())) for one in signature.args if isinstance(one, types.Type)])

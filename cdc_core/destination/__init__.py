@@ -1,0 +1,1 @@
+"""One destination: its configuration comes in, a capture for its clients, its status and its metrics go out."""

@@ -1,0 +1,298 @@
+"""One destination at one server for one term: source -> stream -> store -> session, put together.
+
+    dump thread    Dump -> Pipeline -> Store.put; after an error it tries again, with a pause
+    keep thread    writes the store to disk, where that is configured
+    tidy thread    leases that ran out, cursors over ranges without rows, the age of binlog files
+    heartbeat      asks whether the server answers, where that is configured
+    callers        claim, ack, rollback, ... (`service`)
+
+A capture is bound to one server, whose journals order all that it holds: another server is read by another capture,
+which begins at the cursors. The cursor moves by acks alone, so that whatever fails here leaves it where it was.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import structlog
+
+from cdc_core.binlog.block import Block, BlockSlice
+from cdc_core.config.models import InstanceConfig
+from cdc_core.destination.catalogue import Catalogue
+from cdc_core.destination.claim_gtid import gtid_after, last_gtid_after
+from cdc_core.destination.dropped import tell
+from cdc_core.destination.events import Source
+from cdc_core.destination.health import Health
+from cdc_core.destination.kept import make_kept
+from cdc_core.destination.metrics import Metrics
+from cdc_core.destination.reporter import Reporter
+from cdc_core.destination.servers import other_address, source_settings
+from cdc_core.destination.service import CanalService
+from cdc_core.destination.start import StartFinder, resume_position
+from cdc_core.destination.status import Status
+from cdc_core.destination.tidier import Tidier
+from cdc_core.destination.tsdb import make_tsdb
+from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
+from cdc_core.gtid import Gtid, Gtids
+from cdc_core.meta.cursors import Cursors
+from cdc_core.meta.nodes import Nodes
+from cdc_core.position import EntryPosition, LogPosition
+from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.session.durable_session import DurableSession
+from cdc_core.session.session import Session
+from cdc_core.source.checks import ServerInfo
+from cdc_core.source.connection import Connection
+from cdc_core.source.dump import Dump
+from cdc_core.source.expiry import Expiry
+from cdc_core.source.failover import Detected, Rule
+from cdc_core.source.heartbeat import Heartbeat
+from cdc_core.store.ring import Ring
+from cdc_core.store.store import Store
+from cdc_core.stream.annotate import Annotator
+from cdc_core.stream.ddl_events import DdlReader, Traits
+from cdc_core.stream.executed import Executed
+from cdc_core.stream.filter import make_filter
+from cdc_core.stream.history import History
+from cdc_core.stream.pipeline import pipeline
+
+PAUSES = 5.0, 60.0  # seconds between attempts to read the source: the shortest and the longest
+_JOIN_SECONDS = 10.0
+
+log = structlog.get_logger(__name__)
+
+
+class Capture:
+    """`start` returns at once; `status()` says how it goes. `clock` is in epoch seconds, `pauses` are the shortest and
+    the longest between two attempts. Without a `source` it reads the master. `on_failed` is called, with the reason,
+    when the heartbeat says that the other server is to be read; `on_replaced` when another server answers at the
+    address: nothing is tried after it. Without them reading goes on here, or is tried again. `on_damaged` is called
+    when what is on disk cannot be read any more: another capture reads it again from the source."""
+
+    def __init__(
+        self,
+        config: InstanceConfig,
+        nodes: Nodes,
+        clock: Callable[[], float] = time.time,
+        pauses: tuple[float, float] = PAUSES,
+        *,
+        source: Source | None = None,
+        on_failed: Callable[[str], None] = lambda _: None,
+        on_replaced: Callable[[], None] | None = None,
+        on_damaged: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.config, self._clock, self._on_replaced = config, clock, on_replaced
+        self._source = source or Source(config.sources[0], "master")
+        self.settings = source_settings(config, self._source.address)
+        self.registry = SchemaRegistry()
+        ring = Ring(self.registry.get, config.capacity_bytes, config.capacity_items, disk_bytes=config.store_bytes)
+        self.store = Store(ring)
+        self.health = Health(config.destination, clock, pauses)
+        captured = make_filter(config.filter_regex, config.filter_black_regex)
+        catalogue = Catalogue(config, self.settings, captured)
+        self._tsdb = make_tsdb(config, nodes, catalogue, clock) if config.tsdb else None
+        ddl = DdlReader(captured, self._traits, self._tsdb)
+        self.sessions = self._make_sessions(nodes, ddl)
+        self._stop = threading.Event()
+        stopped = self._stop.is_set
+        self.kept = make_kept(config, self.settings, self.store, self.registry, clock, on_damaged, stopped)
+        self._start_finder = StartFinder(config, self.settings, stopped, self.kept)
+        self._expiry = Expiry(self.settings, clock)
+        self._heartbeat = self._make_heartbeat(on_failed) if config.detecting else None
+        self._executed = Executed()
+        resolve = self._tsdb.resolve if self._tsdb else lambda schema, _: catalogue.complete(schema)
+        annotator = Annotator(self.registry, resolve, captured, ddl)
+        history = History.of_server(self.settings, stopped)
+        self._pipeline = pipeline(history, annotator, self._executed, lambda: self.store.ring.log.last_position)
+        self._dump = Dump(
+            self.settings,
+            on_block=self._on_block,
+            captured=captured,
+            on_connect=self._on_connect,
+            on_reset=self._on_reset,
+            on_lost=self._on_lost,
+        )
+        self._reporter = self._make_reporter()
+        self.service = CanalService(
+            config, self.registry, self.sessions, catalogue, self._reporter, self.health, self._unconnected
+        )
+        self._server: ServerInfo | None = None
+        self._start: EntryPosition | None = None
+        self._begun = False
+        self._threads: list[threading.Thread] = []
+
+    def __repr__(self) -> str:
+        return f"<Capture {self.config.destination} {self.settings.address} {self.state} {self.store!r}>"
+
+    def _make_sessions(self, nodes: Nodes, ddl: DdlReader) -> DurableSession:
+        config, clock = self.config, self._clock
+        ring, first_batch = self.store.ring, int(clock() * 1000) * 1000
+        session = Session(config.destination, ring, self.registry.get, first_batch, self._gtid_after)
+        here = LogPosition(self.settings.host, self.settings.port, EntryPosition("start.0", 0))
+        return DurableSession(
+            self.store,
+            session,
+            Cursors(nodes, config.destination),
+            here,
+            config.filter_regex,
+            clock,
+            ddl.statements,
+            clients=config.clients,
+            patience=config.lease_seconds,
+        )
+
+    def _make_heartbeat(self, on_failed: Callable[[str], None]) -> Heartbeat:
+        config = self.config
+        other = other_address(config, self._source.address)
+        return Heartbeat(
+            config.destination,
+            Rule(config.detecting_sql, config.detecting_seconds, config.detecting_threshold, config.heartbeat_ha),
+            self.settings,
+            source_settings(config, other) if other else None,
+            on_failed,
+        )
+
+    def _make_reporter(self) -> Reporter:
+        return Reporter(
+            destination=self.config.destination,
+            address=self.settings.address,
+            store=self.store,
+            sessions=self.sessions,
+            registry=self.registry,
+            dump=self._dump.status,
+            health=self.health,
+            start_finder=self._start_finder,
+            expiry=self._expiry,
+            detected=self._detected,
+            clock=self._clock,
+        )
+
+    # -- life
+
+    def start(self) -> None:
+        tidier = Tidier(
+            self.config.destination,
+            self.store,
+            self.sessions,
+            self.health,
+            self._expiry,
+            self._tsdb,
+            lambda: self._dump.status.connected,
+            self.config.flush_ms / 1000,
+        )
+        works: list[tuple[str, Callable[[], None]]] = [("dump", self._read), ("tidy", partial(tidier.run, self._stop))]
+        if self.kept is not None:
+            works.append(("keep", partial(self.kept.keeper.run, self._stop)))
+        for name, work in works:
+            thread = threading.Thread(target=work, name=f"{name} {self.config.destination}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        if self._heartbeat is not None:
+            self._heartbeat.start()
+
+    def stop(self, seconds: float = _JOIN_SECONDS) -> None:
+        """Outstanding claims are lost with it: their rows are read again from the cursor. Waits so long for each of its
+        threads; one that is left writes nothing any more."""
+        self._stop.set()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        self._dump.wake()
+        self.store.close()
+        self.sessions.close()
+        for thread in self._threads:
+            thread.join(seconds)
+
+    def _read(self) -> None:
+        """The dump thread: until stopped, again and again after what it cannot go on from."""
+        while not self._stop.is_set():
+            try:
+                self._dump.run(self._resume, self._stop)
+            except Exception as error:
+                if isinstance(error, SourceChanged) and self._on_replaced is not None:
+                    log.error("another server answers", destination=self.config.destination, **error.as_dict())
+                    self._on_replaced()
+                    return
+                self._start_finder.note_failure(error)
+                self._stop.wait(self.health.failed(error))
+
+    # -- the way of the data
+
+    def _resume(self, conn: Connection) -> EntryPosition:
+        """Where a connection starts: behind the last transaction put, at first at the smallest cursor."""
+        assert self._server is not None
+        with self.store.changed:
+            ring, cursors = self.store.ring, [client.cursor for client in self.sessions.session.clients.values()]
+            read = self._begun and ring.log.last_position is not None  # all clients are there by then
+            known = resume_position(ring.log.last_commit, cursors) if read else None
+        start = self._again(conn, known, self._server) if known else self._first_start(conn, self._server)
+        self.health.connected()
+        log.info("reading", destination=self.config.destination, source=self.settings.address, position=str(start))
+        return start
+
+    def _again(self, conn: Connection, start: EntryPosition, server: ServerInfo) -> EntryPosition:
+        executed = self._executed.committed
+        self._start_finder.check_again(conn, server, start, executed)
+        return start if executed is None else replace(start, gtid=executed)
+
+    def _first_start(self, conn: Connection, server: ServerInfo) -> EntryPosition:
+        """Looked for until the first events are put."""
+        self._start = self._start_finder.begin(conn, server, self.sessions)
+        self._executed.start(self._start_finder.executed_set(self._start.gtid))
+        if self._tsdb is not None:
+            self._tsdb.begin(server.server_uuid or str(server.server_id), self._start)
+        self._begun = True
+        return self._start
+
+    def _on_connect(self, server: ServerInfo) -> None:
+        self._server = server
+        for warning in server.warnings:
+            log.warning("source", destination=self.config.destination, warning=warning)
+
+    def _on_lost(self, error: SourceUnavailable, seconds: float) -> None:
+        self.health.lost(error, seconds)
+        if self._heartbeat is not None:
+            self._heartbeat.hurry()
+
+    def _on_reset(self, journal_name: str) -> None:
+        """Before the first block of a connection, and of each journal."""
+        self._pipeline.reset()
+        tell(self.config.destination, self.sessions.drop_uncommitted(journal_name))
+
+    def _on_block(self, block: Block) -> None:
+        if self._stop.is_set():  # a block refused by a stop must not be followed by the next one
+            return
+        for piece in self._pipeline.push(block):
+            if not self.store.put(piece, self._stop):
+                return
+            self.health.progressed()
+            self._start_finder.note_progress()
+
+    def _traits(self) -> Traits:
+        server = self._server
+        return Traits(server.flavor == "mariadb", server.lower_case) if server else Traits()
+
+    def _gtid_after(self, slices: list[BlockSlice], before: Gtid | Gtids | None) -> Gtid | Gtids | None:
+        flavor = self._server.flavor if self._server else ""
+        return gtid_after(slices, before, flavor) if self.config.gtid_mode else last_gtid_after(slices, before)
+
+    # -- looking
+
+    @property
+    def state(self) -> str:
+        return "stopped" if self._stop.is_set() else self.health.state(self._dump.status)
+
+    def status(self) -> Status:
+        return self._reporter.status(self.state, self._server, self._start)
+
+    def metrics(self) -> Metrics:
+        return self._reporter.metrics()
+
+    def _detected(self) -> Detected:
+        source, heartbeat = self._source, self._heartbeat
+        return Detected(source.role, heartbeat.failures if heartbeat else None, source.switches, source.switched)
+
+    def _unconnected(self) -> SluiceError:
+        return self.health.unconnected(self.state, self._dump.status)

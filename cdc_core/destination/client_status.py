@@ -1,0 +1,93 @@
+"""The status of one client: its cursor, its marks in the ring, its claims, its stopped tables and open snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_core.destination.fields import fields_of, known, position_from, position_to
+from cdc_core.meta.reached import Reached
+from cdc_core.meta.snapshots import Snapshot
+from cdc_core.meta.stopped_tables import StoppedTable
+from cdc_core.position import EntryPosition
+from cdc_core.session.claim import Claim
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimStatus:
+    """A claim that is outstanding."""
+
+    batch_id: int
+    owner: str
+    lease_deadline: float
+    start: EntryPosition
+    end: EntryPosition
+    rows: int
+
+    @classmethod
+    def of(cls, claim: Claim) -> ClaimStatus:
+        return cls(claim.batch_id, claim.owner, claim.lease_deadline, claim.start, claim.end, claim.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        return fields_of(self) | {"start": self.start.to_dict(), "end": self.end.to_dict()}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> ClaimStatus:
+        places = {"start": position_from(fields["start"]), "end": position_from(fields["end"])}
+        return cls(**known(cls, fields) | places)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStatus:
+    """One client. `reached` says how far rows were acked; `cursor` is the end of the last acked transaction.
+    `rollbacks` counts since the destination started. `generation` is a token: it changes with every rollback and every
+    start, so Dagster's run keys tell claims before and after apart. `backlog_ddl` counts DDL statements that wait.
+    `identity` is the destination's, the same for all clients. `configured`: it is always subscribed.
+    `holds_back_seconds`: how long a full ring has been waiting for an ack of this client; None when none does.
+    `snapshots` are those of its tables that are open.
+    """
+
+    client_id: int
+    cursor: EntryPosition | None
+    reached: Reached | None
+    epoch: int
+    backlog_rows: int
+    backlog_bytes: int
+    put: int
+    get: int
+    ack: int
+    claims: tuple[ClaimStatus, ...]
+    stopped: tuple[StoppedTable, ...]
+    rollbacks: int
+    generation: int
+    backlog_ddl: int = 0
+    configured: bool = False
+    holds_back_seconds: float | None = None
+    identity: str = ""
+    snapshots: tuple[Snapshot, ...] = ()
+
+    @property
+    def waiting(self) -> int:
+        """Rows and DDL statements that are not acked."""
+        return self.backlog_rows + self.backlog_ddl
+
+    def to_dict(self) -> dict[str, Any]:
+        return fields_of(self) | {
+            "cursor": position_to(self.cursor),
+            "reached": self.reached.to_dict() if self.reached else None,
+            "claims": [claim.to_dict() for claim in self.claims],
+            "stopped": [stopped.to_dict() for stopped in self.stopped],
+            "snapshots": [snapshot.to_dict() for snapshot in self.snapshots],
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> ClientStatus:
+        values = {
+            "cursor": position_from(fields["cursor"]),
+            "reached": Reached.from_dict(fields["reached"]) if fields["reached"] else None,
+            "claims": tuple(map(ClaimStatus.from_dict, fields["claims"])),
+            "stopped": tuple(map(StoppedTable.from_dict, fields["stopped"])),
+            "snapshots": tuple(map(Snapshot.from_dict, fields.get("snapshots", ()))),
+        }
+        return cls(**known(cls, fields) | values)

@@ -1,0 +1,161 @@
+"""What a destination has on disk from before a restart, and whether reading may go on behind it.
+
+It may where the server is the same, still has the events that were read last, and no client needs what lies before.
+Otherwise what is on disk is removed, and the cursors decide, as without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+import structlog
+
+from cdc_core.binlog.block import Block
+from cdc_core.config.models import InstanceConfig
+from cdc_core.errors import DecodeError, PositionError, StoreError
+from cdc_core.position import EntryPosition
+from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.source.connection import Connection
+from cdc_core.source.journal_range import read_range
+from cdc_core.source.journals import check_exists
+from cdc_core.source.settings import SourceSettings
+from cdc_core.store.disk.volumes import Volumes
+from cdc_core.store.keeper import Keeper
+from cdc_core.store.store import Store
+from cdc_core.stream.expand import expand
+from cdc_core.stream.group import body_at
+
+_LOST_BYTES = 256 << 20  # that a process which was killed may have served without having them on disk
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Kept:
+    """`open` comes first, once the server is known. `stopped` ends the reading of the source."""
+
+    config: InstanceConfig
+    settings: SourceSettings
+    keeper: Keeper
+    store: Store
+    stopped: Callable[[], bool]
+    _end: EntryPosition | None = None
+    _opened: bool = field(default=False)
+
+    def open(self, identity: str) -> None:
+        """Takes what is on disk into the log, or removes what belongs to something else. `identity` is the server's.
+
+        Raises StoreError."""
+        if not self._opened:
+            try:
+                self._end = self.keeper.open(_belongs_to(self.config, identity))
+            except OSError as error:
+                raise StoreError(
+                    f"the store on disk cannot be opened: {error.strerror}",
+                    place=str(error.filename or self.config.store_dir),
+                    hint="Make room on the disk, or correct sluice.store.dir. It is tried again.",
+                ) from error
+            self._opened = True
+
+    @property
+    def start(self) -> EntryPosition | None:
+        """From where on it can serve; None where it has nothing."""
+        with self.store.changed:
+            return self.store.ring.log.parts.start
+
+    def behind(self, conn: Connection, cursor: EntryPosition | None) -> EntryPosition | None:
+        """Where reading goes on for clients of this server whose smallest cursor this is. None: nothing is on disk, or
+        it was of no use and is removed."""
+        if self._end is None:
+            return None
+        why = self._why_not(conn, cursor)
+        if not why:
+            return self._end
+        log.info("the store on disk is not used", destination=self.config.destination, end=str(self._end), why=why)
+        self.keeper.discard()
+        self._end = None
+        return None
+
+    def holds(self, position: EntryPosition) -> bool:
+        """Whether a transaction ends there, on disk or in memory, so that a client may go on from there. In GTID mode
+        its set is the source's to say."""
+        with self.store.changed:
+            log = self.store.ring.log
+            sequence = None if self.config.gtid_mode else log.parts.sequence_behind(position)
+            if sequence is None or sequence <= log.begin.sequence:
+                return False
+            return log.commits_within(sequence - 1, sequence) > 0 and log.position(sequence) == position
+
+    def _why_not(self, conn: Connection, cursor: EntryPosition | None) -> str:
+        assert self._end is not None
+        if cursor is None:
+            return "no cursor of this server is known"
+        if why := out_of_reach(self.store.ring.log.parts.start, self._end, cursor):
+            return why
+        try:
+            check_exists(conn, self._end)
+        except PositionError as error:
+            return error.message
+        return "" if self._is_same_event() else "the source has other events there"
+
+    def _is_same_event(self) -> bool:
+        """Whether the source has the last event, byte for byte. One that it has in a compressed transaction counts."""
+        block = self.store.ring.log.parts.all[-1].block
+        row = len(block.index) - 1
+        start = EntryPosition(block.journal_name, block.start_of(row))
+        try:
+            with closing(read_range(self.settings, start, block.end, self.stopped)) as blocks:
+                *_, last = _expanded(blocks)
+        except (DecodeError, ValueError):  # other bytes lie there, or none
+            return False
+        return body_at(last, len(last.index) - 1) == body_at(block, row)
+
+
+def _expanded(blocks: Iterator[Block]) -> Iterator[Block]:
+    for block in blocks:
+        yield from (piece for piece in expand(block) if len(piece.index))
+
+
+def out_of_reach(start: EntryPosition | None, end: EntryPosition, cursor: EntryPosition) -> str:
+    """Why clients with this smallest cursor cannot be served from events between `start` and `end`, and what the source
+    sends behind them; empty when they can."""
+    if start is None or cursor < start:
+        return "a cursor lies before it"
+    same_journal = cursor.order[0] == end.order[0]
+    if cursor > end and not (same_journal and cursor.position - end.position <= _LOST_BYTES):
+        return "the cursors are far behind its end"
+    return ""
+
+
+def _belongs_to(config: InstanceConfig, identity: str) -> dict[str, str]:
+    """All that decides what the events of a journal become on their way to the store."""
+    return {
+        "server": identity,
+        "sluice": version("sluice"),
+        "filter": config.filter_regex,
+        "black filter": config.filter_black_regex,
+        "zero dates": config.zero_dates,
+        "tsdb": str(config.tsdb),
+    }
+
+
+def make_kept(
+    config: InstanceConfig,
+    settings: SourceSettings,
+    store: Store,
+    registry: SchemaRegistry,
+    clock: Callable[[], float],
+    on_damage: Callable[[], None],
+    stopped: Callable[[], bool],
+) -> Kept | None:
+    """None without a store on disk."""
+    if not config.store_bytes:
+        return None
+    assert config.store_dir is not None
+    volumes = Volumes(Path(config.store_dir) / config.destination, registry)
+    keeper = Keeper(store, volumes, config.store_retention_hours * 3600, clock, on_damage)
+    return Kept(config, settings, keeper, store, stopped)

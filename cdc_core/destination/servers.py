@@ -1,0 +1,78 @@
+"""The servers that one destination may read: its master and its standby, and which of them its cursors belong to."""
+
+from __future__ import annotations
+
+import socket
+import zlib
+from collections.abc import Iterable
+
+from cdc_core.config.models import InstanceConfig
+from cdc_core.position import LogPosition
+from cdc_core.source.same_host import same_host
+from cdc_core.source.settings import SourceSettings
+from cdc_core.source.start.tree import Configured
+
+
+def source_settings(config: InstanceConfig, address: str = "") -> SourceSettings:
+    """How to reach the server at `address`, `host:port`; without it the master."""
+    host, _, port = (address or config.address).partition(":")
+    return SourceSettings(
+        host=host,
+        port=int(port or 3306),
+        user=config.user,
+        password=config.password.get_secret_value(),
+        slave_id=config.slave_id,
+        ssl_mode=config.ssl_mode,
+        ssl_ca=str(config.ssl_ca or ""),
+        ssl_cert=str(config.ssl_cert or ""),
+        ssl_key=str(config.ssl_key or ""),
+        heartbeat_seconds=config.heartbeat_seconds,
+        block_bytes=config.block_bytes,
+        by_gtid=config.gtid_mode,
+        identity=_identity(config),
+    )
+
+
+def _identity(config: InstanceConfig) -> str:
+    """What the source knows this replica by: servers that share a destination are one replica, two destinations on one
+    host are two."""
+    where = f"{zlib.crc32(config.zk_servers.encode()):08x}" if config.zk_servers else socket.gethostname()[:20]
+    return f"sluice-{config.destination[:30]}@{where}"
+
+
+def address_of_cursors(config: InstanceConfig, cursors: Iterable[LogPosition | None]) -> str:
+    """The address of the server that the cursors belong to, where that is the master or the standby; else the
+    master's."""
+    theirs = {(cursor.address, cursor.port) for cursor in cursors if cursor is not None}
+    return next((own for own in config.sources if any(_is(own, *their) for their in theirs)), config.sources[0])
+
+
+def _is(address: str, host: str, port: int) -> bool:
+    own, _, own_port = address.rpartition(":")
+    return int(own_port) == port and same_host(own, host)
+
+
+def other_address(config: InstanceConfig, address: str) -> str:
+    """The address of the other server; empty where there is none."""
+    return next((other for other in config.sources if other != address), "")
+
+
+def role_of(config: InstanceConfig, address: str) -> str:
+    return "master" if address == config.sources[0] else "standby"
+
+
+def master(config: InstanceConfig) -> Configured:
+    address = config.sources[0]
+    return Configured(address, config.journal_name, config.position, config.timestamp, config.gtid)
+
+
+def standby(config: InstanceConfig) -> Configured | None:
+    if not config.standby_address:
+        return None
+    return Configured(
+        config.sources[1],
+        config.standby_journal_name,
+        config.standby_position,
+        config.standby_timestamp,
+        config.standby_gtid,
+    )

@@ -1,0 +1,133 @@
+"""What clients may ask of one destination: the interface of all doors, named as Canal's.
+
+Errors that clients run into are noted in the health of the capture that serves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import structlog
+
+from cdc_core.binlog.block import BlockSlice
+from cdc_core.config.models import InstanceConfig
+from cdc_core.destination.catalogue import Catalogue
+from cdc_core.destination.client_status import ClientStatus
+from cdc_core.destination.health import Health
+from cdc_core.destination.reporter import Reporter
+from cdc_core.errors import CursorError, DecodeError, SchemaError, SluiceError
+from cdc_core.meta.snapshots import Progress, Snapshot
+from cdc_core.meta.stopped_tables import StoppedTable
+from cdc_core.position import EntryPosition
+from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.schema.table import TableSchema
+from cdc_core.session.claim import Claim
+from cdc_core.session.durable_session import DurableSession
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CanalService:
+    """The clients of one capture. Any thread may call; every call raises errors of `cdc_core.errors` alone. It ends
+    with its capture: ask the destination for it anew with each call. The rows of `slices` refer to the table
+    definitions in `registry`. `unconnected` gives the error to raise before the capture's first connection."""
+
+    config: InstanceConfig
+    registry: SchemaRegistry
+    sessions: DurableSession
+    catalogue: Catalogue
+    reporter: Reporter
+    health: Health
+    unconnected: Callable[[], SluiceError]
+
+    def subscribe(self, client_id: int) -> ClientStatus:
+        """Makes a client known, from the newest transaction on; a subscribed one stays as it is."""
+        self._connected().subscriptions.subscribe(client_id)
+        return self.reporter.client(client_id)
+
+    def unsubscribe(self, client_id: int) -> None:
+        """Forgets a client and its cursor. Raises SessionError for one that is configured."""
+        self._connected().subscriptions.unsubscribe(client_id)
+
+    def claim(
+        self, client_id: int, batch_size: int, timeout_seconds: float, owner: str, lease_seconds: float
+    ) -> Claim | None:
+        """Canal's getWithoutAck: at most about `batch_size` rows; None when nothing came within the time."""
+        return self._connected().claim(client_id, batch_size, timeout_seconds, owner, lease_seconds)
+
+    def ack(self, client_id: int, batch_id: int, owner: str, mended: Collection[str] = ()) -> EntryPosition | None:
+        """The cursor after it, which is written by then. `mended`: tables whose stop ends in the same write."""
+        session = self._connected()
+        try:
+            cursor = session.ack(client_id, batch_id, owner, mended)
+        except CursorError as error:
+            self.health.note(client_id, "an ack cannot be written", error, batch_id)
+            raise
+        self.health.acked(client_id, batch_id)
+        self.health.note_cursors(None)  # they can be written
+        return cursor
+
+    def renew(self, client_id: int, batch_id: int, owner: str, lease_seconds: float) -> float:
+        """The lease's new end, in epoch seconds."""
+        return self._connected().renew(client_id, batch_id, owner, lease_seconds)
+
+    def rollback(self, client_id: int, batch_id: int | None, owner: str | None, reason: str) -> list[int]:
+        """The batches given back: this one and all later ones; without a batch all, or all of the owner's."""
+        given = self._connected().rollback(client_id, batch_id, owner)
+        if given:
+            log.warning("rolled back", destination=self.config.destination, batches=given, owner=owner, reason=reason)
+        return given
+
+    def slices(self, client_id: int, batch_id: int) -> list[BlockSlice]:
+        """The events of an outstanding claim. Raises RangeGone."""
+        return self._connected().slices(client_id, batch_id)
+
+    def note_read(self, client_id: int, batch_id: int, part: str, error: Exception | None) -> None:
+        """How the reading of a part of a claim went. Rows that cannot be read are the destination's error until they
+        can be read, or are acked; a range that is gone concerns its reader alone."""
+        if isinstance(error, DecodeError | SchemaError) or not isinstance(error, SluiceError):
+            self.health.note(client_id, f"{part} cannot be read", error, batch_id)
+
+    def stop_table(self, client_id: int, stopped: StoppedTable) -> None:
+        """From now on, claims name it among their stopped tables."""
+        self._connected().stops.stop(client_id, stopped)
+
+    def lift_stop(self, client_id: int, table: str, copied: EntryPosition | None, owner: str = "") -> None:
+        """`copied`: where the table was made anew from the source; `owner`: whose claims will be given back. Raises
+        SessionError when the table would miss changes."""
+        self._connected().stops.lift(client_id, table, copied, owner)
+
+    def open_snapshot(self, client_id: int, table: str, owner: str, lease_seconds: float, *, first: bool) -> Snapshot:
+        """The table's snapshot: a new one, or one whose owner is gone. `first`: the lake has no such table. Raises
+        SessionError while another owner reads it."""
+        return self._connected().snapshots.open(client_id, table, owner, lease_seconds, first=first)
+
+    def note_snapshot(
+        self, client_id: int, table: str, snapshot_id: str, owner: str, lease_seconds: float, progress: Progress | None
+    ) -> Snapshot:
+        """Renews the owner's lease, and keeps the progress where there is some. Raises SessionError for others."""
+        return self._connected().snapshots.note(client_id, table, snapshot_id, owner, lease_seconds, progress)
+
+    def break_snapshot(self, client_id: int, table: str, snapshot_id: str, reason: str) -> None:
+        """It cannot be finished: its reader begins anew."""
+        self._connected().snapshots.break_off(client_id, table, snapshot_id, reason)
+
+    def close_snapshot(self, client_id: int, table: str, snapshot_id: str | None, owner: str | None) -> None:
+        """By its owner when it is in the lake; by anybody to cancel it."""
+        self._connected().snapshots.close(client_id, table, snapshot_id, owner)
+
+    def client(self, client_id: int) -> ClientStatus:
+        self._connected()
+        return self.reporter.client(client_id)
+
+    def tables(self) -> list[TableSchema]:
+        """The captured tables as the server has them now."""
+        return self.catalogue.tables()
+
+    def _connected(self) -> DurableSession:
+        """Before the first connection no client is known: the source's state, not the caller's mistake."""
+        if not self.sessions.session.clients:
+            raise self.unconnected()
+        return self.sessions

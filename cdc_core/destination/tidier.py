@@ -1,0 +1,78 @@
+"""What a capture does from time to time: gives back claims whose lease ran out, moves cursors over ranges without rows,
+and looks how old the server's binlog files are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from cdc_core.destination.health import Health
+from cdc_core.destination.tsdb import Tsdb
+from cdc_core.errors import SluiceError
+from cdc_core.session.durable_session import DurableSession
+from cdc_core.source.expiry import PERIOD, Expiry
+from cdc_core.store.store import Store
+
+_FULL_PAUSE = 1.0  # seconds between two looks at a ring that stays full
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tidier:
+    """`seconds` between two rounds, unless the ring is full before. `connected`: whether the source is."""
+
+    destination: str
+    store: Store
+    sessions: DurableSession
+    health: Health
+    expiry: Expiry
+    tsdb: Tsdb | None
+    connected: Callable[[], bool]
+    seconds: float
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop` is set and the store is closed."""
+        well = True
+        while not stop.is_set():
+            if well and self.expiry.report:  # else what failed, or was not asked yet, is tried soon
+                self.store.wait_unacked(PERIOD)
+            full = self.store.wait_full(self.seconds)
+            well = self._tidy()
+            if self.connected():
+                self.expiry.look(self.sessions.session.cursors())
+                self._tidy_definitions()
+            if full:
+                stop.wait(_FULL_PAUSE)
+
+    def _tidy_definitions(self) -> None:
+        """A failure is told, and tried again in the next round."""
+        cursors = self.sessions.session.cursors()
+        if self.tsdb is None or not cursors:
+            return
+        try:
+            self.tsdb.tidy(min(cursors.values()))
+        except SluiceError as error:
+            log.warning("the schema history was not tidied", destination=self.destination, **error.as_dict())
+
+    def _tidy(self) -> bool:
+        """Whether it went well."""
+        try:
+            for client_id, batches in self.sessions.tidy().items():
+                log.warning("lease ran out", destination=self.destination, client=client_id, batches=batches)
+            for client_id, seconds in self.sessions.subscriptions.drop_idle().items():
+                log.warning(
+                    "client dropped: it held the full store back",
+                    destination=self.destination,
+                    client=client_id,
+                    seconds=round(seconds),
+                    hint="Its cursor is kept. List it in sluice.clients if others are to wait for it.",
+                )
+        except Exception as error:
+            self.health.note_cursors(error)
+            return False
+        self.health.note_cursors(None)
+        return True

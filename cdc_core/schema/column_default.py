@@ -1,0 +1,82 @@
+"""A default's constant as the catalogue shows it: MySQL converts it to the column's type.
+
+Source: MySQL manual, "Data Type Default Values"; `information_schema.columns`.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
+
+from cdc_core.schema.column_type import ColumnType
+from cdc_core.schema.declaration import BINARY
+from cdc_core.schema.table import Column
+
+_INTEGERS = (ColumnType.TINY, ColumnType.SHORT, ColumnType.INT24, ColumnType.LONG, ColumnType.LONGLONG)
+_FLOATS = (ColumnType.FLOAT, ColumnType.DOUBLE)
+_TEXTS = (ColumnType.VARCHAR, ColumnType.STRING, ColumnType.BLOB)
+_MOMENTS = (ColumnType.DATETIME2, ColumnType.TIMESTAMP2, ColumnType.TIME2)
+_DATE = r"\d{4}-\d\d-\d\d"
+_TIME = r"-?\d{2,3}:\d\d:\d\d"
+_BITS = re.compile(r"[bB]'0*([01]+)'")  # how SQL writes bits
+
+
+def constant(column: Column, text: str) -> str:
+    """Raises ValueError for a form that is not known here."""
+    code = column.type_code
+    if code in _TEXTS and column.charset != BINARY and not column.is_address and not _BITS.fullmatch(text):
+        return text.rstrip(" ") if code == ColumnType.STRING else text
+    if code in (ColumnType.ENUM, ColumnType.SET):
+        return _label(column, text)
+    if code in (*_INTEGERS, *_FLOATS, ColumnType.NEWDECIMAL):
+        return _number(column, text)
+    if code in _MOMENTS:
+        return _moment(column, text)
+    if code == ColumnType.DATE and re.fullmatch(_DATE, text):
+        return text
+    if code == ColumnType.YEAR and re.fullmatch(r"\d{4}", text):
+        return text
+    if code == ColumnType.BIT and (bits := _BITS.fullmatch(text)):
+        return f"b'{bits[1]}'"
+    raise ValueError(text)
+
+
+def _number(column: Column, text: str) -> str:
+    try:
+        value = Decimal(text.strip())
+    except InvalidOperation as error:
+        raise ValueError(text) from error
+    if column.type_code == ColumnType.NEWDECIMAL:
+        with localcontext(rounding=ROUND_HALF_UP):
+            return f"{value:.{column.meta & 255}f}"
+    if column.type_code in _FLOATS and "(" in column.column_type:  # FLOAT(9,2): rounded too
+        raise ValueError(text)
+    if value != value.to_integral_value():
+        if column.type_code in _INTEGERS:
+            raise ValueError(text)
+        return f"{value.normalize():f}"
+    return str(int(value))
+
+
+def _moment(column: Column, text: str) -> str:
+    if column.type_code != ColumnType.TIME2 and re.fullmatch(_DATE, text):
+        text += " 00:00:00"
+    form = _TIME if column.type_code == ColumnType.TIME2 else rf"{_DATE} {_TIME}"
+    found = re.fullmatch(rf"({form})(?:\.(\d+))?", text)
+    if not found or len((found[2] or "").rstrip("0")) > column.meta:
+        raise ValueError(text)
+    return f"{found[1]}.{(found[2] or '').ljust(column.meta, '0')[: column.meta]}" if column.meta else found[1]
+
+
+def _label(column: Column, text: str) -> str:
+    labels = {label.lower(): label for label in column.labels}
+    if column.type_code == ColumnType.ENUM:
+        return _known(labels, text)
+    chosen = {_known(labels, part) for part in text.split(",")} if text else set()
+    return ",".join(label for label in column.labels if label in chosen)
+
+
+def _known(labels: dict[str, str], text: str) -> str:
+    if text.lower() not in labels:
+        raise ValueError(text)
+    return labels[text.lower()]

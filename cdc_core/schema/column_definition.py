@@ -1,0 +1,136 @@
+"""A column's definition in SQL as the column that the catalogue would show.
+
+What the text leaves open comes from the server's conventions and from the table's collation. In doubt there is no
+column: the caller asks the catalogue then. Source: MySQL manual, "CREATE TABLE Statement", "Data Types".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cdc_core.schema.column_default import constant
+from cdc_core.schema.column_text import Parts, default_in, parts_of
+from cdc_core.schema.conventions import Charset, Conventions
+from cdc_core.schema.ddl_words import NotUnderstood, Reader
+from cdc_core.schema.declaration import declared_column
+from cdc_core.schema.sql_text import Dialect
+from cdc_core.schema.table import Column
+
+_WIDTHS = {"tinyint": 4, "smallint": 6, "mediumint": 9, "int": 11, "bigint": 20}  # signed; unsigned is one less
+_TEXTS = ("tinytext", "text", "mediumtext", "longtext")
+_STRINGS = ("char", "varchar", "enum", "set", *_TEXTS)
+_BLOBS = ("tinyblob", "blob", "mediumblob", "longblob")
+_SHAPES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+           "geometrycollection")  # fmt: skip
+_LIMITS = (255, 65535, 16777215, 4294967295)  # bytes of the four sizes of TEXT and BLOB
+_PLAIN = ("date", "year", "json", *_BLOBS, *_SHAPES)
+_MARIADB = ("inet4", "inet6", "uuid")
+_FRACTIONAL = ("time", "datetime", "timestamp")
+
+
+def column_of(
+    name: str, definition: str, collation: str, conventions: Conventions, dialect: Dialect | None = None
+) -> Column | None:
+    """The column; None where the text is not enough. `collation` is the table's, "" where it is not known."""
+    try:
+        reader = Reader(definition, dialect or Dialect(mariadb=conventions.mariadb))
+        return _column(name, parts_of(reader, mariadb=conventions.mariadb), collation, conventions)
+    except (NotUnderstood, ValueError):
+        return None
+
+
+def default_of(column: Column, text: str, conventions: Conventions) -> Column | None:
+    """The column with the default that `SET DEFAULT text` gives it; None where that is not known."""
+    try:
+        reader = Reader(text, Dialect(mariadb=conventions.mariadb))
+        value, evaluated = default_in(reader)
+        if not reader.done:
+            return None
+        if value is not None and not evaluated:
+            value = constant(column, value)
+        return replace(column, default=value, default_expression=evaluated)
+    except (NotUnderstood, ValueError):
+        return None
+
+
+def _column(name: str, parts: Parts, collation: str, conventions: Conventions) -> Column:
+    if parts.kind == "timestamp" and parts.nullable is None and not conventions.explicit_timestamps:
+        raise NotUnderstood("whether it is nullable depends on the columns before it")
+    size = parts.sizes[0] if parts.sizes else 0
+    charset, own = _charset(parts, collation, conventions)
+    declared, octets = _declared(parts, charset, conventions)
+    column = declared_column(
+        name,
+        parts.kind,
+        declared,
+        "NO" if parts.nullable is False else "YES",
+        parts.comment,
+        own or None,
+        octets,
+        parts.sizes[0] if parts.kind == "decimal" else size or 1,
+        parts.sizes[1] if len(parts.sizes) > 1 else 0,
+        size,
+        None,
+        None,
+        collations=conventions.collations,
+    )
+    value = parts.default
+    if value is not None and not parts.evaluated:
+        value = constant(column, value)
+    return replace(column, labels=parts.labels, default=value, default_expression=parts.evaluated)
+
+
+def _charset(parts: Parts, table: str, conventions: Conventions) -> tuple[Charset | None, str]:
+    """A string's character set and its collation; changes CHAR CHARACTER SET binary into BINARY."""
+    if parts.kind not in _STRINGS:
+        return None, ""
+    if parts.charset:
+        charset = conventions.charset(parts.charset)
+        collation = conventions.collation(parts.collation, charset.name if charset else "")
+    else:
+        base = conventions.charset_of(conventions.collation(table))
+        collation = conventions.collation(parts.collation or table, base.name if base else "")
+        charset = conventions.charset_of(collation)
+    if charset is None or (parts.collation and not collation):
+        raise NotUnderstood("the character set is not known")
+    if charset.name == "binary":
+        raise NotUnderstood("a string of bytes has another type")
+    if parts.binary:
+        collation = conventions.collation(f"{charset.name}_bin")
+    return charset, collation or charset.collation
+
+
+def _declared(parts: Parts, charset: Charset | None, conventions: Conventions) -> tuple[str, int]:
+    """The type as the catalogue writes it, and the most bytes of a string. Completes the sizes."""
+    kind, sizes, most = parts.kind, parts.sizes, charset.size if charset else 1
+    sign = (" unsigned" if parts.unsigned else "") + (" zerofill" if parts.zerofill else "")
+    if kind in _WIDTHS:
+        width = sizes[0] if sizes else _WIDTHS[kind] - (parts.unsigned and kind != "bigint")
+        shown = conventions.widths or parts.zerofill or (kind == "tinyint" and width == 1 and not parts.unsigned)
+        return (f"{kind}({width})" if shown else kind) + sign, 0
+    if kind == "decimal":
+        parts.sizes = (*sizes, *(10, 0)[len(sizes) :])
+        return f"decimal({parts.sizes[0]},{parts.sizes[1]}){sign}", 0
+    if kind in ("float", "double"):
+        if len(sizes) == 1:
+            parts.kind, sizes = "float" if sizes[0] <= 24 else "double", ()
+        return f"{parts.kind}({sizes[0]},{sizes[1]}){sign}" if sizes else parts.kind + sign, 0
+    if kind in ("char", "varchar", "binary", "varbinary", "bit"):
+        parts.sizes = sizes or (1,)
+        if parts.sizes[0] * most > _LIMITS[1]:
+            raise NotUnderstood("without strict mode it becomes a TEXT")
+        return f"{kind}({parts.sizes[0]})", parts.sizes[0] * most
+    if kind in ("enum", "set"):
+        quoted = ",".join("'" + label.replace("'", "''") + "'" for label in parts.labels)
+        return f"{kind}({quoted})", 0
+    if kind in ("text", "blob") and sizes:
+        grown = next(i for i, limit in enumerate(_LIMITS) if sizes[0] * most <= limit)
+        parts.kind = (_TEXTS if kind == "text" else _BLOBS)[grown]
+        return parts.kind, 0
+    if kind in _FRACTIONAL:
+        return f"{kind}({sizes[0]})" if sizes and sizes[0] else kind, 0
+    if kind == "year":
+        return "year(4)" if conventions.widths else "year", 0
+    if kind in _PLAIN or kind in _TEXTS or (kind in _MARIADB and conventions.mariadb):
+        return kind, 0
+    raise NotUnderstood(f"type {kind}")

@@ -1,0 +1,100 @@
+"""The text of a statement without its comments, as the server's own scanner sees it.
+
+All quoted names are in backticks, whatever quotes them in the session's SQL mode. The text is not parsed.
+Sources: MySQL manual, "Comments", "String Literals", "Server SQL Modes"; MariaDB knowledge base, "Comment Syntax".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+_ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20  # bits of the SQL mode, the same on all servers
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What decides how a server reads a text. In `/*M! ... */` only MariaDB sees more than a comment. `lower_case`: the
+    server keeps names of tables in lower case (lower_case_table_names=1)."""
+
+    mariadb: bool = False
+    ansi_quotes: bool = False
+    backslash_escapes: bool = True
+    lower_case: bool = False
+
+    @classmethod
+    def of(cls, sql_mode: int, *, mariadb: bool) -> Dialect:
+        return cls(mariadb, bool(sql_mode & _ANSI_QUOTES), not sql_mode & _NO_BACKSLASH_ESCAPES)
+
+
+PLAIN = Dialect()
+
+
+def readings(text: str, dialect: Dialect = PLAIN) -> tuple[str, str]:
+    """The statement if what is in its executable comments runs, and if none of it does; its strings are empty.
+
+    Servers blank the mark of those that they do not run (`/* 99999 ...*/`), so the first is what ran. The second is for
+    whoever must be sure.
+    """
+    return _readings(text, dialect, keep_strings=False)
+
+
+def what_ran(text: str, dialect: Dialect = PLAIN) -> str:
+    """The statement as the server ran it, its strings as they are."""
+    return _readings(text, dialect, keep_strings=True)[0]
+
+
+def _readings(text: str, dialect: Dialect, *, keep_strings: bool) -> tuple[str, str]:
+    run: list[str] = []
+    skipped: list[str] = []
+    at, inside = 0, False
+    for found in _tokens(dialect).finditer(text):
+        kind = found.lastgroup
+        if kind == "close" and not inside:
+            continue
+        kept = found[0] if kind == "string" and keep_strings else _standing_for(found)
+        plain = text[at : found.start()] + kept
+        at = found.end()
+        run.append(plain)
+        if not inside:
+            skipped.append(plain)
+        inside = kind == "open" or (inside and kind != "close")
+    run.append(text[at:])
+    if not inside:
+        skipped.append(text[at:])
+    return _trimmed("".join(run)), _trimmed("".join(skipped))
+
+
+def _trimmed(text: str) -> str:
+    return text.strip().lstrip("(").strip()
+
+
+def _standing_for(found: re.Match[str]) -> str:
+    match found.lastgroup:
+        case "name" if found[0][0] == '"':
+            return "`" + found[0][1:-1].replace('""', '"').replace("`", "``") + "`"
+        case "name" | "rest":
+            return found[0]
+        case "string":
+            return "''"
+        case _:
+            return " "
+
+
+@cache
+def _tokens(dialect: Dialect) -> re.Pattern[str]:
+    """All that is not plain text. `rest`: a quote or comment that is never closed; all from there on stays."""
+    inner = r"[^{0}\\]|{0}{0}|\\." if dialect.backslash_escapes else "[^{0}]|{0}{0}"
+    double = r'"(?:[^"]|"")*"'
+    names = ["`(?:[^`]|``)*`", *([double] if dialect.ansi_quotes else [])]
+    strings = ["'(?:" + inner.format("'") + ")*'"]
+    strings += [] if dialect.ansi_quotes else ['"(?:' + inner.format('"') + ')*"']
+    mark = "M?!" if dialect.mariadb else "!"
+    return re.compile(
+        rf"(?P<name>{'|'.join(names)})|(?P<string>{'|'.join(strings)})"
+        rf"|(?P<open>/\*{mark}\d{{0,6}})|(?P<close>\*/)"
+        rf"|(?P<comment>/\*(?!{mark}).*?\*/|--(?=[\s\0]|$)[^\n]*|\#[^\n]*)"
+        rf"|(?P<rest>(?:[`'\"]|/\*).*)",
+        re.DOTALL,
+    )

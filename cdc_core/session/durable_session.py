@@ -1,0 +1,278 @@
+"""The session as its clients use it: with a lock, with waiting, and with cursors that outlive the service.
+
+An ack returns after its cursor is written. When the cursor cannot be written, the claim stays outstanding and may be
+acked again. All I/O happens outside the store's lock. Nothing here reads the source.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from cdc_core.binlog.block import BlockSlice
+from cdc_core.errors import RangeGone
+from cdc_core.meta.cursors import Cursors
+from cdc_core.meta.epoch import Epoch
+from cdc_core.meta.reached import Reached
+from cdc_core.position import EntryPosition, LogPosition, journal_number
+from cdc_core.schema.ddl import Ddl
+from cdc_core.session.claim import Claim
+from cdc_core.session.open_snapshots import OpenSnapshots
+from cdc_core.session.session import Session
+from cdc_core.session.state import Dropped, PendingAck
+from cdc_core.session.stops import Stops
+from cdc_core.session.subscriptions import DEFAULT_CLIENT, Subscriptions
+from cdc_core.store.disk.stored import StoredSegment
+from cdc_core.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A claim, and its events if there are DDL statements among them: they are read outside of the lock. Or no claim,
+    but what is to be compared with its checksums before there can be one."""
+
+    claim: Claim | None = None
+    slices: tuple[BlockSlice, ...] = ()
+    unchecked: Sequence[StoredSegment] = ()
+
+
+class DurableSession:
+    """`source` is the configured address of the server: cursors name it. `server_uuid` is known once connected.
+
+    `stops` are the clients' stopped tables, `snapshots` the open ones of their tables; `clients` and `patience` are
+    those of `subscriptions`. `clock` is in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        session: Session,
+        cursors: Cursors,
+        source: LogPosition,
+        filter_text: str,
+        clock: Callable[[], float] = time.time,
+        read_ddl: Callable[[Sequence[BlockSlice]], tuple[Ddl, ...]] = lambda _: (),
+        *,
+        clients: Collection[int] = (DEFAULT_CLIENT,),
+        patience: float = 60.0,
+    ) -> None:
+        self.session = session
+        self.server_uuid = ""
+        self.identity = ""
+        self._store = store
+        self._cursors = cursors
+        self._source = source
+        self._filter_text = filter_text
+        self._clock = clock
+        self._read_ddl = read_ddl
+        self._writing = threading.Lock()  # of cursors; never waited for under the store's lock
+        self._closed = False
+        self.stops = Stops(cursors.stopped, store, session, self._open)
+        self.snapshots = OpenSnapshots(cursors.snapshots, self.stops, session, self._open, clock)
+        self.subscriptions = Subscriptions(store, session, cursors, self._keep, self._open, clients, patience, clock)
+
+    # -- clients
+
+    def identify(self) -> None:
+        """Reads the identity of the destination, or gives it one."""
+        with self._open():
+            self.identity = self._cursors.identity()
+
+    def kept_source(self, client_id: int, cursor: LogPosition) -> str:
+        """The uuid of the server that a kept cursor belongs to; empty when it is not known."""
+        return self._cursors.source(client_id, cursor)
+
+    def move(self, clients: Iterable[int], place: EntryPosition, seamless: Collection[int]) -> None:
+        """Moves cursors of another server to a place of this one, all at once. Each client begins a new epoch."""
+        with self._open():
+            self._cursors.move(clients, self._source.at(place), self.server_uuid, seamless)
+
+    def restore(self, client_id: int, cursor: EntryPosition) -> None:
+        """Subscribes a client anew at `cursor`, whose next event is yet to come, and keeps that cursor."""
+        epoch, reached = self._keep(client_id, cursor)
+        with self._store.changed:
+            self.session.unsubscribe(client_id)
+            self.session.subscribe(client_id, cursor, epoch, reached)
+
+    def _keep(self, client_id: int, cursor: EntryPosition) -> tuple[Epoch, Reached]:
+        with self._open():
+            self._cursors.subscribe(client_id, self._filter_text)
+            reached = self._cursors.begin(client_id, self._source.at(cursor), self.server_uuid)
+        self.stops.load(client_id, self._cursors.acked(client_id))
+        self.snapshots.load(client_id)
+        return self._cursors.epoch(client_id), reached
+
+    def close(self) -> None:
+        """Ends the writing of cursors. They may be set by hand when this returns."""
+        with self._writing:
+            self._closed = True
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Surrounds each write of a cursor. Raises RangeGone after `close`."""
+        with self._writing:
+            if self._closed:
+                raise RangeGone("the destination was stopped", place=self._cursors.destination, hint="Claim again.")
+            yield
+
+    # -- claim, ack, rollback
+
+    def claim(self, client_id: int, max_rows: int, timeout: float, owner: str, lease_seconds: float) -> Claim | None:
+        """Waits up to `timeout` seconds for rows or DDL statements; None when none came.
+
+        Raises SessionError for a client that is not subscribed.
+        """
+        found = self._wait(client_id, max_rows, timeout, owner, lease_seconds)
+        while found is not None and found.claim is None:
+            for part in found.unchecked:
+                part.check()
+            found = self._wait(client_id, max_rows, timeout, owner, lease_seconds)
+        if found is None or found.claim is None:
+            return None
+        return self._with_ddl(found.claim, found.slices) if found.slices else found.claim
+
+    def _with_ddl(self, claim: Claim, slices: Sequence[BlockSlice]) -> Claim:
+        """The claim with its DDL statements; given back where they cannot be read."""
+        try:
+            claim = replace(claim, ddl=self._read_ddl(slices))
+        except BaseException:
+            self.rollback(claim.client_id, claim.batch_id, claim.owner)
+            raise
+        with self._store.changed:
+            self.session.keep_ddl(claim)
+        return claim
+
+    def _wait(self, client_id: int, max_rows: int, timeout: float, owner: str, lease_seconds: float) -> _Found | None:
+        return self._store.wait_for(
+            lambda: self._take(client_id, max_rows, owner, lease_seconds),
+            timeout,
+            lambda: self._until_expiry(client_id),
+        )
+
+    def _unchecked(self, client_id: int, max_rows: int) -> list[StoredSegment]:
+        """What the next range has on disk that nobody has compared with its checksums yet."""
+        ring = self._store.ring
+        found = ring.take(client_id, max_rows) if ring.log.parts.stored else None
+        return [] if found is None else ring.log.parts.unchecked(found.start.sequence, found.end.sequence)
+
+    def _take(self, client_id: int, max_rows: int, owner: str, lease_seconds: float) -> _Found | None:
+        if unchecked := self._unchecked(client_id, max_rows):
+            return _Found(unchecked=unchecked)
+        claim = self.session.claim(client_id, max_rows, owner, lease_seconds, self._clock())
+        if claim is None:
+            return None
+        batch = self.session.client(client_id).batches[-1]
+        slices = self.session.slices(client_id, batch.id) if batch.range.statements else None
+        stopped, snapshots = self.stops.names(client_id), self.snapshots.names(client_id)
+        return _Found(replace(claim, stopped=stopped, snapshots=snapshots, identity=self.identity), tuple(slices or ()))
+
+    def _until_expiry(self, client_id: int) -> float | None:
+        deadline = self.session.next_deadline(client_id)
+        return None if deadline is None else deadline - self._clock()
+
+    def ack(self, client_id: int, batch_id: int, owner: str, mended: Collection[str] = ()) -> EntryPosition | None:
+        """The client's cursor after it. Repeating the owner's last ack changes nothing.
+
+        `mended`: tables whose stop ends in the same write, because the lake has them as they are at the batch's end.
+        Raises SessionError when another claim is out that leaves their rows out.
+        """
+        with self._store.changed:
+            self._await_idle(client_id)
+            if self.session.already_acked(client_id, batch_id, owner):
+                return self.session.client(client_id).cursor
+            self.stops.check_mended(client_id, batch_id, mended)
+            pending = replace(self.session.begin_ack(client_id, batch_id, owner), mended=tuple(mended))
+        return self._complete(pending)
+
+    def _complete(self, pending: PendingAck) -> EntryPosition | None:
+        """Writes the cursor, then moves the ring; or does neither."""
+        cursor = None if pending.cursor is None else self._source.at(pending.cursor)
+        acked = None if pending.batch_id is None else pending.end
+        try:
+            with self._open():
+                passed, snapshots = self.stops.passed_by(pending), self.snapshots.passed_by(pending)
+                lifted, client_id = self.stops.mended_by(pending), pending.client_id
+                self._cursors.write(client_id, cursor, acked, stopped=passed, snapshots=snapshots, lifted=lifted)
+                self.stops.note(client_id, passed, lifted)
+                self.snapshots.note_acked(client_id, snapshots)
+        except BaseException:
+            with self._store.changed:
+                self.session.abandon(pending)
+                self._store.changed.notify_all()
+            raise
+        with self._store.changed:
+            moved = self.session.finish(pending)
+            self._store.changed.notify_all()
+            return moved
+
+    def renew(self, client_id: int, batch_id: int, owner: str, lease_seconds: float) -> float:
+        with self._store.changed:
+            return self.session.renew(client_id, batch_id, owner, lease_seconds, self._clock())
+
+    def rollback(self, client_id: int, batch_id: int | None, owner: str | None) -> list[int]:
+        with self._store.changed:
+            self._await_idle(client_id)
+            rolled_back = self.session.rollback(client_id, batch_id, owner)
+            self._store.changed.notify_all()
+            return rolled_back
+
+    def slices(self, client_id: int, batch_id: int) -> list[BlockSlice]:
+        with self._store.changed:
+            found = self.session.slices(client_id, batch_id)
+            parts = self._store.ring.log.parts
+            ranges = [batch.range for batch in self.session.client(client_id).batches if batch.id == batch_id]
+            unchecked = [p for one in ranges for p in parts.unchecked(one.start.sequence, one.end.sequence)]
+        _check(unchecked)
+        if found is None:
+            raise RangeGone(
+                f"batch {batch_id} is not outstanding: it was acked, rolled back, or lost with a restart",
+                place=f"{self._cursors.destination}, client {client_id}",
+                hint="Claim again: what was not acked comes again.",
+            )
+        return found
+
+    def tidy(self) -> dict[int, list[int]]:
+        """Rolls back claims whose lease ran out, and acks empty ranges. The batches rolled back, by client."""
+        expired = {}
+        for client_id in list(self.session.clients):
+            with self._store.changed:
+                if rolled_back := self.session.expire(client_id, self._clock()):
+                    expired[client_id] = rolled_back
+                    self._store.changed.notify_all()
+                unchecked = self._unchecked(client_id, 1)
+            _check(unchecked)
+            with self._store.changed:
+                pending = self.session.begin_skip(client_id)
+            if pending is not None:
+                self._complete(pending)
+        return expired
+
+    def drop_uncommitted(self, journal_name: str) -> Dropped:
+        """Drops the open transaction from the ring, before the source's next block, which is of this journal.
+
+        In the same journal the transaction is read again, and what clients have of it stays. In a later journal it
+        never comes again: a transaction lies in one journal, and a server that crashed inside it starts a new one.
+        """
+        with self._store.changed:
+            self._store.changed.wait_for(lambda: not any(c.busy for c in self.session.clients.values()))
+            ring, dropped = self._store.ring, Dropped({}, {})
+            last = ring.log.last_position
+            if last is not None and journal_number(journal_name) > journal_number(last.journal_name):
+                dropped = self.session.drop_uncommitted()
+            else:
+                ring.drop_unclaimed()
+            self._store.changed.notify_all()
+            return dropped
+
+    def _await_idle(self, client_id: int) -> None:
+        """Waits for an ack of the client to end. The caller holds the lock; waiting releases it."""
+        self._store.changed.wait_for(lambda: not self.session.client(client_id).busy)
+
+
+def _check(parts: Iterable[StoredSegment]) -> None:
+    """Compares with their checksums, outside of the lock. Raises StoreDamaged."""
+    for part in parts:
+        part.check()

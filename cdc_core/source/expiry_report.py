@@ -1,0 +1,73 @@
+"""What one look at the source's binlogs found: how far each cursor is from being purged. Values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+_NEAR = 0.1  # of the time that the server keeps a file
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """`files` and `bytes` between the oldest file's start and the cursor; `seconds` until the cursor's file may go,
+    None while it is the newest, or is kept for ever."""
+
+    files: int
+    bytes: int
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryReport:
+    """One look: the oldest file, how long the server keeps one (None: for ever), and what is left for each client, None
+    for a cursor in none of the files. The properties are those of the client that is nearest to the oldest file."""
+
+    oldest: str
+    keep_seconds: float | None
+    clients: Mapping[int, Left | None]
+    warning: str | None
+
+    @property
+    def files_left(self) -> int | None:
+        return min((found.files for found in self._found), default=None)
+
+    @property
+    def bytes_left(self) -> int | None:
+        return min((found.bytes for found in self._found), default=None)
+
+    @property
+    def seconds_left(self) -> float | None:
+        return min((found.seconds for found in self._found if found.seconds is not None), default=None)
+
+    @property
+    def _found(self) -> list[Left]:
+        return [found for found in self.clients.values() if found is not None]
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> ExpiryReport:
+        clients = {int(client): Left(**found) if found else None for client, found in fields["clients"].items()}
+        return cls(fields["oldest"], fields["keep_seconds"], clients, fields["warning"])
+
+    def to_dict(self) -> dict[str, Any]:
+        clients = {str(client): asdict(found) if found else None for client, found in self.clients.items()}
+        return {
+            "oldest": self.oldest,
+            "keep_seconds": self.keep_seconds,
+            "clients": clients,
+            "warning": self.warning,
+        }
+
+
+def warning_of(lefts: Mapping[int, Left | None], keep: float, oldest: str) -> str | None:
+    for client, found in lefts.items():
+        if found is None:
+            return f"the cursor of client {client} lies in no journal that is left; the oldest is {oldest}"
+        if found.seconds is not None and found.seconds < keep * _NEAR:
+            when = f"in {found.seconds / 3600:.1f} h" if found.seconds > 0 else "at the next rotation"
+            return (
+                f"the journal of client {client}'s cursor may be purged {when}: drain it, or keep journals longer "
+                f"(SET GLOBAL binlog_expire_logs_seconds = {int(keep * 2)};)"
+            )
+    return None

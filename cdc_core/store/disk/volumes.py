@@ -1,0 +1,201 @@
+"""The volumes of one destination: a directory that one process writes.
+
+    lock            held by the process that uses the directory
+    store.json      what the volumes belong to: another source or another way to annotate makes them worthless
+    definitions     what the schema numbers in them mean
+    damaged         the sequence behind which they are not to be used, while there is one
+    {n}.volume      records in the order of writing; one replaces what those before it have from its first event on
+    {n}.heads       the heads of a complete volume's records
+
+A volume is durable when the next one begins; the last one is read as a whole when the directory is opened. So whatever
+was torn is cut off, and comes from the source again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cdc_core.errors import StoreError
+from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.store.disk.numbers import SchemaNumbers
+from cdc_core.store.disk.record import FORMAT, Record, buffers, record
+from cdc_core.store.disk.stored import Shelf, StoredSegment
+from cdc_core.store.disk.volume import HEADS, VOLUME, Volume, Write
+from cdc_core.store.segment import Segment
+
+VOLUME_BYTES = 64 << 20
+
+
+@dataclass(slots=True)
+class _Held:
+    """A volume, and its records in the order of writing."""
+
+    volume: Volume
+    records: list[Record] = field(default_factory=list)
+
+
+class Volumes:
+    """`open` comes first. One thread at a time may call. A volume has at most `volume_bytes`, or one record."""
+
+    def __init__(
+        self, path: Path, registry: SchemaRegistry, volume_bytes: int = VOLUME_BYTES, write: Write = os.writev
+    ) -> None:
+        self.path, self._volume_bytes, self._write = path, volume_bytes, write
+        self._numbers = SchemaNumbers(path / "definitions", registry)
+        self._held: list[_Held] = []
+        self.shelf = Shelf(self._note_damage)
+        self._lock = -1
+
+    def __repr__(self) -> str:
+        return f"<Volumes {self.path} {len(self._held)}>"
+
+    # -- open and close
+
+    def open(self, belongs_to: Mapping[str, str]) -> list[StoredSegment | Segment]:
+        """The segments up to the last transaction end; the last one may be in memory, and is to be appended again.
+
+        Volumes that belong to something else are removed. Raises StoreError when another process uses the directory,
+        OSError.
+        """
+        self.path.mkdir(0o700, parents=True, exist_ok=True)
+        self._take_lock()
+        label = json.dumps({"format": FORMAT, **belongs_to}, sort_keys=True)
+        if _text(self.path / "store.json") != label or not self._numbers.load():
+            self.discard()
+            self._numbers.forget()
+            _replace(self.path / "store.json", label)
+        self.shelf = Shelf(self._note_damage)
+        return self._recover()
+
+    def _take_lock(self) -> None:
+        if self._lock >= 0:
+            return
+        file = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(file)
+            raise StoreError(
+                "another process uses the store on disk",
+                place=str(self.path),
+                hint="Stop it, or give this destination another sluice.store.dir.",
+            ) from error
+        self._lock = file
+
+    def close(self) -> None:
+        """Gives the directory back."""
+        if self._held:
+            self._held[-1].volume.flush()
+            self._held[-1].volume.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    # -- write
+
+    def append(self, segment: Segment) -> StoredSegment:
+        """Writes a segment. It replaces what was written from its first event on. Raises OSError; then nothing is
+        changed."""
+        self._numbers.keep()
+        what = record(segment)
+        held = self._current(what.size)
+        at = held.volume.append(buffers(what, segment.block))
+        held.records.append(what)
+        return StoredSegment(held.volume, at, what, self.shelf)
+
+    def _current(self, size: int) -> _Held:
+        """The volume that takes a record of so many bytes."""
+        last = self._held[-1] if self._held else None
+        if last is not None and last.volume.size and last.volume.size + size > self._volume_bytes:
+            last.volume.complete(last.records)
+            last = None
+        if last is None:
+            number = self._held[-1].volume.number + 1 if self._held else 1
+            last = _Held(Volume(self.path / f"{number:08d}{VOLUME}", self._write))
+            self._held.append(last)
+        return last
+
+    def forget(self, sequence: int) -> None:
+        """Removes the first volumes, as far as all of them ends at or before a sequence. The last one stays."""
+        while len(self._held) > 1 and all(one.extent.last.sequence <= sequence for one in self._held[0].records):
+            self._held.pop(0).volume.remove()
+
+    def discard(self) -> None:
+        """Removes all volumes. What is mapped of them stays readable."""
+        for held in self._held:
+            held.volume.close()
+        self._held = []
+        for path in [*self.path.glob(f"*{VOLUME}"), *self.path.glob(f"*{HEADS}")]:
+            path.unlink()
+        (self.path / "damaged").unlink(missing_ok=True)
+
+    def _note_damage(self, at: StoredSegment) -> None:
+        """When the directory is opened again, it ends before this segment. Any thread may find it."""
+        _replace(self.path / "damaged", str(at.first.sequence))
+
+    # -- recovery
+
+    def _recover(self) -> list[StoredSegment | Segment]:
+        paths = sorted(self.path.glob(f"*{VOLUME}"))
+        volumes = [Volume(path, self._write) for path in paths]
+        kept = self._lineage(volumes)
+        while kept and not kept[-1].extent.commits:
+            kept.pop()
+        parts: list[StoredSegment | Segment] = list(kept)
+        if kept and kept[-1].extent.committed < kept[-1].events:
+            last = kept.pop()
+            parts[-1] = last.until(last.first.sequence + last.extent.committed)
+        self._cut(volumes, kept)
+        (self.path / "damaged").unlink(missing_ok=True)
+        return parts
+
+    def _lineage(self, volumes: Iterable[Volume]) -> list[StoredSegment]:
+        """The records that follow each other without a gap, up to the first that is not sound or has an unknown
+        definition."""
+        found: list[StoredSegment] = []
+        limit = _text(self.path / "damaged")
+        for volume in volumes:
+            heads = volume.heads()
+            for at, one in volume.scan() if heads is None else heads:
+                first = one.extent.first
+                while found and found[-1].first.sequence >= first.sequence:
+                    found.pop()
+                unknown = any(number >= self._numbers.count for number in one.extent.schemas)
+                gap = found and found[-1].end != first.sequence
+                if unknown or gap or (limit and one.extent.last.sequence > int(limit)):
+                    return found
+                found.append(StoredSegment(volume, at, one, self.shelf, checked=heads is None))
+        return found
+
+    def _cut(self, volumes: Iterable[Volume], kept: list[StoredSegment]) -> None:
+        """Removes what lies behind the kept segments."""
+        end = (kept[-1].volume.number, kept[-1].at_byte + kept[-1].record.size) if kept else (0, 0)
+        self._held = []
+        for volume in volumes:
+            if volume.number > end[0]:
+                volume.remove()
+                continue
+            if volume.number == end[0] and volume.size > end[1]:
+                volume.cut(end[1])
+            heads = volume.heads()
+            records = [one for _, one in (volume.scan() if heads is None else heads)]
+            self._held.append(_Held(volume, records))
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a small file as a whole or not at all."""
+    made = path.with_suffix(".new")
+    with made.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    made.replace(path)

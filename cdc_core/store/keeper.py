@@ -1,0 +1,154 @@
+"""Writes the log to disk, segment by segment, in a thread of its own, and brings it back after a restart.
+
+While the disk takes nothing, the log stays in memory up to the ring's capacity: then the source waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from cdc_core.position import EntryPosition
+from cdc_core.store.disk.stored import StoredSegment
+from cdc_core.store.disk.volumes import Volumes
+from cdc_core.store.segment import Segment
+from cdc_core.store.store import Store
+
+FLUSH_SECONDS = 30.0  # for which a small segment may wait in memory for more
+_LOOK_SECONDS = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+class Keeper:
+    """`open` comes before `run`. What all clients acked is kept for `retention` seconds, where there is room. `clock`
+    is in seconds since the epoch. `on_damage` is called when a segment is not what was written: the log cannot be used
+    any more, and a new one opened in the same place ends before the damage."""
+
+    def __init__(
+        self,
+        store: Store,
+        volumes: Volumes,
+        retention: float,
+        clock: Callable[[], float] = time.time,
+        on_damage: Callable[[], None] = lambda: None,
+        flush_seconds: float = FLUSH_SECONDS,
+    ) -> None:
+        self._store, self._volumes = store, volumes
+        self._retention, self._clock, self._on_damage = retention, clock, on_damage
+        self._flush_seconds = flush_seconds
+        self._disk = threading.Lock()  # around each call of the volumes; never waited for under the store's lock
+        self._flushed, self._tidied = clock(), 0.0
+        self._told = False
+
+    def __repr__(self) -> str:
+        return f"<Keeper {self._volumes!r}>"
+
+    def open(self, belongs_to: Mapping[str, str]) -> EntryPosition | None:
+        """Takes into the log what is on disk. Where that ends; None without any. Raises StoreError when another process
+        uses the directory, OSError."""
+        with self._disk:
+            parts = self._volumes.open(belongs_to)
+            with self._store.changed:
+                self._store.ring.log.restore(parts)
+                return self._store.ring.log.last_commit
+
+    def discard(self) -> None:
+        """Empties the log, which no client uses yet, and removes what is on disk."""
+        with self._disk:
+            with self._store.changed:
+                self._store.ring.log.restore(())
+            self._volumes.discard()
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop` is set; then what is left is written, and the directory is given back."""
+        try:
+            while not stop.is_set():
+                try:
+                    if not self._work(stop):
+                        self._tidy()
+                except Exception as error:  # the thread must go on: without it the source waits for ever
+                    self._note(error)
+                    stop.wait(_LOOK_SECONDS)
+            while self._write_next(at_once=True):
+                pass
+        finally:
+            with self._disk:
+                self._volumes.close()
+
+    def _work(self, stop: threading.Event) -> bool:
+        """Writes the next segment, or waits for one. Whether one was written."""
+        due = self._clock() - self._flushed >= self._flush_seconds
+        if self._write_next(at_once=due or self._store.ring.crowded):
+            return True
+        if due and not self._store.ring.stuck:
+            self._flushed = self._clock()
+        if self._store.ring.stuck:
+            stop.wait(_LOOK_SECONDS)
+        else:
+            with self._store.changed:
+                if self._next(at_once=self._store.ring.crowded) is None:
+                    self._store.changed.wait(_LOOK_SECONDS)
+        return False
+
+    def _next(self, *, at_once: bool) -> Segment | None:
+        return self._store.ring.log.parts.unwritten(at_once=at_once)
+
+    def _write_next(self, *, at_once: bool) -> bool:
+        """Whether there was a segment and the disk took it."""
+        with self._store.changed:
+            segment = self._next(at_once=at_once)
+        if segment is None:
+            return False
+        try:
+            with self._disk:
+                stored = self._volumes.append(segment)
+        except Exception as error:  # a disk that is full, or whatever else: it is tried again
+            self._note(error)
+            return False
+        self._note(None)
+        with self._store.changed:
+            if self._store.ring.log.parts.keep(segment, stored):
+                self._store.ring.crowded = False
+            self._store.changed.notify_all()
+        return True
+
+    def _note(self, error: Exception | None) -> None:
+        """Tells once that the disk takes nothing, and once that it does again."""
+        with self._store.changed:
+            was, self._store.ring.stuck = self._store.ring.stuck, error is not None
+        if error is not None and not was:
+            log.error(
+                "the store on disk cannot be written: the source waits when memory is full",
+                place=str(self._volumes.path),
+                error=str(error) or repr(error),
+                hint="Make room on the disk, or give sluice.store.dir another one. It is tried again every second.",
+            )
+        if error is None and was:
+            log.info("the store on disk is written again", place=str(self._volumes.path))
+
+    def _tidy(self) -> None:
+        """Removes what expired, and the volumes that the log does not need any more; at most once a second."""
+        if abs(self._clock() - self._tidied) < _LOOK_SECONDS:
+            return
+        self._tidied = self._clock()
+        with self._store.changed:
+            self._store.ring.expire(self._clock() - self._retention)
+            begin = self._store.ring.log.begin.sequence
+        with self._disk:
+            self._volumes.forget(begin)
+        damaged = self._volumes.shelf.damaged
+        if damaged is not None and not self._told:
+            self._told = True
+            self._tell(damaged)
+
+    def _tell(self, damaged: StoredSegment) -> None:
+        log.error(
+            "the store on disk is damaged: its rows are read again from the source",
+            place=str(damaged),
+            hint="Check the disk.",
+        )
+        self._on_damage()

@@ -1,0 +1,196 @@
+"""The stage that gives every event its `kind`, `schema`, `rows` and `row_base` in a block's index.
+
+Fails closed: an event that is not understood is a DecodeError with its place and a remedy; no event is skipped. Rows of
+one table that cannot be read get a definition with a defect, which stops that table where they are read.
+Does not promise whole transactions: the ring drops the rows of one whose end never comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import structlog
+
+from cdc_core.binlog import query_event, table_map
+from cdc_core.binlog.block import Block, Kind
+from cdc_core.binlog.events import HEADER, REFUSALS, TREATMENT, Treatment, name_of
+from cdc_core.binlog.query_event import Query
+from cdc_core.binlog.statements import Meaning, meaning, target
+from cdc_core.errors import DecodeError, RowsWithoutTable, SchemaError
+from cdc_core.position import EntryPosition
+from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.schema.table import Defect, TableSchema
+from cdc_core.stream.ddl_events import DdlReader
+from cdc_core.stream.definitions import FILTERED, Definitions
+from cdc_core.stream.online_ddl import base_of
+from cdc_core.stream.scan import STATE, TABLE, Stop, scan
+
+log = structlog.get_logger(__name__)
+
+_TABLE_IDS = 256  # of one statement, at first
+_DAMAGED = "Check the source's binlog with mysqlbinlog --verify-binlog-checksum; reconnect if it is sound."
+_UNFIT = "Check it with mysqlbinlog --verify-binlog-checksum, then make the table anew from the source (sluice copy)."
+_NOT_AT_START = "Start this destination at a transaction's start, or make the tables anew (sluice copy)."
+_WITHIN = (Meaning.SAVEPOINT, Meaning.ROLLBACK_TO, Meaning.XA_PART)
+_ENDS = (Meaning.COMMIT, Meaning.ROLLBACK, Meaning.XA_COMMIT, Meaning.XA_ROLLBACK)
+
+
+class Annotator:
+    """Carries from block to block: the open transaction, the table ids of its open statement, known definitions.
+
+    `resolve` completes a definition parsed from a TABLE_MAP that ends at a position. `captured(database, table)` is the
+    filter. `ddl` reads statements by the same filter, and knows the helper tables of online schema changes.
+    """
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        resolve: Callable[[TableSchema, EntryPosition], TableSchema],
+        captured: Callable[[str, str], bool],
+        ddl: DdlReader | None = None,
+    ) -> None:
+        self._registry, self._resolve = registry, resolve
+        self._ddl = ddl or DdlReader(captured)
+        self._definitions = Definitions()
+        self._states = np.zeros(1, STATE)
+        self._tables = np.zeros(_TABLE_IDS, TABLE)
+
+    def __repr__(self) -> str:
+        return f"<Annotator definitions={len(self._definitions)} in_transaction={bool(self._state['open'])}>"
+
+    @property
+    def _state(self) -> Any:
+        """The one record of `_states`."""
+        return self._states[0]
+
+    def reset(self) -> None:
+        self._end_transaction()
+        self._state["end"] = 0
+
+    def _end_transaction(self) -> None:
+        self._state["open"] = self._state["captured"] = self._state["tables"] = 0
+
+    def push(self, block: Block) -> tuple[Block]:
+        """The block itself, its index filled in place. After an error its index is not complete."""
+        data, index = block.data, block.index
+        row = 0
+        while row < len(index):
+            stop, row = scan(data, index, row, self._states, self._tables, self._definitions.known)
+            if stop == Stop.UNSEEN_TABLE:
+                self._define(block, row)
+            elif stop == Stop.STATEMENT:
+                self._statement(block, row)
+                row += 1
+            elif stop == Stop.UNREADABLE:
+                self._mark_unreadable(index[row])
+                row += 1
+            elif stop == Stop.FULL:
+                self._tables = np.concatenate([self._tables, np.zeros_like(self._tables)])
+            elif stop != Stop.DONE:
+                raise _failure(Stop(stop), int(index[row]["type"]), block.place(row))
+        return (block,)
+
+    def _define(self, block: Block, row: int) -> None:
+        """Adds the definition that a TABLE_MAP event contains."""
+        event, place = block.index[row], block.place(row)
+        body = block.data[event["offset"] + HEADER + 8 : event["offset"] + event["length"]]
+        try:
+            names = table_map.names_in(body.tobytes())
+        except DecodeError as error:
+            error.place = place
+            raise
+        schema_id = self._schema_id(names, body.tobytes(), block.position(row))
+        layout = np.zeros(0, np.int32) if schema_id == FILTERED else self._registry.row_layout(schema_id)
+        forgotten_with = (names[0], base_of(names[1]))  # a helper is one as long as its table is there
+        self._definitions.add(body, schema_id, layout, forgotten_with)
+
+    def _schema_id(self, names: tuple[str, str], body: bytes, end: EntryPosition) -> int:
+        """One that cannot be read has a defect: its table stops, the others go on."""
+        if not self._ddl.captures(*names, end):
+            return FILTERED
+        try:
+            schema = self._resolve(table_map.parse(body, bool(self._state["mariadb"])), end)
+            return FILTERED if schema.is_sequence else self._registry.intern(schema)
+        except (DecodeError, SchemaError) as error:
+            where = f" ({error.place})" if error.place else ""
+            return self._registry.intern(TableSchema(*names, (), defect=Defect(error.message + where, error.hint)))
+
+    def _mark_unreadable(self, event: Any) -> None:
+        """Gives a rows event that does not fit its definition one with a defect."""
+        schema = self._registry.get(int(event["schema"]))
+        reason = f"the rows of an event do not fit the {len(schema.columns)} columns of {schema.name}"
+        event["schema"] = self._registry.intern(replace(schema, defect=Defect(reason, _UNFIT)))
+
+    def _statement(self, block: Block, row: int) -> None:
+        """Annotates a QUERY event that is not an ordinary start or end of a transaction."""
+        event, place = block.index[row], block.place(row)
+        load = bool(TREATMENT[event["type"]] == Treatment.LOAD)
+        body = block.data[event["offset"] + HEADER : event["offset"] + event["length"]].tobytes()
+        query = query_event.parse(body, load=load, mariadb=bool(self._state["mariadb"]))
+        text = query.text
+        what = Meaning.CHANGE if load else meaning(text, query.dialect)
+        if what is Meaning.CHANGE:
+            self._check_change(query, block, row)
+        elif what in (Meaning.ROLLBACK, Meaning.ROLLBACK_TO) and self._state["captured"]:
+            raise DecodeError(
+                f"{text[:80]!r} takes back changed rows of its transaction",
+                place=place,
+                hint="Report this: they should have been left out before. Start this destination behind it, "
+                "then compare with sluice verify.",
+            )
+        done = what is Meaning.DDL and not self._state["undone"]
+        changes = done and self._changes_tables(query, block, row)
+        if what is Meaning.DDL:
+            self._definitions.forget(text)  # columns may have other names now, behind the same TABLE_MAP
+            self._state["tables"] = 0
+        event["schema"], event["rows"] = -1, 0
+        event["kind"] = self._kind(what, changes=changes)
+
+    def _changes_tables(self, query: Query, block: Block, row: int) -> bool:
+        """Whether a DDL statement changes captured tables."""
+        found = self._ddl.met(query, block.position(row))
+        if not found.understood:
+            log.warning("a DDL statement was not understood", place=block.place(row), statement=query.text[:200])
+        return bool(found.effects)
+
+    def _kind(self, what: Meaning, *, changes: bool) -> Kind:
+        """The kind of a statement. It begins or ends the transaction; CREATE ... SELECT inside one does neither."""
+        if what is Meaning.BEGIN:
+            self._state["open"] = 1
+            return Kind.BEGIN
+        if what in _WITHIN or (self._state["open"] and what not in _ENDS):
+            return Kind.DDL_WITHIN if changes else Kind.OTHER
+        self._end_transaction()
+        return Kind.DDL if changes else Kind.COMMIT
+
+    def _check_change(self, query: Query, block: Block, row: int) -> None:
+        """Raises DecodeError for a statement-format change, unless it is to one table that the filter leaves out."""
+        to = target(query.text, query.database, query.dialect)
+        if to is not None and not self._ddl.captures(*to, block.position(row)):
+            return
+        raise DecodeError(
+            f"statement-format change: {query.text[:80]!r}",
+            place=block.place(row),
+            hint="SET GLOBAL binlog_format=ROW (sessions may override it), then make its tables anew (sluice copy).",
+        )
+
+
+def _failure(stop: Stop, event_type: int, place: str) -> DecodeError:
+    name = name_of(event_type)
+    if stop is Stop.BAD_REFUSED:
+        what, remedy = REFUSALS[event_type]
+        return DecodeError(f"{what}: event {name}", place=place, hint=remedy)
+    message, hint = {
+        Stop.BAD_UNKNOWN: (
+            f"unknown event {name}",
+            "This server writes events that Sluice does not understand; leave them out at the source.",
+        ),
+        Stop.BAD_TABLE: (f"event {name} names a table that no TABLE_MAP of its statement describes", _NOT_AT_START),
+        Stop.BAD_SHORT: (f"event {name} is too short", _DAMAGED),
+        Stop.BAD_NESTING: (f"event {name} starts a transaction inside one with changed rows", _NOT_AT_START),
+    }[stop]
+    kind = RowsWithoutTable if stop is Stop.BAD_TABLE else DecodeError
+    return kind(message, place=place, hint=hint)

@@ -1,0 +1,88 @@
+"""Online schema changes: gh-ost and pt-online-schema-change fill a helper table and swap it in by RENAME.
+
+The helpers are unseen, and the swap is one change of the real table: its rows are now the helper's. Sources: gh-ost,
+"Table naming"; pt-online-schema-change, `--new-table-name`; MySQL manual, "Online DDL": `#sql-` tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from cdc_core.schema.ddl import Effect, EffectKind
+
+Tables = Callable[[str, str], bool]  # by database and name
+
+_HELPER = re.compile(r"(?P<lead>_+)(?P<base>.+?)(?:_\d{14})?_(?:gho|ghc|del|new|old)", re.DOTALL)
+
+
+def is_helper(database: str, table: str, there: Tables) -> bool:
+    """Whether a table is a helper of one that is `there`. The server's own `#sql-` tables always are."""
+    if table.startswith(("#sql-", "#sql2-")):
+        return True
+    found = _HELPER.fullmatch(table)
+    if found is None:
+        return False
+    return any(there(database, found["lead"][at:] + found["base"]) for at in range(1, len(found["lead"]) + 1))
+
+
+def base_of(table: str) -> str:
+    """The part of a helper's name that the name of its table contains too; of another name all."""
+    found = _HELPER.fullmatch(table)
+    return found["base"] if found else table
+
+
+def effects_seen(effects: Iterable[Effect], captured: Tables, there: Tables) -> tuple[Effect, ...]:
+    """The effects on `captured` tables that are no helpers, without those of an ALTER that changes nothing. `there`
+    says which captured tables there were before; of a database (the name is empty) whether it had any.
+
+    A table that is renamed to a name outside the filter is dropped; one that comes from outside is there with rows that
+    nobody saw: a REWRITE. So is one whose name goes to a helper and is taken by another helper, in one statement or in
+    two: between them the helper is no helper, but its earlier rows were unseen.
+    """
+    found: list[Effect] = []
+
+    def seen(database: str, table: str) -> bool:
+        return captured(database, table) and not is_helper(database, table, there)
+
+    for effect in effects:
+        table = (effect.database, effect.table)
+        if effect.kind is EffectKind.DROP_DATABASE:
+            found += [effect] if there(*table) else []
+        elif effect.kind is EffectKind.RENAME and effect.to is not None and not seen(*table):
+            if seen(*effect.to):
+                _come_in(found, effect, effect.to, there)
+        elif effect.kind is EffectKind.RENAME and effect.to is not None and _is_helper_of(effect.to, table):
+            gone = replace(effect, kind=EffectKind.DROP, to=None, before=None, schema=None)
+            found += [
+                gone,
+                replace(gone, table=f"_{effect.to[1]}_del"),
+            ]  # the table between two steps
+            _come_in(found, effect, effect.to, there)
+        elif effect.kind is EffectKind.RENAME and effect.to is not None:
+            stays = seen(*effect.to) or is_helper(*effect.to, there)
+            found.append(effect if stays else replace(effect, kind=EffectKind.DROP, to=None, schema=None))
+        elif seen(*table) and (effect.kind is not EffectKind.ALTER or effect.changes):
+            found.append(effect)
+    return tuple(found)
+
+
+def _is_helper_of(table: tuple[str, str], helper: tuple[str, str]) -> bool:
+    return is_helper(*helper, lambda *one: one == table)
+
+
+def _come_in(found: list[Effect], effect: Effect, to: tuple[str, str], there: Tables) -> None:
+    """A table that was not seen takes a name. A rename that gave that name to a helper is the other half of a swap."""
+    database, table = to
+    other = _given_away(found, to, there)
+    before = None if other is None else found.pop(other).before
+    found.append(replace(effect, kind=EffectKind.REWRITE, database=database, table=table, to=None, before=before))
+
+
+def _given_away(found: Sequence[Effect], name: tuple[str, str], there: Tables) -> int | None:
+    """The number of the effect that renames a table of this name to a helper."""
+    for number, effect in enumerate(found):
+        if effect.to is not None and (effect.database, effect.table) == name and is_helper(*effect.to, there):
+            return number
+    return None

@@ -1,0 +1,145 @@
+"""The checks of a destination's tables.
+
+The checks of `spark_jobs.apply.checks` gate each batch. A blocking one stops its table; rows that were not there as the
+source's changes presume are a warning. `takes_changes` is red as long as a table is stopped, while the others go on.
+A run yields every declared check exactly once, also when the store was empty, with the number of batches that passed.
+A batch that passed has no event but its materializations: Dagster never prunes events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import dagster as dg
+
+from cdc_core.meta.stopped_tables import StoppedTable
+from cdc_core.session.claim import Claim
+from orchestration.names import Names
+from orchestration.settings import Settings
+from spark_jobs.apply.checks import CHECKS, ROWS_ADD_UP, Verdict
+from spark_jobs.apply.result import BatchResult
+from spark_jobs.lake.doubt import Doubt
+from spark_jobs.lake.remedy import copy_hint
+
+TAKES_CHANGES = "takes_changes"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the checks of a run came to, by declared table: how many batches passed, the last verdict that did not, and
+    which tables are stopped. `doubts`: the rows of each table that were not as the source's changes presume, since it
+    was made; `noted`: what the ledger has of them."""
+
+    names: Names
+    tables: Sequence[str]
+    batches: int = 0
+    passed: dict[tuple[str, str], int] = field(default_factory=dict)
+    failed: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+    stopped: dict[str, StoppedTable] = field(default_factory=dict)
+    doubts: dict[str, Doubt] = field(default_factory=dict)
+    noted: dict[str, Doubt] = field(default_factory=dict)
+
+    def doubts_to_note(self, batch: BatchResult) -> dict[str, Doubt]:
+        """The totals of tables that became doubtful with the batch, or twice as doubtful as was noted: of a lake that
+        began late there are a few notes of a table, not one for each batch."""
+        totals = {
+            result.table: self.doubts.get(result.table, Doubt()) + result.doubt
+            for result in batch.applied
+            if result.doubt
+        }
+        return {name: one for name, one in totals.items() if one.rows >= 2 * self.noted.get(name, Doubt()).rows}
+
+    def add(self, batch: BatchResult, verdicts: Sequence[Verdict], noted: Mapping[str, Doubt]) -> None:
+        """An acked batch, of which these doubts were noted."""
+        self.batches += 1
+        self.noted |= noted
+        for result in batch.applied:
+            if result.doubt:
+                self.doubts[result.table] = self.doubts.get(result.table, Doubt()) + result.doubt
+        for one in verdicts:
+            if one.passed:
+                self.passed[one.table, one.check] = self.passed.get((one.table, one.check), 0) + 1
+            else:
+                self.failed[one.table, one.check] = one
+
+    def keep_stopped(self, tables: Collection[str]) -> None:
+        """Only these are still stopped: the stop of another one was lifted."""
+        self.stopped = {name: stop for name, stop in self.stopped.items() if name in tables}
+
+    def results(self) -> Iterator[dg.AssetCheckResult]:
+        """Every declared check, once."""
+        for table in self.tables:
+            key = self.names.delta(table)
+            for check in CHECKS:
+                yield self._result(key, table, check.name)
+            yield _takes_changes(key, self.stopped.get(table), self._copy(table))
+
+    def _copy(self, table: str) -> str:
+        return copy_hint(self.names.destination, table)
+
+    def _result(self, key: dg.AssetKey, table: str, check: str) -> dg.AssetCheckResult:
+        batches, failed = self.passed.get((table, check), 0), self.failed.get((table, check))
+        if check == ROWS_ADD_UP and table in self.doubts and not (failed and failed.blocks):
+            return _doubtful(key, self.doubts[table], self._copy(table))
+        text = f"{batches} batches passed" if batches else "no batch had rows of this table"
+        return dg.AssetCheckResult(
+            passed=failed is None,
+            asset_key=key,
+            check_name=check,
+            severity=_severity(failed),
+            description=failed.text if failed else text,
+            metadata={"batches": batches, **(failed.figures if failed else {})},
+        )
+
+
+def check_specs(settings: Settings, tables: Sequence[str]) -> list[dg.AssetCheckSpec]:
+    """The checks of the tables, as a drain declares them."""
+    descriptions = {check.name: check.description for check in CHECKS}
+    descriptions[TAKES_CHANGES] = "The table is not stopped by a change that it cannot take."
+    return [
+        dg.AssetCheckSpec(name, asset=settings.names.delta(table), description=text)
+        for table in tables
+        for name, text in descriptions.items()
+    ]
+
+
+def evaluation(names: Names, verdict: Verdict, claim: Claim) -> dg.AssetCheckEvaluation:
+    """A verdict as an event of its batch."""
+    return dg.AssetCheckEvaluation(
+        asset_key=names.delta(verdict.table),
+        check_name=verdict.check,
+        passed=verdict.passed,
+        severity=_severity(verdict),
+        description=verdict.text,
+        metadata={"batch_id": claim.batch_id, **verdict.figures},
+    )
+
+
+def _doubtful(key: dg.AssetKey, doubt: Doubt, hint: str) -> dg.AssetCheckResult:
+    """Stays until the table is made anew: other rows may be wrong that no change has met."""
+    keys = f", such as {'; '.join(doubt.keys[:3])}" if doubt.keys else ""
+    return dg.AssetCheckResult(
+        passed=False,
+        asset_key=key,
+        check_name=ROWS_ADD_UP,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{doubt.text}{keys}. These rows are right now; others may be missing or stale. {hint}",
+        metadata={"inserts_met": doubt.met, "changes_missed": doubt.missed, "keys": list(doubt.keys), "hint": hint},
+    )
+
+
+def _severity(verdict: Verdict | None) -> dg.AssetCheckSeverity:
+    return dg.AssetCheckSeverity.WARN if verdict and verdict.warns else dg.AssetCheckSeverity.ERROR
+
+
+def _takes_changes(key: dg.AssetKey, stop: StoppedTable | None, copy: str) -> dg.AssetCheckResult:
+    if stop is None:
+        return dg.AssetCheckResult(passed=True, asset_key=key, check_name=TAKES_CHANGES)
+    return dg.AssetCheckResult(
+        passed=False,
+        asset_key=key,
+        check_name=TAKES_CHANGES,
+        description=f"{stop.reason}. {stop.hint}",
+        metadata={"reason": stop.reason, "hint": stop.hint, "position": str(stop.position or ""), "copy": copy},
+    )

@@ -1,0 +1,165 @@
+"""One run: claim, apply, check, ack, batch after batch, until nothing is left.
+
+No table holds up another. A table that cannot take its changes, or that fails a blocking check, is stopped before the
+ack, and the others go on. Only trouble of all of them ends the run: Spark, the lake or the service is away.
+
+A batch is worked on inside `with connector.claim(...)`. Leaving the block acks; an exception, a cancelled run and a
+generator that Dagster abandons roll back. So "materialized" means merged, checked and acked. There need not be an event
+for every batch: a process that dies between the ack and the event leaves that batch in the lake's ledger alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from cdc_core.client.connector import Connector
+from cdc_core.meta.stopped_tables import StoppedTable
+from cdc_core.session.claim import Claim
+from orchestration.assets import checks
+from orchestration.assets.metadata import batch_metadata, ddl_metadata
+from orchestration.first_rows import FirstRows
+from orchestration.names import ACKED_TAG, Names
+from orchestration.settings import Limits
+from spark_jobs.apply.checks import Verdict
+from spark_jobs.apply.gate import gate
+from spark_jobs.apply.result import BatchResult, Refusal
+from spark_jobs.apply.spark_lake import SparkLake
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """What one run works with. `tables` have declared checks; other tables of a claim are applied all the same.
+    `first`: tables that the lake does not have begin with a snapshot; without it, with the rows that come."""
+
+    context: dg.AssetExecutionContext
+    names: Names
+    tables: Sequence[str]
+    limits: Limits
+    connector: Connector
+    lake: SparkLake
+    clock: Callable[[], float] = time.monotonic
+    first: FirstRows | None = None
+
+    @property
+    def run_id(self) -> str:
+        return self.context.run.run_id
+
+    def run(self) -> Iterator[dg.AssetCheckResult]:
+        """Drains. Yields every declared check once, at the end."""
+        limits, deadline = self.limits, self.clock() + self.limits.max_seconds
+        tally, before = self._begin(), None
+        while tally.batches < limits.max_batches and (left := deadline - self.clock()) > 0:
+            mended: set[str] = set()
+            with self.connector.claim(
+                limits.batch_size,
+                owner=self.run_id,
+                timeout_seconds=min(limits.linger_seconds, left),
+                lease_seconds=limits.lease_seconds,
+                mended=mended,
+            ) as claim:
+                if claim is None:
+                    break
+                stopped = {*claim.stopped, *self._check(claim, before, tally), *self._begin_first(claim)}
+                tally.keep_stopped(stopped)
+                applied = self.lake.apply(claim, self.run_id, limits.parallelism, sorted(stopped))
+                batch, verdicts = gate(claim, applied)
+                doubts = tally.doubts_to_note(batch)
+                self._show(claim, [one for one in verdicts if one.blocks or (one.warns and one.table in doubts)])
+                for refusal in batch.refused:
+                    tally.stopped[refusal.table] = self._stop(claim, refusal)
+                self.lake.note(claim, batch, self.run_id, doubts)
+                mended.update(batch.mended)
+            before = claim
+            tally.add(batch, verdicts, doubts)
+            tally.keep_stopped(tally.stopped.keys() - mended)
+            self._report(claim, batch)
+        self.context.log.info(f"{tally.batches} batches, then {self._end(tally, deadline)}")
+        yield from tally.results()
+
+    def _begin(self) -> checks.Tally:
+        """Gives back what an earlier try of this run still holds, such as a claim whose answer was lost. Raises
+        LakeError when the service acked what the lake does not have."""
+        client = self.connector.subscribe()
+        self.connector.rollback(owner=self.run_id, reason=f"run {self.run_id} begins again")
+        if told := self.lake.check_cursor(client):
+            self.context.log.warning(told)
+        stopped = {stop.table: stop for stop in client.stopped}
+        doubts = self.lake.doubts()
+        return checks.Tally(self.names, self.tables, stopped=stopped, doubts=doubts, noted=dict(doubts))
+
+    def _check(self, claim: Claim, before: Claim | None, tally: checks.Tally) -> list[str]:
+        """Raises LakeError for a claim that does not begin where the lake ends. Stops the tables that have rows which
+        another server lost, or that miss changes, and returns their names."""
+        if before is not None and follows(claim, before):
+            return []
+        self.lake.check_claim(claim)
+        lost = (*self.lake.lost_rows(claim, self.tables), *self.lake.forgotten_stops(claim))
+        for refusal in lost:
+            tally.stopped[refusal.table] = self._stop(claim, refusal)
+        return [refusal.table for refusal in lost]
+
+    def _begin_first(self, claim: Claim) -> list[str]:
+        """Stops the tables of whose rows the lake would have only those from here on, until their first snapshot."""
+        begun = self.first.begin_of(claim) if self.first else []
+        for table in begun:
+            self.context.log.info(f"{table} is not in the lake: its snapshot begins, and brings these changes too")
+        return begun
+
+    def _show(self, claim: Claim, verdicts: Sequence[Verdict]) -> None:
+        """An event for each of these that failed, before the ack: a run that dies later does not hide it."""
+        for one in verdicts:
+            if not one.passed:
+                self.context.log_event(checks.evaluation(self.names, one, claim))
+                self.context.log.warning(f"{one.check} of {one.table} at batch {claim.batch_id}: {one.text}")
+
+    def _stop(self, claim: Claim, refusal: Refusal) -> StoppedTable:
+        """Has the service note, before the ack, that the table takes no more changes from here on."""
+        table, error = refusal.table, refusal.error
+        reason = f"{error.message} at {error.place}" if error.place else error.message
+        self.connector.stop_table(
+            table, reason=reason, hint=error.hint, position=claim.start, copy_needed=refusal.copy_needed
+        )
+        self.context.log.error(f"{table} stopped: {error}")
+        return StoppedTable(table, reason, error.hint, claim.start)
+
+    def _report(self, claim: Claim, batch: BatchResult) -> None:
+        """A materialization for each table, a line in the log, the run's tags: the batch is checked and acked."""
+        context, tables = self.context, len(batch.applied) + len(batch.refused)
+        for followed in batch.followed:
+            context.log.info(f"{followed.table}: {followed.outcome}, by {followed.position}: {followed.text}")
+        statements = ddl_metadata(batch.followed)
+        applied = {result.table: batch_metadata(claim, result, self.run_id) for result in batch.applied}
+        for table in dict.fromkeys((*statements, *applied)):
+            metadata = statements.get(table, {}) | applied.get(table, {})
+            context.log_event(dg.AssetMaterialization(self.names.delta(table), metadata=metadata))
+        slowest = max((result.merge_seconds for result in batch.applied), default=0.0)
+        context.log.info(
+            f"batch {claim.batch_id} acked: {claim.rows} rows of {tables} tables, {claim.start} to {claim.end}, "
+            f"slowest merge {slowest:.1f} s"
+        )
+        for done in batch.cascaded:
+            context.log.info(
+                f"{done.table}: {done.deleted} rows deleted and {done.updated} changed, "
+                f"as its foreign key to {done.parent} did at the source"
+            )
+        tags = {"cdc/batch_id": str(claim.batch_id), ACKED_TAG: str(claim.end)}
+        context.instance.add_run_tags(self.run_id, tags)
+
+    def _end(self, tally: checks.Tally, deadline: float) -> str:
+        if tally.batches >= self.limits.max_batches:
+            return f"max_batches {self.limits.max_batches} reached"
+        if self.clock() >= deadline:
+            return f"max_seconds {self.limits.max_seconds:g} reached"
+        return "drained"
+
+
+def follows(claim: Claim, before: Claim) -> bool:
+    """Whether a claim begins where this run's last batch ended, so that the ledger need not be asked."""
+    reached = claim.reached
+    if (claim.identity, claim.epoch) != (before.identity, before.epoch):
+        return False
+    return reached is None or (reached.epoch, reached.position) == (before.epoch, before.end)

@@ -1,0 +1,98 @@
+"""The assets of one destination: MySQL's tables, the store that holds their changes, and the Delta tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+
+from cdc_core.errors import SchemaError, TableStopped
+from cdc_core.schema.names import split_name
+from cdc_core.schema.table import TableSchema
+from orchestration.assets.metadata import lake_columns, source_columns
+from orchestration.settings import Settings
+from spark_jobs.lake.tables import Lake
+
+Schemas = Mapping[str, TableSchema | None]  # by table; None where only the name is known
+
+
+def declared(settings: Settings, known: Sequence[TableSchema]) -> Schemas:
+    """The tables to make assets of: those listed, else all that the service captures."""
+    schemas = {schema.name: schema for schema in known}
+    return {name: schemas.get(name) for name in settings.tables or sorted(schemas)}
+
+
+def external_assets(settings: Settings, tables: Schemas) -> list[dg.AssetSpec]:
+    """What no run makes: MySQL's tables, and the store that holds their changes."""
+    names = settings.names
+    sources = [_source(settings, table, schema) for table, schema in tables.items()]
+    store = dg.AssetSpec(
+        names.store,
+        deps=[spec.key for spec in sources],
+        group_name=_group(settings),
+        kinds={"canal"},
+        owners=settings.owners,
+        tags={**settings.tags, "cdc/destination": names.safe},
+        description=f"Changes of {settings.destination} waiting to be claimed. Observed by cdc_{names.safe}_backlog.",
+        metadata={"service": _service(settings), "client_id": settings.client_id},
+    )
+    return [*sources, store]
+
+
+def delta_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg.AssetSpec:
+    """One Delta table. Its columns are known where the schema is."""
+    names = settings.names
+    known, trouble = _lake_columns(schema)
+    key = f"one row per {', '.join(schema.primary_key)}" if schema and schema.primary_key else "the source's rows"
+    return dg.AssetSpec(
+        names.delta(table),
+        deps=[names.store, names.source(table)],
+        group_name=_group(settings),
+        kinds={"delta", "spark"},
+        owners=settings.owners,
+        tags={**settings.tags, "cdc/destination": names.safe},
+        skippable=True,
+        description=f"{_comment(schema)}{table} as of the last acked batch: {key}, each change applied exactly once."
+        f"{trouble}",
+        metadata={
+            "dagster/table_name": table,
+            "dagster/storage_kind": "delta",
+            "path": dg.MetadataValue.path(Lake(settings.lake).path(*split_name(table))),
+            **known,
+        },
+    )
+
+
+def _lake_columns(schema: TableSchema | None) -> tuple[dict[str, dg.TableSchema], str]:
+    """The metadata of a Delta table's columns, and why there are none: the table then stops when its rows come."""
+    try:
+        return {"dagster/column_schema": lake_columns(schema)} if schema else {}, ""
+    except (SchemaError, TableStopped) as error:
+        return {}, f"\n\n**It cannot be in the lake:** {error.message} at {error.place}. {error.hint}"
+
+
+def _source(settings: Settings, table: str, schema: TableSchema | None) -> dg.AssetSpec:
+    known = {"dagster/column_schema": source_columns(schema)} if schema else {}
+    return dg.AssetSpec(
+        settings.names.source(table),
+        group_name=_group(settings),
+        kinds={"mysql"},
+        owners=settings.owners,
+        tags=settings.tags,
+        description=_comment(schema) or f"{table} in MySQL.",
+        metadata={"dagster/table_name": table, "dagster/storage_kind": "mysql", **known},
+    )
+
+
+def _group(settings: Settings) -> str:
+    return settings.group or settings.names.safe
+
+
+def _service(settings: Settings) -> dg.MetadataValue:
+    place = settings.service.place
+    return dg.MetadataValue.text(place) if settings.service.zookeeper else dg.MetadataValue.url(place)
+
+
+def _comment(schema: TableSchema | None) -> str:
+    """The source's comment on the table, "" without one."""
+    return f"{schema.comment}\n\n" if schema and schema.comment else ""

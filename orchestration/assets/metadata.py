@@ -1,0 +1,100 @@
+"""What Dagster shows of a table: its column schema, and what a batch did to it."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+
+from cdc_core.rows.columns.batch import arrow_type
+from cdc_core.schema.table import Column, TableSchema
+from cdc_core.session.claim import Claim
+from spark_jobs.apply.result import Followed, TableResult
+from spark_jobs.lake.types import spark_type
+
+
+def source_columns(schema: TableSchema) -> dg.TableSchema:
+    """A table as MySQL declares it."""
+    return _columns(schema, [column.column_type or "unknown" for column in schema.columns])
+
+
+def lake_columns(schema: TableSchema) -> dg.TableSchema:
+    """A table as it is in Delta."""
+    return _columns(schema, [spark_type(arrow_type(column)) for column in schema.columns])
+
+
+def lag_seconds(execute_times: Sequence[tuple[int, int]], applied_at: float) -> dict[str, float]:
+    """The seconds from commit at the source to `applied_at`: least, median and most, over rows."""
+    if not execute_times:
+        return {}
+    oldest_first = sorted(execute_times)
+    up_to = list(itertools.accumulate(count for _, count in oldest_first))
+    middle = bisect.bisect_left(up_to, up_to[-1] / 2)
+    commits = {"min": oldest_first[-1][0], "p50": oldest_first[middle][0], "max": oldest_first[0][0]}
+    return {f"lag_seconds_{name}": max(0.0, round(applied_at - second, 3)) for name, second in commits.items()}
+
+
+def batch_metadata(claim: Claim, result: TableResult, run_id: str) -> dict[str, Any]:
+    """The metadata of one table's materialization in one batch. Dagster plots the numbers."""
+    source, commit = result.source, result.commit
+    facts: dict[str, Any] = {
+        "rows": source.inserts + source.updates + source.deletes,
+        "inserts": source.inserts,
+        "updates": source.updates,
+        "deletes": source.deletes,
+        "net_rows": source.net_rows,
+        "rows_inserted": commit.inserted if commit else 0,
+        "rows_updated": commit.updated if commit else 0,
+        "rows_deleted": commit.deleted if commit else 0,
+        "start_position": str(claim.start),
+        "end_position": str(claim.end),
+        "batch_id": claim.batch_id,
+        "epoch": claim.epoch,
+        "merge_seconds": round(result.merge_seconds, 3),
+        "replayed": result.replayed,
+        "run_id": run_id,
+        **lag_seconds(claim.execute_times, result.applied_at),
+    }
+    if claim.end.gtid:
+        facts["gtid"] = str(claim.end.gtid)
+    if result.delta_version is not None:
+        facts["delta_version"] = result.delta_version
+    if result.created or result.added_columns:
+        facts["dagster/column_schema"] = lake_columns(_schema(claim, result.table))
+    return facts
+
+
+def ddl_metadata(followed: Sequence[Followed]) -> dict[str, dict[str, Any]]:
+    """By table, the metadata of a materialization that followed DDL statements: the last one's kind, and all texts."""
+    by_table: dict[str, list[Followed]] = {}
+    for one in followed:
+        by_table.setdefault(one.table, []).append(one)
+    return {
+        table: {
+            "ddl": str(each[-1].kind),
+            "ddl_position": str(each[-1].position),
+            "ddl_statements": [f"{one.position}: {one.text} ({one.outcome})" for one in each],
+        }
+        for table, each in by_table.items()
+    }
+
+
+def _columns(schema: TableSchema, types: Sequence[str]) -> dg.TableSchema:
+    columns = [_column(column, kind, schema.primary_key) for column, kind in zip(schema.columns, types, strict=True)]
+    return dg.TableSchema(columns=columns)
+
+
+def _column(column: Column, kind: str, primary_key: Sequence[str]) -> dg.TableColumn:
+    constraints = dg.TableColumnConstraints(
+        nullable=column.nullable,
+        unique=tuple(primary_key) == (column.name,),
+        other=["primary key"] if column.name in primary_key else [],
+    )
+    return dg.TableColumn(column.name, kind, description=column.comment or None, constraints=constraints)
+
+
+def _schema(claim: Claim, table: str) -> TableSchema:
+    return next(share.schema for share in claim.tables if share.name == table)

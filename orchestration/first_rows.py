@@ -1,0 +1,85 @@
+"""Tables whose rows of before the capture the lake does not have: found, and stopped until a snapshot brings them.
+
+A stop with an open snapshot, or with the reason below where the table has no key, is what the snapshot job goes by. So
+nothing is lost when a sensor or a run ends in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from cdc_core.client.connector import Connector
+from cdc_core.destination.client_status import ClientStatus
+from cdc_core.destination.rewind import ANEW
+from cdc_core.meta.stopped_tables import StoppedTable
+from cdc_core.position import EntryPosition
+from cdc_core.schema.ddl import EffectKind
+from cdc_core.schema.names import full_name
+from cdc_core.schema.table import TableSchema
+from cdc_core.session.claim import Claim
+from spark_jobs.apply.ddl.consent import waits_for_consent
+
+REASON = "its first rows are not in the lake yet"
+_MADE = (EffectKind.CREATE, EffectKind.CREATE_FILLED, EffectKind.RENAME)
+
+
+@dataclass(slots=True)
+class FirstRows:
+    """`in_lake`: whether the lake has a table, whatever it holds. Those that it had, `there`, are not looked at
+    again."""
+
+    connector: Connector
+    in_lake: Callable[[TableSchema], bool]
+    there: set[str] = field(default_factory=set)
+
+    def begin(self, tables: Iterable[TableSchema], at: EntryPosition) -> list[str]:
+        """Has the service stop the tables that the lake does not have, and keep their changes for a snapshot; their
+        names. A table that is stopped stays as it is."""
+        missing = [table for table in tables if not table.is_sequence and not self._is_there(table)]
+        if not missing:
+            return []
+        client = self.connector.client_status()
+        known = {stop.table for stop in client.stopped} | {one.table for one in client.snapshots}
+        begun = [table for table in missing if table.name not in known]
+        for table in begun:
+            self._begin(table, at)
+        return [table.name for table in begun]
+
+    def begin_of(self, claim: Claim) -> list[str]:
+        """The same of a claim's tables, before it is applied; not of those that its own statements make."""
+        effects = [effect for ddl in claim.ddl for effect in ddl.effects if effect.kind in _MADE]
+        made = {effect.name for effect in effects} | {full_name(*effect.to) for effect in effects if effect.to}
+        return self.begin([one.schema for one in claim.tables if one.schema.name not in made], claim.start)
+
+    def _is_there(self, table: TableSchema) -> bool:
+        if table.name not in self.there and self.in_lake(table):
+            self.there.add(table.name)
+        return table.name in self.there
+
+    def _begin(self, table: TableSchema, at: EntryPosition) -> None:
+        if table.primary_key:
+            self.connector.snapshots.open(table.name, owner="the first start", first=True, lease_seconds=1)
+            return
+        hint = f"Wait for its snapshot; one that was ended goes on with: {_command(self.connector, table)}."
+        self.connector.stop_table(table.name, reason=REASON, hint=hint, position=at, copy_needed=True)
+
+
+def waiting(client: ClientStatus, now: float, *, complete: bool) -> list[str]:
+    """The stopped tables to read, which nobody reads: those that wait for their first rows, or to be made anew after a
+    reset; with `complete` all that the stream cannot complete, and that nobody asked to stop."""
+    opened = {one.table: one.lease_deadline for one in client.snapshots}
+    idle = [stop for stop in client.stopped if opened.get(stop.table, 0.0) < now]
+    return sorted(
+        stop.table
+        for stop in idle
+        if stop.table in opened or stop.reason in (REASON, ANEW) or (complete and _is_incomplete(stop))
+    )
+
+
+def _is_incomplete(stop: StoppedTable) -> bool:
+    return (stop.copy_needed or stop.passed is not None) and not waits_for_consent(stop.reason)
+
+
+def _command(connector: Connector, table: TableSchema) -> str:
+    return f"sluice snapshot {connector.destination} {table.name}"

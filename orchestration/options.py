@@ -1,0 +1,23 @@
+"""The arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Conf = Annotated[Path, typer.Option(help="Directory of canal.properties and */instance.properties.")]
+HttpPort = Annotated[int, typer.Option(help="Port of the service's page and control.")]
+FlightPort = Annotated[int, typer.Option(help="Port of the service's data.")]
+DagsterPort = Annotated[int, typer.Option(help="Port of Dagster's page.")]
+Url = Annotated[str, typer.Option("--service", envvar="SLUICE_SERVICE", help="URL of the service.")]
+Token = Annotated[str, typer.Option(envvar="SLUICE_TOKEN", help="Bearer token of the service.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="Name of the destination.", show_default=False)]
+Client = Annotated[int, typer.Option(help="The client that writes the lake.")]
+ServiceOrConf = Annotated[str | None, typer.Option(help="URL of the service; without it, from the configuration.")]
+LakeRoot = Annotated[str, typer.Option(envvar="SLUICE_LAKE", help="Path or URI of the lake.")]
+Tables = Annotated[list[str], typer.Argument(help="database.table, one or more.", show_default=False)]
+Spark = Annotated[str, typer.Option(envvar="SPARK_REMOTE", help="The Spark Connect server.")]
+SparkToken = Annotated[str, typer.Option(envvar="SPARK_CONNECT_TOKEN", help="Its token.", show_default=False)]

@@ -1,0 +1,131 @@
+"""The sensor that looks at a destination's backlog: it starts runs, and cleans up after dead ones.
+
+It ends runs whose process is gone, gives back claims whose run is dead, and observes the store. It never claims,
+because a tick that times out goes on in the background. A dead run's claim is given back in three ways, each by its
+owner's name: by the drain's own `with`, by the sensors on ended runs, and here. The claim's lease is behind them all.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from cdc_core.client.connector import Connector
+from cdc_core.destination.client_status import ClientStatus
+from cdc_core.destination.status import Status
+from cdc_core.errors import ServiceUnavailable, SluiceError
+from orchestration import processes
+from orchestration.resources import CanalResource
+from orchestration.sensors.decision import dead_owners, decide, waits_for
+from orchestration.sensors.runs import has_ended, summarize
+from orchestration.settings import Settings
+from orchestration.store import lag_evaluation, store_metadata
+
+_OBSERVE_SECONDS = 10.0  # between observations, and only of what changed: Dagster never prunes event logs
+_RECENT_RUNS = 12
+
+
+def backlog_sensor(settings: Settings, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+    """Level-triggered: each tick looks at the service's state, whatever happened before. With a schedule the sensor
+    starts no runs."""
+    names = settings.names
+
+    @dg.sensor(
+        name=f"cdc_{names.safe}_backlog",
+        job=job,
+        minimum_interval_seconds=settings.trigger.interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        required_resource_keys={names.canal},
+        description=f"Starts a run when {settings.destination} has a backlog; gives back claims of dead runs.",
+    )
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        for run_id in processes.fail_gone(context.instance, names.run_tags):
+            context.log.warning(f"run {run_id} has no process any more: failed")
+        canal: CanalResource = getattr(context.resources, names.canal)
+        try:
+            with canal.connect() as connector:
+                return _tick(context, settings, connector, time.time())
+        except ServiceUnavailable as error:
+            return dg.SensorResult(skip_reason=dg.SkipReason(f"service away: {error}"))
+        except SluiceError as error:
+            return dg.SensorResult(skip_reason=dg.SkipReason(f"the service refuses: {error}"))
+
+    return sensor
+
+
+def _tick(context: dg.SensorEvaluationContext, settings: Settings, connector: Connector, now: float) -> dg.SensorResult:
+    status = connector.status()
+    if status.state == "stopped" and status.note:
+        return dg.SensorResult(skip_reason=dg.SkipReason(f"{settings.destination} was {status.note}"))
+    client = connector.subscribe()
+    dead = dead_owners(client, lambda run_id: has_ended(context.instance, run_id))
+    for owner in dead:
+        batches = connector.rollback(owner=owner, reason=f"run {owner} has ended")
+        context.log.info(f"gave back {batches} of run {owner}, which has ended")
+    if dead:
+        client = connector.client_status()
+    events, seen = _observe(settings, status, client, Seen.from_cursor(context.cursor), now)
+    decision = _decide(context, settings, status, client, now)
+    if isinstance(decision, dg.SkipReason):
+        return dg.SensorResult(skip_reason=decision, asset_events=events, cursor=seen.cursor)
+    return dg.SensorResult(run_requests=[decision], asset_events=events, cursor=seen.cursor)
+
+
+def _decide(
+    context: dg.SensorEvaluationContext,
+    settings: Settings,
+    status: Status,
+    client: ClientStatus,
+    now: float,
+) -> dg.RunRequest | dg.SkipReason:
+    if settings.trigger.kind == "schedule":
+        return dg.SkipReason(f"{client.backlog_rows} rows are waiting for the schedule")
+    filters = dg.RunsFilter(tags=settings.names.run_tags)
+    runs = summarize(context.instance.get_run_records(filters, limit=_RECENT_RUNS))
+    decision = decide(settings.destination, client, status.lag_seconds, runs, settings.trigger, now)
+    if isinstance(decision, dg.SkipReason) and (waits := waits_for(client, status.clients)):
+        context.log.warning(waits)
+        return dg.SkipReason(waits)
+    if isinstance(decision, dg.SkipReason) and status.error is not None:
+        word = "failed" if status.state == "failed" else "is in trouble"
+        return dg.SkipReason(f"{settings.destination} {word}: {status.error.as_error()}")
+    return decision
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the sensor observed last, kept in its cursor: the store and when, and the verdict of the store's check."""
+
+    seen: list[Any] | None = None
+    at: float = 0.0
+    lag: list[Any] | None = None
+
+    @classmethod
+    def from_cursor(cls, cursor: str | None) -> Seen:
+        return cls(**json.loads(cursor)) if cursor else cls()
+
+    @property
+    def cursor(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def _observe(
+    settings: Settings, status: Status, client: ClientStatus, before: Seen, now: float
+) -> tuple[list[dg.AssetObservation | dg.AssetCheckEvaluation], Seen]:
+    """An observation of the store when it changed, its check when the verdict changed; and what was seen."""
+    check = lag_evaluation(settings, status)
+    store = [status.state, client.put, client.get, client.ack, client.generation, len(client.stopped)]
+    lag = [check.passed, check.description if status.error else ""]
+    seen, at = before.seen, before.at
+    events: list[dg.AssetObservation | dg.AssetCheckEvaluation] = []
+    if store != seen and now - at >= _OBSERVE_SECONDS:
+        events.append(dg.AssetObservation(settings.names.store, metadata=store_metadata(status, client)))
+        seen, at = store, now
+    if lag != before.lag:
+        events.append(check)
+    return events, Seen(seen, at, lag)

@@ -1,0 +1,50 @@
+"""What the snapshot sensor does about a destination whose place the source has purged: the rewind that makes all tables
+anew, as a run, so that it is in the history with its reason.
+
+The reset writes the cursor and the stops of all tables at once. Before it nothing has happened, and after it the tables
+wait for their snapshots, whatever is killed.
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from cdc_core.client.connector import Connector
+from cdc_core.destination.status import Status
+from cdc_core.errors import PositionPurged
+from orchestration import processes
+from orchestration.jobs.rewind import REWIND_TAG
+from orchestration.sensors.runs import Runs, summarize
+from orchestration.settings import Settings
+
+_RECENT_RUNS = 12
+
+
+def begin_anew(
+    context: dg.SensorEvaluationContext, settings: Settings, connector: Connector, status: Status, now: float
+) -> dg.RunRequest | dg.SkipReason | None:
+    """None where this client's place is not purged."""
+    lost = status.error.as_error() if status.error else None
+    if not isinstance(lost, PositionPurged) or not connector.by_hand.is_purged(settings.client_id):
+        return None
+    tags = {REWIND_TAG: settings.destination}
+    for run_id in processes.fail_gone(context.instance, tags):
+        context.log.warning(f"run {run_id} has no process any more: failed")
+    runs = summarize(context.instance.get_run_records(dg.RunsFilter(tags=tags), limit=_RECENT_RUNS))
+    return decide(settings, lost, runs, now)
+
+
+def decide(settings: Settings, lost: PositionPurged, runs: Runs, now: float) -> dg.RunRequest | dg.SkipReason:
+    """One such run at a time; later after each failure."""
+    if runs.active:
+        return dg.SkipReason(f"run {runs.active[:8]} is {runs.active_status.replace('_', ' ')}")
+    if now < runs.next_try:
+        return dg.SkipReason(f"the last rewind failed; next try in {runs.next_try - now:.0f} s: {lost}")
+    safe = settings.names.safe
+    reason = f"snapshot: {settings.snapshot}; {lost.message} at {lost.place}"[:1000]
+    config = {"reason": reason, "anew": True, "dry_run": False}
+    return dg.RunRequest(
+        run_key=f"{settings.destination}:anew:{lost.place}:{runs.last[:8] or 'first'}",
+        job_name=f"rewind_{safe}",
+        run_config={"ops": {f"rewind_{safe}_op": {"config": config}}},
+    )

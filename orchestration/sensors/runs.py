@@ -1,0 +1,61 @@
+"""What Dagster's records say of one destination's runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from orchestration.names import ACKED_TAG
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds after one failed run, and at most after many
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The run that is `active`, with its status, and the `last` one that ended; "" or None for none.
+
+    `failures` counts the failed runs since the last one that succeeded or acked something. `last_ended` is in seconds
+    since the epoch.
+    """
+
+    active: str | None = None
+    active_status: str = ""
+    last: str = ""
+    last_ended: float = 0.0
+    failures: int = 0
+
+    @property
+    def next_try(self) -> float:
+        """When a run may start, in seconds since the epoch: later after each failure."""
+        if not self.failures:
+            return 0.0
+        return self.last_ended + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
+
+
+def summarize(records: Sequence[dg.RunRecord]) -> Runs:
+    """Summary of run records, given the newest first."""
+    active = next((r.dagster_run for r in records if not r.dagster_run.is_finished), None)
+    ended = [r for r in records if r.dagster_run.is_finished]
+    failures = 0
+    for record in ended:
+        if record.dagster_run.status == dg.DagsterRunStatus.SUCCESS:
+            break
+        failures += record.dagster_run.status == dg.DagsterRunStatus.FAILURE
+        if ACKED_TAG in record.dagster_run.tags:
+            break  # it failed after some batches: there is progress, and no reason to wait ever longer
+    last = ended[0] if ended else None
+    return Runs(
+        active=active.run_id if active else None,
+        active_status=active.status.value.lower() if active else "",
+        last=last.dagster_run.run_id if last else "",
+        last_ended=(last.end_time or 0.0) if last else 0.0,
+        failures=failures,
+    )
+
+
+def has_ended(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Whether this instance knows the run, and it has ended. An unknown run may be another instance's, and at work."""
+    run = instance.get_run_by_id(run_id)
+    return run is not None and run.is_finished

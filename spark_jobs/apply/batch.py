@@ -1,0 +1,113 @@
+"""All tables of one claim, side by side, each in one Delta commit.
+
+A table that cannot take its changes stops while the others go on; so does one whose changes Spark refuses twice.
+Nothing here acks or rolls back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from cdc_core.errors import LakeError, TableStopped
+from cdc_core.session.claim import Claim, TableRange
+from spark_jobs.apply.cascade import NOTHING, Cascades
+from spark_jobs.apply.ddl.copies import Copier, copied
+from spark_jobs.apply.ddl.follow import follow
+from spark_jobs.apply.kept import broken_otherwise, keep, snapshots_of
+from spark_jobs.apply.result import BatchResult, BrokenSnapshot, Refusal, TableResult
+from spark_jobs.apply.table import Batch, apply_table
+from spark_jobs.lake.failures import SparkRefusal
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.policies import EVOLVE, Policies
+from spark_jobs.lake.tables import Lake
+from spark_jobs.session import Sessions
+
+
+def apply_batch(
+    claim: Claim,
+    lake: Lake,
+    sessions: Sessions,
+    flight_url: str,
+    *,
+    token: str = "",
+    run_id: str = "",
+    parallelism: int = 4,
+    max_splits: int = 4,
+    sent_rows: int = 100_000,
+    stopped: Collection[str] = (),
+    fence: Fence | None = None,
+    sampled: set[str] | None = None,
+    cascades: Cascades | None = None,
+    clock: Callable[[], float] = time.time,
+    policies: Policies = EVOLVE,
+    copier: Copier | None = None,
+) -> BatchResult:
+    """Follows the claim's DDL statements, then applies every table, but those of `stopped` that no statement mended, up
+    to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, of stopped ones too.
+
+    Plans of up to `sent_rows` rows are sent with the statement instead of being pulled by Spark's workers: starting a
+    Python worker to plan and to read costs more, and Spark then knows how few they are. A run gives all its batches the
+    same `fence` and `sampled`, the tables whose odd rows were named. `cascades` are followed when the tables are
+    written.
+
+    Raises LakeError for a batch that goes back. Any error but TableStopped is raised when all tables are at rest. What
+    they committed stays; when the claim comes again, they add nothing.
+    """
+    if not claim.start < claim.end:
+        raise LakeError(
+            f"the batch goes from {claim.start} to {claim.end}",
+            place=f"batch {claim.batch_id}",
+            hint="The batch was given back and nothing was written: restart the service, and report this.",
+        )
+    lake.check_writable()
+    fence = fence or Fence(lake, sessions)
+    sampled = set() if sampled is None else sampled
+    held = frozenset(stopped)
+    batch = Batch(
+        claim, lake, sessions, flight_url, token, run_id, max_splits, sent_rows, fence, clock, policies, sampled, held
+    )
+    ddl = follow(batch)
+    stopped = {*held, *(refusal.table for refusal in ddl.refused)} - {*ddl.mended}
+    kept = snapshots_of(batch)
+    tables = [table for table in claim.tables if table.name not in stopped or table.name in kept]
+    largest_first = sorted(tables, key=lambda table: -table.rows)
+    with ThreadPoolExecutor(max(1, min(parallelism, len(tables))), thread_name_prefix="merge") as pool:
+        futures = {table.name: pool.submit(_take, batch, table, stopped) for table in largest_first}
+        try:
+            wait(futures.values())
+        except BaseException:  # the run is being ended: tables that have begun are finished, others do not begin
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    taken = [futures[table.name].result() for table in tables]
+    results, broken = [one for one, _ in taken], [one for _, one in taken if one]
+    refused = ddl.refused + tuple(one for one in results if isinstance(one, Refusal))
+    done = cascades.follow(batch, {*stopped, *(one.table for one in refused)}) if cascades else NOTHING
+    applied = tuple(one for one in results if isinstance(one, TableResult))
+    refused += done.refused
+    copies, refused = copied(batch, copier, refused) if copier else ((), refused)
+    broken += broken_otherwise(batch, copies, done.unlogged)
+    whole = {*ddl.mended, *(one.table for one in copies)} & held
+    unapplied = tuple(table.name for table in tables if table.name in stopped)
+    followed = ddl.followed + copies
+    return BatchResult(applied, refused, followed, done.cascaded, tuple(sorted(whole)), tuple(broken), unapplied)
+
+
+def _take(
+    batch: Batch, table: TableRange, stopped: Collection[str]
+) -> tuple[TableResult | Refusal | None, BrokenSnapshot | None]:
+    """What became of one table, None for a stopped one; and the snapshot that its changes broke. They are kept for it
+    first: what is in the table is in the log."""
+    broken = keep(batch, table)
+    return (None if table.name in stopped else _apply_or_refuse(batch, table)), broken
+
+
+def _apply_or_refuse(batch: Batch, table: TableRange) -> TableResult | Refusal:
+    try:
+        try:
+            return apply_table(batch, table)
+        except SparkRefusal:
+            return apply_table(batch, table)  # in another session
+    except TableStopped as error:
+        return Refusal(table.name, error).with_remedy(batch.claim.destination)

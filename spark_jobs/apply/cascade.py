@@ -1,0 +1,287 @@
+"""The lake's share of foreign keys' cascades: rows that InnoDB changes without a word in the binlog.
+
+After a claim's tables are written, the rows that reference a key which left its parent are looked up at the source, by
+their own key. One that is gone there goes from the lake, or its foreign key becomes NULL; one that is there gets the
+source's foreign key. The source may be ahead of the claim: later events of the same rows change nothing then. Doing it
+again changes nothing either, so a claim that comes again is safe. The last table of a chain is written first: what a
+run that dies leaves undone is still found by the rows above it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pymysql
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.errors import SourceError, TableStopped
+from cdc_core.schema.names import full_name, split_name
+from spark_jobs.apply.cascade_sql import FIXED, GONE, KEYS, merge, same, without
+from spark_jobs.apply.late_keys import released, renamed, why_released, written_since
+from spark_jobs.apply.lost_keys import Lost, create_keys, may_lose, needs_copy
+from spark_jobs.apply.result import Cascaded, Refusal
+from spark_jobs.apply.source_rows import rows_at_source
+from spark_jobs.apply.table import Batch
+from spark_jobs.apply.transaction import run_statement
+from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.lake.transaction import transaction
+from spark_jobs.snapshot.foreign_keys import ForeignKey, Rule, affected, logs_cascades, read_foreign_keys
+
+MOST = 200_000  # rows of one table that one claim may cascade to; beyond it a copy is cheaper
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a claim's cascades. `refused`: tables that cannot follow. `unlogged`: tables with an open snapshot
+    whose rows a foreign key may have changed."""
+
+    cascaded: tuple[Cascaded, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    unlogged: tuple[str, ...] = ()
+
+
+NOTHING = Done()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one foreign key's cascade comes to in its child: `rows` as they were, `fixed` as `merge` wants them."""
+
+    key: ForeignKey
+    path: str
+    app: str
+    state: TableState
+    rows: pa.Table
+    fixed: pa.Table
+
+    @property
+    def what(self) -> Cascaded:
+        gone = sum(self.fixed.column(GONE).to_pylist())
+        return Cascaded(full_name(*self.key.child), full_name(*self.key.parent), gone, self.fixed.num_rows - gone)
+
+
+@dataclass(slots=True)
+class _Work:
+    """What one claim's cascades have done so far, as `Done` tells it. `stopped` tables take nothing."""
+
+    batch: Batch
+    stopped: Collection[str]
+    cascaded: list[Cascaded] = field(default_factory=list)
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    unlogged: set[str] = field(default_factory=set)
+
+    def takes(self, table: str) -> bool:
+        return table not in self.stopped and table not in self.refused
+
+    def refuse(self, table: str, error: TableStopped) -> None:
+        self.refused[table] = Refusal(table, error).with_remedy(self.batch.claim.destination)
+
+
+class Cascades:
+    """For one run. `connect` opens a connection to the source, when it is needed. `captured` names the captured tables.
+
+    The mutable state is the connection and the source's foreign keys, which a DDL statement forgets."""
+
+    def __init__(
+        self,
+        connect: Callable[[], pymysql.Connection[Any]],
+        captured: Callable[[], Collection[tuple[str, str]]],
+    ) -> None:
+        self._connect, self._captured = connect, captured
+        self._connection: pymysql.Connection[Any] | None = None
+        self._keys: tuple[ForeignKey, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Cascades keys={None if self._keys is None else len(self._keys)}>"
+
+    def __enter__(self) -> Cascades:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def follow(self, batch: Batch, stopped: Collection[str]) -> Done:
+        """Does the cascades of all parents in the claim, but for tables in `stopped`. A table is refused whose parent
+        is not captured, or which lost a foreign key that a late run has not seen. Raises SourceUnavailable."""
+        if batch.claim.ddl:
+            self._keys = None
+        work = _Work(batch, stopped)
+        self._refuse(work)
+        for table in batch.claim.tables:
+            if table.updates + table.deletes:
+                keys = affected(self._foreign_keys(), (table.schema.database, table.schema.table))
+                self._chain(work, [(key, Lost(table)) for key in keys])
+        touched = renamed(batch.claim)
+        for key in self._foreign_keys() if touched else ():
+            if {key.child, key.parent} & touched:
+                self._chain(work, [(key, Lost())])
+        return Done(tuple(work.cascaded), tuple(work.refused.values()), tuple(work.unlogged))
+
+    def _chain(self, work: _Work, first: Sequence[tuple[ForeignKey, Lost]]) -> None:
+        """What keys that left their parent do to the tables that reference them, and to those that reference these."""
+        batch, pending, snapshots = work.batch, deque(first), dict(work.batch.claim.snapshots)
+        changes: list[Change] = []
+        seen: dict[ForeignKey, set[tuple[Any, ...]]] = {}  # rows may reference each other in a circle
+        while pending:
+            key, lost = pending.popleft()
+            name = full_name(*key.child)
+            if name in snapshots and may_lose(batch, key, lost):
+                work.unlogged.add(name)
+            if not work.takes(name):
+                continue
+            try:
+                change = self._change(batch, key, lost, seen.setdefault(key, set()))
+            except TableStopped as error:
+                work.refuse(name, error)
+                continue
+            except SourceError:
+                self._keys = None
+                if key in self._foreign_keys():
+                    raise
+                continue  # its tables have other names by now: the claim with their renaming comes
+            if change is not None:
+                changes.append(change)
+                later = affected(self._foreign_keys(), key.child)
+                pending.extend((one, Lost(rows=change.rows)) for one in later)
+        self._write_all(work, changes)
+
+    def _refuse(self, work: _Work) -> None:
+        """Refuses the tables whose rows a foreign key may have changed unseen."""
+        batch = work.batch
+        tables = {(table.schema.database, table.schema.table) for table in batch.claim.tables}
+        for key in self._blind(tables):
+            if work.takes(full_name(*key.child)):
+                work.refused[full_name(*key.child)] = _refusal(key)
+        for name, ddl in released(batch.claim):
+            there = work.takes(name) and batch.lake.state(batch.lake.path(*split_name(name)), "")
+            if not there or there.dropped or logs_cascades(self._source()):
+                continue
+            if written_since(batch.lake, batch.claim.destination, name, ddl):
+                work.refuse(name, CopyNeeded(why_released(name, ddl), name))
+
+    def _blind(self, tables: Collection[tuple[str, str]]) -> list[ForeignKey]:
+        """The foreign keys of `tables` to parents that are not captured: nobody sees what those lose. They are read
+        anew, because a parent that has another name by now is captured under that."""
+        if not any(key.child in tables for key in self._foreign_keys()):
+            return []
+        captured = self._captured()
+        if all(key.parent in captured for key in self._foreign_keys() if key.child in tables):
+            return []
+        present = read_foreign_keys(self._source(), self._captured)
+        return [key for key in present if key.child in tables and key.parent not in captured]
+
+    def _foreign_keys(self) -> tuple[ForeignKey, ...]:
+        if self._keys is None:
+            self._keys = read_foreign_keys(self._source(), self._captured)
+        return self._keys
+
+    def _source(self) -> pymysql.Connection[Any]:
+        """A connection that answers."""
+        if self._connection is not None:
+            with suppress(pymysql.MySQLError):
+                self._connection.ping(reconnect=False)
+                return self._connection
+        self._connection = self._connect()
+        self._connection.autocommit(True)  # each answer is the present one, and no lock keeps a DDL statement waiting
+        return self._connection
+
+    def _change(self, batch: Batch, key: ForeignKey, lost: Lost, seen: set[tuple[Any, ...]]) -> Change | None:
+        """The rows that reference a key that is `lost`, without those that were `seen`. None when no row changes.
+        Raises TableStopped for a table that needs a copy."""
+        path, claim = batch.lake.path(*key.child), batch.claim
+        app = app_id(claim.destination, claim.client_id, full_name(*key.child), claim.epoch) + ":cascade"
+        state = batch.lake.state(path, app)
+        if state is None or state.dropped:
+            return None
+        with batch.sessions.take() as spark, lake_errors(path):
+            if not create_keys(spark, batch, key, lost):
+                return None
+            found = without(self._candidates(spark, path, state, key), state.primary_key, seen)
+        if not found.num_rows:
+            return None
+        fixed, changed = self._fixed(found, state, key)
+        return Change(key, path, app, state, changed, fixed) if fixed.num_rows else None
+
+    def _write_all(self, work: _Work, changes: Sequence[Change]) -> None:
+        """Writes the changes, the last table first."""
+        for change in reversed(changes):
+            name = full_name(*change.key.child)
+            if not work.takes(name):
+                continue
+            try:
+                self._write(work.batch, change)
+            except TableStopped as error:
+                work.refuse(name, error)
+            else:
+                work.cascaded.append(change.what)
+
+    def _write(self, batch: Batch, change: Change) -> None:
+        with batch.sessions.take() as spark, lake_errors(change.path):
+            now = batch.lake.state(change.path, change.app) or change.state
+            state = batch.fence.enter(change.path, change.app, now)
+            spark.createDataFrame(change.fixed).createOrReplaceTempView(FIXED)
+            with transaction(spark, change.app, (state.applied or 0) + 1, few=True):
+                run_statement(spark, merge(change.path, state.primary_key, change.key.columns), change.path)
+
+    def _candidates(self, spark: SparkSession, path: str, state: TableState, key: ForeignKey) -> pa.Table:
+        """The child's rows that reference one of the keys: key columns, foreign key, and what others reference."""
+        kinds = {column.name: column.type for column in state.columns}
+        missing = [name for name in key.columns if name not in kinds]
+        if missing:
+            raise needs_copy(key, f"its column {missing[0]!r} is not in the lake yet")
+        others = [name for later in affected(self._foreign_keys(), key.child) for name in later.referenced]
+        wanted = dict.fromkeys(name for name in (*state.primary_key, *key.columns, *others) if name in kinds)
+        listed = ", ".join(f"c.{quote(name)}" for name in wanted)
+        pairs = zip(key.columns, key.referenced, strict=True)
+        reference = " AND ".join(same(f"c.{quote(a)}", f"k.{quote(b)}", text=kinds[a] == "string") for a, b in pairs)
+        found = spark.sql(
+            f"SELECT {listed} FROM delta.{quote(path)} c LEFT SEMI JOIN {KEYS} k ON {reference} LIMIT {MOST + 1}"  # noqa: S608
+        ).toArrow()
+        if found.num_rows > MOST:
+            raise needs_copy(key, f"more than {MOST:,} of its rows are concerned")
+        if found.num_rows and not state.primary_key:
+            raise needs_copy(key, "it has no primary key, so its rows cannot be looked up")
+        return found
+
+    def _fixed(self, found: pa.Table, state: TableState, key: ForeignKey) -> tuple[pa.Table, pa.Table]:
+        """The rows that differ from the source: primary key, foreign key as it is now, and whether the row is gone;
+        and the same rows as `found` has them."""
+        now = rows_at_source(self._source(), key.child, state.primary_key, key.columns, found)
+        gone, values, chosen = [], [], []
+        for row, old in enumerate(found.select(list(key.columns)).to_pylist()):
+            there = now[row]
+            if there is None and key.on_update is Rule.CASCADE and set(key.columns) & set(state.primary_key):
+                raise needs_copy(key, "the cascade may have changed the row's own primary key")
+            before = tuple(old[name] for name in key.columns)
+            if there is None and key.on_delete is Rule.RESTRICT:
+                continue  # the binlog has its delete
+            after = there if there is not None else (None,) * len(before)
+            leaves = there is None and key.on_delete is Rule.CASCADE
+            if leaves or after != before:
+                gone.append(leaves)
+                values.append(after)
+                chosen.append(row)
+        rows = found.take(pa.array(chosen, pa.int64()))
+        fixed = rows.select(list(state.primary_key)).append_column(GONE, pa.array(gone, pa.bool_()))
+        for at, name in enumerate(key.columns):
+            kind = found.schema.field(name).type
+            fixed = fixed.append_column(f"_sluice_new_{at}", pa.array([value[at] for value in values], kind))
+        return fixed, rows
+
+
+def _refusal(key: ForeignKey) -> Refusal:
+    child, parent = full_name(*key.child), full_name(*key.parent)
+    message = (
+        f"its foreign key to {parent} deletes or changes its rows, which is in no binlog, and {parent} is not captured"
+    )
+    hint = f"Capture {parent} too (canal.instance.filter.regex), or drop the foreign key; then `sluice copy` {child}."
+    return Refusal(child, TableStopped(message, place=child, hint=hint))

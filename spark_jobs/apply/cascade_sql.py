@@ -1,0 +1,40 @@
+"""The SQL of cascades, and the rows that they have seen: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.lake.sql import quote
+
+KEYS, FIXED, GONE = "sluice_keys", "sluice_fixed", "_sluice_gone"
+_OTHERS = "[^ -~]"  # letters whose case and accents only the source's collation knows
+
+
+def same(child: str, parent: str, *, text: bool) -> str:
+    """The condition for a reference. The source compares text by its collation: what may be equal there counts."""
+    if not text:
+        return f"{child} = {parent}"
+    return (
+        f"(lower(rtrim({child})) = lower(rtrim({parent})) OR ({child} IS NOT NULL AND "
+        f"({child} RLIKE '{_OTHERS}' OR {parent} RLIKE '{_OTHERS}')))"
+    )
+
+
+def merge(path: str, primary_key: Sequence[str], columns: Sequence[str]) -> str:
+    joined = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in primary_key)
+    sets = ", ".join(f"t.{quote(name)} = s._sluice_new_{at}" for at, name in enumerate(columns))
+    return (
+        f"MERGE INTO delta.{quote(path)} t USING {FIXED} s ON {joined} WHEN MATCHED AND s.{GONE} THEN DELETE "
+        f"WHEN MATCHED THEN UPDATE SET {sets}"
+    )
+
+
+def without(found: pa.Table, primary_key: Sequence[str], seen: set[tuple[Any, ...]]) -> pa.Table:
+    """The rows whose keys are not in `seen`, to which they are added."""
+    keys = [tuple(row.values()) for row in found.select(list(primary_key)).to_pylist()]
+    rows = found.filter(pa.array([key not in seen for key in keys], pa.bool_()))
+    seen.update(keys)
+    return rows

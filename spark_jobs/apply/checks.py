@@ -1,0 +1,120 @@
+"""The checks in front of the ack: pure functions from a table's result to a verdict.
+
+By key, the statement makes the lake what the source says, whatever it finds there. Rows that it did not find as the
+source's changes presume are counted: that is a warning, and the table goes on. A contradiction that no statement mends
+blocks the table: a key that is there twice, copies that do not add up, a commit that cannot be judged. Rows that come
+again after a rewind presume nothing. Every commit that the claim's rows are in is judged, those of earlier tries too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from cdc_core.position import split_version
+from cdc_core.session.claim import Claim
+from spark_jobs.apply.commits import Commit
+from spark_jobs.apply.result import TableResult
+
+ROWS_ADD_UP = "rows_add_up"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one check says about one table of a batch. `figures` are the numbers and positions behind it. `warns`: a
+    check that failed does not block the table."""
+
+    table: str
+    check: str
+    passed: bool
+    text: str
+    figures: Mapping[str, int | str]
+    warns: bool = False
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the table must take no more changes."""
+        return not self.passed and not self.warns
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check's name, what it means, and how a table's share of a claim is judged."""
+
+    name: str
+    description: str
+    judge: Callable[[Claim, TableResult], Verdict]
+
+
+def key_unique(_claim: Claim, result: TableResult) -> Verdict:
+    """No key met more than one row of the table."""
+    commits = result.commits if result.decision.keyed else ()
+    wrong = [
+        f"{commit.source.upserts} keys met {commit.inserted + commit.updated} rows"
+        for commit in commits
+        if commit.inserted + commit.updated != commit.source.upserts
+    ]
+    wrong += [
+        f"{commit.deleted} rows went for {commit.source.net_deletes} deleted keys"
+        for commit in commits
+        if commit.deleted > commit.source.net_deletes
+    ]
+    keys = sum(commit.source.upserts for commit in commits)
+    return _verdict("key_unique", result, wrong, f"{keys} keys, each once in its table", {"keys": keys})
+
+
+def position_monotone(claim: Claim, result: TableResult) -> Verdict:
+    """The table is at the batch's end now, and what earlier tries committed can still be judged."""
+    wrong = []
+    end = claim.end.version()
+    if result.commit is not None and result.commit.end != end:
+        wrong.append(f"applied {result.commit.end}, not {end}")
+    for commit in result.commits:
+        if commit.after is not None and commit.after >= commit.end:
+            number, offset = split_version(commit.after)
+            wrong.append(f"applied {commit.end}, but the lake was at journal {number}:{offset}")
+    if result.earlier.unjudged:
+        wrong.append(result.earlier.unjudged)
+    places = {"start": str(claim.start), "end": str(claim.end)}
+    return _verdict("position_monotone", result, wrong, f"{claim.start} to {claim.end}", places)
+
+
+def rows_add_up(_claim: Claim, result: TableResult) -> Verdict:
+    """What Delta counted agrees with what the source did. With a key, a difference is a warning."""
+    keyed, commits = result.decision.keyed, result.commits
+    doubt = result.doubt
+    figures: dict[str, int | str] = {
+        "inserted": sum(commit.inserted for commit in commits),
+        "deleted": sum(commit.deleted for commit in commits),
+    }
+    if keyed:
+        figures |= {"inserts_met": doubt.met, "changes_missed": doubt.missed}
+        wrong = [doubt.text] if doubt else []
+    else:
+        wrong = [text for commit in commits if (text := _disagreement(commit))]
+    agreed = "rows in the lake and changes at the source agree"
+    return replace(_verdict(ROWS_ADD_UP, result, wrong, agreed, figures), warns=keyed)
+
+
+CHECKS = (
+    Check("key_unique", "Each changed key is there once.", key_unique),
+    Check("position_monotone", "The table goes forward with its batches.", position_monotone),
+    Check(ROWS_ADD_UP, "The lake had the rows that the source's changes presume.", rows_add_up),
+)
+
+
+def judge(claim: Claim, result: TableResult) -> list[Verdict]:
+    """The verdict of every check on one table of a batch."""
+    return [check.judge(claim, result) for check in CHECKS]
+
+
+def _disagreement(commit: Commit) -> str:
+    """How the lake's copies of rows without a key contradict the source's, "" when they do not."""
+    grown, expected = commit.inserted - commit.deleted, commit.source.inserts - commit.source.deletes
+    return "" if grown == expected else f"grew by {grown} rows in the lake, by {expected} at the source"
+
+
+def _verdict(
+    check: str, result: TableResult, wrong: list[str], agreed: str, figures: Mapping[str, int | str]
+) -> Verdict:
+    return Verdict(result.table, check, not wrong, "; ".join(wrong) or agreed, figures)

@@ -1,0 +1,52 @@
+"""Which statement applies one table's net changes, by the plan's counts and the table's state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdc_core.client.changes import TableRead
+from spark_jobs.apply.statements import append_copies, append_upserts, merge_copies, merge_keyed
+from spark_jobs.apply.whole_rows import whole_copies, whole_rows
+from spark_jobs.lake.defaults import insert_defaults
+from spark_jobs.lake.state import TableState
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.types import LakeColumn, lake_columns
+
+_INTEGERS = {"tinyint", "smallint", "int", "bigint", "decimal(20,0)"}
+_PRUNED_BYTES = 8 << 20  # Spark reads that much in about the time that it compiles the code for a new range of keys
+
+
+def statement(lake: Lake, path: str, read: TableRead, state: TableState, view: str) -> str:
+    """One statement, for one commit. `view` is a temporary view over the net changes."""
+    whole, key = lake_columns(read.schema, read.table, read.counts.partial), read.table.primary_key
+    there = {column.name for column in state.columns}
+    columns = tuple(column for column in whole if column.name in there)  # a policy may leave columns out
+    names = [column.name for column in columns]
+    if read.counts.partial:
+        view = _whole(path, read, view, columns, insert_defaults(read.table, whole))
+    if not key:
+        return append_copies(path, view, names) if read.counts.insert_only else merge_copies(path, view, columns)
+    if state.fresh:
+        return append_upserts(path, view, names)
+    deletes, between = bool(read.counts.deletes), _key_range(lake, path, read, state)
+    return merge_keyed(path, view, names, key, deletes=deletes, between=between)
+
+
+def _whole(path: str, read: TableRead, view: str, columns: tuple[LakeColumn, ...], defaults: Mapping[str, str]) -> str:
+    """A query in the view's place where images leave columns out."""
+    key = read.table.primary_key
+    if not key:
+        return whole_copies(view, columns, defaults)
+    return whole_rows(path, view, columns, key, defaults, gone=bool(read.counts.deletes))
+
+
+def _key_range(lake: Lake, path: str, read: TableRead, state: TableState) -> tuple[int, int] | None:
+    """The batch's range of keys, where it spares Spark enough files: its bounds are constants in generated code, which
+    Spark then compiles anew for each batch."""
+    key, low, high = read.table.primary_key, read.counts.min_key, read.counts.max_key
+    if low is None or high is None or len(key) != 1:
+        return None
+    kind = next((column.type for column in state.columns if column.name == key[0]), "")
+    if kind not in _INTEGERS or lake.bytes_outside(path, key[0], low, high) < _PRUNED_BYTES:
+        return None
+    return low, high

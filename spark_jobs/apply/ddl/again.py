@@ -1,0 +1,24 @@
+"""Statements that come again from another server, after a failover by time: its positions do not tell.
+
+A table with a key goes back in time with its rows and statements, and is right again when it has caught up. Not after a
+RENAME: rows that came again under the old name are few, and the table has all of them under the new one. Nor without a
+key, where rows that come again cannot be told from new ones.
+"""
+
+from __future__ import annotations
+
+from cdc_core.schema.ddl import EffectKind
+from spark_jobs.apply.ddl.standing import Standing
+from spark_jobs.apply.epochs import earlier_apps, epochs_not_repeated
+from spark_jobs.lake.copying import CopyNeeded
+
+
+def check_again(at: Standing, kind: EffectKind) -> None:
+    """Raises CopyNeeded for a table that may have had the statement from another server, and rows behind it."""
+    if at.live is None or (kind is not EffectKind.RENAME and at.live.primary_key):
+        return
+    claim = at.batch.claim
+    reached = at.batch.lake.applied(at.path, earlier_apps(claim, at.table))
+    applied = {epoch: version for epoch, version in enumerate(reached) if version}
+    if any(epoch < claim.moved for epoch in applied.keys() - epochs_not_repeated(claim, applied)):
+        raise CopyNeeded(f"the destination moved to another server, and its {kind.upper()} may come again", at.table)

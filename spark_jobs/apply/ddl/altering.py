@@ -1,0 +1,117 @@
+"""ALTER TABLE: by name where no row changes, else the table is written anew in one commit.
+
+A run that dies half way leaves some of the changes by name. Each is done only where it is not yet, so the next run goes
+on; the last commit carries the statement's version.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.schema.ddl import ChangeKind, Effect, EffectKind
+from spark_jobs.apply.ddl.consent import check_consent
+from spark_jobs.apply.ddl.standing import Standing, mark
+from spark_jobs.apply.ddl.steps import Step
+from spark_jobs.lake.alteration import Alteration, alteration, with_dropped
+from spark_jobs.lake.by_name import needed_properties, statements
+from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.ddl import alter_table, fill_old_rows, listed
+from spark_jobs.lake.policies import Changed
+from spark_jobs.lake.replacement import replace_table
+from spark_jobs.lake.sql import literal, quote
+from spark_jobs.lake.state import PRIMARY_KEY, SCHEMA_VERSION, TableState
+
+_OF_LATER_ROWS = (ChangeKind.SET_DEFAULT, ChangeKind.DROP_DEFAULT)
+_OF_STRUCTURE = (
+    *_OF_LATER_ROWS,
+    ChangeKind.ADD_COLUMN,
+    ChangeKind.DROP_COLUMN,
+    ChangeKind.RENAME_COLUMN,
+    ChangeKind.COMMENT,
+)
+
+
+def alter(at: Standing, step: Step, effect: Effect) -> str:
+    """What became of the table, "" for one that the lake lacks and of which a statement that was not understood has
+    perhaps the name.
+
+    Raises CopyNeeded where old rows' values are not known, TableStopped for what no lake table can be.
+    """
+    state = at.live
+    if state is None:
+        if effect.kind is EffectKind.REWRITE:
+            raise CopyNeeded("it has rows that were never captured", at.table)
+        return (
+            "" if all(change.kind is ChangeKind.UNKNOWN for change in effect.changes) else "the lake has no such table"
+        )
+    if state.unfilled:
+        with at.session() as spark:
+            fill_old_rows(spark, at.batch.fence, at.path, state, at.app)
+        state = at.batch.lake.state(at.path, at.app) or state
+    changed = at.batch.policies.of(at.table).changed
+    if not _is_shown(effect):
+        return "nothing that the lake shows"
+    if changed is Changed.IGNORE:
+        if effect.kind is EffectKind.REWRITE or any(change.kind not in _OF_STRUCTURE for change in effect.changes):
+            raise CopyNeeded("its policy is ignore, and the statement changes values or types", at.table)
+        return "left out, as the table's policy says"
+    check_consent(at, step)
+    plan = alteration(effect, state.columns)
+    if plan is None:
+        return "nothing that the lake shows"
+    if changed is Changed.LENIENT:
+        plan = with_dropped(plan, state.columns)
+    _check_rows(at, plan)
+    comments = [change.definition for change in effect.changes if change.kind is ChangeKind.COMMENT]
+    comment = plan.schema.comment if comments else state.comment
+    if plan.by_name:
+        with at.session() as spark:
+            _alter_by_name(spark, at, step, state, plan, comment)
+        mark(at, step)
+        return "altered in place"
+    _write_anew(at, step, state, plan, comment)
+    return "altered, with its rows written anew"
+
+
+def _is_shown(effect: Effect) -> bool:
+    """Whether the lake could show the change."""
+    return effect.kind is EffectKind.REWRITE or any(change.kind not in _OF_LATER_ROWS for change in effect.changes)
+
+
+def _check_rows(at: Standing, plan: Alteration) -> None:
+    """Raises CopyNeeded when a row is there whose value the server changed."""
+    if plan.unless:
+        question = f"SELECT 1 FROM delta.{quote(at.path)} WHERE {' OR '.join(plan.unless)} LIMIT 1"  # noqa: S608
+        with at.session() as spark:
+            if spark.sql(question).collect():
+                raise CopyNeeded(f"rows that fit {' or '.join(plan.unless)} have other values now", at.table)
+
+
+def _alter_by_name(
+    spark: SparkSession, at: Standing, step: Step, state: TableState, plan: Alteration, comment: str
+) -> None:
+    fence, changes = at.batch.fence, statements(state.columns, plan)
+    properties = _properties(plan) | needed_properties(state.columns, plan)
+    if new := {key: value for key, value in properties.items() if state.properties.get(key) != value}:
+        alter_table(spark, fence, at.path, f"SET TBLPROPERTIES ({listed(new)})")
+    for change in changes:
+        alter_table(spark, fence, at.path, change)
+    if comment != state.comment:
+        fence.check(at.path)
+        spark.sql(f"COMMENT ON TABLE delta.{quote(at.path)} IS {literal(comment)}")
+    alter_table(spark, fence, at.path, f"SET TBLPROPERTIES ({listed(at.note(step))})")
+
+
+def _write_anew(at: Standing, step: Step, state: TableState, plan: Alteration, comment: str) -> None:
+    selected = ", ".join(f"{one.value} AS {quote(one.column.name)}" for one in plan.columns)
+    rows = f"SELECT {selected} FROM delta.{quote(at.path)} VERSION AS OF {state.version}"  # noqa: S608
+    with at.committing(step) as spark:
+        columns = [one.column for one in plan.columns]
+        properties = state.own_properties | _properties(plan) | at.note(step)
+        replace_table(at.path, spark.sql(rows), columns, properties, comment)
+
+
+def _properties(plan: Alteration) -> dict[str, str]:
+    return {SCHEMA_VERSION: plan.schema.version, PRIMARY_KEY: json.dumps(list(plan.schema.primary_key))}

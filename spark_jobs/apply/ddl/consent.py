@@ -1,0 +1,30 @@
+"""Whether a table's policy lets it follow a statement."""
+
+from __future__ import annotations
+
+from cdc_core.errors import TableStopped
+from spark_jobs.apply.ddl.standing import Standing
+from spark_jobs.apply.ddl.steps import Step
+from spark_jobs.lake.policies import Changed
+from spark_jobs.lake.remedy import copy_hint
+
+PROPOSAL = "a change waits for approval"  # how the reason of such a stop begins
+_EXCEPTION = "the source changed the table, and its policy is exception"
+
+
+def check_consent(at: Standing, step: Step) -> None:
+    """Raises TableStopped where the policy is `exception` or `ask`. Call it when the statement would change the
+    table."""
+    destination, text = at.batch.claim.destination, f"{step.ddl.text[:500]} ({step.ddl.position})"
+    match at.batch.policies.of(at.table).changed:
+        case Changed.EXCEPTION:
+            message = f"{_EXCEPTION}: {text}"
+            raise TableStopped(message, place=at.table, hint=copy_hint(destination, at.table))
+        case Changed.ASK:
+            hint = f"Approve it, which copies the present rows: `sluice ddl approve {destination} {at.table}`."
+            raise TableStopped(f"{PROPOSAL}: {text}", place=at.table, hint=hint)
+
+
+def waits_for_consent(reason: str) -> bool:
+    """Whether a table that is stopped for this reason is left to a person, by its policy."""
+    return reason.startswith((PROPOSAL, _EXCEPTION))

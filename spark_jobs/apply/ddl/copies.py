@@ -1,0 +1,99 @@
+"""Tables that need a copy, made anew from the source in the same run where they are small enough.
+
+The run holds the claim, so that no row behind the copy's position is acked meanwhile. What the claim still has of such
+a table is in the copy. A table that the source does not have any more is retired up to that position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pymysql
+
+from cdc_core.errors import SluiceError
+from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.ddl import Ddl, Effect, EffectKind
+from cdc_core.schema.names import split_name
+from spark_jobs.apply.ddl.standing import retire, standing
+from spark_jobs.apply.ddl.steps import steps
+from spark_jobs.apply.result import Followed, Refusal
+from spark_jobs.apply.table import Batch
+from spark_jobs.copy.result import Copied, LakeClient, NoSuchTable
+from spark_jobs.copy.table import copy_table
+from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.policies import Changed
+from spark_jobs.snapshot.source import Source, connect
+
+_SIZE = "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Copier:
+    """Where rows are copied from. `zero_dates` is the destination's setting; tables of at most about `rows` rows are
+    copied without being asked."""
+
+    source: Source
+    rows: int
+    zero_dates: ZeroDates = "fail"
+
+
+def copied(
+    batch: Batch, copier: Copier, refused: Sequence[Refusal]
+) -> tuple[tuple[Followed, ...], tuple[Refusal, ...]]:
+    """What was copied, and what is still refused: tables that are too large, whose policy wants to be asked, or whose
+    copy failed, with the reason."""
+    done: list[Followed] = []
+    left: list[Refusal] = []
+    for refusal in refused:
+        if not _is_wanted(batch, copier, refusal):
+            left.append(refusal)
+            continue
+        try:
+            done.append(_copy(batch, copier, refusal))
+        except SluiceError as error:
+            refusal.error.message += f"; a copy failed: {error.message}"
+            left.append(refusal)
+    return tuple(done), tuple(left)
+
+
+def _is_wanted(batch: Batch, copier: Copier, refusal: Refusal) -> bool:
+    if not isinstance(refusal.error, CopyNeeded):
+        return False
+    if batch.policies.of(refusal.table).changed not in (Changed.EVOLVE, Changed.LENIENT):
+        return False
+    rows = _rows(copier.source, refusal.table)
+    return rows is not None and rows <= copier.rows
+
+
+def _rows(source: Source, table: str) -> int | None:
+    """About how many rows the table has, 0 for one that is not there; None where the source does not tell."""
+    try:
+        connection = connect(source)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(_SIZE, split_name(table))
+                row = cursor.fetchone()
+                return int(row[0] or 0) if row else 0
+        finally:
+            connection.close()
+    except (pymysql.MySQLError, SluiceError):
+        return None
+
+
+def _copy(batch: Batch, copier: Copier, refusal: Refusal) -> Followed:
+    claim, table, why = batch.claim, refusal.table, refusal.error.message
+    client = LakeClient(claim.destination, claim.client_id, claim.epoch, batch.run_id)
+    database, name = split_name(table)
+    made = copy_table(
+        copier.source, batch.lake, batch.sessions, batch.fence, client, database, name, zero_dates=copier.zero_dates
+    )
+    match made:
+        case Copied():
+            return Followed(table, "copy", why, made.place.low, f"copied from the source: {made.rows} rows")
+        case NoSuchTable():
+            gone = Ddl(made.place.low, database, why, (Effect(EffectKind.DROP, database, name),))
+            at = standing(batch, table)
+            if at.live is not None:
+                retire(at, steps(gone)[0])
+            return Followed(table, "copy", why, made.place.low, "the source has no such table any more")

@@ -1,0 +1,91 @@
+"""A claim's DDL statements, followed in order before its rows.
+
+A table that cannot follow stops alone; so do tables that were to get its rows. A stopped table follows only what mends
+it. A replay finds in each table's version which steps it has. Nothing here acks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from cdc_core.errors import TableStopped
+from cdc_core.schema.ddl import Effect, EffectKind
+from cdc_core.schema.names import split_name
+from spark_jobs.apply.ddl.again import check_again
+from spark_jobs.apply.ddl.altering import alter
+from spark_jobs.apply.ddl.creation import create, drop, truncate
+from spark_jobs.apply.ddl.mending import mend
+from spark_jobs.apply.ddl.renaming import rename
+from spark_jobs.apply.ddl.standing import standing
+from spark_jobs.apply.ddl.steps import Step, steps
+from spark_jobs.apply.result import Followed, Refusal
+from spark_jobs.apply.table import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """What became of a claim's statements. `mended`: the tables that were stopped before and are so no more."""
+
+    followed: tuple[Followed, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    mended: tuple[str, ...] = ()
+
+
+def follow(batch: Batch) -> Following:
+    """Follows every statement of the claim; into the batch's stopped tables those that mend them."""
+    followed: list[Followed] = []
+    refused: dict[str, Refusal] = {}
+    mended: set[str] = set()
+    destination = batch.claim.destination
+    for step in (step for ddl in batch.claim.ddl for step in steps(ddl)):
+        for outcome in _outcomes(batch, step, {*batch.stopped, *refused} - mended):
+            if isinstance(outcome, Refusal):
+                refused[outcome.table] = replace(outcome.with_remedy(destination), copy_needed=True)
+                mended.discard(outcome.table)
+            else:
+                if outcome.table in {*batch.stopped, *refused}:
+                    refused.pop(outcome.table, None)
+                    mended.add(outcome.table)
+                followed.append(outcome)
+    return Following(tuple(followed), tuple(refused.values()), tuple(sorted(mended)))
+
+
+def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Followed | Refusal]:
+    if step.kind is EffectKind.RENAME:
+        yield from rename(batch, step, stopped)
+        return
+    (effect,) = step.effects
+    names = [effect.name]
+    if step.kind is EffectKind.DROP_DATABASE:
+        there = batch.lake.tables(effect.database, batch.claim.destination)
+        names = sorted({*there, *(name for name in stopped if split_name(name)[0] == effect.database)})
+    for name in names:
+        if name in stopped:
+            mended = mend(batch, step, effect, name)
+            if mended is not None:
+                yield Followed(name, step.kind, step.ddl.text, step.ddl.position, mended)
+        else:
+            try:
+                outcome = _outcome(batch, step, effect, name)
+            except TableStopped as error:
+                yield Refusal(name, error)
+            else:
+                if outcome:
+                    yield Followed(name, step.kind, step.ddl.text, step.ddl.position, outcome)
+
+
+def _outcome(batch: Batch, step: Step, effect: Effect, table: str) -> str:
+    at = standing(batch, table)
+    if at.has(step):
+        return "done before"
+    check_again(at, effect.kind)
+    match effect.kind:
+        case EffectKind.CREATE | EffectKind.CREATE_FILLED:
+            return create(at, step, effect)
+        case EffectKind.DROP | EffectKind.DROP_DATABASE:
+            return drop(at, step)
+        case EffectKind.TRUNCATE:
+            return truncate(at, step)
+        case _:
+            return alter(at, step, effect)

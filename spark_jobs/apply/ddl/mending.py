@@ -1,0 +1,79 @@
+"""Statements that mend a stopped table: after TRUNCATE, DROP or CREATE its old rows do not matter any more.
+
+The commits of such a step say so. A run that dies between them and the ack leaves the stop; the next one finds the step
+in the table's log, and the table is mended all the same. A step that the table had before it stopped mends nothing.
+"""
+
+from __future__ import annotations
+
+from cdc_core.errors import TableStopped
+from cdc_core.schema.ddl import Effect, EffectKind
+from spark_jobs.apply.commits import is_step, mends
+from spark_jobs.apply.ddl.again import check_again
+from spark_jobs.apply.ddl.consent import check_consent
+from spark_jobs.apply.ddl.creation import create, drop, truncate
+from spark_jobs.apply.ddl.standing import Standing, retire, set_dropped, standing
+from spark_jobs.apply.ddl.steps import Step
+from spark_jobs.apply.table import Batch
+from spark_jobs.lake.policies import Changed
+
+_DROPS = (EffectKind.DROP, EffectKind.DROP_DATABASE)
+_CREATES = (EffectKind.CREATE, EffectKind.CREATE_FILLED)
+
+
+def mend(batch: Batch, step: Step, effect: Effect, table: str) -> str | None:
+    """What the statement made of a stopped table; None where the table stays stopped."""
+    if effect.kind not in (*_DROPS, *_CREATES, EffectKind.TRUNCATE):
+        return None
+    if effect.kind in _CREATES and effect.conditional:  # it may have done nothing
+        return None
+    try:
+        at = standing(batch, table)
+        if at.has(step):
+            return "done before" if is_mended(at, step) else None
+        check_again(at, effect.kind)
+        if effect.kind in _DROPS:
+            return drop(at, step)
+        if effect.kind in _CREATES:
+            return create(at, step, effect)
+        return _truncate(at, step, effect)
+    except TableStopped:  # it has its reason already
+        return None
+
+
+def mend_old_name(at: Standing, step: Step) -> str | None:
+    """A stopped table that was renamed: who has its rows now is told to the table of the new name. The rows stay, as
+    after a DROP. None where the table stays stopped."""
+    try:
+        if at.has(step):
+            return "done before" if is_mended(at, step) else None
+        if at.live is None:
+            return "the lake has no such table"
+        check_consent(at, step)
+    except TableStopped:
+        return None
+    set_dropped(at, step)
+    return "kept, and marked as dropped"
+
+
+def is_mended(at: Standing, step: Step) -> bool:
+    """Whether a stopped table that has the step is right by it, or by a copy that an earlier try made behind it."""
+    state, claim = at.state, at.batch.claim
+    if state is None or state.dropped:
+        return True
+    if state.copied and (state.copied.epoch, state.copied.low) >= (claim.epoch, step.version):
+        return True
+    commits = at.batch.lake.commits(at.path)
+    return any(is_step(commit, claim, at.table, step.version) and mends(commit) for commit in commits)
+
+
+def _truncate(at: Standing, step: Step, effect: Effect) -> str:
+    """Where the table may change its columns it gets the present ones: it did not follow what altered them."""
+    check_consent(at, step)
+    if at.live is not None and at.batch.policies.of(at.table).changed is not Changed.EVOLVE:
+        return truncate(at, step)
+    if effect.schema is not None:
+        create(at, step, effect)
+    elif at.live is not None:
+        retire(at, step)
+    return "all rows are deleted"

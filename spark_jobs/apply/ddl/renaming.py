@@ -1,0 +1,131 @@
+"""RENAME TABLE: all renames of a statement at once, swaps and other databases among them.
+
+A table's rows are read from the version that it had before the statement, so the order of the commits does not matter
+and a replay finds the same rows. Each target is one commit; then the tables that have no new rows are retired. The rows
+of a stopped table are wrong, so nobody gets them; a stopped table that gets others' rows is mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from cdc_core.errors import TableStopped
+from cdc_core.schema.ddl import EffectKind
+from spark_jobs.apply.commits import is_step
+from spark_jobs.apply.ddl.again import check_again
+from spark_jobs.apply.ddl.consent import check_consent
+from spark_jobs.apply.ddl.mending import is_mended, mend_old_name
+from spark_jobs.apply.ddl.standing import Standing, retire, standing
+from spark_jobs.apply.ddl.steps import Step, origins
+from spark_jobs.apply.result import Followed, Refusal
+from spark_jobs.apply.table import Batch
+from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.replacement import replace_table, rows_of
+from spark_jobs.lake.state import FENCE, TABLE, TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The table whose rows move, as it was before the statement."""
+
+    path: str
+    state: TableState
+
+
+def rename(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Followed | Refusal]:
+    """Gives each table the rows that its name has now. Who was to get the rows of a table that is in `stopped` must be
+    copied. A stopped table is followed where that mends it."""
+    tables: dict[str, Standing] = {}
+    for name in step.tables:
+        try:
+            tables[name] = standing(batch, name)
+        except TableStopped as error:
+            if name not in stopped:
+                yield Refusal(name, error)
+    moves = {target: origin for target, origin in origins(step.effects).items() if target in tables}
+    known = {*moves.values()} & {*tables}.difference(stopped)
+    found = {origin: _origin(tables[origin], step) for origin in known if origin is not None}
+    work = _Work(step, tables, found, stopped)
+    refused = set[str]()
+    for target in sorted(moves, key=lambda name: moves[name] is None):  # old names last
+        origin = moves[target]
+        if target in refused:
+            continue
+        try:
+            outcomes = work.old_name(target) if origin is None else work.moved(target, origin)
+        except TableStopped as error:
+            outcomes = [Refusal(target, error)]
+        refused |= {outcome.table for outcome in outcomes if isinstance(outcome, Refusal)}
+        yield from outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One step at work: the tables that it touches, and the rows that move, by the table that had them."""
+
+    step: Step
+    tables: dict[str, Standing]
+    found: dict[str, Origin | None]
+    stopped: Collection[str]
+
+    def moved(self, target: str, origin: str) -> list[Followed | Refusal]:
+        """What becomes of the table that has the rows of `origin` from here on. Raises TableStopped."""
+        at, rows, step = self.tables[target], self.found.get(origin), self.step
+        if at.has(step):
+            return self._followed(target, "done before" if self._is_right(at) else None)
+        if rows is None:
+            if any(effect.conditional and effect.name == origin for effect in step.effects):
+                return []
+            why = "which is stopped" if origin in self.stopped else "which the lake does not have"
+            raise CopyNeeded(f"it was renamed from {origin}, {why}", target)
+        try:
+            check_consent(self.tables[origin], step)
+            check_consent(at, step)
+        except TableStopped as error:
+            return [Refusal(name, error) for name in (origin, target)]
+        check_again(at, step.kind)
+        _move(at, step, rows)
+        return self._followed(target, f"has the rows of {origin}")
+
+    def old_name(self, table: str) -> list[Followed | Refusal]:
+        """What becomes of a table that has no rows any more. Raises TableStopped."""
+        at = self.tables[table]
+        if table in self.stopped:
+            return self._followed(table, mend_old_name(at, self.step))
+        if at.live is not None and not at.has(self.step):
+            retire(at, self.step)
+        return self._followed(table, "renamed")
+
+    def _is_right(self, at: Standing) -> bool:
+        return at.table not in self.stopped or is_mended(at, self.step)
+
+    def _followed(self, table: str, outcome: str | None) -> list[Followed | Refusal]:
+        """Nothing for a table that stays stopped."""
+        ddl = self.step.ddl
+        return [Followed(table, EffectKind.RENAME, ddl.text, ddl.position, outcome)] if outcome else []
+
+
+def _origin(at: Standing, step: Step) -> Origin | None:
+    """None where the lake does not have the table as it was. Raises nothing: who needs it is told."""
+    if at.state is None:
+        return None
+    try:
+        has = at.has(step)
+    except TableStopped:
+        return None
+    if not has:
+        return None if at.state.dropped else Origin(at.path, at.state)
+    lake, claim = at.batch.lake, at.batch.claim
+    for commit in lake.commits(at.path):
+        if is_step(commit, claim, at.table, step.version):
+            before = lake.state(at.path, at.app, commit.version - 1) if commit.version else None
+            return None if before is None or before.dropped else Origin(at.path, before)
+    return None
+
+
+def _move(at: Standing, step: Step, origin: Origin) -> None:
+    state = origin.state
+    properties = state.own_properties | {TABLE: at.table, FENCE: at.batch.fence.token} | at.note(step)
+    with at.committing(step) as spark:
+        replace_table(at.path, rows_of(spark, origin.path, state.version), state.columns, properties, state.comment)

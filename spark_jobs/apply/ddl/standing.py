@@ -1,0 +1,127 @@
+"""One table as its log shows it when a statement reaches it, and the ways to commit a step to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.errors import TableStopped
+from cdc_core.schema.names import split_name
+from spark_jobs.apply.commits import ddl_note
+from spark_jobs.apply.ddl.steps import Step
+from spark_jobs.apply.epochs import followed_to, recurring_to
+from spark_jobs.apply.table import Batch
+from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.ddl import alter_table, listed
+from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.replacement import replace_table, rows_of
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.state import DROPPED, FOLLOWED, TableState, app_id
+from spark_jobs.lake.transaction import transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`table` is `database.table`; `state` is None where the lake has no such table. `left_out`: rows up to this
+    version come again and are left out, because the table has no key."""
+
+    batch: Batch
+    table: str
+    path: str
+    app: str
+    state: TableState | None
+    left_out: int | None = None
+
+    def has(self, step: Step) -> bool:
+        """Whether the table has the step already, from this epoch or an earlier one of the same server."""
+        if self.state is None:
+            return False
+        followed = followed_to(self.batch.claim, self.state)
+        return max(self.state.applied or 0, followed or 0, self.left_out or 0) >= step.version
+
+    def note(self, step: Step) -> dict[str, str]:
+        """The property that says how far the table followed."""
+        return {FOLLOWED: f"{self.batch.claim.epoch}:{step.version}"}
+
+    @property
+    def live(self) -> TableState | None:
+        """The state of a table that the source had before the step, as far as the lake knows."""
+        return None if self.state is None or self.state.dropped else self.state
+
+    @contextmanager
+    def session(self) -> Iterator[SparkSession]:
+        """A session in which an error that the table causes stops the table alone."""
+        remedy = copy_hint(self.batch.claim.destination, self.table)
+        with self.batch.sessions.take() as spark, lake_errors(self.path, remedy):
+            yield spark
+
+    @contextmanager
+    def committing(self, step: Step) -> Iterator[SparkSession]:
+        """A session of which the next statement is the step's commit."""
+        batch = self.batch
+        mending = self.table in batch.stopped
+        metadata = ddl_note(batch.claim, self.table, batch.run_id, step.kind, step.ddl, step.version, mending=mending)
+        with self.session() as spark, transaction(spark, self.app, step.version, metadata, few=False):
+            yield spark
+        batch.fence.skip(self.path)
+
+
+def standing(batch: Batch, table: str) -> Standing:
+    """The table, which only this run changes from now on. Raises TableStopped for a table that is not ours, CopyNeeded
+    for one without a key of which nobody knows which statements and rows it has."""
+    claim, lake = batch.claim, batch.lake
+    path = lake.path(*split_name(table))
+    app = app_id(claim.destination, claim.client_id, table, claim.epoch)
+    state = lake.state(path, app)
+    if state is not None:
+        state.check_owner(claim.destination, table, path)
+        state = batch.fence.enter(path, app, state)
+    return Standing(batch, table, path, app, state, _left_out(batch, table, path, state))
+
+
+def _left_out(batch: Batch, table: str, path: str, state: TableState | None) -> int | None:
+    if state is None or state.dropped or state.primary_key:
+        return None
+    try:
+        return recurring_to(batch.lake, path, batch.claim, table, keyed=False, copied=state.copied)
+    except TableStopped as error:
+        raise CopyNeeded(error.message, table) from error
+
+
+def mark(at: Standing, step: Step) -> None:
+    """An empty commit: the table has the step, which may have changed its columns."""
+    state = at.batch.lake.state(at.path, at.app)
+    assert state is not None
+    column = quote(state.columns[0].name)
+    with at.committing(step) as spark:
+        spark.sql(f"UPDATE delta.{quote(at.path)} SET {column} = {column} WHERE false").collect()  # noqa: S608
+
+
+def retire(at: Standing, step: Step) -> None:
+    """The table has no rows and no definition any more: what comes under its name next makes it anew."""
+    assert at.state is not None
+    state, gone = at.state, {DROPPED: str(step.ddl.position)}
+    with at.committing(step) as spark:
+        rows = rows_of(spark, at.path, state.version, "false")
+        replace_table(at.path, rows, state.columns, state.own_properties | at.note(step) | gone, state.comment)
+
+
+def empty(at: Standing, step: Step) -> None:
+    """The table has no rows, and its definition stays."""
+    assert at.state is not None
+    state = at.state
+    with at.committing(step) as spark:
+        rows = rows_of(spark, at.path, state.version, "false")
+        replace_table(at.path, rows, state.columns, state.own_properties | at.note(step), state.comment)
+
+
+def set_dropped(at: Standing, step: Step) -> None:
+    """Marks the table. Its rows stay."""
+    noted = at.note(step) | {DROPPED: str(step.ddl.position)}
+    with at.session() as spark:
+        alter_table(spark, at.batch.fence, at.path, f"SET TBLPROPERTIES ({listed(noted)})")
+    mark(at, step)

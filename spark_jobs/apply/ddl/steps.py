@@ -1,0 +1,65 @@
+"""What one statement does, step by step, and the version of each step: pure.
+
+A statement may do several things to one table (ALTER ... RENAME). Each needs a version of its own, so that a replay
+knows which are done. The last has the statement's own version, and the ones before count down from it. No other event
+ends there: an event has more bytes than a statement has such steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from cdc_core.schema.ddl import Ddl, Effect, EffectKind
+from cdc_core.schema.names import full_name
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Effects that happen at once: one, or all renames that follow each other. `version` is Delta's txnVersion."""
+
+    ddl: Ddl
+    effects: tuple[Effect, ...]
+    version: int
+
+    @property
+    def kind(self) -> EffectKind:
+        return self.effects[0].kind
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that it touches, `database.table`."""
+        return tuple(dict.fromkeys(name for effect in self.effects for name in tables_of(effect)))
+
+
+def tables_of(effect: Effect) -> tuple[str, ...]:
+    """The tables that an effect touches."""
+    return (effect.name, *((full_name(*effect.to),) if effect.to else ()))
+
+
+def steps(ddl: Ddl) -> list[Step]:
+    """The statement's steps in order."""
+    groups: list[tuple[Effect, ...]] = []
+    for renames, group in groupby(ddl.effects, lambda effect: effect.kind is EffectKind.RENAME):
+        effects = tuple(group)
+        groups += [effects] if renames else [(effect,) for effect in effects]
+    last, found, later = ddl.position.version(), list[Step](), dict[str, int]()
+    for effects in reversed(groups):
+        names = {name for effect in effects for name in tables_of(effect)}
+        rank = max((later[name] + 1 for name in names if name in later), default=0)
+        later |= dict.fromkeys(names, rank)
+        found.append(Step(ddl, effects, last - rank))
+    return found[::-1]
+
+
+def origins(effects: tuple[Effect, ...]) -> dict[str, str | None]:
+    """What renames come to: for each name, the table whose rows it has afterwards; None where it has none any more.
+
+    A swap through a third name that existed neither before nor after comes to two tables, each with the other's rows.
+    """
+    now: dict[str, str | None] = {}
+    for effect in effects:
+        source, target = tables_of(effect)
+        now[target] = now.get(source, source)
+        now[source] = None
+    return {name: origin for name, origin in now.items() if origin != name}

@@ -1,0 +1,108 @@
+"""What earlier epochs of a client have put into a table: after a rewind the same rows come again.
+
+A row with a primary key may come again: its MERGE changes nothing, only its counts differ. A row without a key would
+be there twice, so the rows that the table has are left out. It must be certain that it has them: the epochs' batches,
+by the ledger, must reach without a gap from the claim's start to where the table is. Where they do not, the table
+stops. It also stops after a move to another server, whose positions say nothing about the first one's; unless reading
+went on there by GTID, which repeats nothing, and the table had no more than the cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cdc_core.errors import TableStopped
+from cdc_core.session.claim import Claim
+from spark_jobs.lake.copied import CopyNote
+from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.lake.tables import Lake
+
+ALWAYS = 1 << 63  # beyond every version
+_REBUILD = "Make the table anew (sluice copy): without a primary key, repeated rows cannot be told from new ones."
+
+
+def earlier_apps(claim: Claim, table: str) -> list[str]:
+    """The app ids of the epochs before the claim's, in order."""
+    return [app_id(claim.destination, claim.client_id, table, epoch) for epoch in range(claim.epoch)]
+
+
+def followed_to(claim: Claim, state: TableState) -> int | None:
+    """The version up to which the table has everything, rows and DDL statements, because in an earlier epoch it
+    followed a statement there, or was copied there: such rows have the columns of before. None where there was none.
+
+    Raises CopyNeeded where that epoch was another server's, so that the statement itself may come again unnoticed.
+    """
+    places = [state.followed, (state.copied.epoch, state.copied.low) if state.copied else None]
+    epoch, version = max((place for place in places if place and place[0] < claim.epoch), default=(0, None))
+    if version is None:
+        return None
+    if epoch >= claim.moved:
+        return version
+    if state.dropped and epoch not in epochs_not_repeated(claim, {epoch: version}):
+        raise CopyNeeded("it was dropped or renamed on another server, and its rows come again", claim.destination)
+    return None
+
+
+def recurring_to(
+    lake: Lake, path: str, claim: Claim, table: str, *, keyed: bool, copied: CopyNote | None = None
+) -> int | None:
+    """The version up to which rows of the table may come again, None when none can. `copied`: the copy that the table
+    was made from, before which nothing counts.
+
+    Raises TableStopped for a table without a key where that is not certain.
+    """
+    earlier = _earlier(lake, path, claim, table, keyed=keyed, copied=copied)
+    if copied is None or copied.epoch != claim.epoch or copied.high == copied.low:
+        return earlier
+    return max(copied.high, earlier or 0)
+
+
+def _earlier(lake: Lake, path: str, claim: Claim, table: str, *, keyed: bool, copied: CopyNote | None) -> int | None:
+    """The same for rows of earlier epochs."""
+    reached = lake.applied(path, earlier_apps(claim, table))
+    since = copied.epoch if copied else 0
+    applied = {epoch: version for epoch, version in enumerate(reached) if version and epoch >= since}
+    if copied and copied.epoch in applied:
+        applied[copied.epoch] = max(applied[copied.epoch], copied.high)
+    for epoch in epochs_not_repeated(claim, applied):
+        applied.pop(epoch, None)
+    if not applied:
+        return None
+    other_server = min(applied) < claim.moved
+    if keyed:
+        return ALWAYS if other_server else max(applied.values())
+    if other_server:
+        message = "the destination moved to another server, and which of its rows the lake has is unknown"
+        raise TableStopped(message, place=path, hint=_REBUILD)
+    start, end = claim.start.version(), max(applied.values())
+    if start < end:
+        begun = Ledger(lake, claim.destination, claim.client_id).stretches()
+        ranges = [(begun[epoch].start, at) for epoch, at in applied.items() if epoch in begun]
+        if copied:
+            ranges.append((0, applied.get(copied.epoch, 0)))  # the copy brought every row from the beginning
+        if not is_covered(start, end, ranges):
+            message = "the destination was rewound to rows of which the lake has an unknown part"
+            raise TableStopped(message, place=path, hint=_REBUILD)
+    return end
+
+
+def epochs_not_repeated(claim: Claim, applied: Mapping[int, int]) -> set[int]:
+    """The epochs of which no row comes again: every epoch since then began seamlessly, and the table was not ahead of
+    the cursor that it left. `applied`: by epoch, how far the table had come."""
+    left, found = dict(claim.seamless), set[int]()
+    for epoch in reversed(range(claim.epoch)):
+        if epoch + 1 not in left:
+            break
+        if applied.get(epoch, 0) <= left[epoch + 1]:
+            found.add(epoch)
+    return found
+
+
+def is_covered(start: int, end: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    """Whether the ranges, joined, reach from `start` to `end`."""
+    for low, high in sorted(ranges):
+        if low <= start < high:
+            start = high
+    return start >= end

@@ -1,0 +1,55 @@
+"""Stops that the service has lost, with its cursors or by another hand, and the lake still knows.
+
+The ledger notes the batch at which a table stopped, or the first one that a paused table missed. If changes of the
+table passed since, and the service does not list the stop any more, the table would go on without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from cdc_core.errors import TableStopped
+from cdc_core.schema.names import split_name
+from cdc_core.session.claim import Claim, is_redefined
+from spark_jobs.apply.result import Refusal
+from spark_jobs.lake.ledger import Ledger, StopNote, TableNote
+from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.state import app_id
+from spark_jobs.lake.tables import Lake
+
+
+def forgotten_stops(ledger: Ledger, claim: Claim) -> tuple[Refusal, ...]:
+    """The tables whose last batch in the ledger is the one that they stopped at, which are not stopped any more, and
+    whose changes of that batch neither are in the lake nor come again."""
+    lake, found = ledger.lake, []
+    for table, note in sorted(ledger.stops().items()):
+        again = claim.moved <= note.epoch and claim.start.version() < note.version
+        if table in claim.stopped or again:
+            continue
+        path = lake.path(*split_name(table))
+        if _is_newer(lake, path, note):
+            continue
+        (applied,) = lake.applied(path, [app_id(claim.destination, claim.client_id, table, note.epoch)])
+        if applied is None or applied < note.version:
+            message = "changes of it were acked while it was stopped, and the stop is gone: the lake misses them"
+            error = TableStopped(message, place=path, hint=copy_hint(claim.destination, table))
+            found.append(Refusal(table, error, copy_needed=True))
+    return tuple(found)
+
+
+def unnoted_stops(ledger: Ledger, claim: Claim, noted: Collection[str]) -> dict[str, TableNote]:
+    """What the ledger should keep of stopped tables that the claim has changes of, besides the tables of `noted`: this
+    is the first batch that they miss. A table that stops in a run is noted then; one that is paused is not."""
+    missed = [name for name in claim.stopped if name not in noted and is_redefined(name, claim.table_names)]
+    known = ledger.stops() if missed else {}
+    return {
+        name: TableNote(stopped=True)
+        for name in missed
+        if name not in known or _is_newer(ledger.lake, ledger.lake.path(*split_name(name)), known[name])
+    }
+
+
+def _is_newer(lake: Lake, path: str, note: StopNote) -> bool:
+    """Whether the lake has no such table, or one that was made since the note."""
+    origin = lake.origin(path)
+    return origin is None or origin.behind(note.committed_at, (note.epoch, note.version))

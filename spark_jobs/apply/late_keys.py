@@ -1,0 +1,63 @@
+"""Foreign keys of a time that is over: a run that is behind reads those of the present, its rows had others.
+
+A claim's statements tell what changed. Where a table or its columns have other names, the rows that reference nothing
+are looked for. Where a foreign key is gone, nobody knows what it referenced: the table is copied, unless no table was
+written since, so that every run before has seen the key.
+"""
+
+from __future__ import annotations
+
+import re
+
+from deltalake.exceptions import DeltaError
+
+from cdc_core.errors import SluiceError
+from cdc_core.schema.ddl import Ddl, EffectKind
+from cdc_core.schema.names import split_name
+from cdc_core.session.claim import Claim
+from spark_jobs.lake.tables import Lake
+
+_CLOCKS = 10_000  # milliseconds that the clocks of source and lake may differ
+_COMMENT = re.compile(r"/\*!?\d*|\*/")
+_DROPS = re.compile(r"\bDROP\s+(?:FOREIGN\s+KEY|CONSTRAINT)\b", re.IGNORECASE)
+
+
+def renamed(claim: Claim) -> set[tuple[str, str]]:
+    """The tables that have another name, or columns with other names, since a statement of the claim."""
+    effects = [effect for ddl in claim.ddl for effect in ddl.effects]
+    tables = {effect.to for effect in effects if effect.kind is EffectKind.RENAME and effect.to}
+    return tables | {
+        (effect.database, effect.table) for effect in effects if any(change.to is not None for change in effect.changes)
+    }
+
+
+def released(claim: Claim) -> list[tuple[str, Ddl]]:
+    """The tables that lost a constraint, each with the statement."""
+    return [
+        (effect.name, ddl)
+        for ddl in claim.ddl
+        if _DROPS.search(_COMMENT.sub(" ", ddl.text))
+        for effect in ddl.effects
+        if effect.kind is EffectKind.ALTER
+    ]
+
+
+def written_since(lake: Lake, destination: str, table: str, ddl: Ddl) -> bool:
+    """Whether another table was written after the statement: by a run that may not have seen what it took away."""
+    since = ddl.position.timestamp
+    others = [lake.path(*split_name(name)) for name in lake.live_tables(destination) if name != table]
+    return bool(others) and (since is None or any(_written(lake, path, since - _CLOCKS) for path in others))
+
+
+def _written(lake: Lake, path: str, since: int) -> bool:
+    try:
+        return lake.written_at(path) > since
+    except (SluiceError, DeltaError, OSError):
+        return True  # its log is damaged
+
+
+def why_released(table: str, ddl: Ddl) -> str:
+    return (
+        f"{ddl.text[:200]!r} dropped a constraint of {table}, and the lake was behind: what a "
+        "foreign key did to its rows until then is in no binlog"
+    )

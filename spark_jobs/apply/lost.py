@@ -1,0 +1,75 @@
+"""Tables with rows of transactions that the present server lacks.
+
+A batch may be applied and not acked when its server dies. The service moves to another server that has everything up to
+the cursor, but what the batch had beyond it may be lost: such rows would stay in the lake for ever. The commits' user
+metadata names the transactions. They are asked for once, before the first batch from another server. Without GTIDs this
+cannot be seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from deltalake.exceptions import TableNotFoundError
+
+from cdc_core.errors import TableStopped
+from cdc_core.schema.names import split_name
+from cdc_core.session.claim import Claim
+from spark_jobs.apply.result import Refusal
+from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.tables import Lake
+
+_LOOKS = 5  # a server that was just promoted may still apply what it has received
+_PAUSE = 1.0  # seconds between two looks
+
+
+def lost_rows(
+    lake: Lake, claim: Claim, tables: Iterable[str], missing: Callable[[str], str], sleep: Callable[[float], None]
+) -> tuple[Refusal, ...]:
+    """Those of `tables` whose last commit, of an earlier server, has transactions that the present one lacks.
+    `missing` asks it which GTIDs of a set these are."""
+    asked: dict[str, str] = {"": ""}
+    refused = []
+    for table in sorted(set(tables)):
+        path = lake.path(*split_name(table))
+        gtids = _gtids(lake, path, claim)
+        if gtids not in asked:
+            asked[gtids] = _missing_for_good(gtids, missing, sleep)
+        if lost := asked[gtids]:
+            message = f"its rows of the transactions {lost} are lost at the source: the present server lacks them"
+            error = TableStopped(message, place=path, hint=copy_hint(claim.destination, table))
+            refused.append(Refusal(table, error, copy_needed=True))
+    return tuple(refused)
+
+
+def _gtids(lake: Lake, path: str, claim: Claim) -> str:
+    """The GTIDs in the last commit of a table, "" for none: it is not there, a copy made it, or it was written since
+    reading moved to the present server."""
+    try:
+        for commit in lake.commits(path):
+            note = _note(commit.user_metadata)
+            if (note.get("destination"), note.get("client_id")) == (claim.destination, claim.client_id):
+                return str(note.get("gtid") or "") if note["epoch"] < claim.moved else ""
+    except TableNotFoundError:
+        pass
+    return ""
+
+
+def _note(metadata: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(metadata or "{}")
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) and "epoch" in fields else {}
+
+
+def _missing_for_good(gtids: str, missing: Callable[[str], str], sleep: Callable[[float], None]) -> str:
+    lost = missing(gtids)
+    for _ in range(_LOOKS - 1):
+        if not lost:
+            break
+        sleep(_PAUSE)
+        lost = missing(gtids)
+    return lost

@@ -1,0 +1,96 @@
+"""The table is there with the source's columns before a batch's own commit: made, widened, old rows filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.client.changes import TableRead
+from cdc_core.errors import UNNAMED, LakeError, TableStopped
+from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.ddl import add_columns, create_table, fill_old_rows, table_properties
+from spark_jobs.lake.defaults import old_row_values
+from spark_jobs.lake.evolution import added_columns, check_key
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.policies import Changed
+from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.replacement import no_rows, replace_table
+from spark_jobs.lake.state import FOLLOWED, TableState
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.types import LakeColumn, lake_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The table's state before the batch, and how it changed for it."""
+
+    state: TableState
+    created: bool
+    added_columns: tuple[str, ...]
+
+
+def prepare(
+    spark: SparkSession,
+    lake: Lake,
+    fence: Fence,
+    path: str,
+    destination: str,
+    read: TableRead,
+    state: TableState | None,
+    app: str,
+    changed: Changed = Changed.EVOLVE,
+    *,
+    again: bool = False,
+) -> Prepared:
+    """Makes the table where there is none, or one that was dropped, else adds the columns that are new. The run entered
+    it by `fence`. `again`: rows that come again may be among the batch, of an earlier definition too.
+
+    Raises TableStopped for a definition that the table cannot take, LakeError when Spark's table is not to be found.
+    """
+    columns = lake_columns(read.schema, read.table, read.counts.partial)
+    if state is None:
+        create_table(spark, lake, path, destination, read.table, columns, fence.token)
+        fence.skip(path)
+        return Prepared(_made(lake.state(path, app), path), created=True, added_columns=())
+    if state.dropped:
+        properties = table_properties(lake, destination, read.table, fence.token)
+        if FOLLOWED in state.properties:  # statements of before come again after a rewind
+            properties[FOLLOWED] = state.properties[FOLLOWED]
+        fence.check(path)
+        replace_table(path, no_rows(spark, columns), columns, properties, read.table.comment)
+        return Prepared(_made(lake.state(path, app), path), created=True, added_columns=())
+    check_key(state.primary_key, read.table.primary_key, read.table.name)
+    tolerant = changed in (Changed.LENIENT, Changed.IGNORE)
+    added = added_columns(state.columns, columns, read.table.name, gone=tolerant, again=again)
+    if added and changed is not Changed.EVOLVE:
+        added = _allowed(added, read, changed)
+    if state.unfilled:  # before another note takes its place
+        fill_old_rows(spark, fence, path, state, app)
+    if added:
+        old_rows = {} if again else old_row_values(read.table, added)  # the source dropped such a column later
+        add_columns(spark, fence, path, read.table, columns, added, old_rows, state.version)
+        state = _made(lake.state(path, app), path)
+        if state.unfilled:
+            fill_old_rows(spark, fence, path, state, app)
+    return Prepared(state, created=False, added_columns=tuple(column.name for column in added))
+
+
+def _allowed(added: tuple[LakeColumn, ...], read: TableRead, changed: Changed) -> tuple[LakeColumn, ...]:
+    """What a policy lets come of columns of which no statement told."""
+    names = ", ".join(column.name for column in added)
+    if changed is Changed.LENIENT:
+        return added
+    if changed is Changed.IGNORE:
+        if not read.table.primary_key:
+            raise CopyNeeded(f"without a primary key the new columns ({names}) cannot be left out", read.table.name)
+        return ()
+    message = f"it has new columns ({names}), and its policy is {changed}"
+    raise TableStopped(message, place=read.table.name, hint=copy_hint(UNNAMED, read.table.name))
+
+
+def _made(state: TableState | None, path: str) -> TableState:
+    if state is None:
+        hint = "Spark and this process must see the same lake: name it by a path or URI that both can open."
+        raise LakeError("the table that Spark made is not there", place=path, hint=hint)
+    return state

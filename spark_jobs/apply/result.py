@@ -1,0 +1,151 @@
+"""What became of a claim in the lake: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from cdc_core.errors import TableStopped
+from cdc_core.position import EntryPosition
+from spark_jobs.apply.commits import Commit, Earlier, SourceCounts
+from spark_jobs.apply.decision import Decision
+from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.doubt import Doubt
+from spark_jobs.lake.ledger import TableNote
+from spark_jobs.lake.remedy import copy_hint, spelled_out
+
+
+@dataclass(frozen=True, slots=True)
+class TableResult:
+    """A table that took its share of a claim.
+
+    `commit` is what this try added, None when the table had every row already. `earlier` is what earlier tries of the
+    range committed; the checks judge it again. `odd`: the rows of `commit` that were not as the source's changes
+    presume, where they were counted by key. `created` and `added_columns` say how the table changed. `merge_seconds` is
+    the time that it took, `applied_at` the second since the epoch at which it was done.
+    """
+
+    decision: Decision
+    commit: Commit | None = None
+    earlier: Earlier = field(default_factory=Earlier)
+    created: bool = False
+    added_columns: tuple[str, ...] = ()
+    odd: Doubt = field(default_factory=Doubt)
+    merge_seconds: float = 0.0
+    applied_at: float = 0.0
+
+    @property
+    def table(self) -> str:
+        return self.decision.table
+
+    @property
+    def replayed(self) -> bool:
+        return self.commit is None
+
+    @property
+    def source(self) -> SourceCounts:
+        """The source's operations that this try added."""
+        return self.commit.source if self.commit else SourceCounts()
+
+    @property
+    def delta_version(self) -> int | None:
+        return self.commit.delta_version if self.commit else self.decision.delta_version
+
+    @property
+    def commits(self) -> tuple[Commit, ...]:
+        """Every commit that the claim's rows are in, in order."""
+        return self.earlier.commits + ((self.commit,) if self.commit else ())
+
+    @property
+    def doubt(self) -> Doubt:
+        """The rows of a table with a key that were not as the source's changes presume."""
+        commits = self.earlier.commits if self.odd else self.commits
+        return sum((commit.doubt for commit in commits if self.decision.keyed), start=self.odd)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A DDL statement that a table followed: what it was, and what became of it in the lake."""
+
+    table: str
+    kind: str
+    text: str
+    position: EntryPosition
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A table cannot take its share of a claim, and why. `copy_needed`: its rows in the lake are wrong already."""
+
+    table: str
+    error: TableStopped
+    copy_needed: bool = False
+
+    def with_remedy(self, destination: str) -> Refusal:
+        """The same, with the destination in its hint; where only a copy helps, the hint is that command."""
+        if not isinstance(self.error, CopyNeeded):
+            self.error.hint = spelled_out(self.error.hint, destination, self.table)
+            return self
+        self.error.hint = copy_hint(destination, self.table)
+        return replace(self, copy_needed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Cascaded:
+    """What the cascade of one foreign key changed in its table: rows that the binlog does not have."""
+
+    table: str
+    parent: str
+    deleted: int
+    updated: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenSnapshot:
+    """A snapshot that cannot be finished, because of what a claim did, and why."""
+
+    table: str
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What became of a claim's tables, in the claim's order; of those only that were not stopped before. `followed`:
+    its DDL statements. `whole`: tables that were stopped, and that a statement or a copy made right before the rows.
+    `broken`: snapshots that cannot be finished; `unapplied`: stopped tables whose changes were kept for one alone."""
+
+    applied: tuple[TableResult, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    followed: tuple[Followed, ...] = ()
+    cascaded: tuple[Cascaded, ...] = ()
+    whole: tuple[str, ...] = ()
+    broken: tuple[BrokenSnapshot, ...] = ()
+    unapplied: tuple[str, ...] = ()
+
+    @property
+    def mended(self) -> tuple[str, ...]:
+        """The stopped tables that the lake now has as the source has them at the claim's end."""
+        refused = {one.table for one in self.refused}
+        return tuple(table for table in self.whole if table not in refused)
+
+    def notes(self, doubts: Mapping[str, Doubt]) -> dict[str, TableNote]:
+        """What the ledger keeps, by table; `doubts` are those worth a note."""
+        unapplied = dict.fromkeys(self.unapplied, TableNote(stopped=True))
+        mended = dict.fromkeys(self.mended, TableNote())
+        applied = {result.table: _note(result, doubts.get(result.table)) for result in self.applied}
+        return unapplied | mended | applied | {one.table: TableNote(stopped=True) for one in self.refused}
+
+
+def _note(result: TableResult, doubt: Doubt | None) -> TableNote:
+    source = result.source
+    return TableNote(
+        inserts=source.inserts,
+        updates=source.updates,
+        deletes=source.deletes,
+        net_rows=source.net_rows,
+        replayed=result.replayed,
+        delta_version=result.delta_version,
+        doubt=doubt,
+    )

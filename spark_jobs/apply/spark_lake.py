@@ -1,0 +1,101 @@
+"""The lake as one run sees it: check the cursor, apply a claim, note it in the ledger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from cdc_core.client.connector import Connector
+from cdc_core.destination.client_status import ClientStatus
+from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.session.claim import Claim
+from spark_jobs.apply.batch import apply_batch
+from spark_jobs.apply.cascade import Cascades
+from spark_jobs.apply.ddl.copies import Copier
+from spark_jobs.apply.forgotten import forgotten_stops, unnoted_stops
+from spark_jobs.apply.lost import lost_rows
+from spark_jobs.apply.result import BatchResult, Refusal
+from spark_jobs.lake.doubt import Doubt
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.policies import EVOLVE, Policies
+from spark_jobs.lake.tables import Lake
+from spark_jobs.session import Sessions
+from spark_jobs.snapshot.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class SparkLake:
+    """`fence` and `sampled` (the tables whose odd rows were named) are the run's own; `token` opens the service's
+    Flight door. `source`: None where a run cannot read the source. `cascades`: None where none follow."""
+
+    connector: Connector
+    lake: Lake
+    sessions: Sessions
+    token: str
+    fence: Fence
+    source: Source | None = None
+    cascades: Cascades | None = None
+    clock: Callable[[], float] = time.time
+    sampled: set[str] = field(default_factory=set)
+    policies: Policies = EVOLVE
+    zero_dates: ZeroDates = "fail"
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.lake, self.connector.destination, self.connector.client_id)
+
+    def check_cursor(self, client: ClientStatus) -> str:
+        """What an operator should know of where the destination goes on, "" for nothing. Raises LakeError when rows
+        would be missing in the lake."""
+        return self.ledger.check(client.epoch, client.reached, client.identity)
+
+    def check_claim(self, claim: Claim) -> None:
+        """Raises LakeError for a claim that does not begin where the lake ends, or is not of the lake's writer."""
+        self.ledger.check(claim.epoch, claim.reached, claim.identity)
+
+    def lost_rows(self, claim: Claim, tables: Collection[str]) -> tuple[Refusal, ...]:
+        """The tables, of these and of those that the ledger knows, whose rows the present server has lost; asked before
+        the first batch from another server."""
+        ledger = self.ledger
+        if not claim.moved or any(epoch >= claim.moved for epoch in ledger.stretches()):
+            return ()
+        known = {*tables, *claim.table_names, *ledger.tables()}
+        return lost_rows(self.lake, claim, known, self.connector.missing, time.sleep)
+
+    def forgotten_stops(self, claim: Claim) -> tuple[Refusal, ...]:
+        """The tables that must be stopped anew: changes of them passed, and the service has lost their stop."""
+        return forgotten_stops(self.ledger, claim)
+
+    def doubts(self) -> dict[str, Doubt]:
+        """By table, the rows that were not as the source's changes presume, since the table was made."""
+        return self.ledger.doubts()
+
+    def apply(self, claim: Claim, run_id: str, parallelism: int, stopped: Collection[str]) -> BatchResult:
+        """Merges the claim's tables, but those that are `stopped`, up to `parallelism` at a time. The service learns
+        which snapshots the claim breaks."""
+        applied = apply_batch(
+            claim,
+            self.lake,
+            self.sessions,
+            self.connector.flight_url,
+            token=self.token,
+            run_id=run_id,
+            parallelism=parallelism,
+            max_splits=parallelism,
+            stopped=stopped,
+            fence=self.fence,
+            sampled=self.sampled,
+            policies=self.policies,
+            copier=Copier(self.source, self.policies.copy_rows, self.zero_dates) if self.source else None,
+            cascades=self.cascades,
+        )
+        for one in applied.broken:
+            self.connector.snapshots.break_off(one.table, one.id, one.reason)
+        return applied
+
+    def note(self, claim: Claim, result: BatchResult, run_id: str, doubts: Mapping[str, Doubt] | None = None) -> None:
+        """Writes the batch, and the `doubts` of tables, into the ledger: after the tables' commits, before the ack."""
+        notes = result.notes(doubts or {})
+        self.ledger.note(claim, notes | unnoted_stops(self.ledger, claim, notes), run_id, self.clock())

@@ -1,0 +1,168 @@
+"""One table's share of a claim: decide, plan, prepare, commit, read back.
+
+A table that has the claim's end already is left alone. A claim that comes again with other boundaries adds only what
+is new. Delta skips a commit that another try of the same version has made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from pyspark.errors import PySparkException
+
+from cdc_core.client.changes import TableRead, flight_info
+from cdc_core.errors import LakeError, SluiceError
+from cdc_core.meta.reached import How
+from cdc_core.session.claim import Claim, TableRange
+from spark_jobs.apply.choice import statement
+from spark_jobs.apply.commits import Commit, SourceCounts, earlier_commits, note, own_commit
+from spark_jobs.apply.decision import Decision, decide
+from spark_jobs.apply.epochs import followed_to, recurring_to
+from spark_jobs.apply.odd_rows import Changes, odd_rows
+from spark_jobs.apply.preparation import Prepared, prepare
+from spark_jobs.apply.result import TableResult
+from spark_jobs.apply.transaction import run_statement
+from spark_jobs.apply.view import create_view
+from spark_jobs.lake.doubt import Doubt
+from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.policies import EVOLVE, Policies
+from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.transaction import FEW_ROWS, transaction
+from spark_jobs.session import Sessions
+
+_VIEW = "sluice_net"
+_ROWS_PER_SPLIT = 250_000  # a split costs a worker and a connection, which fewer rows are not worth
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A claim with what all its tables need. `sent_rows`: plans of up to so many rows are sent with the statement.
+    `sampled`: tables whose odd rows the run has named already. `stopped`: tables that were stopped before the claim."""
+
+    claim: Claim
+    lake: Lake
+    sessions: Sessions
+    flight_url: str
+    token: str
+    run_id: str
+    max_splits: int
+    sent_rows: int
+    fence: Fence
+    clock: Callable[[], float]
+    policies: Policies = EVOLVE
+    sampled: set[str] = field(default_factory=set)
+    stopped: Collection[str] = ()
+
+
+def apply_table(batch: Batch, table: TableRange) -> TableResult:
+    """Applies the changes of one table. Raises TableStopped when the table cannot take them."""
+    began = time.perf_counter()
+    claim, lake = batch.claim, batch.lake
+    path = lake.path(table.schema.database, table.schema.table)
+    app = app_id(claim.destination, claim.client_id, table.name, claim.epoch)
+    state = _fenced_state(batch, table, path, app)
+    keyed = bool(table.schema.primary_key)
+    recurs_to = recurring_to(lake, path, claim, table.name, keyed=keyed, copied=state.copied) if state else None
+    followed = followed_to(claim, state) if state else None
+    decision = decide(claim, table, state, recurs_to, followed)
+    earlier = earlier_commits(lake, path, claim, decision, state.applied if state else None)
+    if decision.replay:
+        return TableResult(decision, earlier=earlier, applied_at=batch.clock())
+    read = _plan(batch, table, decision)
+    if state is not None and state.dropped and not read.counts.raw:  # its rows were all before it was dropped
+        return TableResult(decision, earlier=earlier, applied_at=batch.clock())
+    metadata = note(claim, table.name, batch.run_id, decision.after, read.counts)
+    with batch.sessions.take() as spark, lake_errors(path, copy_hint(claim.destination, table.name)):
+        again = decision.may_recur(decision.after, claim.start.version())
+        changed = batch.policies.of(table.name).changed
+        prepared = prepare(spark, lake, batch.fence, path, claim.destination, read, state, app, changed, again=again)
+        if read.tickets:
+            # Not sent along to a fresh table: an append that comes late would not be the same rows again.
+            sent_rows = 0 if prepared.state.fresh else batch.sent_rows
+            create_view(spark, read, _VIEW, batch.flight_url, batch.token, sent_rows)
+            sql = statement(lake, path, read, prepared.state, _VIEW)
+            with transaction(spark, app, decision.end, metadata, few=read.rows <= FEW_ROWS):
+                run_statement(spark, sql, path)
+    commit = _commit(batch, path, read, metadata, decision, prepared)
+    if commit is None:
+        earlier = earlier_commits(lake, path, claim, decision, decision.end)
+    odd = _odd_rows(batch, path, table, read, commit)
+    return TableResult(
+        decision,
+        commit,
+        earlier,
+        odd=odd,
+        created=prepared.created,
+        added_columns=prepared.added_columns,
+        merge_seconds=time.perf_counter() - began,
+        applied_at=batch.clock(),
+    )
+
+
+def _odd_rows(batch: Batch, path: str, table: TableRange, read: TableRead, commit: Commit | None) -> Doubt:
+    """The rows that were not as the source's changes presume, by key: once a run, because it costs a statement. Without
+    it the commit's sums count, so an error here is none. Images that leave columns out cannot be asked."""
+    keyed = bool(table.schema.primary_key)
+    if not keyed or commit is None or not commit.doubt or read.counts.partial or table.name in batch.sampled:
+        return Doubt()
+    batch.sampled.add(table.name)
+    with suppress(PySparkException, SluiceError), batch.sessions.take() as spark:
+        source = Changes(batch.claim, table.name, commit.after, batch.flight_url, batch.token)
+        return odd_rows(spark, path, source, commit)
+    return Doubt()
+
+
+def _fenced_state(batch: Batch, table: TableRange, path: str, app: str) -> TableState | None:
+    """The table's state, which only this run changes from now on; None when there is no table."""
+    claim = batch.claim
+    state = batch.lake.state(path, app)
+    if state is None:
+        return None
+    state.check_owner(claim.destination, table.name, path)
+    _check_ledger(batch, state, path)
+    return batch.fence.enter(path, app, state)
+
+
+def _check_ledger(batch: Batch, state: TableState, path: str) -> None:
+    """Without a ledger nobody sees a cursor that was lost, but the table itself."""
+    claim, reached = batch.claim, batch.claim.reached
+    if reached is None or reached.how is not How.START or state.applied is None:
+        return
+    if state.applied < reached.position.version():
+        ledger = Ledger(batch.lake, claim.destination, claim.client_id)
+        if not ledger.stretches():
+            raise LakeError(
+                f"reading began anew at {reached.position}, behind what the table has, and the lake's ledger is gone",
+                place=path,
+                hint=f"Restore {ledger.path}. Without it: sluice reset {claim.destination} --earliest --yes, or make "
+                "the tables anew (sluice copy).",
+            )
+
+
+def _plan(batch: Batch, table: TableRange, decision: Decision) -> TableRead:
+    """What the service hands out of the rows that the table does not have."""
+    splits = max(1, min(batch.max_splits, -(-table.rows // _ROWS_PER_SPLIT)))
+    token = batch.token or None
+    return flight_info(batch.flight_url, batch.claim, table.name, after=decision.after, splits=splits, token=token)
+
+
+def _commit(
+    batch: Batch, path: str, read: TableRead, metadata: str, decision: Decision, prepared: Prepared
+) -> Commit | None:
+    """What this try committed; None when Delta skipped it, because another try had committed that version."""
+    if read.tickets:
+        return own_commit(batch.lake, path, metadata, decision)
+    return Commit(  # the changes cancel out: nothing was written
+        end=decision.end,
+        after=decision.after,
+        recurring=decision.may_recur(decision.after, batch.claim.start.version()),
+        source=SourceCounts.from_plan(read.counts),
+        delta_version=prepared.state.version,
+    )

@@ -1,0 +1,50 @@
+"""A table's net changes as a temporary view of one Spark session: small ones are sent along, others pulled.
+
+A small plan that Spark's workers pull costs two Python processes, one to plan and one to read, and Spark does not know
+how few rows it has. Either way gives the same rows however often Spark reads them, as long as the claim is held.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.connect.session import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from cdc_core.client.changes import TableRead, read_split
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.types import spark_type
+from spark_jobs.source import pack_tickets
+
+_SENT_BYTES = 32 << 20  # of Arrow, for one table: Spark's driver holds them as rows until the statement ends
+
+
+def create_view(spark: SparkSession, read: TableRead, view: str, url: str, token: str, sent_rows: int) -> None:
+    """Makes `view`. A plan of at most `sent_rows` rows, and of few bytes, is sent along.
+
+    A plan without a primary key is always pulled. When its claim is gone, the service refuses rows that are pulled,
+    but rows sent along would still be added; by key alone such a late statement changes nothing.
+    """
+    sent = _all_rows(read, url, token) if read.table.primary_key and read.rows <= sent_rows else None
+    if sent is not None:
+        types = from_arrow_schema(sent.schema, prefer_timestamp_ntz=True)
+        spark.createDataFrame(sent, types).createOrReplaceTempView(view)
+        return
+    schema = ", ".join(f"{quote(field.name)} {spark_type(field.type)}" for field in read.schema)
+    reader = spark.read.format("sluice").schema(schema).option("url", url)
+    reader = reader.option("tickets", pack_tickets(read.tickets))
+    if token:
+        reader = reader.option("token", token)  # Spark redacts an option of this name
+    reader.load().createOrReplaceTempView(view)
+
+
+def _all_rows(read: TableRead, url: str, token: str) -> pa.Table | None:
+    """All rows of the plan, None when they are more bytes than the driver should hold."""
+    parts: list[pa.RecordBatch] = []
+    size = 0
+    for ticket in read.tickets:
+        for part in read_split(url, ticket, token=token or None):
+            parts.append(part)
+            size += part.nbytes
+            if size > _SENT_BYTES:
+                return None
+    return pa.Table.from_batches(parts, read.schema.remove_metadata())

@@ -1,0 +1,128 @@
+"""One table of the source, opened in a snapshot: its place and its definition fit its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+
+from cdc_core.errors import SourceError
+from cdc_core.schema.information_schema import definition
+from cdc_core.schema.names import full_name
+from cdc_core.schema.table import TableSchema
+from spark_jobs.copy.result import NoSuchTable
+from spark_jobs.snapshot.binlog import ddl_on, position
+from spark_jobs.snapshot.failures import source_error
+from spark_jobs.snapshot.place import Place, begin
+from spark_jobs.snapshot.source import Source, connect
+from spark_jobs.snapshot.sql import quote
+
+_TRIES = 10
+_GONE = (1146, 1049)  # ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR
+_CHANGED = 1412  # ER_TABLE_DEF_CHANGED
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """`connection` is in the snapshot, and keeps the definition as it is until it ends."""
+
+    connection: pymysql.Connection[Any]
+    place: Place
+    schema: TableSchema
+
+
+@contextmanager
+def opened(
+    source: Source, database: str, table: str, *, as_text: bool, sleep: Callable[[float], None]
+) -> Iterator[Opened | NoSuchTable]:
+    """`as_text`: dates are read as text. Raises SourceError where there is no place, or DDL statements never end."""
+    connection = connect(source)
+    try:
+        found = _open(connection, source, database, table, sleep)
+        if isinstance(found, Opened) and as_text:
+            found = Opened(connection, found.place, found.schema.with_dates_as_text())
+        yield found
+    except pymysql.MySQLError as error:
+        raise source_error(error, source, full_name(database, table)) from error
+    finally:
+        connection.close()
+
+
+def readable(connection: pymysql.Connection[Any], database: str, table: str) -> TableSchema | None:
+    """The definition of a table that may be read, None where the source has no such table. Raises SourceError for what
+    can be no table of the lake, and pymysql's errors where the account may not see the table."""
+    schema = definition(connection, database, table)
+    if schema is not None and schema.columns:
+        return None if schema.is_sequence else schema
+    if not _touch(connection, database, table):
+        return None
+    kind, place = _kind(connection, database, table), full_name(database, table)
+    if kind == "SYSTEM VERSIONED":
+        raise _versioned(place)
+    raise SourceError(f"it is no table but a {kind.lower()}", place=place, hint="Name the tables that it shows.")
+
+
+def _versioned(place: str) -> SourceError:
+    hint = "Leave it out with canal.instance.filter.black.regex, or drop its versioning; then copy it again."
+    return SourceError("its history cannot be copied", place=place, hint=hint)
+
+
+def _open(
+    connection: pymysql.Connection[Any], source: Source, database: str, table: str, sleep: Callable[[float], None]
+) -> Opened | NoSuchTable:
+    for _ in range(_TRIES):
+        before = definition(connection, database, table)
+        by_key = before is not None and bool(before.primary_key) and whole_images(connection)
+        place = begin(connection, by_key=by_key, sleep=sleep)
+        there = _touch(connection, database, table)
+        schema = definition(connection, database, table)
+        if there and (kind := _kind(connection, database, table)) in ("VIEW", "SEQUENCE"):
+            there, schema = False, None
+        statement = ddl_on(connection, database, table, place.low, position(connection))
+        if there and schema is None and kind == "SYSTEM VERSIONED":
+            raise _versioned(full_name(database, table))
+        if there is not None and statement is None and there == (schema is not None):
+            return Opened(connection, place, schema) if schema else NoSuchTable(database, table, place)
+        connection.rollback()
+        sleep(1.0)
+    hint = "Wait until the statements that change the table have ended, then copy it again."
+    raise SourceError(
+        "the table's definition keeps changing", place=f"{source.address} {full_name(database, table)}", hint=hint
+    )
+
+
+def _touch(connection: pymysql.Connection[Any], database: str, table: str) -> bool | None:
+    """Whether the table is there; its definition cannot change from now on. None when it has changed already."""
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute(f"SELECT 1 FROM {quote(database)}.{quote(table)} LIMIT 1")  # noqa: S608
+        except pymysql.MySQLError as error:
+            code = error.args[0]
+            if code in _GONE:
+                return False
+            if code == _CHANGED:
+                return None
+            raise
+    return True
+
+
+def _kind(connection: pymysql.Connection[Any], database: str, table: str) -> str:
+    """What is under a table's name, "" where nothing is."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_type FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+            (database, table),
+        )
+        row = cursor.fetchone()
+    return str(row[0]).upper() if row else ""
+
+
+def whole_images(connection: pymysql.Connection[Any]) -> bool:
+    """Whether the server's row images leave no column out, unless a session has other ones."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.binlog_row_image")
+        row = cursor.fetchone()
+    return row is not None and str(row[0]).upper() == "FULL"

@@ -1,0 +1,195 @@
+"""`Switch`: the rows that a snapshot has read become the table, in one commit, while the stream stands for a moment.
+
+A claim is held, so that nothing is applied or acked. The rows are brought to where the client is by the change log. The
+commit carries the table's app id and that place; the stop is lifted, the snapshot closed and its staging removed behind
+it. Killed anywhere it is done again: each step leaves the table right, and the snapshot open until the last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.client.connector import Connector
+from cdc_core.destination.client_status import ClientStatus
+from cdc_core.errors import LakeError, SessionError
+from cdc_core.meta.reached import How
+from cdc_core.meta.snapshots import Snapshot
+from cdc_core.position import EntryPosition
+from cdc_core.rows.columns.batch import arrow_fields
+from cdc_core.schema.table import TableSchema
+from spark_jobs.copy.adopt import adopt, adoptable, claim_own, remove_copies
+from spark_jobs.copy.changes import ChangeLog
+from spark_jobs.copy.commit import Replacement, replace, staged_rows
+from spark_jobs.copy.fold import folded
+from spark_jobs.copy.hold import Hold, held
+from spark_jobs.copy.result import Broken, Copied, LakeClient, WentOn
+from spark_jobs.copy.staged import Staging
+from spark_jobs.copy.target import Target
+from spark_jobs.lake.equality import FEWER_COPIES
+from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.types import LakeColumn, lake_columns
+from spark_jobs.session import Sessions
+from spark_jobs.snapshot.place import Place
+
+_TRIES = 5
+_BEGIN_ANEW = "Begin the snapshot anew."
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """A table's rows as they were read, in a Delta table at `path` whose columns are under numbers. They have every
+    transaction up to `place.low`, and none behind `place.high`; without a key the two are one place."""
+
+    path: str
+    schema: TableSchema
+    place: Place
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """For tables of one client. Each table is fenced by a token of its own."""
+
+    connector: Connector
+    lake: Lake
+    sessions: Sessions
+    run_id: str = ""
+
+    def table(
+        self,
+        snapshot: Snapshot,
+        staged: StagedRows,
+        *,
+        check: Callable[[], None] = lambda: None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Copied:
+        """Makes the staged rows the table, and ends the snapshot. `check` is called under the hold, before the commit.
+
+        Raises Broken for a snapshot that cannot be finished, SessionError for one that was cancelled or is another
+        owner's, LakeError for a lake that is not the destination's, WentOn when others keep writing the table.
+        """
+        for left in reversed(range(_TRIES)):
+            try:
+                with held(self.connector, snapshot.owner) as hold:
+                    found = self._switched(hold, snapshot, staged, check)
+                break
+            except WentOn:
+                if not left:
+                    raise
+            sleep(1.0)
+        Staging(self.lake, self.connector.destination, snapshot.id).remove()
+        return found
+
+    def _switched(self, hold: Hold, snapshot: Snapshot, staged: StagedRows, check: Callable[[], None]) -> Copied:
+        client, schema = self.connector.client_status(), staged.schema
+        self._check_open(snapshot)
+        writes = LakeClient(self.connector.destination, self.connector.client_id, snapshot.epoch, self.run_id)
+        target = Target(self.lake, Fence(self.lake, self.sessions), writes, schema.database, schema.table)
+        check_lake(self.lake, self.connector, client, target.app, target.path)
+        self.lake.check_writable()
+        claim_own(target)
+        before = target.entered()
+        log = ChangeLog(self.lake, self.connector.destination, snapshot.id)
+        acked = hold.start or _acked(client)
+        low, high = staged.place.low.version(), staged.place.high.version()
+        upto = max(low, acked.version() if acked else low, (before and before.applied) or low)
+        self._check_log(log, snapshot, staged, client)
+        note = target.note(before, upto, max(high, upto))
+        place = Place(max(staged.place.low, acked or staged.place.low), staged.place.high)
+        place = Place(place.low, max(place.low, place.high))
+        about = writes.note(schema.name, place, staged.rows, snapshot.id)
+        new = Replacement(target, schema, _columns(schema), before, note, about)
+        check()
+        hold.check()
+        self.connector.snapshots.renew(snapshot)
+        if before is not None:
+            target.fence.check(target.path)
+        try:
+            with self.sessions.take() as spark, lake_errors(target.path):
+                self._commit(spark, log, staged, new)
+        except LakeError as error:
+            if FEWER_COPIES not in error.message:
+                raise
+            self._break(snapshot, "the changes take rows that were not read")
+        found = Copied(schema, place, staged.rows, target.committed(about))
+        self._end(snapshot, client, place.low)
+        return found
+
+    def _commit(self, spark: SparkSession, log: ChangeLog, staged: StagedRows, new: Replacement) -> None:
+        low, upto = staged.place.low.version(), new.note.low
+        changed, rows = upto > low and log.end() is not None, self.lake.open(staged.path)
+        if not changed and adoptable(rows, new):
+            adopt(spark, rows, staged.path, new)
+            return
+        if new.state is None:
+            remove_copies(rows, new.target)
+        replace(spark, _folded(spark, log, staged, low, upto) if changed else staged_rows(spark, staged.path), new)
+
+    def _check_open(self, snapshot: Snapshot) -> None:
+        """Raises Broken, and SessionError for one that is not the owner's any more."""
+        now = self.connector.snapshots.renew(snapshot)
+        if now.broken:
+            raise Broken(now.broken, place=snapshot.table, hint=_BEGIN_ANEW)
+
+    def _check_log(self, log: ChangeLog, snapshot: Snapshot, staged: StagedRows, client: ClientStatus) -> None:
+        """Raises Broken for a log that lacks changes that were acked, or has other columns than the rows."""
+        acked = next((one.acked for one in client.snapshots if one.id == snapshot.id), None)
+        end, types = log.end(), log.types()
+        if acked is not None and acked > staged.place.low and (end is None or end < acked.version()):
+            self._break(snapshot, f"changes up to {acked} were acked by a run that did not keep them for the snapshot")
+        if types is not None and types != [column.type for column in _columns(staged.schema)]:
+            self._break(snapshot, "the changes have other columns than the rows that were read")
+
+    def _break(self, snapshot: Snapshot, reason: str) -> None:
+        self.connector.snapshots.break_off(snapshot.table, snapshot.id, reason)
+        raise Broken(reason, place=snapshot.table, hint=_BEGIN_ANEW)
+
+    def _end(self, snapshot: Snapshot, client: ClientStatus, copied: EntryPosition) -> None:
+        """Lifts the stop and closes the snapshot. Raises WentOn where changes behind the copy were acked: then nothing
+        was held."""
+        if any(stop.table == snapshot.table for stop in client.stopped):
+            try:
+                self.connector.lift_stop(snapshot.table, copied=copied, owner=snapshot.owner)
+            except SessionError as error:
+                raise WentOn(snapshot.table) from error
+        self.connector.snapshots.close(snapshot)
+
+
+def _folded(spark: SparkSession, log: ChangeLog, staged: StagedRows, low: int, upto: int) -> DataFrame:
+    columns = _columns(staged.schema)
+    names = [column.name for column in columns]
+    key = [names.index(name) for name in staged.schema.primary_key]
+    return folded(spark, staged.path, log.path, [column.type for column in columns], key, low, upto)
+
+
+def _columns(schema: TableSchema) -> tuple[LakeColumn, ...]:
+    return lake_columns(pa.schema(arrow_fields(schema)), schema)
+
+
+def _acked(client: ClientStatus) -> EntryPosition | None:
+    """Up to where everything is acked, where nobody has a claim."""
+    reached = client.reached
+    places = [client.cursor] if client.cursor else []
+    if reached is not None and reached.how is How.BATCH and reached.epoch == client.epoch:
+        places.append(reached.position)
+    return max(places, default=None)
+
+
+def check_lake(lake: Lake, connector: Connector, client: ClientStatus, app: str, path: str) -> None:
+    """Raises LakeError for a lake that is not the destination's: a copy in a wrong place would lift a stop all the
+    same."""
+    ledger = Ledger(lake, connector.destination, connector.client_id)
+    ledger.check_writer(client.epoch, client.reached, client.identity)
+    acked = client.reached is not None and client.reached.how is How.BATCH
+    if acked and not ledger.stretches() and lake.state(path, app) is None:
+        hint = "Name the lake that the destination's runs write, or restore its ledger."
+        raise LakeError("the lake has nothing of this destination", place=lake.root, hint=hint)

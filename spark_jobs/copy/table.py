@@ -1,0 +1,104 @@
+"""`copy_table`: one table of the lake made anew from the source, at a known position, in one commit.
+
+Rows of the stream up to the position are left out afterwards, rows behind it apply once. Until the commit the old table
+stays whole. The caller sees to it that no row behind the position is acked meanwhile: it holds a claim.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from cdc_core.position import EntryPosition
+from cdc_core.rows.columns.batch import arrow_fields
+from cdc_core.rows.columns.cells import ZeroDates
+from spark_jobs.copy.commit import Replacement, replace, stage, staged_rows
+from spark_jobs.copy.open import Opened, opened
+from spark_jobs.copy.result import Copied, LakeClient, NoSuchTable
+from spark_jobs.copy.staging import staging
+from spark_jobs.copy.target import Target
+from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.types import lake_columns
+from spark_jobs.session import Sessions
+from spark_jobs.snapshot.limits import Limits
+from spark_jobs.snapshot.reading import read_rows
+from spark_jobs.snapshot.source import Source
+
+
+def copy_table(
+    source: Source,
+    lake: Lake,
+    sessions: Sessions,
+    fence: Fence,
+    client: LakeClient,
+    database: str,
+    table: str,
+    *,
+    zero_dates: ZeroDates = "fail",
+    progress: Callable[[int], None] = lambda _: None,
+    confirm: Callable[[EntryPosition], None] = lambda _: None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Copied | NoSuchTable:
+    """Makes the lake's table anew. A table that the source does not have is told; nothing is written then.
+
+    `progress` is told the rows so far. `confirm` is called with the position before the commit, and raises where the
+    caller lost what keeps rows behind it from being acked.
+    Raises SourceError where no position can be had (`snapshot.place`), TableStopped for a table that a lake cannot
+    have or that somebody else made, DecodeError for a refused value, WentOn when somebody wrote the table meanwhile.
+    """
+    target = Target(lake, fence, client, database, table)
+    lake.check_writable()
+    before = target.entered()
+    with opened(source, database, table, as_text=zero_dates == "string", sleep=sleep) as there:
+        if isinstance(there, NoSuchTable):
+            return there
+        note = target.note(before, there.place.low.version(), there.place.high.version())
+        columns = lake_columns(pa.schema(arrow_fields(there.schema)), there.schema)
+        with staging(lake, client.destination) as staged:
+            rows = stage_view(lake, staged, there, zero_dates, progress)
+            confirm(there.place.low)
+            about = client.note(target.name, there.place, rows)
+            new = Replacement(target, there.schema, columns, before, note, about)
+            if before is not None:
+                fence.check(target.path)
+            with sessions.take() as spark, lake_errors(target.path):
+                replace(spark, staged_rows(spark, staged), new)
+    return Copied(there.schema, there.place, rows, target.committed(about))
+
+
+def stage_view(
+    lake: Lake,
+    path: str,
+    there: Opened,
+    zero_dates: ZeroDates,
+    progress: Callable[[int], None],
+    limits: Limits | None = None,
+) -> int:
+    """Stages all rows of a table that is opened in one view. Returns how many; `progress` is told those so far.
+
+    Raises DecodeError for a refused value, LakeError where they cannot be staged, and pymysql's errors.
+    """
+    counted = _Counted(read_rows(there.connection, there.schema, zero_dates, limits=limits), progress)
+    stage(lake, path, counted, pa.schema(arrow_fields(there.schema)))
+    return counted.rows
+
+
+class _Counted:
+    """Passes batches on, and tells how many rows they had so far."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], progress: Callable[[int], None]) -> None:
+        self.rows = 0
+        self._batches, self._progress = batches, progress
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        batch = next(self._batches)
+        self.rows += batch.num_rows
+        self._progress(self.rows)
+        return batch

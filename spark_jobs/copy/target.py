@@ -1,0 +1,63 @@
+"""The lake's table that a copy is put in the place of: fenced before, noted with the commit, found again after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_core.schema.names import full_name
+from spark_jobs.copy.result import LakeClient, WentOn
+from spark_jobs.lake.copied import CopyNote
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.state import TableState
+from spark_jobs.lake.tables import Lake
+
+_EVENT = 19  # bytes that an event has at least: so many versions mean one place
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One table of the lake, for one client."""
+
+    lake: Lake
+    fence: Fence
+    client: LakeClient
+    database: str
+    table: str
+
+    @property
+    def name(self) -> str:
+        return full_name(self.database, self.table)
+
+    @property
+    def path(self) -> str:
+        return self.lake.path(self.database, self.table)
+
+    @property
+    def app(self) -> str:
+        return self.client.app(self.name)
+
+    def entered(self) -> TableState | None:
+        """The table's state, None when there is none. Writers of earlier claims commit no more. Raises TableStopped for
+        a table that somebody else made."""
+        state = self.lake.state(self.path, self.app)
+        if state is None:
+            return None
+        state.check_owner(self.client.destination, self.name, self.path)
+        return self.fence.enter(self.path, self.app, state)
+
+    def note(self, before: TableState | None, low: int, high: int) -> CopyNote:
+        """The note of a copy with every row up to version `low` and none behind `high`. Raises WentOn for a table that
+        is beyond it."""
+        at = self.lake.applied(self.path, [self.app])[0] if before else None
+        mark = low if at is None or at < low else at + 1
+        if mark >= low + _EVENT:
+            raise WentOn(self.path)
+        return CopyNote(self.client.epoch, low, high, mark)
+
+    def committed(self, about: str) -> int:
+        """The Delta version of the commit with that metadata. Raises WentOn where Delta skipped it."""
+        for commit in self.lake.commits(self.path):
+            if commit.user_metadata == about:
+                self.fence.skip(self.path)
+                return commit.version
+        raise WentOn(self.path)

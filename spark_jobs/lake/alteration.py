@@ -1,0 +1,199 @@
+"""What an ALTER of the source means for a table of the lake: pure.
+
+In place, where the old rows' values afterwards are known to be the source's; nothing, where the lake shows no
+difference; else the table must be copied, and the reason is told. Nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from cdc_core.errors import SchemaError, TableStopped
+from cdc_core.rows.columns.batch import arrow_fields
+from cdc_core.schema.ddl import ChangeKind, ColumnChange, Effect, EffectKind
+from cdc_core.schema.table import Column, TableSchema
+from spark_jobs.lake.conversion import conversion
+from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.defaults import old_row_values
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.types import LakeColumn, lake_columns
+
+_DEFAULTS = (ChangeKind.SET_DEFAULT, ChangeKind.DROP_DEFAULT)
+_OF_COLUMNS = (ChangeKind.ADD_COLUMN, ChangeKind.MODIFY_COLUMN)
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`")
+_COMPUTED = re.compile(r"\b(GENERATED|AS|SERIAL)\b|\b(?:DEFAULT|VIRTUAL|STORED|PERSISTENT)\s*\(", re.IGNORECASE)
+_VALUED = re.compile(r"\b(DEFAULT|AS|SERIAL|AUTO_INCREMENT|NOT|PRIMARY|TIMESTAMP)\b", re.IGNORECASE)
+_NUMBERED = re.compile(r"\bAUTO_INCREMENT\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredColumn:
+    """A column after the ALTER. `origin`: the column that had its values, None for an added one; `value`: the values of
+    old rows in SQL, over the columns of before."""
+
+    column: LakeColumn
+    origin: str | None
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """The table after the ALTER. `unless`: conditions in SQL over the columns of before; a row for which one holds has
+    another value at the source. `by_name`: Delta can alter the table without touching rows: columns come as NULL, go,
+    move or get another name that was free."""
+
+    schema: TableSchema
+    columns: tuple[AlteredColumn, ...]
+    unless: tuple[str, ...]
+    by_name: bool
+
+
+def alteration(effect: Effect, lake: Sequence[LakeColumn]) -> Alteration | None:
+    """None where nothing changes that the lake shows. `lake`: the table's columns, which a run that died half way may
+    have altered in part.
+
+    Raises CopyNeeded where old rows' values are not known, TableStopped for a definition that no lake table can have.
+    """
+    if effect.kind is EffectKind.REWRITE:
+        raise CopyNeeded("the statement changed rows without telling which", effect.name)
+    if all(change.kind in _DEFAULTS for change in effect.changes):
+        return None
+    _check_understood(effect)
+    if effect.schema is None or effect.before is None:
+        if all(_adds_null(change) for change in effect.changes):
+            return None  # the next row brings the columns
+        raise CopyNeeded("its definition before or after the statement is not known exactly", effect.name)
+    return _Reading(effect, effect.before, effect.schema, {column.name: column for column in lake}).result()
+
+
+def _adds_null(change: ColumnChange) -> bool:
+    """Whether the clause adds a column that is NULL in old rows, wherever the definition is known or not."""
+    if change.kind is not ChangeKind.ADD_COLUMN:
+        return change.kind in (*_DEFAULTS, ChangeKind.COMMENT)
+    return not _VALUED.search(_QUOTED.sub("''", change.definition))
+
+
+def _check_understood(effect: Effect) -> None:
+    for change in effect.changes:
+        match change.kind:
+            case ChangeKind.UNKNOWN:
+                text = f": {change.definition[:200]}" if change.definition else ""
+                raise CopyNeeded(f"a clause of the statement is not understood{text}", effect.name)
+            case ChangeKind.KEY:
+                key = next(c.columns for c in reversed(effect.changes) if c.kind is ChangeKind.KEY)
+                raise CopyNeeded(f"its primary key is ({', '.join(key) or 'none'}) now", effect.name)
+            case ChangeKind.CHARSET:
+                raise CopyNeeded("its texts were converted to another character set", effect.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    effect: Effect
+    before: TableSchema
+    after: TableSchema
+    lake: dict[str, LakeColumn]
+
+    def result(self) -> Alteration:
+        old = {column.name.lower(): column for column in self.before.columns}
+        self._check_key()
+        changes = [change for change in self.effect.changes if not _did_nothing(change, old)]
+        added = {c.name.lower(): c for c in changes if c.kind is ChangeKind.ADD_COLUMN}
+        renamed = {c.to.lower(): c.name.lower() for c in changes if c.to is not None}
+        redefined = {(c.to or c.name).lower(): c for c in changes if c.kind in _OF_COLUMNS}
+        anew = any(name in old and renamed.get(name) != name for name in (*added, *renamed))
+        columns, unless = [], list[str]()
+        for column, target in zip(self.after.shown, self._targets(), strict=True):
+            name = column.name.lower()
+            if name in added:
+                altered = AlteredColumn(target, None, self._added(added[name], target))
+            else:
+                source = old.get(renamed.get(name, name))
+                if source is None:
+                    raise self._copy(f"column {column.name!r} has no column before the statement")
+                there = self._there(source, column, anew)
+                altered, conditions = self._kept(source, column, there, target, redefined.get(name))
+                unless += conditions
+            columns.append(altered)
+        kept = any(one.origin is None and one.column.name in self.lake for one in columns)  # an earlier column's values
+        by_name = not (anew or kept) and all(self._is_by_name(one) for one in columns)
+        return Alteration(self.after, tuple(columns), tuple(unless), by_name)
+
+    def _check_key(self) -> None:
+        """A dropped column leaves the key, without a clause that says so."""
+        names = {change.name.lower(): change.to for change in self.effect.changes if change.to is not None}
+        key = [(names.get(name.lower()) or name).lower() for name in self.before.primary_key]
+        if key != [name.lower() for name in self.after.primary_key]:
+            raise self._copy(f"its primary key is ({', '.join(self.after.primary_key) or 'none'}) now")
+
+    def _targets(self) -> tuple[LakeColumn, ...]:
+        try:
+            return lake_columns(pa.schema(arrow_fields(self.after)), self.after)
+        except SchemaError as error:
+            raise TableStopped(error.message, place=self.after.name, hint=error.hint) from error
+
+    def _added(self, change: ColumnChange, target: LakeColumn) -> str:
+        """The value that old rows have in an added column."""
+        text = _QUOTED.sub("''", change.definition)
+        if _COMPUTED.search(text) or _NUMBERED.search(text):
+            raise self._copy(f"the server computed the values of the added column {change.name!r}")
+        try:
+            return old_row_values(self.after, (target,)).get(target.name, f"CAST(NULL AS {target.type})")
+        except TableStopped as error:
+            raise self._copy(error.message) from error
+
+    def _there(self, source: Column, column: Column, anew: bool) -> LakeColumn:
+        """The lake's column with the old values: under its name of before, or renamed already by a run that died."""
+        if not anew and source.name != column.name and {source.name, column.name} <= self.lake.keys():
+            raise self._copy(f"rows came again from when column {column.name!r} was {source.name!r}")
+        there = self.lake.get(source.name) or (None if anew else self.lake.get(column.name))
+        if there is None:
+            raise self._copy(f"the lake's table has no column {source.name!r}")
+        return there
+
+    def _kept(
+        self, source: Column, column: Column, there: LakeColumn, target: LakeColumn, change: ColumnChange | None
+    ) -> tuple[AlteredColumn, list[str]]:
+        unless: list[str] = []
+        if change is not None:
+            text = _QUOTED.sub("''", change.definition)
+            if _COMPUTED.search(text):
+                raise self._copy(f"the server computes the values of column {column.name!r}")
+            if _NUMBERED.search(text):  # where it was not AUTO_INCREMENT before, the server numbers such rows
+                unless.append("{} = 0")
+        kept = conversion(source, column)
+        if kept is None:
+            was, now = source.column_type or there.type, column.column_type or target.type
+            raise self._copy(f"the values of column {column.name!r} may have changed: it was {was} and is {now} now")
+        comment = target.comment if change is not None else there.comment
+        name = quote(there.name)
+        value = name if there.type == target.type else f"CAST({name} AS {target.type})"
+        altered = AlteredColumn(LakeColumn(target.name, target.type, comment), source.name, value)
+        return altered, [condition.format(name) for condition in (*kept.unless, *unless)]
+
+    def _is_by_name(self, one: AlteredColumn) -> bool:
+        if one.origin is None:
+            return one.value.startswith("CAST(NULL ")
+        respelled = one.origin != one.column.name and one.origin.lower() == one.column.name.lower()
+        return not respelled and not one.value.startswith("CAST(")
+
+    def _copy(self, reason: str) -> CopyNeeded:
+        return CopyNeeded(reason, self.effect.name)
+
+
+def _did_nothing(change: ColumnChange, old: dict[str, Column]) -> bool:
+    """IF EXISTS of what was not there, or IF NOT EXISTS of what was."""
+    there = change.name.lower() in old
+    return change.conditional and there == (change.kind is ChangeKind.ADD_COLUMN)
+
+
+def with_dropped(plan: Alteration, lake: Sequence[LakeColumn]) -> Alteration:
+    """The same with the columns that the source dropped at the end, unless their names are used anew."""
+    known = {name.lower() for one in plan.columns for name in (one.origin, one.column.name) if name is not None}
+    kept = [
+        AlteredColumn(column, column.name, quote(column.name)) for column in lake if column.name.lower() not in known
+    ]
+    return replace(plan, columns=(*plan.columns, *kept))

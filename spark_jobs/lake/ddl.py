@@ -1,0 +1,120 @@
+"""Makes and alters Delta tables through Spark.
+
+Use these before any transaction setting is on the session: Delta would count a CREATE that carries a batch's version
+as that batch, and skip the batch itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.schema.table import TableSchema
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.sql import literal, quote
+from spark_jobs.lake.state import (
+    COMPLETE,
+    DESTINATION,
+    FENCE,
+    PRIMARY_KEY,
+    SCHEMA_VERSION,
+    TABLE,
+    UNFILLED,
+    UNFILLED_NUMBER,
+    TableState,
+    fill_id,
+)
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.transaction import transaction
+from spark_jobs.lake.types import LakeColumn, needs_mapping
+
+
+def create_table(
+    spark: SparkSession,
+    lake: Lake,
+    path: str,
+    destination: str,
+    schema: TableSchema,
+    columns: Sequence[LakeColumn],
+    token: str,
+) -> None:
+    """Makes the table with the source's comments; its properties name the owner, the key, and the run's fence."""
+    lake.check_writable()
+    properties = table_properties(lake, destination, schema, token)
+    if needs_mapping(columns):
+        properties["delta.columnMapping.mode"] = "name"
+    comment = f" COMMENT {literal(schema.comment)}" if schema.comment else ""
+    body = ", ".join(column.ddl for column in columns)
+    spark.sql(f"CREATE TABLE delta.{quote(path)} ({body}) USING delta{comment} TBLPROPERTIES ({listed(properties)})")
+
+
+def table_properties(lake: Lake, destination: str, schema: TableSchema, token: str) -> dict[str, str]:
+    """What each of our tables says of itself: its owner, its key, its definition, the fence of the run that made it."""
+    return {
+        DESTINATION: destination,
+        TABLE: schema.name,
+        PRIMARY_KEY: json.dumps(list(schema.primary_key)),
+        SCHEMA_VERSION: schema.version,
+        COMPLETE: str(lake.complete).lower(),
+        FENCE: token,
+        "delta.enableDeletionVectors": "true",
+    }
+
+
+def alter_table(spark: SparkSession, fence: Fence, path: str, change: str) -> None:
+    """One ALTER TABLE, for a run that entered the table by `fence`.
+
+    Raises LakeError when another run has taken the table over meanwhile. Delta commits an ALTER without a version, so
+    it must do no harm when the run that has the claim next does it again.
+    """
+    fence.check(path)
+    spark.sql(f"ALTER TABLE delta.{quote(path)} {change}")
+
+
+def add_columns(
+    spark: SparkSession,
+    fence: Fence,
+    path: str,
+    schema: TableSchema,
+    columns: Sequence[LakeColumn],
+    added: Sequence[LakeColumn],
+    old_rows: Mapping[str, str],
+    number: int,
+) -> None:
+    """Adds columns in the source's order. `old_rows`, values in SQL by column, is noted first as what
+    `fill_old_rows` must still do; `number` is above that of every earlier note of the table."""
+    properties = {SCHEMA_VERSION: schema.version}
+    if old_rows:
+        properties |= {UNFILLED: json.dumps(old_rows), UNFILLED_NUMBER: str(number)}
+    if needs_mapping(added):
+        properties["delta.columnMapping.mode"] = "name"
+    if any(column.type == "timestamp_ntz" for column in added):
+        properties["delta.feature.timestampNtz"] = "supported"
+    alter_table(spark, fence, path, f"SET TBLPROPERTIES ({listed(properties)})")
+    names = [column.name for column in columns]
+    placed = []
+    for column in added:
+        index = names.index(column.name)
+        placed.append(f"{column.ddl} {f'AFTER {quote(names[index - 1])}' if index else 'FIRST'}")
+    alter_table(spark, fence, path, f"ADD COLUMNS ({', '.join(placed)})")
+
+
+def fill_old_rows(spark: SparkSession, fence: Fence, path: str, state: TableState, app: str) -> None:
+    """Gives old rows their values in added columns, then strikes the note out. `app` is that of the table's batches.
+
+    No batch writes to the columns before that. The statement carries the note's number, so that Delta skips it when it
+    comes again, or late.
+    """
+    columns = {column.name for column in state.columns}
+    sets = [f"{quote(name)} = {text}" for name, text in state.unfilled.items() if name in columns]
+    if sets:
+        with transaction(spark, fill_id(app), state.unfilled_number):
+            spark.sql(f"UPDATE delta.{quote(path)} SET {', '.join(sets)}")  # noqa: S608
+    alter_table(spark, fence, path, f"UNSET TBLPROPERTIES IF EXISTS ({literal(UNFILLED)})")
+
+
+def listed(properties: Mapping[str, str]) -> str:
+    """As TBLPROPERTIES wants them."""
+    return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())

@@ -1,0 +1,91 @@
+"""The values of columns that no row image has: in rows that were there before a column was added, and in inserted rows
+whose image leaves a column out.
+
+MySQL gives old rows the column's default; a NOT NULL column without one gives them the type's own zero. A default that
+only the server can evaluate, or of a type that is not rendered here, stops the table: nothing is guessed.
+The catalogue tells today's default. One that changed after the column was added goes unnoticed; where the catalogue
+does not fit the event, a nullable column's old rows are NULL.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from decimal import Decimal
+
+from cdc_core.errors import UNNAMED, TableStopped
+from cdc_core.schema.table import Column, TableSchema
+from spark_jobs.lake.sql import literal
+from spark_jobs.lake.types import LakeColumn
+
+UNKNOWN_DEFAULT = "SLUICE_UNKNOWN_DEFAULT"  # how a statement says in Spark that it needs a default it does not know
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
+_BIT, _YEAR, _ENUM, _SET, _JSON, _STRINGS = 16, 13, 247, 248, 245, (15, 140, 141, 252, 254)
+_NEWDECIMAL, _TIME = 246, 19
+_DATE, _DATETIME = 10, 18
+_SHOWN_DIGITS = 6
+
+
+def old_row_values(schema: TableSchema, added: tuple[LakeColumn, ...]) -> dict[str, str]:
+    """SQL by column: what old rows have in the added columns that are not NULL there.
+
+    Raises TableStopped for a column where that is unknown.
+    """
+    columns = {column.name: column for column in schema.columns}
+    found = {column.name: _expression(columns[column.name], column, schema.name) for column in added}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def insert_defaults(schema: TableSchema, columns: tuple[LakeColumn, ...]) -> dict[str, str]:
+    """SQL by column: what an inserted row has in a column that its image leaves out.
+
+    An unknown default is an expression that raises UNKNOWN_DEFAULT, so that only a row that needs it stops the table.
+    """
+    pairs = zip(schema.columns, columns, strict=True)
+    return {lake.name: _insert_default(column, lake, schema.name) for column, lake in pairs}
+
+
+def _insert_default(column: Column, lake: LakeColumn, table: str) -> str:
+    if column.column_type:
+        with suppress(TableStopped):
+            return _expression(column, lake, table) or f"CAST(NULL AS {lake.type})"
+    return f"CAST(raise_error({literal(f'{UNKNOWN_DEFAULT}: {column.name}')}) AS {lake.type})"
+
+
+def _expression(column: Column, lake: LakeColumn, table: str) -> str | None:
+    if column.default is None and column.nullable:
+        return None
+    value = None if column.default_expression else column.default if column.default is not None else _zero(column, lake)
+    if value is None or (column.default is None and not column.column_type) or not _renders(column, lake, value):
+        default = f"default {column.default}" if column.default is not None else "NOT NULL without a default"
+        hint = f"Make the table anew from the source, which lifts its stop: sluice copy {UNNAMED} {table}."
+        message = f"column {column.name!r} was added ({default}), and its values in old rows are unknown"
+        raise TableStopped(message, place=table, hint=hint)
+    return f"CAST({literal(value)} AS {lake.type})"
+
+
+def _zero(column: Column, lake: LakeColumn) -> str | None:
+    """What old rows have in a NOT NULL column without a default; None where that is unknown."""
+    if lake.type.startswith(_NUMBERS) and column.type_code not in (_BIT, _YEAR):
+        return "0"
+    if column.as_text:
+        fraction = ".000000"[: column.meta + 1] if column.meta else ""
+        return "0000-00-00" if column.type_code == _DATE else f"0000-00-00 00:00:00{fraction}"
+    if column.type_code == _ENUM:
+        return column.labels[0] if column.labels else None
+    return "" if lake.type == "string" and column.type_code != _JSON else None
+
+
+def _renders(column: Column, lake: LakeColumn, value: str) -> bool:
+    """Whether Spark's CAST reads the catalogue's text as MySQL does."""
+    if lake.type in ("date", "timestamp_ntz"):
+        return value[:4] != "0000" and "-00" not in value[:10]
+    if lake.type == "string":
+        if column.as_text:
+            return column.type_code in (
+                _DATE,
+                _DATETIME,
+            )  # the catalogue has a TIMESTAMP's default in the session's time zone
+        return not column.is_address and column.type_code in (*_STRINGS, _ENUM, _SET, _NEWDECIMAL)
+    if lake.type == "float":  # the catalogue rounds it to six digits
+        return len(Decimal(value).normalize().as_tuple().digits) < _SHOWN_DIGITS
+    return lake.type.startswith(_NUMBERS) and column.type_code not in (_BIT, _YEAR, _TIME)

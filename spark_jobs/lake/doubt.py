@@ -1,0 +1,34 @@
+"""What makes a table doubtful: rows that were not in the lake as the source's changes presume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KEYS = 10  # that are kept of a table
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """`met`: inserts whose key had a row already; `missed`: updates and deletes whose key had none. Both are true of at
+    least so many. `keys`: some of these keys, at most `KEYS`. Falsy when there are none."""
+
+    met: int = 0
+    missed: int = 0
+    keys: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.rows > 0
+
+    @property
+    def rows(self) -> int:
+        return self.met + self.missed
+
+    def __add__(self, other: Doubt) -> Doubt:
+        keys = tuple(dict.fromkeys(self.keys + other.keys))[:KEYS]
+        return Doubt(self.met + other.met, self.missed + other.missed, keys)
+
+    @property
+    def text(self) -> str:
+        parts = [f"{self.met} inserts met a row in the lake"] if self.met else []
+        parts += [f"{self.missed} updates or deletes found no row"] if self.missed else []
+        return "; ".join(parts)

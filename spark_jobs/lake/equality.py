@@ -1,0 +1,38 @@
+"""How rows without a key are told apart in SQL: they are copies of one another when all of the lake's values are equal.
+
+NULL equals NULL. 0.0 does not equal -0.0, which Spark groups and joins as one value, but not their texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.types import LakeColumn
+
+FEWER_COPIES = "SLUICE_FEWER_COPIES"  # how a statement says in Spark that it takes more copies than there are
+
+
+def exactly(alias: str, columns: Sequence[LakeColumn]) -> str:
+    """What to group by."""
+    return ", ".join(_exact(alias, column) for column in columns)
+
+
+def any_value(alias: str, column: LakeColumn) -> str:
+    """The value of a group: a grouping expression would come out without the sign of -0.0."""
+    name = f"{alias}.{quote(column.name)}"
+    return f"any_value({name})" if _floats(column) else name
+
+
+def same(one: str, other: str, columns: Sequence[LakeColumn]) -> str:
+    """What to join on."""
+    return " AND ".join(f"{_exact(one, column)} <=> {_exact(other, column)}" for column in columns)
+
+
+def _exact(alias: str, column: LakeColumn) -> str:
+    name = f"{alias}.{quote(column.name)}"
+    return f"CAST({name} AS STRING)" if _floats(column) else name
+
+
+def _floats(column: LakeColumn) -> bool:
+    return "float" in column.type or "double" in column.type

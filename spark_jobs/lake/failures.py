@@ -1,0 +1,98 @@
+"""Spark's errors as errors of ours.
+
+What one table's data or definition causes is that table's: it comes again with every try. Spark says so by the class of
+its SQLSTATE (https://spark.apache.org/docs/latest/sql-error-conditions-sqlstates.html). Everything else may pass: Spark
+is away, the disk is full, another writer was faster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException, PySparkTypeError, PySparkValueError
+
+from cdc_core.errors import DecodeError, LakeError, RangeGone, SchemaError, TableStopped
+from spark_jobs.session import is_gone
+
+_NO_SPACE = ("No space left", "Disk quota exceeded")
+_DENIED = (
+    "Permission denied",
+    "Read-only file system",
+    "Mkdirs failed",
+    "Not a directory",
+    "AccessDenied",
+    "403 Forbidden",
+)
+_OURS = re.compile(r"cdc_core\.[\w.]*?(\w+): ([^\n]*)")  # in a Spark worker's traceback: our error's class, its text
+_FROM_SERVICE = {cls.__name__: cls for cls in (DecodeError, SchemaError, TableStopped)}
+_SHOWN = "The batch stays claimable; the service's page shows the same error."
+_STATE = re.compile(r"SQLSTATE: (\w{5})")
+_OF_TABLE = (
+    "0A",
+    "21",
+    "22",
+    "23",
+    "42",
+    "54",
+    "P0",
+)  # unsupported, cardinality, data, constraint, name, limit, raised
+_PASSING = (
+    *("OutOfMemoryError", "Too many open files", "SparkContext was shut down", "ExecutorLost", "CANCELED"),
+    *("Connection refused", "Connection reset", "UnknownHostException", "SocketTimeout", "NOT_FOUND", "NOT_EXIST"),
+)
+
+
+class SparkRefusal(TableStopped):
+    """Spark cannot apply a table's changes, by its own word. Believe it when it comes twice."""
+
+
+@contextmanager
+def lake_errors(place: str, remedy: str = "") -> Iterator[None]:
+    """Turns an error of Spark into a LakeError at `place`, or into the service's own error that is behind it. With a
+    `remedy`, an error that the table at `place` causes is a SparkRefusal.
+
+    An error that says the Spark server is away passes: `Sessions` knows that server's address.
+    """
+    try:
+        yield
+    except PySparkException as error:
+        if is_gone(error):
+            raise
+        text = "\n".join(line for line in str(error).splitlines() if not line.startswith("\tat "))
+        ours = _OURS.search(text)
+        if ours and ours[1] == RangeGone.__name__:
+            hint = "The run claims again: the range is handed out anew from the last ack."
+            raise RangeGone("the claim was rolled back while Spark read it", place=place, hint=hint) from error
+        if ours and ours[1] in _FROM_SERVICE:
+            hint = remedy if ours[1] == TableStopped.__name__ and remedy else _SHOWN
+            raise _FROM_SERVICE[ours[1]](ours[2][:500].rstrip(". "), place=place, hint=hint) from error
+        words = ours[0][:500] if ours else first_line(error)
+        if remedy and not ours and _is_of_table(error, text):
+            hint = f"The Spark server's log has the whole error. {remedy}"
+            raise SparkRefusal(f"Spark cannot apply its changes: {words}", place=place, hint=hint) from error
+        raise LakeError(f"Spark failed: {words}", place=place, hint=_hint(text)) from error
+
+
+def _is_of_table(error: PySparkException, text: str) -> bool:
+    if any(word in text for word in (*_NO_SPACE, *_DENIED, *_PASSING)):
+        return False
+    if isinstance(error, PySparkTypeError | PySparkValueError):  # rows that do not fit into a data frame
+        return True
+    states = [error.getSqlState() or "", *_STATE.findall(text)]
+    return any(state.startswith(_OF_TABLE) for state in states) or error.getCondition() == "INTERNAL_ERROR"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text that is not empty, of at most 500 characters."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0][:500]
+
+
+def _hint(text: str) -> str:
+    if any(word in text for word in _NO_SPACE):
+        return "The disk is full: make room in the lake and in Spark's scratch directory; the batch stays claimable."
+    if any(word in text for word in _DENIED):
+        return "Make the lake writable for the account that runs Spark; the batch stays claimable."
+    return "Read the whole error in the Spark server's log; the batch stays claimable."

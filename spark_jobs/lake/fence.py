@@ -1,0 +1,81 @@
+"""Keeps the writers of earlier claims out of a table.
+
+The statement of a killed run goes on in Spark. It may commit after the next run has read how far the table is, and
+before that run's own statement begins: both would then count. A fence is a commit that writes the run's own token into
+the table's properties. Delta refuses every transaction that began before it, whatever it does, because the table's
+metadata changed. A statement that begins after the fence is refused in one of three ways:
+
+- one that carries a version (`apply.transaction`) is skipped where the table has that version;
+- one that pulls rows finds its tickets refused, because its claim is gone;
+- an ALTER TABLE, which carries no version in Delta, is not sent: `check` finds another run's token.
+
+A fence does not keep out two writers of the same claim; the service's leases do.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from cdc_core.errors import LakeError
+from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.sql import literal, quote
+from spark_jobs.lake.state import FENCE, TableState
+from spark_jobs.lake.tables import Lake
+from spark_jobs.session import Sessions
+
+_TRIES = 20  # a try is lost to a commit that came in between
+
+
+class Fence:
+    """For one run: fences each table once, before its first batch. Safe to use for several tables side by side."""
+
+    def __init__(self, lake: Lake, sessions: Sessions) -> None:
+        self._lake = lake
+        self._sessions = sessions
+        self._inside: set[str] = set()
+        self.token = uuid.uuid4().hex
+
+    def __repr__(self) -> str:
+        return f"<Fence {self.token[:8]} tables={len(self._inside)}>"
+
+    def enter(self, path: str, app: str, state: TableState) -> TableState:
+        """The table's state, which only this run changes from now on. Raises LakeError for a table that cannot be
+        written."""
+        if path in self._inside:
+            return state
+        try:
+            self._commit(path)
+        except DeltaError:  # the table has a feature that delta-rs cannot write, such as column mapping
+            self._alter(path)
+        except OSError as error:
+            hint = "Make the lake writable and give it room; the batch stays claimable."
+            words = " ".join(str(error).split())[:500]
+            raise LakeError(f"the table cannot be written: {words}", place=path, hint=hint) from error
+        self._inside.add(path)
+        return self._lake.state(path, app) or state
+
+    def skip(self, path: str) -> None:
+        """This run made the table, with its token, so it has no earlier writer."""
+        self._inside.add(path)
+
+    def check(self, path: str) -> None:
+        """Raises LakeError when another run has fenced the table since this one did."""
+        if self._lake.open(path).metadata().configuration.get(FENCE) != self.token:
+            hint = "Nothing is to be done: the run that has the claim now writes this table."
+            raise LakeError("another run has taken the table over, so this run lost its claim", place=path, hint=hint)
+
+    def _commit(self, path: str) -> None:
+        for _ in range(_TRIES):
+            try:
+                self._lake.open(path).alter.set_table_properties({FENCE: self.token}, raise_if_not_exists=False)
+            except CommitFailedError:
+                continue
+            return
+        hint = "See that nobody else writes this table; the batch stays claimable."
+        raise LakeError("others keep committing to the table", place=path, hint=hint)
+
+    def _alter(self, path: str) -> None:
+        with self._sessions.take() as spark, lake_errors(path):
+            spark.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({literal(FENCE)} = {literal(self.token)})")

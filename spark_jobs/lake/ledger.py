@@ -1,0 +1,250 @@
+"""The lake's ledger: a Delta table with one row for each batch, written after the tables' commits and before the ack.
+
+It says what the lake has, whatever a cursor says. A batch is noted once: a second note of the same end is left out.
+Written with delta-rs, without Spark. It does not say that nothing was lost before its first row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from cdc_core.errors import LakeError
+from cdc_core.gtid import parse_gtid_field
+from cdc_core.meta.reached import Reached
+from cdc_core.position import EntryPosition
+from cdc_core.schema.names import split_name
+from cdc_core.session.claim import Claim
+from spark_jobs.lake.continuity import Seen, Stretch, check, reset_command
+from spark_jobs.lake.doubt import Doubt
+from spark_jobs.lake.state import Origin
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.writer import Writer, check_writer
+
+_EXTREMES = "SELECT epoch AS e, min(end_version) AS first, max(end_version) AS last FROM batches GROUP BY epoch"
+_COMPACT_EVERY = 200  # batches: each leaves a small file
+_DOUBTS = (
+    "SELECT epoch, end_version, tables, committed_at FROM batches "
+    "WHERE tables LIKE '%\"doubt\": {%' ORDER BY committed_at"
+)
+_STOPS = (
+    "SELECT epoch, end_version, tables, committed_at FROM batches WHERE committed_at >= "
+    "(SELECT min(committed_at) FROM batches WHERE tables LIKE '%\"stopped\": true%') ORDER BY committed_at"
+)
+_SCHEMA = pa.schema(
+    [
+        ("epoch", pa.int64()),
+        ("batch_id", pa.int64()),
+        ("start_journal", pa.string()),
+        ("start_position", pa.int64()),
+        ("end_journal", pa.string()),
+        ("end_position", pa.int64()),
+        ("end_version", pa.int64()),
+        ("gtid", pa.string()),
+        ("run_id", pa.string()),
+        ("rows", pa.int64()),
+        ("transactions", pa.int64()),
+        ("tables", pa.string()),
+        ("committed_at", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableNote:
+    """What the ledger keeps of one table in a batch: the source's operations, the rows left of them, the outcome, and
+    the table's doubt with this batch, where that was worth a note."""
+
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    net_rows: int = 0
+    replayed: bool = False
+    delta_version: int | None = None
+    stopped: bool = False
+    doubt: Doubt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StopNote:
+    """The batch at which a table stopped: its epoch, the version of its end, when it was noted."""
+
+    epoch: int
+    version: int
+    committed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where a batch began. Positions of another epoch may be another server's."""
+
+    epoch: int
+    position: EntryPosition
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The batches of one destination and client."""
+
+    lake: Lake
+    destination: str
+    client_id: int
+
+    @property
+    def path(self) -> str:
+        return self.lake.ledger_path(self.destination, self.client_id)
+
+    def version(self, epoch: int) -> int | None:
+        """The version of the last end noted in an epoch, None when there is none."""
+        table = self._open()
+        return None if table is None else table.transaction_version(self._app(epoch))
+
+    def stretches(self) -> dict[int, Stretch]:
+        """What the lake has of each epoch."""
+        table = self._open()
+        if table is None:
+            return {}
+        found = _select(
+            table,
+            "SELECT epoch, start_journal, start_position, end_journal, end_position, gtid FROM batches "  # noqa: S608
+            f"JOIN ({_EXTREMES}) ON epoch = e AND end_version IN (first, last) ORDER BY end_version",
+        )
+        begun: dict[int, int] = {}
+        known: dict[int, Stretch] = {}
+        for one in found:
+            start = EntryPosition(one["start_journal"], one["start_position"]).version()
+            end = EntryPosition(one["end_journal"], one["end_position"], gtid=parse_gtid_field(one["gtid"]))
+            known[one["epoch"]] = Stretch(begun.setdefault(one["epoch"], start), end)
+        return known
+
+    def tables(self) -> set[str]:
+        """The tables that some batch had."""
+        table = self._open()
+        rows = [] if table is None else _select(table, "SELECT DISTINCT tables FROM batches")
+        return {name for row in rows for name in json.loads(row["tables"])}
+
+    def stops(self) -> dict[str, StopNote]:
+        """By table, the batch at which it stopped; of those tables that no later batch changed."""
+        table, found = self._open(), dict[str, StopNote]()
+        rows = [] if table is None else _select(table, _STOPS)
+        for row in rows:
+            for name, note in json.loads(row["tables"]).items():
+                found.pop(name, None)
+                if note.get("stopped"):
+                    found[name] = StopNote(row["epoch"], row["end_version"], row["committed_at"])
+        return found
+
+    def begun_by_batch(self, batch_id: int) -> Begun | None:
+        """Where a batch began; None for one that was not noted."""
+        return self._begun(f"batch_id = {int(batch_id)} ORDER BY committed_at DESC")
+
+    def begun_by_run(self, run_id: str) -> Begun | None:
+        """Where the first batch of a run began; None when it noted none."""
+        quoted = run_id.replace("'", "''")
+        return self._begun(f"run_id = '{quoted}' ORDER BY epoch, end_version")
+
+    def _begun(self, condition: str) -> Begun | None:
+        table = self._open()
+        asked = f"SELECT epoch, start_journal, start_position FROM batches WHERE {condition} LIMIT 1"  # noqa: S608
+        rows = [] if table is None else _select(table, asked)
+        return next(
+            (Begun(one["epoch"], EntryPosition(one["start_journal"], one["start_position"])) for one in rows), None
+        )
+
+    def doubts(self) -> dict[str, Doubt]:
+        """By table, the last note of rows that were not as the source's changes presume, if it was not made or copied
+        since."""
+        table, found = self._open(), dict[str, Doubt]()
+        if table is None:
+            return found
+        made: dict[str, Origin | None] = {}
+        for row in _select(table, _DOUBTS):
+            place = (row["epoch"], row["end_version"])
+            for name, note in json.loads(row["tables"]).items():
+                if not note.get("doubt"):
+                    continue
+                if name not in made:
+                    made[name] = self.lake.origin(self.lake.path(*split_name(name)))
+                origin = made[name]
+                if origin is not None and not origin.behind(row["committed_at"], place):
+                    found[name] = Doubt(**{**note["doubt"], "keys": tuple(note["doubt"]["keys"])})
+        return found
+
+    def note(self, claim: Claim, tables: dict[str, TableNote], run_id: str, now: float) -> bool:
+        """Notes a batch whose tables are committed. False when its end was noted before."""
+        noted, end = self.version(claim.epoch), claim.end.version()
+        if noted is not None and noted >= end:
+            return False
+        row = pa.RecordBatch.from_pylist([_row(claim, tables, run_id, now)], _SCHEMA)
+        transaction = CommitProperties(app_transactions=[Transaction(self._app(claim.epoch), end)])
+        options = self.lake.storage or None
+        try:
+            write_deltalake(self.path, row, mode="append", commit_properties=transaction, storage_options=options)
+            table = self.lake.open(self.path)
+            if table.version() % _COMPACT_EVERY == _COMPACT_EVERY - 1:
+                table.optimize.compact()
+        except (DeltaError, OSError) as error:
+            hint = "Make the lake writable and give it room. The batch stays claimable; claimed again it adds nothing."
+            raise LakeError(f"the ledger cannot be written: {error}", place=self.path, hint=hint) from error
+        return True
+
+    def check(self, epoch: int, reached: Reached | None, identity: str = "") -> str:
+        """What an operator should know of where the destination goes on, "" for nothing; `continuity.check`.
+
+        `identity` is that of the service, which becomes the lake's writer; "" of an older service. Raises LakeError
+        when the lake has another writer.
+        """
+        self.check_writer(epoch, reached, identity)
+        return check(Seen(self.destination, self.client_id, epoch, reached), self.stretches(), self.path)
+
+    def check_writer(self, epoch: int, reached: Reached | None, identity: str) -> None:
+        """Raises LakeError when the lake has another writer than the service with that identity."""
+        if identity:
+            self.lake.check_writable()
+            take_over = reset_command(Seen(self.destination, self.client_id, epoch, reached), self.stretches())
+            check_writer(self.lake, self.destination, Writer(identity, self.client_id), take_over)
+
+    def _open(self) -> DeltaTable | None:
+        try:
+            return self.lake.open(self.path)
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError) as error:
+            hint = "Restore the ledger's directory from a copy; without it the lake cannot be compared with the cursor."
+            raise LakeError(f"the ledger cannot be read: {error}", place=self.path, hint=hint) from error
+
+    def _app(self, epoch: int) -> str:
+        return f"sluice:{self.destination}:{self.client_id}:ledger:{epoch}"
+
+
+def _select(table: DeltaTable, question: str) -> Sequence[dict[str, Any]]:
+    """The rows that a SELECT from `batches` gives."""
+    rows: list[dict[str, Any]] = pa.table(
+        QueryBuilder().register("batches", table).execute(question).read_all()
+    ).to_pylist()
+    return rows
+
+
+def _row(claim: Claim, tables: dict[str, TableNote], run_id: str, now: float) -> dict[str, Any]:
+    return {
+        "epoch": claim.epoch,
+        "batch_id": claim.batch_id,
+        "start_journal": claim.start.journal_name,
+        "start_position": claim.start.position,
+        "end_journal": claim.end.journal_name,
+        "end_position": claim.end.position,
+        "end_version": claim.end.version(),
+        "gtid": str(claim.end.gtid or ""),
+        "run_id": run_id,
+        "rows": claim.rows,
+        "transactions": claim.transactions,
+        "tables": json.dumps({name: asdict(note) for name, note in tables.items()}),
+        "committed_at": datetime.fromtimestamp(now, UTC),
+    }

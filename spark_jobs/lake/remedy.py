@@ -1,0 +1,19 @@
+"""What an operator does about a table whose rows in the lake are wrong or missing."""
+
+from __future__ import annotations
+
+from cdc_core.errors import UNNAMED
+
+
+def copy_hint(destination: str, table: str) -> str:
+    """The remedy for a table of a destination: it is made anew from the source."""
+    return (
+        f"Make the table anew from the source: `sluice copy {destination} {table}`, or where it is large, while the "
+        f"stream goes on, `sluice snapshot {destination} {table}`. In Dagster, the job snapshot_{destination}."
+    )
+
+
+def spelled_out(hint: str, destination: str, table: str) -> str:
+    """The hint with the destination, the table and the job where it names the command alone."""
+    command = f"(`sluice copy {destination} {table}`, or in Dagster the job snapshot_{destination})"
+    return hint.replace("(sluice copy)", command).replace(f" {UNNAMED} ", f" {destination} ")

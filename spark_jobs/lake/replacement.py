@@ -1,0 +1,45 @@
+"""Makes a table anew in one Delta commit: rows, columns, comments and properties.
+
+Under a transaction's settings the commit carries its version, and Delta skips it where the table has that version. The
+table's history stays, and so do the versions of all app ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql.connect.functions import col
+from pyspark.sql.connect.session import SparkSession
+
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.types import LakeColumn, needs_mapping
+
+MAPPING = "delta.columnMapping.mode"
+
+
+def replace_table(
+    path: str, rows: DataFrame, columns: Sequence[LakeColumn], properties: Mapping[str, str], comment: str
+) -> None:
+    """The table at `path` has these rows and nothing else from here on; it is made where there is none. `rows` has the
+    columns by name, and may read an older version of the same table."""
+    shown = [col(quote(c.name)).alias(c.name, metadata={"comment": c.comment} if c.comment else {}) for c in columns]
+    writer = rows.select(*shown).writeTo(f"delta.{quote(path)}").using("delta")
+    whole = dict(properties) | ({"comment": comment} if comment else {})
+    if needs_mapping(columns):
+        whole[MAPPING] = "name"
+    if any(column.type == "timestamp_ntz" for column in columns):
+        whole["delta.feature.timestampNtz"] = "supported"  # a table that is there and had none refuses it else
+    for key, value in whole.items():
+        writer = writer.tableProperty(key, value)
+    writer.createOrReplace()
+
+
+def no_rows(spark: SparkSession, columns: Sequence[LakeColumn]) -> DataFrame:
+    """These columns without a row."""
+    return spark.sql(f"SELECT {', '.join(f'CAST(NULL AS {c.type}) AS {quote(c.name)}' for c in columns)} WHERE false")
+
+
+def rows_of(spark: SparkSession, path: str, version: int, where: str = "true") -> DataFrame:
+    """The rows of one version of a table."""
+    return spark.sql(f"SELECT * FROM delta.{quote(path)} VERSION AS OF {int(version)} WHERE {where}")  # noqa: S608

@@ -1,0 +1,117 @@
+"""A Delta table as its log describes it: plain values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_core.errors import TableStopped
+from spark_jobs.lake.copied import CopyNote
+from spark_jobs.lake.types import LakeColumn
+
+DESTINATION, TABLE, COMPLETE = "sluice.destination", "sluice.table", "sluice.complete"
+PRIMARY_KEY, SCHEMA_VERSION, FENCE = "sluice.primary_key", "sluice.schema_version", "sluice.fence"
+UNFILLED, UNFILLED_NUMBER = "sluice.unfilled", "sluice.unfilled_number"
+FOLLOWED = "sluice.followed"  # the last DDL statement that the table followed: epoch and version
+DROPPED = "sluice.dropped"  # the position of the statement after which the source has no such table
+
+
+def app_id(destination: str, client_id: int, table: str, epoch: int) -> str:
+    """Delta's txnAppId of one table's batches. Spark would replace a `${...}` in it, as in every setting."""
+    return f"sluice:{destination}:{client_id}:{table.replace('${', '$ {')}:{epoch}"
+
+
+def fill_id(app: str) -> str:
+    """Delta's txnAppId of the statements that give old rows their values, in all epochs of the table of `app`."""
+    return f"{app.rpartition(':')[0]}:fill"
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table's newest `version`, and `applied`: the txnVersion of the last batch of one app id, None before it."""
+
+    version: int
+    applied: int | None
+    columns: tuple[LakeColumn, ...]
+    properties: Mapping[str, str]
+    comment: str = ""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing was written yet: the log has only the CREATE."""
+        return self.version == 0 and self.copied is None
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        return tuple(json.loads(self.properties.get(PRIMARY_KEY, "[]")))
+
+    @property
+    def unfilled(self) -> dict[str, str]:
+        """The added columns that old rows have no values in yet, each with the SQL of these values."""
+        return dict(json.loads(self.properties.get(UNFILLED, "{}")))
+
+    @property
+    def unfilled_number(self) -> int:
+        """The number of that note: it rises with each note of a table."""
+        return int(self.properties.get(UNFILLED_NUMBER, 0))
+
+    @property
+    def own_properties(self) -> dict[str, str]:
+        """The properties that a table made anew takes over. Delta numbers the columns of each table itself."""
+        return {key: value for key, value in self.properties.items() if not key.startswith("delta.columnMapping.")}
+
+    @property
+    def copied(self) -> CopyNote | None:
+        """The copy that the table was made from, None when it was not."""
+        return CopyNote.of(self.properties)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the table began with the source's first row."""
+        return self.properties.get(COMPLETE) == "true"
+
+    @property
+    def dropped(self) -> bool:
+        """Whether the source has no such table any more, or one whose columns are not known yet."""
+        return DROPPED in self.properties
+
+    @property
+    def followed(self) -> tuple[int, int] | None:
+        """Epoch and version of the last DDL statement that the table followed, as far as it is noted."""
+        epoch, _, version = self.properties.get(FOLLOWED, "").partition(":")
+        return (int(epoch), int(version)) if version else None
+
+    def check_owner(self, destination: str, table: str, path: str) -> None:
+        """Raises TableStopped when the table at `path` was not made for this destination and source table."""
+        owner, made_for = self.properties.get(DESTINATION), self.properties.get(TABLE)
+        if owner != destination or made_for != table:
+            whose = f"belongs to destination {owner!r}, table {made_for!r}" if owner else "was not made by Sluice"
+            hint = "Name another lake for this destination, or move that table away. Nothing was written to it."
+            raise TableStopped(f"the Delta table {whose}", place=path, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """When a table was made, and the copy that it was made from, if any."""
+
+    made: datetime
+    copied: CopyNote | None
+
+    def behind(self, noted: datetime, place: tuple[int, int]) -> bool:
+        """Whether the table began after a batch that was noted then and ended at `place`: epoch and version."""
+        return noted < self.made or (self.copied is not None and place <= (self.copied.epoch, self.copied.low))
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaCommit:
+    """One commit in a table's log: the version that it made, its user metadata ("" for none), and Delta's counts."""
+
+    version: int
+    user_metadata: str
+    metrics: Mapping[str, str | int]
+
+    def count(self, *names: str) -> int:
+        """The first of the metrics that the commit has, 0 for none."""
+        return next((int(self.metrics[name]) for name in names if name in self.metrics), 0)

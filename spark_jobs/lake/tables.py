@@ -1,0 +1,211 @@
+"""The lake: `{root}/{database}/{table}`, a Delta table for each MySQL table, and what the tables' logs say.
+
+Logs are read with delta-rs, without Spark.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileSelector, FileType, PyFileSystem
+
+from cdc_core.errors import LakeError, TableStopped
+from cdc_core.schema.names import full_name, split_name
+from spark_jobs.lake.copied import CopyNote
+from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.folders import folder_of, name_of
+from spark_jobs.lake.state import DESTINATION, TABLE, DeltaCommit, Origin, TableState
+from spark_jobs.lake.types import LakeColumn, delta_type
+
+_RECENT = 20  # commits that are read first
+
+
+class Lake:
+    """A root path or URI. `complete` says that tables made from now on begin with the source's first row: it becomes
+    a property of theirs. `storage` are delta-rs' options for a URI."""
+
+    def __init__(self, root: str | Path, *, complete: bool = False, storage: dict[str, str] | None = None) -> None:
+        self.root = str(root).rstrip("/")
+        self.complete = complete
+        self.storage = storage or {}
+
+    def __repr__(self) -> str:
+        return f"<Lake {self.root}>"
+
+    def path(self, database: str, table: str) -> str:
+        """Where a table is. Raises TableStopped for a name that no folder can have; the servers allow none."""
+        try:
+            return f"{self.root}/{folder_of(database)}/{folder_of(table)}"
+        except ValueError as error:
+            hint = "Rename it at the source, or leave it out with canal.instance.filter.black.regex."
+            raise TableStopped(str(error), place=full_name(database, table), hint=hint) from error
+
+    def ledger_path(self, destination: str, client_id: int) -> str:
+        return f"{self.root}/_sluice/{folder_of(destination)}/{client_id}/batches"
+
+    def archive_path(self, destination: str, table: str, version: int) -> str:
+        """Where the rows of a dropped table move to: `table` is `database.table`, `version` that of the DROP."""
+        folders = "/".join(map(folder_of, split_name(table)))
+        return f"{self.root}/_sluice/{folder_of(destination)}/archive/{folders}/{version}"
+
+    def staging_path(self, destination: str, name: str) -> str:
+        """Where rows lie until they are in their table."""
+        return f"{self.root}/_sluice/{folder_of(destination)}/staging/{name}"
+
+    def writer_path(self, destination: str) -> str:
+        return f"{self.root}/_sluice/{folder_of(destination)}/writer"
+
+    def ignores_case(self) -> bool:
+        """Whether the lake's store takes names that differ only in case for one. Object stores do not."""
+        if "://" in self.root and not self.root.startswith("file://"):
+            return False
+        root = Path(self.root.removeprefix("file://")).absolute()
+        there = next((one for one in (root, *root.parents) if one.is_dir()), root)
+        try:
+            with tempfile.NamedTemporaryFile(dir=there, prefix=".sluice-CASE-") as probe:
+                name = Path(probe.name)
+                return name.with_name(name.name.swapcase()).exists()
+        except OSError:
+            return False
+
+    def check_writable(self) -> None:
+        """Raises LakeError for a local root that cannot be written. Of a URI the first write tells."""
+        if "://" in self.root and not self.root.startswith("file://"):
+            return
+        root = Path(self.root.removeprefix("file://"))
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=root):
+                pass
+        except OSError as error:
+            hint = "Make the directory writable for the account that runs Spark, or name another lake."
+            raise LakeError(f"the lake cannot be written: {error.strerror}", place=str(root), hint=hint) from error
+
+    def has(self, database: str, table: str) -> bool:
+        """Whether there is a Delta table for it, whatever it holds. Raises LakeError for a lake that is away."""
+        path = self.path(database, table)
+        try:
+            return DeltaTable.is_deltatable(path, self.storage or None)
+        except (DeltaError, OSError) as error:
+            hint = "See that the lake can be read."
+            raise LakeError(f"the lake cannot be read: {first_line(error)}", place=path, hint=hint) from error
+
+    def open(self, path: str, version: int | None = None) -> DeltaTable:
+        """The table with delta-rs, as it is or as a version had it. Raises what delta-rs raises."""
+        return DeltaTable(path, version=version, storage_options=self.storage or None)
+
+    def live_tables(self, destination: str) -> list[str]:
+        """The tables of all databases, `database.table`, that the source has as far as the lake knows.
+
+        Raises LakeError when a folder cannot be read."""
+        databases = [name_of(name) for name in self._folders(self.root) if name != "_sluice"]
+        return [name for database in databases for name in self.tables(database, destination) if self._is_live(name)]
+
+    def _is_live(self, name: str) -> bool:
+        try:
+            state = self.state(self.path(*split_name(name)), "")
+        except TableStopped:
+            return True
+        return state is not None and not state.dropped
+
+    def _folders(self, path: str) -> list[str]:
+        try:
+            found = PyFileSystem(DeltaStorageHandler(path, self.storage or None)).get_file_info(FileSelector(""))
+        except TableNotFoundError:
+            return []
+        except (DeltaError, OSError) as error:
+            hint = "See that the lake can be read; the batch stays claimable."
+            raise LakeError(f"the folder cannot be read: {first_line(error)}", place=path, hint=hint) from error
+        return [info.base_name for info in found if info.type is FileType.Directory]
+
+    def tables(self, database: str, destination: str) -> list[str]:
+        """The tables of a database, `database.table`: those of the destination, and those whose log is damaged.
+
+        Raises LakeError when the database's folder cannot be read.
+        """
+        folder = f"{self.root}/{folder_of(database)}"
+        names = []
+        for name in self._folders(folder):
+            try:
+                state = self.state(f"{folder}/{name}", "")
+            except TableStopped:
+                names.append(full_name(database, name_of(name)))
+                continue
+            if state and state.properties.get(DESTINATION) == destination:
+                names.append(state.properties[TABLE])
+        return names
+
+    def state(self, path: str, app: str, version: int | None = None) -> TableState | None:
+        """The table's state, or that of one `version`; None when there is no Delta table.
+
+        Raises TableStopped for a damaged log, LakeError when the log cannot be read.
+        """
+        try:
+            table = self.open(path, version)
+        except TableNotFoundError:
+            return None
+        except DeltaError as error:
+            hint = "Restore its _delta_log, or move the table away and make it anew (sluice copy)."
+            raise TableStopped(f"the Delta table is damaged: {first_line(error)}", place=path, hint=hint) from error
+        except OSError as error:
+            hint = "See that the lake can be read; the batch stays claimable."
+            raise LakeError(f"the Delta table cannot be opened: {first_line(error)}", place=path, hint=hint) from error
+        columns = tuple(_column(field) for field in table.schema().fields)
+        properties = dict(table.metadata().configuration)
+        comment = str(table.metadata().description or "")
+        applied, copied = table.transaction_version(app), CopyNote.of(properties)
+        return TableState(table.version(), copied.applied(applied) if copied else applied, columns, properties, comment)
+
+    def origin(self, path: str) -> Origin | None:
+        """Where the table comes from, None when there is no table that can be read."""
+        try:
+            metadata = self.open(path).metadata()
+        except (DeltaError, OSError):
+            return None
+        made = datetime.fromtimestamp(metadata.created_time / 1000, UTC)
+        return Origin(made, CopyNote.of(dict(metadata.configuration)))
+
+    def applied(self, path: str, apps: Sequence[str]) -> list[int | None]:
+        """The txnVersion of each app id in a table, None for an id that has written nothing."""
+        if not apps:
+            return []
+        table = self.open(path)
+        return [table.transaction_version(app) for app in apps]
+
+    def commits(self, path: str) -> Iterator[DeltaCommit]:
+        """The commits that the table's log still has, the latest first."""
+        table = self.open(path)
+        recent = table.history(_RECENT)
+        yield from map(_commit, recent)
+        if len(recent) == _RECENT:
+            yield from map(_commit, table.history()[_RECENT:])
+
+    def written_at(self, path: str) -> int:
+        """When the latest commit was made, in milliseconds since the epoch."""
+        return int(self.open(path).history(1)[0]["timestamp"])
+
+    def bytes_outside(self, path: str, column: str, low: int, high: int) -> int:
+        """The size of the files that have no value of an integer column from `low` to `high`, by their statistics."""
+        files = pa.table(self.open(path).get_add_actions(flatten=True))
+        least, most = f"min.{column}", f"max.{column}"
+        if least not in files.column_names or most not in files.column_names:
+            return 0
+        named = (files.column(name).to_pylist() for name in (least, most, "size_bytes"))
+        known = ((a, b, size) for a, b, size in zip(*named, strict=True) if a is not None and b is not None)
+        return sum(size for a, b, size in known if b < low or a > high)
+
+
+def _column(field: Any) -> LakeColumn:
+    return LakeColumn(field.name, delta_type(field.type), str(field.metadata.get("comment", "")))
+
+
+def _commit(entry: dict[str, Any]) -> DeltaCommit:
+    return DeltaCommit(entry["version"], entry.get("userMetadata") or "", entry.get("operationMetrics", {}))

@@ -1,0 +1,73 @@
+"""What the server says of its binlog: where it ends, and what stands between two places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pymysql
+
+from cdc_core.errors import SourceError
+from cdc_core.position import EntryPosition
+
+_NO_ROWS = ("Format_desc", "Previous_gtids", "Rotate", "Stop", "Gtid_list", "Binlog_checkpoint", "Start_encryption")
+_EVENTS = 5_000  # asked for at once
+_WHOLE = ("drop database", "drop schema")  # name no table
+
+
+def position(connection: pymysql.Connection[Any]) -> EntryPosition:
+    """The end of the binlog. MySQL 8.4 renamed the statement. Raises SourceError for a server without a binlog."""
+    with connection.cursor() as cursor:
+        for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
+            try:
+                cursor.execute(statement)
+            except pymysql.err.ProgrammingError:
+                continue
+            row = cursor.fetchone()
+            if row:
+                return EntryPosition(str(row[0]), int(row[1]))
+    hint = "Set log_bin and restart the server; GRANT REPLICATION CLIENT to the account."
+    raise SourceError("the server reports no binlog position", place="SHOW MASTER STATUS", hint=hint)
+
+
+def has_no_rows(connection: pymysql.Connection[Any], low: EntryPosition, high: EntryPosition) -> bool:
+    """Whether the binlog has only headers and ends of files between two positions: no cursor moves past them."""
+    return all(kind in _NO_ROWS for kind, _ in _events(connection, low, high, at_once=8))
+
+
+def ddl_on(
+    connection: pymysql.Connection[Any], database: str, table: str, low: EntryPosition, high: EntryPosition
+) -> str | None:
+    """A statement between two positions that may have changed the table's definition, None when there is none.
+
+    In doubt it is one: any statement that has the table's name in it."""
+    for kind, text in _events(connection, low, high, at_once=_EVENTS):
+        if not kind.startswith("Query"):
+            continue
+        plain = text.lower().replace("``", "`").replace('""', '"')
+        if table.lower() in plain or (database.lower() in plain and any(word in plain for word in _WHOLE)):
+            return text
+    return None
+
+
+def _events(
+    connection: pymysql.Connection[Any], low: EntryPosition, high: EntryPosition, at_once: int
+) -> Iterator[tuple[str, str]]:
+    """Type and text of the events from one position to another."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOGS")
+        names = [str(name) for (name, *_) in cursor.fetchall()]
+        for name in names:
+            if not low.order[0] <= EntryPosition(name, 0).order[0] <= high.order[0]:
+                continue
+            start = low.position if name == low.journal_name else 4
+            while EntryPosition(name, start) < high:
+                cursor.execute(f"SHOW BINLOG EVENTS IN '{name}' FROM {int(start)} LIMIT {int(at_once)}")
+                events = cursor.fetchall()
+                for _, at, kind, _, end, text in events:
+                    if EntryPosition(name, int(at)) >= high:
+                        return
+                    yield str(kind), str(text)
+                    start = int(end)
+                if len(events) < at_once:
+                    break

@@ -1,0 +1,82 @@
+"""Cuts a table into chunks of about as many rows, however its keys are spread, by a walk along its key's index.
+
+Each step asks for the key that lies so many rows behind the last one, in a short transaction of its own. It does not
+promise how many rows a chunk has when it is read: others write meanwhile. Each row that stays is in exactly one chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pymysql
+
+from cdc_core.errors import SourceError
+from cdc_core.schema.table import TableSchema
+from spark_jobs.snapshot.chunk import COMPARED, Bound, Chunk, at, where
+from spark_jobs.snapshot.key import Key, ordered_key
+from spark_jobs.snapshot.sql import quote
+
+_AS_STORED = "SET character_set_results = NULL"  # the server converts no answer
+
+
+def plan_chunks(
+    connection: pymysql.Connection[Any], schema: TableSchema, rows_per_chunk: int, *, after: Chunk | None = None
+) -> Iterator[Chunk]:
+    """The table's chunks, in the order of its key; from behind `after` on. The last one has no end.
+
+    A table whose key gives no order is one chunk. The connection is the walk's own from now on.
+    Raises SourceError for a key that does not compare as itself, and pymysql's errors.
+    """
+    if after is not None and after.high is None:
+        return
+    number, low = (after.number + 1, after.high) if after else (0, None)
+    key = ordered_key(connection, schema)
+    if key is None:
+        yield Chunk(number, low)
+        return
+    _prepare(connection)
+    while (high := _bound(connection, schema, key, low, rows_per_chunk)) is not None:
+        yield Chunk(number, low, high)
+        number, low = number + 1, high
+    yield Chunk(number, low)
+
+
+def _prepare(connection: pymysql.Connection[Any]) -> None:
+    """Answers come as the bytes that are stored."""
+    connection.use_unicode, connection.decoders = False, {}
+    with connection.cursor() as cursor:
+        cursor.execute(_AS_STORED)
+        cursor.execute(COMPARED)
+
+
+def _bound(
+    connection: pymysql.Connection[Any], schema: TableSchema, key: Key, low: Bound | None, rows: int
+) -> Bound | None:
+    """The key of the last of so many rows behind `low`, None when there are fewer."""
+    table = f"{quote(schema.database)}.{quote(schema.table)} FORCE INDEX ({quote(schema.key_index)})"
+    behind = where(schema, Chunk(0, low))
+    condition = f" WHERE {behind}" if behind else ""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT {key.selected} FROM {table}{condition} ORDER BY {key.order} LIMIT 1 OFFSET {rows - 1}"  # noqa: S608
+            )
+            row = cursor.fetchone()
+            if row is None:
+                return None
+            bound = key.bound(row)
+            cursor.execute(f"SELECT 1 FROM {table} WHERE {at(schema, bound)}")  # noqa: S608
+            if len(cursor.fetchall()) != 1:
+                raise _ambiguous(schema, bound)
+            return bound
+    finally:
+        connection.rollback()  # ends the step's snapshot
+
+
+def _ambiguous(schema: TableSchema, bound: Bound) -> SourceError:
+    hint = (
+        "CHECK TABLE at the source, and rebuild its index where the server was upgraded; or read the table at once: "
+        f"`sluice copy DESTINATION {schema.name}`."
+    )
+    return SourceError(f"the key ({', '.join(bound)}) does not compare as itself", place=schema.name, hint=hint)

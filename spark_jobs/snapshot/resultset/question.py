@@ -1,0 +1,31 @@
+"""What is asked of each column, so that the answer has all of the value.
+
+The answers are those of the binary protocol: numbers and moments arrive in their own form, with all digits. Texts
+arrive in the column's own character set, and ENUM and SET as numbers, because the decoder brings both to what the lake
+has.
+"""
+
+from __future__ import annotations
+
+from cdc_core.schema.column_type import ColumnType as Type
+from cdc_core.schema.table import Column, TableSchema
+from spark_jobs.snapshot.sql import quote
+
+AS_STORED = "SET character_set_results = NULL"  # the server converts no answer
+
+
+def question(schema: TableSchema, where: str = "") -> str:
+    """A SELECT of the rows for which the condition on the key holds, the columns in the definition's order."""
+    wanted = ", ".join(_expression(column) for column in schema.shown)
+    rows = f"{quote(schema.database)}.{quote(schema.table)}"
+    chunk = f" FORCE INDEX ({quote(schema.key_index)}) WHERE {where}" if where else ""
+    return f"SELECT {wanted} FROM {rows}{chunk}"  # noqa: S608
+
+
+def _expression(column: Column) -> str:
+    name = quote(column.name)
+    if column.type_code in (Type.ENUM, Type.SET):
+        return f"CAST({name} AS UNSIGNED)"
+    if column.type_code == Type.NEWDECIMAL and "zerofill" in column.column_type.lower():
+        return f"{name} + 0"
+    return name

@@ -1,0 +1,206 @@
+"""What rows of a table the lake must have, at the very place where it stands, while others write and drain.
+
+A claim is held for a moment, so the lake stands still. The rows are read at the source, which is ahead. The claims from
+the lake's place to the source's end tell which of them changed in between, and how they were before: those images
+count. So nothing has to rest, and no row is taken for wrong because the lake is behind.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from cdc_core.client.connector import Connector
+from cdc_core.destination.client_status import ClientStatus
+from cdc_core.errors import DecodeError, LakeError
+from cdc_core.position import OFFSET_BITS, EntryPosition
+from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.rows.system_columns import CHANGES, OP
+from cdc_core.schema.table import TableSchema
+from cdc_core.session.claim import Claim
+from spark_jobs.copy.hold import Hold, held
+from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.lake.tables import Lake
+from spark_jobs.snapshot.binlog import has_no_rows, position
+from spark_jobs.snapshot.place import settled
+from spark_jobs.snapshot.reading import read_rows
+from spark_jobs.snapshot.source import Source, connect
+from spark_jobs.verify.keys import conditions
+from spark_jobs.verify.lake_rows import rows_of_keys
+from spark_jobs.verify.row_text import lake_text
+
+_LEASE_SECONDS = 60.0
+_ROWS = 100_000  # of one claim
+_POLLS = 20  # half seconds in which the service reads what the source has
+_GONE = ("delete", "update_before")
+
+
+class Moving(LakeError):
+    """Source, service or lake moved in a way that says nothing about the rows. Another try helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row, and its text."""
+
+    text: bytes
+    row: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`rows` that the table must have by the text of their key, None for a key without a row. `undecided` keys come
+    again from an earlier epoch. The lake's table has `state`; its place is `place`."""
+
+    rows: dict[bytes, Row | None]
+    undecided: frozenset[bytes]
+    state: TableState
+    place: EntryPosition
+    hold: Hold
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A table of one client, whose rows are asked for. `parents`: tables whose rows take some of its rows with them
+    without the binlog."""
+
+    connector: Connector
+    source: Source
+    lake: Lake
+    schema: TableSchema
+    zero_dates: ZeroDates
+    parents: Collection[str] = ()
+
+    @property
+    def path(self) -> str:
+        return self.lake.path(self.schema.database, self.schema.table)
+
+    @contextmanager
+    def standing(self, keys: Collection[bytes], sleep: Callable[[float], None]) -> Iterator[Standing]:
+        """The lake stands for the length of the block.
+
+        Raises Moving; SessionError when somebody else has a claim for too long; what `read_rows` raises.
+        """
+        owner = f"verify-{uuid.uuid4().hex[:12]}"
+        with held(self.connector, owner, reason="a table was compared meanwhile") as hold:
+            before = self.connector.client_status()
+            with connect(self.source) as connection:
+                connection.autocommit(True)
+                settled(connection, sleep)  # what the lake has, the engine shows
+                rows = self._at_source(keys)
+                end = position(connection)
+                claims = self._claims(hold, owner, lambda at: at >= end or has_no_rows(connection, at, end), sleep)
+            state = self._state(before.epoch)
+            place = self._check(hold, claims, before)
+            behind = max(place.version(), state.applied or 0)
+            bound = max(behind, self._recurring(claims[0], state) if claims else 0)
+            undecided: set[bytes] = set()
+            seen: set[bytes] = set()
+            for claim in claims:
+                for key, version, row in self._images(claim, behind, keys):
+                    if version <= bound:
+                        undecided.add(key)
+                    if key not in seen:
+                        seen.add(key)
+                        rows[key] = row
+            yield Standing(rows, frozenset(undecided), state, place, hold)
+
+    def _at_source(self, keys: Collection[bytes]) -> dict[bytes, Row | None]:
+        found: dict[bytes, Row | None] = dict.fromkeys(keys)
+        with connect(self.source) as connection:
+            connection.autocommit(True)
+            for where in conditions(self.schema, keys):
+                batches = read_rows(connection, self.schema, self.zero_dates, where)
+                for key, rows in rows_of_keys(batches, self.schema, keys).items():
+                    found[key] = Row(*rows[0])
+        return found
+
+    def _claims(
+        self, hold: Hold, owner: str, is_end: Callable[[EntryPosition], bool], sleep: Callable[[float], None]
+    ) -> list[Claim]:
+        """All that waits, up to the source's end. Where nothing is held, nothing may wait."""
+        for _ in range(_POLLS):
+            read = self.connector.status().position
+            if read is not None and is_end(read):
+                break
+            sleep(0.5)
+        else:
+            hint = "More waits than the service holds, or it does not read: verify again when the backlog is smaller."
+            raise Moving("the service has not read up to the source's end", place=self.schema.name, hint=hint)
+        if hold.claim is None:
+            if self.connector.client_status().waiting:
+                raise Moving("changes came meanwhile", place=self.schema.name, hint="Verify again.")
+            return []
+        claims = [hold.claim]
+        while not is_end(claims[-1].end):
+            claim = self.connector.get_without_ack(_ROWS, owner=owner, lease_seconds=_LEASE_SECONDS)
+            if claim is None:
+                break
+            claims.append(claim)
+        return claims
+
+    def _check(self, hold: Hold, claims: list[Claim], before: ClientStatus) -> EntryPosition:
+        """Where the lake stands. Raises Moving where others went on."""
+        hold.check()
+        now, name = self.connector.client_status(), self.schema.name
+        hint = "Verify again."
+        others = {claim.batch_id for claim in now.claims} - {claim.batch_id for claim in claims}
+        if now.epoch != before.epoch or now.reached != before.reached or others:
+            raise Moving("the destination went on meanwhile", place=name, hint=hint)
+        if any(claim.redefines(name) for claim in claims):
+            raise Moving("a statement that changes the table waits", place=name, hint=hint)
+        if moved := sorted(set(self.parents) & {one for claim in claims for one in claim.table_names}):
+            raise Moving(f"changes of {moved[0]} wait, whose rows take others with them", place=name, hint=hint)
+        place = claims[0].start if claims else now.cursor
+        if place is None:
+            raise Moving("the client has no cursor yet", place=name, hint="Verify again when a batch was acked.")
+        return place
+
+    def _state(self, epoch: int) -> TableState:
+        client = self.connector
+        state = self.lake.state(self.path, app_id(client.destination, client.client_id, self.schema.name, epoch))
+        if state is None:
+            raise Moving("the lake's table is gone", place=self.path, hint="Verify again.")
+        return state
+
+    def _recurring(self, claim: Claim, state: TableState) -> int:
+        """The version up to which rows may come again that the lake has."""
+        apps = [
+            app_id(claim.destination, claim.client_id, self.schema.name, epoch)
+            for epoch in range(claim.moved, claim.epoch)
+        ]
+        copied = state.copied.high if state.copied and state.copied.epoch >= claim.moved else 0
+        return max([copied, *(version or 0 for version in self.lake.applied(self.path, apps))])
+
+    def _images(self, claim: Claim, behind: int, keys: Collection[bytes]) -> Iterator[tuple[bytes, int, Row | None]]:
+        """Of each change of the keys its version, and the row before it, None where there was none."""
+        if self.schema.name not in {table.name for table in claim.tables}:
+            return
+        names = [column.name for column in self.schema.shown]
+        wanted = pa.array(keys, pa.large_binary())
+        try:
+            for batch in self.connector.changes(claim, self.schema.name, mode=CHANGES, after=behind):
+                texts = lake_text(batch, self.schema.primary_key)
+                chosen = pa.compute.is_in(texts, value_set=wanted)
+                part = batch.filter(chosen)
+                whole = part.select(names)
+                versions = _versions(part)
+                gone = [op in _GONE for op in part.column(OP).to_pylist()]
+                images = zip(texts.filter(chosen).to_pylist(), lake_text(whole, names).to_pylist(), strict=True)
+                for number, (key, text) in enumerate(images):
+                    yield key, versions[number], Row(text, whole.slice(number, 1)) if gone[number] else None
+        except DecodeError as error:
+            hint = "Stop the writes to the table, then verify again: its row images leave columns out."
+            raise Moving(f"its changes cannot be read: {error.message}", place=self.schema.name, hint=hint) from error
+
+
+def _versions(part: pa.RecordBatch) -> list[int]:
+    journal, offset = (
+        np.asarray(part.column(name)).astype(np.int64) for name in ("_sluice_journal", "_sluice_position")
+    )
+    return [int(version) for version in journal << OFFSET_BITS | offset]

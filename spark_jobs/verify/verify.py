@@ -1,0 +1,184 @@
+"""Compares source and lake at one position of the binlog, table by table.
+
+The source is read in one consistent snapshot, the lake with delta-rs. A lake that is past the snapshot's position is an
+error, not a difference. Memory is bounded: rows go through a scratch directory, and large tables are compared in parts.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pymysql
+from deltalake import DeltaTable, write_deltalake
+
+from cdc_core.errors import LakeError, SluiceError
+from cdc_core.position import EntryPosition, split_version
+from cdc_core.schema.names import full_name
+from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.types import LakeColumn, spark_type
+from spark_jobs.snapshot.at_rest import snapshot
+from spark_jobs.snapshot.binlog import has_no_rows
+from spark_jobs.snapshot.oracle import OracleTable, describe, exists, stream
+from spark_jobs.snapshot.source import Source
+from spark_jobs.verify.compare import Comparison, compare
+from spark_jobs.verify.definition import LakeDefinition, definition_differences
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The client whose tables the lake has. `cursor` asks how far it has acked."""
+
+    destination: str
+    client_id: int
+    epoch: int
+    cursor: Callable[[], EntryPosition | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """One table's comparison at `position`. `definition`: a sentence for each difference between its definitions.
+    `error`: why it could not be compared; its `comparison` is None then."""
+
+    table: str
+    comparison: Comparison | None
+    position: EntryPosition
+    definition: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def differences(self) -> int:
+        """Rows and parts of the definition that differ; 1 for a table that could not be compared."""
+        if self.comparison is None:
+            return 1
+        found = self.comparison
+        return found.missing + found.extra + found.different + len(self.definition)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `sluice verify` prints it. The counts of a table that could not be compared are null."""
+        names = ("source_rows", "lake_rows", "missing", "extra", "different")
+        return {
+            "table": self.table,
+            **{name: getattr(self.comparison, name, None) for name in names},
+            "position": str(self.position),
+            "definition": list(self.definition),
+            "error": self.error or None,
+        }
+
+
+def verify(
+    source: Source,
+    tables: Iterable[tuple[str, str]],
+    lake: Lake,
+    reader: Reader,
+    *,
+    besides: Iterable[tuple[str, str]] = (),
+    timeout_seconds: float = 60.0,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Verified]:
+    """Compares each (database, table). A table that cannot be compared says why, and the others go on. `besides` are
+    tables of the lake that the source should have: told are those that it has not.
+
+    Raises LakeError when the lake does not reach the snapshot's position in time.
+    """
+    deadline = clock() + timeout_seconds
+    with snapshot(source, lambda: clock() < deadline, sleep) as (connection, position):
+        await_lake(connection, reader, position, lambda: clock() < deadline, sleep)
+        for database, table in tables:
+            yield _verified(connection, database, table, lake, reader, position)
+        for database, table in besides:
+            if not exists(connection, database, table):
+                error = "the lake has the table, and the source has not: it was dropped unseen"
+                yield Verified(full_name(database, table), None, position, error=error)
+
+
+def _verified(
+    connection: pymysql.Connection[Any], database: str, table: str, lake: Lake, reader: Reader, position: EntryPosition
+) -> Verified:
+    name = full_name(database, table)
+
+    def compared() -> Verified:
+        comparison, definition = _compare_table(connection, database, table, lake, reader, position)
+        return Verified(name, comparison, position, definition)
+
+    return or_why_not(name, position, compared)
+
+
+def or_why_not(name: str, position: EntryPosition, compared: Callable[[], Answer]) -> Answer | Verified:
+    """What the comparison of one table finds, or why it cannot be compared: the others go on."""
+    try:
+        return compared()
+    except SluiceError as error:
+        return Verified(name, None, position, error=str(error))
+    except pymysql.MySQLError as error:  # a discarded tablespace, a MERGE table that has no parts
+        return Verified(name, None, position, error=f"the source cannot read the table: {error.args[-1]}")
+    except Exception as error:  # whatever delta-rs or Arrow meet: it is this table's alone
+        return Verified(name, None, position, error=f"{type(error).__name__}: {first_line(error)}")
+
+
+def _compare_table(
+    connection: pymysql.Connection[Any],
+    database: str,
+    table: str,
+    lake: Lake,
+    reader: Reader,
+    position: EntryPosition,
+) -> tuple[Comparison, tuple[str, ...]]:
+    """Rows and definition. Dates that the lake has as text (`sluice.zero.dates=string`) are read as text."""
+    path = lake.path(database, table)
+    state = lake.state(path, app_id(reader.destination, reader.client_id, full_name(database, table), reader.epoch))
+    texts = {column.name for column in state.columns if column.type == "string"} if state else ()
+    oracle = describe(connection, database, table, texts)
+    if state and state.applied is not None and state.applied > position.version():
+        number, offset = split_version(state.applied)
+        message = f"the lake is at journal {number}:{offset} already, the source was read at {position}"
+        raise LakeError(message, place=oracle.name, hint="Stop the writes at the source, then verify again.")
+    with tempfile.TemporaryDirectory(prefix="sluice-verify-") as scratch:
+        rows = pa.RecordBatchReader.from_batches(oracle.schema, stream(connection, oracle))
+        write_deltalake(scratch, rows)
+        there = lake.open(path) if state else None
+        found = compare(DeltaTable(scratch), there, oracle.schema.names, oracle.key, oracle.name)
+    if there is None or state is None or state.dropped:  # its first row brings the definition
+        return found, ()
+    return found, definitions_compared(oracle, there, state)
+
+
+def definitions_compared(oracle: OracleTable, table: DeltaTable, state: TableState) -> tuple[str, ...]:
+    """A sentence for each difference between the definitions of a source table and the lake's."""
+    columns = [LakeColumn(column.name, spark_type(column.type), column.comment) for column in oracle.columns]
+    return definition_differences(columns, oracle.comment, _definition(table, state))
+
+
+def _definition(table: DeltaTable, state: TableState) -> LakeDefinition:
+    refusing = tuple(field.name for field in table.schema().fields if not field.nullable)
+    return LakeDefinition(state.columns, table.metadata().description or "", refusing)
+
+
+def await_lake(
+    connection: pymysql.Connection[Any],
+    reader: Reader,
+    position: EntryPosition,
+    in_time: Callable[[], bool],
+    sleep: Callable[[float], None],
+) -> None:
+    """Waits until every row before `position` is acked. Raises LakeError when that is not in time."""
+    while True:
+        cursor = reader.cursor()
+        if cursor is not None and (cursor >= position or has_no_rows(connection, cursor, position)):
+            return
+        if not in_time():
+            hint = (
+                "Is the service running, and does Dagster drain it? Give more time, or stop the writes at the source."
+            )
+            message = f"the lake has not reached {position}: acked to {cursor}"
+            raise LakeError(message, place=f"{reader.destination}/{reader.client_id}", hint=hint)
+        sleep(0.5)

@@ -1,0 +1,136 @@
+"""The store on disk beside the ring in memory, in front of a real MySQL.
+
+`store_disk`: reading a journal into volumes, beside the same into a ring that holds it all.
+`store_disk_rows`: rows of one claim over all of it decoded from volumes, beside the same from memory.
+`store_disk_claim`: the most memory that is no file's, over the ring, while a service hands out all of it as one claim.
+`store_disk_restart`: from a start with all of it on disk to the first claim.
+
+    python -m tests.bench.bench_store [--scale 0.1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cdc_core.destination.capture import Capture
+from cdc_core.meta.nodes import MemoryNodes, Nodes
+from cdc_core.rows.net import plan_changes, read
+from cdc_core.session.claim import Claim
+from orchestration.stack.mysql.server import MySqlServer
+from tests.bench.bench_service import OPTIONS, RING, Service, backlog, config_of, fill, read_all, report, serving
+from tests.bench.drain import connect, drain
+
+CLIENT = 1001
+DISK = {"store_bytes": 64 << 30, "buffer_size": RING >> 10}
+
+
+@contextmanager
+def capturing(capture: Capture) -> Iterator[Capture]:
+    capture.start()
+    try:
+        yield capture
+    finally:
+        capture.stop(60)
+
+
+def claimed(capture: Capture, rows: int) -> Claim:
+    """A claim of so many rows, once they are there; it counts as lost afterwards."""
+    deadline = time.monotonic() + 600
+    while capture.store.ring.put.rows < rows:
+        assert time.monotonic() < deadline, capture.status()
+        time.sleep(0.01)
+    found = capture.service.claim(CLIENT, rows, 60, "bench", 600)
+    assert found is not None
+    return found
+
+
+def decoded(capture: Capture, rows: int) -> float:
+    """Seconds for all rows of one claim, in one thread."""
+    found = claimed(capture, rows)
+    began = time.monotonic()
+    plan = plan_changes(capture.service.slices(CLIENT, found.batch_id), capture.registry, found.tables[0].name)
+    seen = sum(batch.num_rows for split in range(len(plan.splits)) for batch in read(plan, split))
+    seconds = time.monotonic() - began
+    assert seen >= rows
+    capture.service.rollback(CLIENT, None, None, "bench")
+    return seconds
+
+
+def into_volumes(mysql: MySqlServer, begin: tuple[str, int], rows: int, size: int) -> None:
+    memory, disk = [], []
+    for _ in range(4):
+        memory.append(read_all(mysql, begin, rows, size))
+        with tempfile.TemporaryDirectory(prefix="bench-store-") as place:
+            disk.append(read_all(mysql, begin, rows, size, **DISK, store_dir=place))
+    ours, theirs = min(disk[1:]), min(memory[1:])
+    config = {"mb": round(size / 1e6), "cpu_seconds": round(ours[1], 2), "peer_cpu_seconds": round(theirs[1], 2)}
+    rate = size / 1e6
+    report("store_disk", rate / ours[0], "MB/s", config | {"limit": 0.9}, "ring in memory", rate / theirs[0])
+
+
+def rows_and_restart(mysql: MySqlServer, begin: tuple[str, int], rows: int, size: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-store-") as place:
+        nodes: Nodes = MemoryNodes()
+        on_disk = Capture(config_of(mysql, begin, size, **DISK, store_dir=place), nodes)
+        in_memory = Capture(config_of(mysql, begin, size), MemoryNodes())
+        with capturing(on_disk) as disk, capturing(in_memory) as memory:
+            pairs = [(decoded(disk, rows), decoded(memory, rows)) for _ in range(4)]
+        ours, theirs = (rows / min(times[1:]) for times in zip(*pairs, strict=True))
+        report("store_disk_rows", ours, "rows/s", {"rows": rows, "limit": 0.95}, "the same from memory", theirs)
+
+        began = time.monotonic()
+        with capturing(Capture(config_of(mysql, begin, size, **DISK, store_dir=place), nodes)) as again:
+            while again.status().state != "running":
+                time.sleep(0.005)
+            assert again.service.claim(CLIENT, 1000, 60, "bench", 600) is not None
+            seconds = time.monotonic() - began
+            held = again.store.ring.log.nbytes
+        report("store_disk_restart", seconds, "s", {"mb_on_disk": round(held / 1e6), "limit": 2})
+
+
+def sample(service: Service, seen: list[float], done: threading.Event) -> None:
+    while not done.wait(0.05):
+        seen.append(service.memory()["anonymous"])
+
+
+def one_claim(mysql: MySqlServer, begin: tuple[str, int], rows: int, size: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-store-") as place:
+        keys = {"sluice__store__bytes": 64 << 30, "sluice__store__dir": place}
+        with serving(mysql, begin, **keys) as service:
+            service.until(lambda status: status["backlog_rows"] >= rows, seconds=600)
+            before = service.memory()["anonymous"]
+            seen, done = [before], threading.Event()
+            watch = threading.Thread(target=sample, args=(service, seen, done))
+            watch.start()
+            assert drain(connect(service.http, service.flight), rows, batch=rows, mode="changes", splits=4) >= rows
+            done.set()
+            watch.join()
+        ring = RING / 1e6
+        config = {"claim_mb": round(size / 1e6), "before": round(before - ring), "limit": 300}
+        report("store_disk_claim", max(seen) - ring, "MB", config)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--scale", type=float, default=1.0)
+    scale = options.parse_args().scale
+    with tempfile.TemporaryDirectory(prefix="bench-mysql-") as directory:
+        mysql = MySqlServer("8.0.31", Path(directory), **OPTIONS).start()
+        try:
+            inserts = int(4_000_000 * scale)
+            begin = fill(mysql, backlog(inserts))
+            rows, size = inserts + inserts // 5 + inserts // 20, mysql.position()[1]
+            for measure in (into_volumes, rows_and_restart, one_claim):
+                measure(mysql, begin, rows, size)
+        finally:
+            mysql.stop()
+
+
+if __name__ == "__main__":
+    main()

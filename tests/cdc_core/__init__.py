@@ -1,0 +1,1 @@
+"""The capture service, room by room, and what its processes load."""

@@ -1,0 +1,1 @@
+"""Connectors and consumers: calls, retries, fail-over to another server."""

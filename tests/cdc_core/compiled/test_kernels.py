@@ -1,0 +1,126 @@
+"""Tests of cdc_core.compiled: kernels on disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_CALLEE = """
+import numpy as np
+from numba import types
+from cdc_core.compiled.kernel import helper, kernel
+
+FACTOR = {factor}
+
+@kernel(types.int64(types.int64))
+def times(number):
+    return number * {number}
+
+@helper
+def plus(number):
+    return number + {number}
+"""
+_CALLER = """
+from numba import types
+from callee import FACTOR, plus, times
+from cdc_core.compiled.kernel import kernel
+
+@kernel(types.int64(types.int64))
+def answer(number):
+    return plus(times(number)) * FACTOR
+
+print(answer(1), answer.stats.cache_hits)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    (tmp_path / "caller.py").write_text(_CALLER)
+    return tmp_path
+
+
+def start(program: Path, *, number: int = 2, factor: int = 10, at: float = 1e9) -> subprocess.Popen[str]:
+    """A process that calls the kernel, from sources that were written at `at`."""
+    (program / "callee.py").write_text(_CALLEE.format(number=number, factor=factor))
+    os.utime(program / "callee.py", (at, at))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(program), str(Path.cwd())]), "NUMBA_CACHE_DIR": ""}
+    environment |= {"PYTHONDONTWRITEBYTECODE": "1", "NUMBA_DISABLE_JIT": "0"}
+    command = [sys.executable, "-B", "caller.py"]
+    return subprocess.Popen(command, cwd=program, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def printed(process: subprocess.Popen[str]) -> str:
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return out.split(" ")[0] + (" cached" if "{(" in out or ": 1" in out else "")
+
+
+def run(program: Path, **sources: float) -> str:
+    return printed(start(program, **sources))  # type: ignore[arg-type]
+
+
+def test_a_kernel_is_loaded_while_nothing_that_it_is_made_of_changes(program: Path) -> None:
+    """Not even its files' times matter: a checkout or an image may set any."""
+    assert run(program) == "40"
+    assert run(program) == "40 cached"
+    assert run(program, at=2e9) == "40 cached"
+
+
+def test_a_kernel_is_compiled_anew_when_its_callee_or_a_constant_changes(program: Path) -> None:
+    """Also when these stand in another module, and when the sources are older than what was compiled."""
+    assert run(program) == "40"
+    assert run(program, number=3, at=1) == "60"
+    assert run(program, number=3, factor=100, at=1) == "600"
+    assert run(program, number=3, factor=100, at=1) == "600 cached"
+
+
+def test_earlier_forms_of_a_kernel_are_removed(program: Path) -> None:
+    """A checkout that is worked on does not fill up."""
+    for number in (2, 3, 4):
+        run(program, number=number)
+
+    assert len(list(program.glob("__pycache__/caller.answer-*.nbi"))) == 1
+    assert len(list(program.glob("__pycache__/caller.answer-*.nbc"))) == 1
+
+
+def test_processes_may_start_side_by_side(program: Path) -> None:
+    """They share the cache, and each gets the kernel of its own sources."""
+    first = [start(program) for _ in range(3)]
+    assert [printed(process).split()[0] for process in first] == ["40"] * 3
+
+    assert run(program) == "40 cached"
+
+
+def test_kernels_work_where_nothing_can_be_written(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read-only installation: the cache goes to the user's own directory."""
+    (program / "__pycache__").write_text("in the way of a directory")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(program / "home"))
+
+    assert run(program) == "40"
+    assert run(program) == "40 cached"
+
+
+def test_importing_the_package_touches_no_file() -> None:
+    """Whatever lies in a cache directory stays there."""
+    import cdc_core.compiled
+
+    stale = Path(cdc_core.compiled.__file__).parent / "__pycache__" / "stale.nbi"
+    stale.touch()
+    try:
+        subprocess.run([sys.executable, "-c", "import cdc_core.compiled.memory"], check=True)
+        assert stale.exists()
+    finally:
+        stale.unlink()
+
+
+def test_named_tuples_of_kernels_have_names_of_their_own() -> None:
+    """Numba takes two of one name and shape for one: in a process with both, the kernels of one refuse their calls."""
+    root = Path(__file__).parents[3]
+    files = [file for package in ("cdc_core", "spark_jobs") for file in (root / package).rglob("*.py")]
+    names = [name for file in files for name in re.findall(r"^class (\w+)\(NamedTuple\)", file.read_text(), re.M)]
+    assert sorted(names) == sorted(set(names))

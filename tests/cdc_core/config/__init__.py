@@ -1,0 +1,1 @@
+"""Canal's properties in, models out; unknown and wrong keys."""

@@ -1,0 +1,1 @@
+"""HTTP, Flight, the status page in a browser, and metrics."""

@@ -1,0 +1,293 @@
+"""The Flight door over a real socket: plans, tickets, streams, errors."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from cdc_core.client.changes import Rows, TableRead, changes, flight_info, read_split
+from cdc_core.doors.flight import FlightDoor
+from cdc_core.doors.flight.plans import Plans
+from cdc_core.doors.flight.tickets import Read, read_ticket
+from cdc_core.doors.traffic import Traffic
+from cdc_core.errors import (
+    AccessDenied,
+    ConfigError,
+    RangeGone,
+    SchemaError,
+    ServiceUnavailable,
+    SluiceError,
+    UnknownDestination,
+)
+from cdc_core.session.claim import Claim
+from tests.support.door_double import TABLE, Destination, Server, opened
+
+
+@pytest.fixture
+def destination() -> Destination:
+    return Destination()
+
+
+@pytest.fixture
+def door(destination: Destination) -> Iterator[FlightDoor]:
+    with opened(FlightDoor(Server(destination), "127.0.0.1", 0)) as door:
+        yield door
+
+
+def claimed(destination: Destination, rows: int) -> Claim:
+    destination.put(rows)
+    claim = destination.claim(1001, rows, 0, "run-1", 60)
+    assert claim is not None
+    return claim
+
+
+def test_splits_together_are_the_claims_rows(destination: Destination, door: FlightDoor) -> None:
+    """Each row is in one split, and the plan has their number."""
+    claim = claimed(destination, 1000)
+    read = flight_info(door.url, claim, TABLE, splits=3)
+
+    assert (read.rows, read.counts.upserts, read.counts.raw_inserts) == (1000, 1000, 1000)
+    assert read.table == destination.registry.get(0)
+    assert len(read.tickets) == 3
+    ids = [key for ticket in read.tickets for batch in read_split(door.url, ticket) for key in batch["id"].to_pylist()]
+    assert sorted(ids) == list(range(1, 1001))
+
+
+def test_one_connection_serves_threads_and_outlives_the_door(destination: Destination) -> None:
+    """Threads read splits side by side; after a restart of the service the next calls reach the new one."""
+    claim = claimed(destination, 1000)
+    with opened(FlightDoor(Server(destination), "127.0.0.1", 0)) as door, ThreadPoolExecutor(3) as pool:
+        rows = Rows(door.url)
+        read = rows.info(claim, TABLE, splits=3)
+        counts = pool.map(lambda ticket: sum(batch.num_rows for batch in rows.split(ticket)), read.tickets)
+        assert sum(counts) == read.rows == 1000
+        with pytest.raises(SchemaError):
+            rows.info(claim, "shop.nothing")
+    with rows, pytest.raises(ServiceUnavailable):
+        rows.info(claim, TABLE)
+
+    with Rows(door.url) as rows:
+        with pytest.raises(ServiceUnavailable):
+            rows.info(claim, TABLE)
+        with opened(FlightDoor(Server(destination), "127.0.0.1", door.port)):
+            assert _in_time(rows, claim).rows == 1000
+
+
+def _in_time(rows: Rows, claim: Claim) -> TableRead:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return rows.info(claim, TABLE)
+        except ServiceUnavailable:  # the connection is tried anew, but not at once
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_changes_reads_all_of_a_table(destination: Destination, door: FlightDoor) -> None:
+    """One reader covers all splits, in the schema of the mode."""
+    claim = claimed(destination, 250)
+
+    table = changes(door.url, claim, TABLE, mode="changes", splits=2).read_all()
+    assert table["_sluice_op"].unique().to_pylist() == ["insert"]
+    assert table["name"].to_pylist()[:2] == ["n1", "n2"]
+    assert table.num_rows == 250
+
+
+def test_nothing_after_the_applied_version(destination: Destination, door: FlightDoor) -> None:
+    """Rows that the lake already has are left out, and so are empty splits."""
+    claim = claimed(destination, 10)
+
+    read = flight_info(door.url, claim, TABLE, after=claim.end.version(), splits=4)
+    assert (read.rows, read.tickets) == (0, ())
+    assert changes(door.url, claim, TABLE, after=claim.end.version()).read_all().num_rows == 0
+
+
+def test_ticket_of_a_gone_claim_is_refused(destination: Destination, door: FlightDoor) -> None:
+    """A ticket does not outlive its claim, although its plan was made before."""
+    claim = claimed(destination, 10)
+    (ticket,) = flight_info(door.url, claim, TABLE).tickets
+    assert sum(batch.num_rows for batch in read_split(door.url, ticket)) == 10
+
+    destination.rollback(1001, claim.batch_id, None, "test")
+    with pytest.raises(RangeGone) as refused:
+        list(read_split(door.url, ticket))
+    assert refused.value.hint == "Claim again."
+    assert refused.value.place == "shop/1001"
+
+
+def test_a_stream_that_began_goes_on(destination: Destination, door: FlightDoor) -> None:
+    """A rollback does not interrupt a stream that is being read."""
+    claim = claimed(destination, 300)
+    reader = changes(door.url, claim, TABLE, splits=1)
+    first = reader.read_next_batch().num_rows
+    destination.rollback(1001, None, None, "test")
+    assert first + sum(batch.num_rows for batch in reader) == 300
+
+
+def test_errors_come_back_as_they_were_raised(destination: Destination, door: FlightDoor) -> None:
+    """Class, message and remedy cross the wire."""
+    claim = claimed(destination, 1)
+
+    with pytest.raises(SchemaError) as unknown:
+        flight_info(door.url, claim, "shop.nothing")
+    assert unknown.value.place == "shop.nothing"
+    with pytest.raises(UnknownDestination):
+        flight_info(door.url, Claim(**{**_fields(claim), "destination": "nope"}), TABLE)
+    with pytest.raises(ConfigError) as malformed:
+        flight_info(door.url, claim, TABLE, splits=0)
+    assert malformed.value.place == "splits"
+
+
+def test_an_unexpected_exception_hides_its_text(destination: Destination, door: FlightDoor) -> None:
+    """The text and traceback of an unexpected exception do not reach the client."""
+    claim = claimed(destination, 1)
+    destination.registry = None
+    with pytest.raises(SluiceError) as failed:
+        flight_info(door.url, claim, TABLE)
+    assert "NoneType" not in str(failed.value)
+    assert "InternalError" in failed.value.message
+
+
+@pytest.mark.parametrize("ticket", [b"", b"{}", b"[]", b'{"destination": 1}', b"\xff\x00"])
+def test_foreign_tickets_are_refused(door: FlightDoor, ticket: bytes) -> None:
+    """A foreign ticket is refused with what is expected."""
+    with pytest.raises(ConfigError):
+        list(read_split(door.url, ticket))
+
+
+def test_a_split_beyond_the_plan_is_refused(destination: Destination, door: FlightDoor) -> None:
+    """A forged split number is an error, not an empty table."""
+    claim = claimed(destination, 1)
+    with pytest.raises(ConfigError):
+        list(read_split(door.url, Read("shop", 1001, claim.batch_id, TABLE, splits=4).ticket(3)))
+    with pytest.raises(ConfigError):
+        read_ticket(Read("shop", 1001, 1, TABLE, splits=2).ticket(2))
+
+
+def test_token_is_asked_for(destination: Destination) -> None:
+    """Plans and rows need the token."""
+    claim = claimed(destination, 5)
+    with opened(FlightDoor(Server(destination), "127.0.0.1", 0, "s3cret")) as door:
+        for token in (None, "wrong"):
+            with pytest.raises(AccessDenied):
+                flight_info(door.url, claim, TABLE, token=token)
+        (ticket,) = flight_info(door.url, claim, TABLE, token="s3cret").tickets
+        with pytest.raises(AccessDenied):
+            list(read_split(door.url, ticket))
+        assert sum(batch.num_rows for batch in read_split(door.url, ticket, token="s3cret")) == 5
+
+
+def test_several_read_side_by_side(destination: Destination, door: FlightDoor) -> None:
+    """Eight concurrent streams each arrive whole."""
+    claim = claimed(destination, 2000)
+    tickets = flight_info(door.url, claim, TABLE, splits=8).tickets
+    with ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(lambda ticket: sum(b.num_rows for b in read_split(door.url, ticket)), tickets))
+    assert (len(rows), sum(rows)) == (8, 2000)
+
+
+def test_nobody_there() -> None:
+    """An address without a service is a retryable error that says so."""
+    claim = claimed(Destination(), 1)
+    with pytest.raises(ServiceUnavailable) as away:
+        flight_info("grpc://127.0.0.1:9", claim, TABLE)
+    assert away.value.place == "grpc://127.0.0.1:9"
+
+
+def test_taken_port_names_the_key() -> None:
+    """A port in use is a configuration error with its key."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError) as refused:
+        FlightDoor(Server(), "127.0.0.1", taken.getsockname()[1]).start()
+    assert "sluice.flight.port" in refused.value.hint
+
+
+def test_closes_while_a_stream_is_left_unread(destination: Destination) -> None:
+    """A client that stops reading does not keep the service from ending."""
+    door = FlightDoor(Server(destination), "127.0.0.1", 0)
+    door.start()
+    claim = claimed(destination, 2000)
+    reader = changes(door.url, claim, TABLE)
+    reader.read_next_batch()
+    ending = threading.Thread(target=door.stop)
+    ending.start()
+    ending.join(8)
+    assert not ending.is_alive()
+
+
+def test_get_schema(destination: Destination, door: FlightDoor) -> None:
+    """The schema is available without tickets."""
+    claim = claimed(destination, 1)
+    command = {"destination": "shop", "client_id": 1001, "batch_id": claim.batch_id, "table": TABLE}
+    with flight.connect(door.url) as client:
+        answer = client.get_schema(flight.FlightDescriptor.for_command(json.dumps(command).encode()))
+    assert answer.schema.names == ["id", "qty", "name", "_sluice_op"]
+    assert answer.schema.field("id").type == pa.int64()
+
+
+def test_what_is_sent_is_counted(destination: Destination) -> None:
+    """Rows sent show in the traffic of their destination."""
+    traffic = Traffic()
+    with opened(FlightDoor(Server(destination), "127.0.0.1", 0, traffic=traffic)) as door:
+        changes(door.url, claimed(destination, 100), TABLE).read_all()
+    ((name, calls),) = traffic.items()
+    assert (name, calls.packets["ROWS"]) == ("shop", 1)
+    assert calls.nbytes > 100 * 12
+
+
+def test_plans_are_made_once_and_forgotten_with_their_claim() -> None:
+    """Concurrent callers share one plan; the sweep drops plans of claims that are gone."""
+    made: list[Read] = []
+    gone: set[int] = set()
+    go = threading.Event()
+
+    def plan(read: Read) -> str:
+        go.wait(5)
+        made.append(read)
+        return f"plan {read.batch_id}"
+
+    def alive(read: Read) -> None:
+        if read.batch_id in gone:
+            raise RangeGone("gone", hint="Claim again.")
+
+    plans = Plans(plan, alive, size=2)
+    with ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(plans.get, Read("shop", 1, 1, TABLE)) for _ in range(4)]
+        go.set()
+        assert {answer.result() for answer in answers} == {"plan 1"}
+    assert len(made) == 1
+    for batch in (2, 3):
+        plans.get(Read("shop", 1, batch, TABLE))
+    assert repr(plans) == "<Plans 2 of 2>"
+    gone.update((2, 3))
+    plans.sweep()
+    assert repr(plans) == "<Plans 0 of 2>"
+    with pytest.raises(RangeGone):
+        plans.get(Read("shop", 1, 3, TABLE))
+
+
+def test_a_plan_that_failed_is_not_kept() -> None:
+    """The next caller tries again."""
+    answers: list[object] = [SchemaError("not yet", hint="Wait."), "plan"]
+
+    def plan(_: Read) -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    plans = Plans(plan, lambda _: None)
+    with pytest.raises(SchemaError):
+        plans.get(Read("shop", 1, 1, TABLE))
+    assert plans.get(Read("shop", 1, 1, TABLE)) == "plan"
+
+
+def _fields(claim: Claim) -> dict[str, object]:
+    return {name: getattr(claim, name) for name in claim.__dataclass_fields__}

@@ -1,0 +1,116 @@
+"""The names, types and labels of /metrics."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cdc_core.doors.http import HttpDoor
+from cdc_core.doors.http.metrics import render
+from cdc_core.doors.traffic import Traffic
+from tests.support.door_double import Destination, Server, opened
+from tests.support.metrics import KEYS
+
+NUMBERS = {key: float(at) for at, key in enumerate(KEYS, start=1)}
+
+# name, type, labels: what dashboards made for Canal look for
+CANAL = [
+    ("canal_instance", "gauge", {"destination", "mode"}),
+    ("canal_instance_subscriptions", "gauge", {"destination"}),
+    ("canal_instance_traffic_delay", "gauge", {"destination"}),
+    ("canal_instance_transactions", "counter", {"destination"}),
+    ("canal_instance_received_binlog_bytes", "counter", {"destination", "parser"}),
+    ("canal_instance_parser_mode", "gauge", {"destination", "parallel"}),
+    ("canal_instance_publish_blocking_time", "counter", {"destination", "parser"}),
+    ("canal_instance_sink_blocking_time", "counter", {"destination"}),
+    ("canal_instance_store", "gauge", {"destination", "batchMode", "size"}),
+    ("canal_instance_store_produce_seq", "counter", {"destination"}),
+    ("canal_instance_store_consume_seq", "counter", {"destination"}),
+    ("canal_instance_store_produce_mem", "counter", {"destination"}),
+    ("canal_instance_store_consume_mem", "counter", {"destination"}),
+    ("canal_instance_put_delay", "gauge", {"destination"}),
+    ("canal_instance_get_delay", "gauge", {"destination"}),
+    ("canal_instance_ack_delay", "gauge", {"destination"}),
+    ("canal_instance_put_rows", "counter", {"destination"}),
+    ("canal_instance_get_rows", "counter", {"destination"}),
+    ("canal_instance_ack_rows", "counter", {"destination"}),
+    ("canal_instance_client_packets", "counter", {"destination", "packetType"}),
+    ("canal_instance_client_bytes", "counter", {"destination"}),
+    ("canal_instance_client_empty_batches", "counter", {"destination"}),
+    ("canal_instance_client_request_error", "counter", {"destination", "errorCode"}),
+]
+
+
+@pytest.fixture
+def text() -> str:
+    """A scrape after a few calls."""
+    traffic = Traffic()
+    traffic.sent("shop", "MESSAGES", 100, empty=True)
+    traffic.failed("shop", 409)
+    traffic.took("shop", 20.0)
+    traffic.took("shop", 5000.0)
+    return render(Server(Destination(numbers=NUMBERS)), traffic)
+
+
+@pytest.mark.parametrize(("name", "kind", "labels"), CANAL)
+def test_canals_names_types_and_labels(text: str, name: str, kind: str, labels: set[str]) -> None:
+    """Each name is that of Canal, without a suffix."""
+    assert f"# TYPE {name} {kind}\n" in text
+    (sample,) = re.findall(rf"^{name}\{{(.*)\}} .*$", text, re.MULTILINE)
+    assert set(re.findall(r'(\w+)="', sample)) == labels
+    assert f"{name}_total" not in text
+
+
+def test_latency_is_a_histogram_with_canals_buckets(text: str) -> None:
+    """Buckets are cumulative, in milliseconds."""
+    name = "canal_instance_client_request_latency"
+    assert re.findall(rf'{name}_bucket{{destination="shop",le="(.*?)"}} (.*)', text) == [
+        ("2.5", "0.0"),
+        ("10.0", "0.0"),
+        ("25.0", "1.0"),
+        ("100.0", "1.0"),
+        ("+Inf", "2.0"),
+    ]
+    assert f'{name}_sum{{destination="shop"}} 5020.0' in text
+
+
+def test_what_is_missing_there_is_under_our_own_names(text: str) -> None:
+    """Errors, reconnects, leadership, ages and counts have names of ours."""
+    assert 'sluice_reconnects_total{destination="shop"}' in text
+    for name in ("leader", "cursor_age_seconds", "unacked_batches", "schema_versions", "heartbeat_age_seconds"):
+        assert f'sluice_{name}{{destination="shop"}}' in text
+    assert 'sluice_state{destination="shop",state="running"} 1.0' in text
+
+
+def test_every_number_of_an_instance_is_shown(text: str) -> None:
+    """No number is lost or mixed up with another."""
+    shown = {}
+    for line in text.splitlines():
+        if match := re.match(r"(?:canal_instance|sluice)_(\w+?)(?:_total)?\{.*\} (.*)", line):
+            shown[match[1]] = float(match[2])
+    assert {key: shown.get(key) for key in NUMBERS} == NUMBERS
+
+
+def test_an_unknown_number_has_no_sample() -> None:
+    """None is not shown as zero."""
+    text = render(Server(Destination(numbers={"ack_delay": None, "get_delay": 0})), Traffic())
+    assert "canal_instance_get_delay{" in text
+    assert "canal_instance_ack_delay{" not in text
+
+
+def test_a_scrape_over_http_parses() -> None:
+    """Prometheus can read the text, and earlier calls are counted."""
+    with opened(HttpDoor(Server(Destination(numbers=NUMBERS)), "127.0.0.1", 0)) as door:
+        claims = f"{door.url}/v1/destinations/shop/clients/1001/claims"
+        assert httpx.post(claims, json={"batch_size": 1, "owner": "me"}).status_code == 204
+        assert httpx.post(f"{claims}/9/ack", json={"owner": "me"}).status_code == 409
+        assert httpx.get(f"{door.url}/v1/destinations/nope").status_code == 404
+        answer = httpx.get(f"{door.url}/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    assert families["canal_instance_client_empty_batches"].samples[0].value == 1
+    assert families["canal_instance_client_request_error"].samples[0].labels["errorCode"] == "409"
+    assert "nope" not in answer.text

@@ -1,0 +1,1 @@
+"""GTIDs and GTID sets of MySQL and MariaDB."""

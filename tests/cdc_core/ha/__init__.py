@@ -1,0 +1,1 @@
+"""Election and seats, with a real ZooKeeper."""

@@ -1,0 +1,1 @@
+"""Cursors and epochs in files and in a real ZooKeeper."""

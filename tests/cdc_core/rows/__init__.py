@@ -1,0 +1,1 @@
+"""Row images to Arrow: every type of every server, net changes, bounds."""

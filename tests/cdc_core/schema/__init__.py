@@ -1,0 +1,1 @@
+"""Table definitions as of a position, completed from the catalogue."""

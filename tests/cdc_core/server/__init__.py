@@ -1,0 +1,1 @@
+"""All destinations of a server: configuration scan, leadership, hand-over."""

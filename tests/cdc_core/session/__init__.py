@@ -1,0 +1,1 @@
+"""Subscribe, claim, ack, rollback and leases."""

@@ -1,0 +1,1 @@
+"""Connecting, checking and reading a dump; where reading starts."""

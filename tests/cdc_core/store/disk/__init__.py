@@ -1,0 +1,1 @@
+"""The store on disk: files, recovery, damage."""

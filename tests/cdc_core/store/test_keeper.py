@@ -1,0 +1,185 @@
+"""The keeper: a thread that writes the log to disk, through full disks and damage."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cdc_core.errors import StoreDamaged
+from cdc_core.position import EntryPosition
+from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.store.disk.stored import StoredSegment
+from cdc_core.store.disk.volumes import Volumes
+from cdc_core.store.keeper import Keeper
+from cdc_core.store.ring import Ring
+from cdc_core.store.store import Store
+from tests.support.doubles import Clock, block, table, transaction
+
+OWNER = {"source": "uuid-1"}
+SECONDS = 60  # for what comes at once on an idle machine
+
+
+class Disk:
+    """`os.writev` while there is `room`."""
+
+    def __init__(self) -> None:
+        self.room = True
+
+    def write(self, file: int, parts: Sequence[bytes | memoryview]) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.writev(file, parts)
+
+
+def make(path: Path, disk: Disk | None = None, memory: int = 600, volume: int = 1 << 20) -> tuple[Store, Volumes]:
+    registry = SchemaRegistry()
+    registry.intern(table())
+    store = Store(Ring(registry.get, memory, None, 1, disk_bytes=1 << 30))
+    return store, Volumes(path, registry, volume, (disk or Disk()).write)
+
+
+@contextmanager
+def kept(store: Store, volumes: Volumes, **options: object) -> Iterator[Keeper]:
+    """A keeper at work; at the end it writes what is left."""
+    keeper = Keeper(store, volumes, 3600, flush_seconds=0, **options)  # type: ignore[arg-type]
+    keeper.open(OWNER)
+    stop = threading.Event()
+    thread = threading.Thread(target=keeper.run, args=(stop,))
+    thread.start()
+    try:
+        yield keeper
+    finally:
+        stop.set()
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_is_put_gets_to_disk_and_is_there_again(tmp_path: Path) -> None:
+    """Also what waits in memory when it stops. Memory has room for one block at a time."""
+    store, volumes = make(tmp_path)
+    with kept(store, volumes):
+        for number in range(20):
+            assert store.put(block(transaction(1), start=4 + 160 * number), threading.Event())
+
+    store, volumes = make(tmp_path)
+    keeper = Keeper(store, volumes, 3600)
+    assert keeper.open(OWNER) == EntryPosition("mysql-bin.000001", 4 + 160 * 20)
+    assert (store.ring.put.rows, store.ring.log.parts.stored) == (20, len(store.ring.log.parts.all))
+    volumes.close()
+
+
+def test_the_source_waits_for_a_full_disk(tmp_path: Path) -> None:
+    """Memory takes what it can, then a put waits; nothing is lost when there is room again."""
+    disk = Disk()
+    store, volumes = make(tmp_path, disk)
+    with kept(store, volumes):
+        disk.room = False
+        assert store.put(block(transaction(1)), threading.Event())
+        until(lambda: store.ring.stuck)
+        waiting = threading.Thread(
+            target=store.put, args=(block(transaction(1, 1, 1), start=164), threading.Event()), daemon=True
+        )
+        waiting.start()
+        until(lambda: store.ring.full)
+        assert store.ring.put.rows == 1
+
+        disk.room = True
+        waiting.join(SECONDS)
+        assert (store.ring.put.rows, store.ring.stuck, store.ring.full) == (4, False, False)
+        until(lambda: store.ring.log.parts.stored == 2)
+
+
+def test_whatever_fails_is_tried_again(tmp_path: Path) -> None:
+    """A volume that cannot be removed, too: the thread goes on, for without it the source would wait for ever."""
+    store, volumes = make(tmp_path)
+    failures = [RuntimeError("whatever")]
+    forget = volumes.forget
+
+    def fail_once(sequence: int) -> None:
+        if failures:
+            raise failures.pop()
+        forget(sequence)
+
+    volumes.forget = fail_once  # type: ignore[method-assign]
+    with kept(store, volumes):
+        until(lambda: not failures)
+        assert store.put(block(transaction(1)), threading.Event())
+        until(lambda: store.ring.log.parts.stored == 1 and not store.ring.stuck)
+
+
+def test_damage_is_told_once(tmp_path: Path) -> None:
+    """After a restart the store ends before it."""
+    store, volumes = make(tmp_path, volume=400)
+    with kept(store, volumes):
+        for number in range(4):
+            assert store.put(block(transaction(1), start=4 + 160 * number), threading.Event())
+    second = sorted(tmp_path.glob("*.volume"))[1]
+    data = bytearray(second.read_bytes())
+    data[-20] ^= 1
+    second.write_bytes(data)
+
+    told: list[bool] = []
+    store, volumes = make(tmp_path, volume=400)
+    with kept(store, volumes, on_damage=lambda: told.append(True)):
+        first, bad, *_ = store.ring.log.parts.unchecked(0, 16)
+        first.check()
+        for _ in range(2):
+            with pytest.raises(StoreDamaged):
+                bad.check()
+        until(lambda: bool(told))
+    assert told == [True]
+
+    store, volumes = make(tmp_path)
+    Keeper(store, volumes, 3600).open(OWNER)
+    assert store.ring.put.rows == 1
+    volumes.close()
+
+
+def test_what_expired_leaves_the_disk(tmp_path: Path) -> None:
+    """Whole volumes, once no client needs them."""
+    clock = Clock(1_700_000_000)
+    store, volumes = make(tmp_path, volume=400)
+    store.ring.subscribe(1)
+    with kept(store, volumes, clock=clock):
+        for number in range(4):
+            assert store.put(block(transaction(1), start=4 + 160 * number), threading.Event())
+        until(lambda: store.ring.log.parts.stored == 4)
+        with store.changed:
+            store.ring.ack(1, store.ring.put)
+        assert len(list(tmp_path.glob("*.volume"))) == 4
+        clock.turn(3601)
+        until(lambda: len(list(tmp_path.glob("*.volume"))) == 1)
+        assert not store.ring.log.events
+
+
+def test_a_store_that_is_given_up_is_empty(tmp_path: Path) -> None:
+    """What is put then has the sequences behind those that there were."""
+    store, volumes = make(tmp_path)
+    with kept(store, volumes):
+        assert store.put(block(transaction(1)), threading.Event())
+    store, volumes = make(tmp_path)
+    with kept(store, volumes) as keeper:
+        keeper.discard()
+        assert (store.ring.log.last_position, store.ring.log.events) == (None, 0)
+        assert store.put(block(transaction(2), start=1000), threading.Event())
+        until(lambda: store.ring.log.parts.stored == 1)
+    store, volumes = make(tmp_path)
+    Keeper(store, volumes, 3600).open(OWNER)
+    (part,) = store.ring.log.parts.all
+    assert isinstance(part, StoredSegment)
+    assert (part.first.sequence, part.block.start) == (4, 1000)
+    volumes.close()

@@ -1,0 +1,1 @@
+"""The stages that every block goes through: expand, settle, annotate, filter."""

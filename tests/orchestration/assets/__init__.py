@@ -1,0 +1,1 @@
+"""Draining a destination, and the processes of runs."""

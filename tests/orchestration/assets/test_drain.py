@@ -1,0 +1,404 @@
+"""A run: what is acked, what goes back, and what Dagster shows; real Dagster over doubles of both sides."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from cdc_core.client.failures import unavailable
+from cdc_core.errors import LakeError, TableStopped
+from cdc_core.position import EntryPosition
+from cdc_core.session.claim import Claim
+from orchestration import processes
+from orchestration.assets import drain_asset
+from orchestration.assets.drain_asset import delta_asset
+from orchestration.assets.lineage import declared
+from orchestration.settings import Settings
+from spark_jobs.apply.result import BatchResult, Refusal, TableResult
+from spark_jobs.lake.doubt import Doubt
+from tests.support.canal_double import ORDERS, SERVER, USERS, MemoryCanal, MemoryLake
+
+CHECKS = ("key_unique", "position_monotone", "rows_add_up", "takes_changes")
+
+
+def drain(
+    canal: MemoryCanal,
+    lake: MemoryLake | None = None,
+    listed: Sequence[str] = ("shop.orders", "shop.users"),
+    snapshot: str = "never",
+    **config: Any,
+) -> dg.ExecuteInProcessResult:
+    """Materializes the destination's tables once."""
+    settings = Settings(destination="shop", lake="/lake", tables=list(listed), linger_seconds=0, snapshot=snapshot)
+    tables = declared(settings, [ORDERS, USERS])
+    return dg.materialize(
+        [delta_asset(settings, tables)],
+        resources={"canal_shop": canal, "lake_shop": lake or MemoryLake()},
+        run_config={"ops": {"cdc_shop": {"config": config}}} if config else None,
+        instance=dg.DagsterInstance.ephemeral(),
+        raise_on_error=False,
+    )
+
+
+def committed(batch: BatchResult, changes: Callable[[TableResult], dict[str, Any]]) -> BatchResult:
+    """The same batch with other commits."""
+    applied = (replace(r, commit=replace(r.commit, **changes(r))) for r in batch.applied if r.commit)
+    return BatchResult(tuple(applied), batch.refused)
+
+
+def materialized(result: dg.ExecuteInProcessResult) -> list[dg.AssetMaterialization]:
+    return [
+        event.step_materialization_data.materialization for event in result.all_events if event.is_step_materialization
+    ]
+
+
+def verdicts(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
+    """The last evaluation of each check."""
+    return {f"{e.asset_key.path[-1]} {e.check_name}": e.passed for e in result.get_asset_check_evaluations()}
+
+
+def test_three_batches_are_acked_in_order_and_logged() -> None:
+    """Each batch is merged, acked and logged once a table; every declared check passes."""
+    canal, lake = MemoryCanal(batches=3), MemoryLake()
+
+    result = drain(canal, lake)
+
+    assert result.success
+    assert canal.log == ["claim 1", "ack 1", "claim 2", "ack 2", "claim 3", "ack 3"]
+    assert lake.noted == [1, 2, 3]
+    assert [m.asset_key.path[-1] for m in materialized(result)] == ["orders", "users"] * 3
+    assert verdicts(result) == {f"{table} {check}": True for table in ("orders", "users") for check in CHECKS}
+
+
+def test_a_stop_ends_with_the_ack_of_the_batch_that_mended_its_table() -> None:
+    """Not with one that is given back. Afterwards the table's check is green."""
+    canal, orders = MemoryCanal(batches=2), ORDERS.name
+    canal.stop_table(orders, reason="a column changed", hint="Copy it.", position=EntryPosition("mysql-bin.000007", 0))
+    died: list[int] = []
+
+    def mends_second(claim: Claim, batch: BatchResult) -> BatchResult:
+        if claim.start.position == 0:
+            return batch
+        if not died:
+            died.append(claim.batch_id)
+            raise LakeError("Spark is away", place="spark", hint="Start it.")
+        return replace(batch, whole=(orders,))
+
+    result = drain(canal, MemoryLake(mends_second))
+
+    assert died
+    assert canal.stopped == []
+    assert verdicts(result)[f"{ORDERS.table} takes_changes"]
+
+
+def test_a_materialization_tells_rows_positions_lag_and_version() -> None:
+    """The metadata of one table in one batch."""
+    result = drain(MemoryCanal(batches=1))
+
+    metadata = {key: value.value for key, value in materialized(result)[0].metadata.items()}
+    assert metadata == {
+        "rows": 10,
+        "inserts": 10,
+        "updates": 0,
+        "deletes": 0,
+        "net_rows": 10,
+        "rows_inserted": 10,
+        "rows_updated": 0,
+        "rows_deleted": 0,
+        "start_position": "mysql-bin.000007:0",
+        "end_position": "mysql-bin.000007:1000",
+        "gtid": f"{SERVER}:1",
+        "batch_id": 1,
+        "epoch": 0,
+        "merge_seconds": 0.25,
+        "replayed": False,
+        "run_id": result.run_id,
+        "lag_seconds_min": 6.0,
+        "lag_seconds_p50": 10.0,
+        "lag_seconds_max": 10.0,
+        "delta_version": 1,
+    }
+
+
+def test_the_run_is_tagged_with_destination_and_last_position() -> None:
+    """Runs can be found by destination, including those started by hand."""
+    instance = dg.DagsterInstance.ephemeral()
+    settings = Settings(destination="shop", lake="/lake", tables=["shop.orders"], linger_seconds=0)
+    asset = delta_asset(settings, {"shop.orders": None})
+    resources = {"canal_shop": MemoryCanal(batches=2), "lake_shop": MemoryLake()}
+
+    run_id = dg.materialize([asset], resources=resources, instance=instance).run_id
+
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    assert {key: value for key, value in run.tags.items() if key.startswith("cdc/")} == {
+        "cdc/destination": "shop",
+        **processes.tag(run_id),
+        "cdc/batch_id": "2",
+        "cdc/to": "mysql-bin.000007:2000",
+    }
+
+
+def test_an_empty_store_is_a_green_run_with_every_check() -> None:
+    """Dagster wants every declared check from a run, even of zero batches."""
+    result = drain(MemoryCanal())
+
+    assert result.success
+    assert materialized(result) == []
+    assert len(verdicts(result)) == 8
+    assert all(verdicts(result).values())
+
+
+def test_a_table_that_fails_a_blocking_check_is_parked_alone() -> None:
+    """The run succeeds and acks every batch; from there on the other table alone takes changes."""
+
+    def spoil(claim: Claim, batch: BatchResult) -> BatchResult:
+        wrong = claim.batch_id == 2
+        return committed(batch, lambda r: {"inserted": 11} if wrong and r.table == "shop.users" else {})
+
+    canal, lake = MemoryCanal(batches=3), MemoryLake(spoil)
+    result = drain(canal, lake)
+
+    assert result.success
+    assert canal.log == ["claim 1", "ack 1", "claim 2", "stop shop.users", "ack 2", "claim 3", "ack 3"]
+    assert lake.noted == [1, 2, 3]
+    assert [m.asset_key.path[-1] for m in materialized(result)] == ["orders", "users", "orders", "orders"]
+    failed = {name for name, passed in verdicts(result).items() if not passed}
+    assert failed == {"users key_unique", "users rows_add_up", "users takes_changes"}
+    assert "10 keys met 11 rows at shop.users, batch 2" in canal.stopped[0].reason
+    assert "`sluice copy shop shop.users`" in canal.stopped[0].hint
+
+
+def test_rows_that_were_not_as_presumed_are_a_warning_of_their_table() -> None:
+    """Every batch is acked; the check of that table alone is not passed, with the severity of a warning."""
+
+    def spoil(claim: Claim, batch: BatchResult) -> BatchResult:
+        odd = claim.batch_id == 1
+        return committed(batch, lambda r: {"inserted": 7, "updated": 3} if odd and r.table == "shop.users" else {})
+
+    canal = MemoryCanal(batches=2)
+    result = drain(canal, MemoryLake(spoil))
+
+    assert result.success
+    assert canal.log == ["claim 1", "ack 1", "claim 2", "ack 2"]
+    assert [name for name, passed in verdicts(result).items() if not passed] == ["users rows_add_up"]
+    for shown in [e for e in result.get_asset_check_evaluations() if not e.passed]:
+        assert shown.severity == dg.AssetCheckSeverity.WARN
+        assert shown.metadata["inserts_met"].value == 3
+        assert "3 inserts met a row" in (shown.description or "")
+
+
+def test_a_doubtful_table_stays_a_warning_in_later_runs() -> None:
+    """Also in a run without rows of it, with some keys and the remedy, until it is made anew."""
+    lake = MemoryLake()
+    lake.known_doubts["shop.users"] = Doubt(met=1, missed=2, keys=("id=5", "id=6"))
+
+    result = drain(MemoryCanal(), lake)
+
+    (shown,) = [e for e in result.get_asset_check_evaluations() if not e.passed]
+    assert (shown.asset_key.path[-1], shown.check_name) == ("users", "rows_add_up")
+    assert shown.severity == dg.AssetCheckSeverity.WARN
+    assert shown.metadata["keys"].value == ["id=5", "id=6"]
+    assert "1 inserts met a row in the lake; 2 updates or deletes found no row, such as id=5; id=6" in str(shown)
+    assert "`sluice copy shop shop.users`" in str(shown)
+
+
+def test_a_doubt_is_noted_and_shown_when_it_begins_and_when_it_has_doubled() -> None:
+    """A lake that began late has few notes of a table, not one for each batch; the end of the run shows all rows."""
+
+    def spoil(claim: Claim, batch: BatchResult) -> BatchResult:
+        return committed(batch, lambda r: {"inserted": 9, "updated": 1} if r.table == "shop.users" else {})
+
+    lake = MemoryLake(spoil)
+    result = drain(MemoryCanal(batches=5), lake)
+
+    shown = [e.metadata["inserts_met"].value for e in result.get_asset_check_evaluations() if not e.passed]
+    assert shown == [1, 1, 1, 5]  # batches 1, 2 and 4; then the run's end
+    assert lake.known_doubts == {"shop.users": Doubt(met=4)}
+
+
+def test_a_table_whose_position_goes_back_is_parked() -> None:
+    """A table that is beyond the end of the batch takes no more changes."""
+
+    def spoil(claim: Claim, batch: BatchResult) -> BatchResult:
+        return committed(batch, lambda r: {"after": claim.end.version()} if r.table == "shop.orders" else {})
+
+    canal = MemoryCanal(batches=1)
+    result = drain(canal, MemoryLake(spoil))
+
+    assert result.success
+    assert canal.log == ["claim 1", "stop shop.orders", "ack 1"]
+    assert verdicts(result)["orders position_monotone"] is False
+
+
+def test_an_exception_rolls_back_and_tells_place_and_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lake error gives the batch back at every try, and Dagster shows its three parts."""
+    monkeypatch.setattr(drain_asset, "RETRY_SECONDS", 0.01)
+
+    def spoil(claim: Claim, batch: BatchResult) -> BatchResult:
+        raise LakeError("the disk is full", place="/lake/shop/orders", hint="Make room.")
+
+    canal = MemoryCanal(batches=1)
+    result = drain(canal, MemoryLake(spoil))
+
+    assert canal.log == ["claim 1", "rollback"] * 3
+    failure = result.failure_data_for_node("cdc_shop")
+    assert failure is not None
+    assert failure.user_failure_data is not None
+    metadata = {key: value.value for key, value in failure.user_failure_data.metadata.items()}
+    assert metadata == {
+        "error": "LakeError",
+        "message": "the disk is full",
+        "place": "/lake/shop/orders",
+        "hint": "Make room.",
+    }
+
+
+def test_a_foreign_error_is_retried_within_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A foreign error, as Spark may raise, costs a rollback and a second claim."""
+    monkeypatch.setattr(drain_asset, "RETRY_SECONDS", 0.01)
+    failures = iter([RuntimeError("hiccup")])
+
+    def spoil(claim: Claim, batch: BatchResult) -> BatchResult:
+        for failure in failures:
+            raise failure
+        return batch
+
+    canal = MemoryCanal(batches=1)
+    result = drain(canal, MemoryLake(spoil))
+
+    assert result.success
+    assert canal.log == ["claim 1", "rollback", "claim 1", "ack 1"]
+
+
+def test_a_claim_whose_answer_was_lost_is_claimed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next try does not begin behind it."""
+    monkeypatch.setattr(drain_asset, "RETRY_SECONDS", 0.01)
+    canal = MemoryCanal(batches=2)
+    answers = iter([unavailable("http://127.0.0.1:1", "timed out")])
+    claim = canal.get_without_ack
+
+    def lost(*arguments: Any, **named: Any) -> Claim | None:
+        found = claim(*arguments, **named)
+        for error in answers:
+            raise error
+        return found
+
+    monkeypatch.setattr(canal, "get_without_ack", lost)
+    result = drain(canal, MemoryLake())
+
+    assert result.success
+    assert canal.log == ["claim 1", "rollback", "claim 1", "ack 1", "claim 2", "ack 2"]
+
+
+@pytest.mark.parametrize("end", [dg.DagsterExecutionInterruptedError, KeyboardInterrupt, GeneratorExit])
+def test_a_cancelled_or_abandoned_run_rolls_back(end: type[BaseException]) -> None:
+    """What ends a run from outside is not an Exception, and still gives the batch back."""
+
+    def spoil(claim: Claim, batch: BatchResult) -> BatchResult:
+        raise end
+
+    canal = MemoryCanal(batches=1)
+    with contextlib.suppress(end):
+        assert not drain(canal, MemoryLake(spoil)).success
+
+    assert canal.log == ["claim 1", "rollback"]
+
+
+def test_a_stopped_table_is_noted_before_the_ack_and_stays_red() -> None:
+    """One table stops, the other goes on, and each later run reports it again."""
+
+    def spoil(claim: Claim, batch: BatchResult) -> BatchResult:
+        stop = TableStopped("column 'note' is gone", place="shop.orders", hint="Rewind.")
+        taken = tuple(result for result in batch.applied if result.table != "shop.orders")
+        refused = tuple(Refusal(r.table, stop) for r in batch.applied if r.table == "shop.orders")
+        return BatchResult(taken, refused)
+
+    canal = MemoryCanal(batches=2)
+    first = drain(canal, MemoryLake(spoil))
+    second = drain(canal)
+
+    assert canal.log == ["claim 1", "stop shop.orders", "ack 1", "claim 2", "ack 2"]
+    assert [m.asset_key.path[-1] for m in materialized(first)] == ["users", "users"]
+    for result in (first, second):
+        assert result.success
+        assert [name for name, passed in verdicts(result).items() if not passed] == ["orders takes_changes"]
+    assert "column 'note' is gone at shop.orders" in canal.stopped[0].reason
+
+
+def test_a_table_that_is_not_listed_is_applied_and_reported() -> None:
+    """A claim is acked as a whole, so none of its tables may be left out."""
+    canal = MemoryCanal(batches=1)
+    result = drain(canal, listed=["shop.orders"])
+
+    assert result.success
+    assert [m.asset_key.to_user_string() for m in materialized(result)] == [
+        "delta/shop/shop/orders",
+        "delta/shop/shop/users",
+    ]
+
+
+def test_a_cursor_ahead_of_the_lake_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wrong lake is found before the first claim."""
+    monkeypatch.setattr(drain_asset, "RETRY_SECONDS", 0.01)
+    canal, lake = MemoryCanal(batches=1), MemoryLake()
+    lake.cursor_error = LakeError("acked but not there", place="/lake", hint="Name the right lake.")
+
+    assert not drain(canal, lake).success
+    assert canal.log == []
+
+
+def test_max_batches_ends_the_run() -> None:
+    """The limits of a run can be set for that run alone."""
+    canal = MemoryCanal(batches=3)
+
+    assert drain(canal, max_batches=2).success
+    assert canal.acked == 2
+
+
+def test_no_batch_is_begun_after_max_seconds() -> None:
+    """The time budget is checked before a claim, never within one."""
+    canal = MemoryCanal(batches=3)
+
+    assert drain(canal, max_seconds=1e-9).success
+    assert canal.log == []
+
+
+def test_the_tables_of_a_destination_cannot_be_materialized_apart() -> None:
+    """Materializing one table alone is refused, since claim, merge and ack belong to all."""
+    settings = Settings(destination="shop", lake="/lake", tables=["shop.orders", "shop.users"])
+    asset = delta_asset(settings, {"shop.orders": None, "shop.users": None})
+
+    with pytest.raises(dg.DagsterInvalidDefinitionError):
+        dg.materialize(
+            [asset],
+            selection=["delta/shop/shop/orders"],
+            resources={"canal_shop": MemoryCanal(), "lake_shop": MemoryLake()},
+        )
+
+
+def test_a_table_with_lost_rows_is_stopped_before_its_batch() -> None:
+    """Rows that another server lost: the table is stopped, only a copy lifts that, and the other table goes on."""
+    canal, lake = MemoryCanal(batches=1), MemoryLake()
+    error = TableStopped("its rows are lost", place="/lake", hint="Make the table anew.")
+    lake.lost = (Refusal("shop.users", error, copy_needed=True),)
+    result = drain(canal, lake)
+    assert canal.log == ["claim 1", "stop shop.users", "ack 1"]
+    assert not verdicts(result)["users takes_changes"]
+    assert [m.asset_key.path[-1] for m in materialized(result)] == ["orders"]
+
+
+def test_a_table_that_the_lake_does_not_have_begins_with_a_snapshot() -> None:
+    """Its changes are left out and the batch is acked: the snapshot brings them. The other table takes its own."""
+    canal = MemoryCanal(batches=2)
+    result = drain(canal, MemoryLake(there=[ORDERS]), snapshot="initial")
+
+    assert result.success
+    assert canal.acked == 2
+    assert [(one.table, one.owner) for one in canal.snapshots.opened] == [("shop.users", "the first start")]
+    assert {one.asset_key.path[-1] for one in materialized(result)} == {"orders"}

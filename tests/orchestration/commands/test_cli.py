@@ -1,0 +1,174 @@
+"""The command as a user types it: exit codes, help, errors in three parts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cdc_core.client.connector import Connector
+from cdc_core.destination.rewind import Target
+from cdc_core.doors.http import HttpDoor
+from cdc_core.errors import ConfigError
+from cdc_core.position import EntryPosition
+from orchestration.stack.ports import Ports, free_port
+from spark_jobs.apply.ddl.consent import PROPOSAL
+from tests.support.door_double import Destination, Server, opened
+
+
+def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "orchestration.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("command", ["demo", "up", "server", "status", "positions", "reset", "verify", "copy"])
+def test_every_command_explains_itself(command: str) -> None:
+    """Each command has help, with --json among its options."""
+    done = sluice(command, "--help")
+
+    assert done.returncode == 0
+    assert "--json" in done.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """Help answers at once: neither Dagster nor Spark nor the compiler is loaded."""
+    code = "import sys, orchestration.cli; print([m for m in ('dagster', 'pyspark', 'numba') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_bad_usage_is_two() -> None:
+    """An unknown option ends with exit code 2."""
+    assert sluice("status", "--nonsense").returncode == 2
+
+
+def test_the_version_is_shown() -> None:
+    """In a form for people and one for programs."""
+    assert sluice("--version").stdout.startswith("sluice 0.")
+    assert json.loads(sluice("--json", "--version").stdout)["version"].startswith("0.")
+
+
+def test_a_waiting_statement_is_shown_and_decided_by_name(tmp_path: Path) -> None:
+    """Only stops that wait for approval are listed; only what waits can be approved or rejected."""
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "instance.properties").write_text("canal.instance.master.address = 127.0.0.1:9\n")
+    (tmp_path / "canal.properties").write_text("canal.destinations = shop\n")
+    with (
+        opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door,
+        Connector(door.url, "shop") as connector,
+    ):
+        options = ("--service", door.url, "--conf", str(tmp_path))
+        nothing = sluice("ddl", "list", "shop", *options)
+        at = EntryPosition("mysql-bin.000001", 4)
+        connector.stop_table("shop.a", reason=f"{PROPOSAL}: DROP TABLE a", hint="", position=at)
+        connector.stop_table("shop.b", reason="a key is there twice", hint="", position=at)
+        listed = sluice("ddl", "list", "shop", "--json", *options)
+        refused = sluice("ddl", "approve", "shop", "shop.b", "--lake", str(tmp_path), *options)
+        rejected = sluice("ddl", "reject", "shop", "shop.a", "--reason", "needed", "--json", *options)
+        again = sluice("ddl", "reject", "shop", "shop.a", *options)
+        stop = next(stop for stop in connector.client_status().stopped if stop.table == "shop.a")
+    assert "no statement waits" in nothing.stdout
+    assert json.loads(listed.stdout) == {
+        "table": "shop.a",
+        "statement": "DROP TABLE a",
+        "position": "mysql-bin.000001:4",
+    }
+    assert (refused.returncode, "no statement of shop.b waits" in refused.stderr) == (1, True)
+    told = {"table": "shop.a", "rejected": True, "statement": "DROP TABLE a", "reason": "needed"}
+    assert json.loads(rejected.stdout) == told
+    assert stop.reason == "a change was rejected (needed): DROP TABLE a"
+    assert "sluice copy shop shop.a" in stop.hint
+    assert (again.returncode, "no statement of shop.a waits" in again.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "reload"])
+def test_a_destination_is_switched(verb: str) -> None:
+    """The service does it, and the new status is shown; an unknown destination is a failure."""
+    with opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door:
+        done = sluice("destination", verb, "shop", "--json", "--service", door.url)
+        assert (done.returncode, json.loads(done.stdout)["destination"]) == (0, "shop")
+        assert "shop" in sluice("destination", verb, "shop", "--service", door.url).stdout
+        missing = sluice("destination", verb, "nobody", "--service", door.url)
+    assert missing.returncode == 1
+    assert "no destination 'nobody'" in missing.stderr
+    assert "--json" in sluice("destination", verb, "--help").stdout
+    assert sluice("destination", verb).returncode == 2
+
+
+def test_positions_are_shown() -> None:
+    """A table for people and a list for programs; a destination that fails does not hide the others."""
+    server = Server(Destination())
+    with opened(HttpDoor(server, "127.0.0.1", 0)) as door:
+        shown = sluice("positions", "shop", "--service", door.url)
+        told = sluice("positions", "--json", "--service", door.url)
+        server.away = True
+        away = sluice("positions", "--json", "--service", door.url)
+        named = sluice("positions", "shop", "--service", door.url)
+    assert shown.returncode == 0
+    assert "8,996" in shown.stdout
+    assert [one["destination"] for one in json.loads(told.stdout)] == ["shop"]
+    assert (away.returncode, json.loads(away.stdout)[0]["error"]["error"]) == (1, "SourceUnavailable")
+    assert (named.returncode, "cannot be reached" in named.stderr) == (1, True)
+
+
+def test_a_reset_is_shown_before_it_is_done() -> None:
+    """Nothing happens without --yes. Exactly one well-formed place is allowed."""
+    destination = Destination()
+    with opened(HttpDoor(Server(destination), "127.0.0.1", 0)) as door:
+        told = sluice("reset", "shop", "--earliest", "--service", door.url)
+        sluice("reset", "shop", "--timestamp", "2026-11-21T12:00:00.5Z", "--service", door.url)
+        done = sluice("reset", "shop", "--position", "bin.000002:4", "--all", "--yes", "--json", "--service", door.url)
+    assert (told.returncode, "Nothing was done" in told.stdout, "77 bytes" in told.stdout) == (0, True, True)
+    assert json.loads(done.stdout)["done"] is True
+    assert [(target, dry) for _, target, dry in destination.calls] == [
+        (Target("earliest", 1001), True),
+        (Target(1_795_262_400_500, 1001), True),
+        (Target(EntryPosition("bin.000002", 4)), False),
+    ]
+    for wrong in ([], ["--earliest", "--latest"], ["--position", "bin:x"], ["--timestamp", "noon"]):
+        assert sluice("reset", "shop", *wrong).returncode == 2
+
+
+def test_a_failure_has_message_place_and_remedy() -> None:
+    """There is no traceback, and the exit code is 1."""
+    url = f"http://127.0.0.1:{free_port()}"
+    done = sluice("status", "--service", url)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the service does not answer")
+    assert f"at: {url}" in done.stderr
+    assert "hint: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failure_as_json_has_the_same_parts() -> None:
+    """A program can read message, place and hint."""
+    done = sluice("status", "--json", "--service", f"http://127.0.0.1:{free_port()}")
+
+    assert set(json.loads(done.stdout)) == {"error", "message", "place", "hint"}
+    assert done.returncode == 1
+
+
+def test_up_names_the_missing_file(tmp_path: Path) -> None:
+    """A configuration directory without canal.properties is refused."""
+    done = sluice("up", "--conf", str(tmp_path), "--lake", str(tmp_path / "lake"))
+
+    assert done.returncode == 1
+    assert str(tmp_path / "canal.properties") in done.stderr
+
+
+def test_a_taken_port_is_named_with_its_remedy(tmp_path: Path) -> None:
+    """Before anything is started."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError) as caught:
+            Ports(free_port(), free_port(), port).check_free()
+
+    assert str(caught.value).startswith(f"port {port} is taken")
+    assert "--dagster-port" in caught.value.hint

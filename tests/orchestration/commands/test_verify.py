@@ -1,0 +1,37 @@
+"""`sluice verify`, against a real MySQL and a real service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from orchestration.commands.verify import Question, run
+from orchestration.stack.mysql.server import MySqlServer
+from tests.support.shop import opened_shop
+from tests.support.small_lake import brought
+
+
+@pytest.mark.integration
+def test_tables_are_compared_each_in_its_way(
+    mysql8: MySqlServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One with a key, one without: a line for each, and the exit code of what differs."""
+    with opened_shop(mysql8, "sc://127.0.0.1:1", tmp_path) as shop:
+        for table, key in (("keyed", " PRIMARY KEY"), ("copies", "")):
+            shop.execute(f"CREATE TABLE {table} (id INT{key}, v INT)", f"INSERT INTO {table} VALUES (1, 1), (2, 2)")
+        paths = {table: brought(shop, table) for table in ("keyed", "copies")}
+        names = tuple(f"{shop.database}.{table}" for table in ("copies", "keyed"))
+        url = shop.connector.http_url
+        question = Question(str(tmp_path / "lake"), tmp_path / "conf", "shop", names, 1001, 600, url, "")
+        capsys.readouterr()
+        assert run(question, as_json=True) == 0
+        for path in paths.values():
+            DeltaTable(path).delete("id = 2")
+        assert run(question, as_json=True) == 1
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+        assert [(line["table"], line["missing"]) for line in lines] == [
+            (names[1], 0), (names[0], 0), (names[1], 1), (names[0], 1)
+        ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""The demo's workload and its figures."""

@@ -1,0 +1,1 @@
+"""Backlog, lag and run-status sensors."""

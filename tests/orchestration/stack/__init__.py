@@ -1,0 +1,1 @@
+"""The servers that the demo and `sluice up` start."""

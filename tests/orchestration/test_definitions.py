@@ -1,0 +1,235 @@
+"""A destination in Dagster: keys, kinds, groups, owners, lineage, checks, jobs and sensors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
+from dagster._core.definitions.repository_definition import RepositoryLoadData
+
+from cdc_core.client.connector import Connector
+from cdc_core.client.failures import unavailable
+from cdc_core.schema.table import TableSchema
+from orchestration.definitions import defs
+from orchestration.loading import SHIPPED, load_folder
+from tests.support.canal_double import ORDERS, USERS
+from tests.support.odd_names import ODD_NAMES
+
+PLACES = ("position", "timestamp", "gtid", "batch", "materialized_by", "earliest", "latest", "anew")
+BY_HAND = {
+    "ddl_shop": {"table": True, "decision": True},
+    "pause_shop": {"table": True},
+    "rematerialize_shop": {"tables": True},
+    "resume_shop": {"table": True},
+    "rewind_shop": dict.fromkeys({*PLACES, "skip", "moved", "epoch", "identity", "dry_run"}, False),
+    "rollback_shop": {"batch_id": False},
+}
+LIMITS = ("rows_per_chunk", "connections", "rows_per_second", "replica", "read_on")
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
+    """A destination whose service answers with two tables."""
+    monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS, USERS])
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    attributes = {"destination": "shop", "lake": "/lake", "owners": ["team:data"], "tags": {"tier": "gold"}}
+    file.write_text(yaml.safe_dump({"type": "orchestration.destination.CdcDestination", "attributes": attributes}))
+    return load_folder(tmp_path)
+
+
+def test_the_shipped_folder_loads_with_no_destination() -> None:
+    """workspace.yaml loads as it is shipped; the example waits to be copied."""
+    assert (SHIPPED / "example.yaml").exists()
+    assert list(load_folder(SHIPPED).resolve_all_asset_keys()) == []
+
+
+def test_the_folder_is_taken_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SLUICE_DEFS wins over the shipped folder."""
+    monkeypatch.setenv("SLUICE_DEFS", str(tmp_path))
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "defs.yaml").write_text("nothing: here")
+
+    assert [sensor.name for sensor in defs().sensors or []] == ["broken_broken"]
+
+
+def test_tables_of_any_name_have_assets_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster makes other names of an asset's key, with fewer characters; no two tables become the same there."""
+    names = [*ODD_NAMES, "a__b", "a_002db"]
+    tables = [replace(ORDERS, database=database, table=name) for database in ("shop", "my.shop") for name in names]
+    monkeypatch.setattr(Connector, "tables", lambda _self: tables)
+    file = tmp_path / "odd" / "defs.yaml"
+    file.parent.mkdir()
+    attributes = {"destination": "shop", "lake": "/lake"}
+    file.write_text(yaml.safe_dump({"type": "orchestration.destination.CdcDestination", "attributes": attributes}))
+
+    keys = load_folder(tmp_path).resolve_asset_graph().get_all_asset_keys()
+
+    assert len([key for key in keys if key.path[0] == "delta"]) == len(tables)
+    assert dg.AssetKey(["delta", "shop", "my-002eshop", "gr-00f6-00dfe"]) in keys
+
+
+def test_the_graph_of_a_destination(shop: dg.Definitions) -> None:
+    """Source tables, store, Delta tables: the lineage with kinds and executable parts."""
+    graph = shop.resolve_asset_graph()
+    nodes = {
+        node.key.to_user_string(): (
+            sorted(kind.removeprefix("dagster/kind/") for kind in node.tags if kind.startswith("dagster/kind/")),
+            sorted(parent.to_user_string() for parent in node.parent_keys),
+            node.is_executable,
+        )
+        for node in graph.asset_nodes
+    }
+
+    source = ["mysql/shop/shop/orders", "mysql/shop/shop/users"]
+    assert nodes == {
+        "mysql/shop/shop/orders": (["mysql"], [], False),
+        "mysql/shop/shop/users": (["mysql"], [], False),
+        "cdc/shop/store": (["canal"], source, False),
+        "delta/shop/shop/orders": (["delta", "spark"], ["cdc/shop/store", source[0]], True),
+        "delta/shop/shop/users": (["delta", "spark"], ["cdc/shop/store", source[1]], True),
+    }
+    assert {node.group_name for node in graph.asset_nodes} == {"shop"}
+    assert {tuple(node.owners) for node in graph.asset_nodes} == {("team:data",)}
+    assert {node.tags["tier"] for node in graph.asset_nodes} == {"gold"}
+
+
+def test_a_delta_table_shows_columns_and_path(shop: dg.Definitions) -> None:
+    """The column schema is in Delta's types, with key and comments."""
+    metadata = shop.resolve_asset_graph().get(dg.AssetKey(["delta", "shop", "shop", "orders"])).metadata
+    schema = metadata["dagster/column_schema"]
+
+    assert [(c.name, c.type, c.description, c.constraints.other, c.constraints.nullable) for c in schema.columns] == [
+        ("id", "bigint", None, ["primary key"], False),
+        ("note", "string", "free text", [], True),
+    ]
+    assert metadata["path"] == dg.MetadataValue.path("/lake/shop/orders")
+    assert metadata["dagster/table_name"] == "shop.orders"
+
+
+def test_jobs_sensors_checks_and_pool(shop: dg.Definitions) -> None:
+    """Everything of a destination has its name; the jobs share a pool."""
+    assert sorted(job.name for job in shop.resolve_all_job_defs() if not job.name.startswith("__")) == [
+        "ddl_shop",
+        "drain_shop",
+        "pause_shop",
+        "rematerialize_shop",
+        "resume_shop",
+        "rewind_shop",
+        "rollback_shop",
+        "snapshot_shop",
+    ]
+    assert sorted(sensor.name for sensor in shop.sensors or []) == [
+        "cdc_shop_backlog",
+        "cdc_shop_canceled",
+        "cdc_shop_failed",
+    ]
+    checks = sorted(key.to_user_string() for key in shop.resolve_asset_graph().asset_check_keys)
+    assert checks == sorted(
+        [
+            f"delta/shop/shop/{table}:{check}"
+            for table in ("orders", "users")
+            for check in ("key_unique", "position_monotone", "rows_add_up", "takes_changes")
+        ]
+        + ["cdc/shop/store:lag_seconds"]
+    )
+    drain, *others = (shop.resolve_job_def(name) for name in ("drain_shop", *BY_HAND))
+    assert {node.definition.pool for job in (drain, *others) for node in job.graph.nodes} == {"cdc_shop"}  # type: ignore[attr-defined]
+    assert drain.executor_def is dg.in_process_executor
+
+
+def test_a_snapshot_is_taken_beside_the_drain(shop: dg.Definitions) -> None:
+    """In a pool of its own; without tables it takes all."""
+    (node,) = shop.resolve_job_def("snapshot_shop").graph.nodes
+    fields = node.definition.config_schema.config_type.fields  # type: ignore[attr-defined]
+    required = {key: field.is_required for key, field in fields.items()}
+    assert required == {"reason": True, "tables": False} | dict.fromkeys(LIMITS, False)
+    assert node.definition.pool == "snapshot_shop"
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_each_job_by_hand_asks_for_a_reason(shop: dg.Definitions, name: str) -> None:
+    """The launchpad shows every field with its description; what a job cannot do without is required."""
+    job = shop.resolve_job_def(name)
+    (node,) = job.graph.nodes
+    fields = node.definition.config_schema.config_type.fields  # type: ignore[attr-defined]
+
+    assert {key: field.is_required for key, field in fields.items()} == {"reason": True, **BY_HAND[name]}
+    assert all(field.description for field in fields.values())
+    assert job.description
+
+
+@pytest.mark.parametrize("name", ["ddl_shop", "rematerialize_shop", "resume_shop", "snapshot_shop"])
+def test_a_job_that_may_copy_is_not_ended_after_an_hour(shop: dg.Definitions, name: str) -> None:
+    """A large table takes longer than Dagster gives other runs."""
+    assert int(shop.resolve_job_def(name).tags["dagster/max_runtime"]) > 3600
+
+
+def test_no_secret_is_in_the_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The token is read when a resource is made; the file names its variable."""
+    monkeypatch.setenv("SLUICE_TOKEN", "open-sesame")
+    monkeypatch.setattr(Connector, "tables", lambda self: [USERS] if self._token == "open-sesame" else [])
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    file.write_text("type: orchestration.destination.CdcDestination\nattributes: {destination: shop, lake: /lake}\n")
+
+    loaded = load_folder(tmp_path)
+
+    resources = (loaded.resources or {})["canal_shop"]
+    assert "open-sesame" not in repr(loaded) + repr(resources)
+    assert dg.AssetKey(["delta", "shop", "shop", "users"]) in loaded.resolve_all_asset_keys()
+
+
+def test_a_schedule_instead_of_the_sensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backlog sensor stays, to roll back dead claims."""
+    monkeypatch.setattr(Connector, "tables", lambda _self: [USERS])
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    trigger = "{kind: schedule, cron: '0 * * * *'}"
+    head = "type: orchestration.destination.CdcDestination\nattributes:\n"
+    file.write_text(f"{head}  destination: shop\n  lake: /lake\n  trigger: {trigger}\n")
+
+    loaded = load_folder(tmp_path)
+
+    assert [(s.name, s.cron_schedule) for s in loaded.schedules or []] == [("cdc_shop_schedule", "0 * * * *")]  # type: ignore[union-attr]
+    assert "cdc_shop_backlog" in {sensor.name for sensor in loaded.sensors or []}
+
+
+def test_listed_tables_need_no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only their columns are unknown then."""
+
+    def away(_self: Connector) -> list[TableSchema]:
+        raise unavailable("http://127.0.0.1:11112", "refused")
+
+    monkeypatch.setattr(Connector, "tables", away)
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    head = "type: orchestration.destination.CdcDestination\nattributes:\n"
+    file.write_text(f"{head}  destination: shop\n  lake: /lake\n  tables: [shop.users]\n")
+
+    node = load_folder(tmp_path).resolve_asset_graph().get(dg.AssetKey(["delta", "shop", "shop", "users"]))
+
+    assert "dagster/column_schema" not in node.metadata
+
+
+def test_a_runs_process_loads_what_the_code_location_knew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables found at the service are kept: a run needs no service to load, and sees the same tables."""
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    file.write_text("type: orchestration.destination.CdcDestination\nattributes: {destination: shop, lake: /lake}\n")
+    monkeypatch.setattr(Connector, "tables", lambda _self: [USERS])
+    kept = load_folder(tmp_path).metadata
+
+    def away(_self: Connector) -> list[TableSchema]:
+        raise unavailable("http://127.0.0.1:11112", "refused")
+
+    monkeypatch.setattr(Connector, "tables", away)
+    known = RepositoryLoadData(cacheable_asset_data={}, reconstruction_metadata=kept)
+    with DefinitionsLoadContext.scoped(DefinitionsLoadContext(DefinitionsLoadType.RECONSTRUCTION, known)):
+        loaded = load_folder(tmp_path)
+
+    assert dg.AssetKey(["delta", "shop", "shop", "users"]) in loaded.resolve_all_asset_keys()

@@ -1,0 +1,197 @@
+"""`defs.yaml`: templates, defaults, and errors with file, key and remedy that leave other destinations alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_core.client.connector import Connector
+from cdc_core.client.failures import unavailable
+from cdc_core.errors import ConfigError
+from cdc_core.schema.table import Column, TableSchema
+from orchestration.destination import CdcDestination
+from orchestration.loading import SHIPPED, load_destination, load_folder
+from orchestration.resources import CanalResource
+from spark_jobs.lake.tables import Lake
+from tests.support.canal_double import USERS
+
+GOOD = "  destination: shop\n  lake: /lake\n"
+
+
+@pytest.fixture(autouse=True)
+def service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that answers with one table."""
+    monkeypatch.setattr(Connector, "tables", lambda _self: [USERS])
+
+
+def write(folder: Path, name: str, attributes: str) -> Path:
+    file = folder / name / "defs.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"type: orchestration.destination.CdcDestination\nattributes:\n{attributes}")
+    return file
+
+
+def component(definitions: dg.Definitions) -> CdcDestination:
+    """The component behind a destination, as Dagster keeps it beside each asset."""
+    spec = next(asset for asset in definitions.assets or [] if isinstance(asset, dg.AssetSpec))
+    origin = spec.metadata["dagster/component_origin"].instance
+    assert isinstance(origin, CdcDestination)
+    return origin
+
+
+def test_values_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`{{ env.NAME }}` works, also where a number is expected."""
+    monkeypatch.setenv("MY_LAKE", "/mnt/lake")
+    monkeypatch.setenv("MY_BATCH", "1234")
+    lines = ("destination: shop", 'lake: "{{ env.MY_LAKE }}"', 'batch_size: "{{ env.MY_BATCH }}"')
+    file = write(tmp_path, "a", "".join(f"  {line}\n" for line in lines))
+
+    read = component(load_destination(file))
+
+    assert (read.lake, read.limits.batch_size) == ("/mnt/lake", 1234)
+
+
+def test_a_service_may_be_found_by_zookeeper(tmp_path: Path) -> None:
+    """Runs and sensors follow it, and people see ZooKeeper instead of an address."""
+    definitions = load_destination(write(tmp_path, "a", GOOD + "  service: {zookeeper: 'zk1:2181,zk2:2181/cdc'}\n"))
+
+    canal = (definitions.resources or {})[component(definitions).names.canal]
+    assert isinstance(canal, CanalResource)
+    assert canal.zk_servers == "zk1:2181,zk2:2181/cdc"
+    with canal.connect() as connector:
+        assert repr(connector) == "<Connector zk1:2181,zk2:2181/cdc shop client=1001>"
+    assert component(definitions).service.place == "ZooKeeper zk1:2181,zk2:2181/cdc"
+
+
+def test_the_example_says_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the shipped example calls a default is one."""
+    monkeypatch.setenv("SLUICE_LAKE", "/lake")
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    file.write_text((SHIPPED / "example.yaml").read_text())
+
+    example = component(load_destination(file)).model_dump()
+    plain = component(load_destination(write(tmp_path, "plain", GOOD))).model_dump()
+
+    chosen = {"tables", "group", "owners", "tags", "conf"}
+    example["service"]["flight"] = None
+    assert {k: v for k, v in example.items() if k not in chosen} == {k: v for k, v in plain.items() if k not in chosen}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "line", "message"),
+    [
+        ("  destination: shop\n", 2, "lake: Field required"),
+        (GOOD + "  colour: red\n", 5, "colour: Extra inputs are not permitted"),
+        (GOOD + "  service: {htp: x}\n", 5, "service.htp: Extra inputs are not permitted"),
+        (GOOD + "  batch_size: many\n", 5, "batch_size: Input should be a valid integer"),
+        (GOOD + "  tables: [orders]\n", 5, "tables: 'orders' names no database"),
+        (GOOD + "  trigger: {kind: prayer}\n", 5, "trigger.kind: Input should be 'sensor' or 'schedule'"),
+        (GOOD + "  group: '{{ envv.X }}'\n", 5, "'envv' not found in scope"),
+        (GOOD + "  max_seconds: 0\n", 5, "max_seconds: is 0.0; it must be at least 1"),
+        (GOOD + "  owners: [\n", 6, "not YAML"),
+        (GOOD + "  owners: [somebody]\n", 0, "somebody"),
+        (GOOD + "  tables: []\n", 5, "tables: is empty"),
+    ],
+)
+def test_a_malformed_file_is_reported_with_place_and_remedy(
+    tmp_path: Path, attributes: str, line: int, message: str
+) -> None:
+    """The error has file, line, key and remedy."""
+    file = write(tmp_path, "shop", attributes)
+
+    with pytest.raises(ConfigError) as caught:
+        load_destination(file)
+
+    assert message in caught.value.message
+    assert caught.value.place.startswith(f"{file}:{line}" if line else str(file))
+    assert "Correct the file" in caught.value.hint
+
+
+def test_a_malformed_file_leaves_the_others_alone(tmp_path: Path) -> None:
+    """In its place is a sensor that fails with the error."""
+    write(tmp_path, "bad", "  destination: bad\n")
+    write(tmp_path, "good", GOOD)
+
+    loaded = load_folder(tmp_path)
+
+    assert dg.AssetKey(["delta", "shop", "shop", "users"]) in loaded.resolve_all_asset_keys()
+    broken = next(sensor for sensor in loaded.sensors or [] if sensor.name == "broken_bad")
+    with pytest.raises(ConfigError, match=r"lake: Field required at .*bad/defs\.yaml"):
+        broken(dg.build_sensor_context())
+
+
+def test_the_same_destination_twice_is_refused_once(tmp_path: Path) -> None:
+    """The first of them works."""
+    write(tmp_path, "a", GOOD)
+    write(tmp_path, "b", GOOD)
+
+    loaded = load_folder(tmp_path)
+
+    assert "cdc_shop_backlog" in {sensor.name for sensor in loaded.sensors or []}
+    assert "broken_b" in {sensor.name for sensor in loaded.sensors or []}
+
+
+def test_discovery_without_a_service_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tables are listed, and the service does not answer."""
+
+    def away(_self: Connector) -> list[TableSchema]:
+        raise unavailable("http://127.0.0.1:11112", "connection refused")
+
+    monkeypatch.setattr(Connector, "tables", away)
+
+    with pytest.raises(ConfigError) as caught:
+        load_destination(write(tmp_path, "shop", GOOD))
+
+    assert "the tables of shop are unknown" in caught.value.message
+    assert caught.value.hint.startswith("Start the service and reload this code location, or list `tables`")
+
+
+def test_names_that_dagster_refuses_are_adapted(tmp_path: Path) -> None:
+    """Destinations of Canal may have dots and dashes; asset keys keep them."""
+    loaded = load_destination(write(tmp_path, "a", "  destination: eu-shop.1\n  lake: /lake\n"))
+
+    assert dg.AssetKey(["cdc", "eu-shop.1", "store"]) in loaded.resolve_all_asset_keys()
+    assert "drain_eu_shop_1" in {job.name for job in loaded.resolve_all_job_defs()}
+
+
+def test_a_table_that_no_lake_can_have_does_not_keep_the_others_from_loading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column's type has no mapping. Its asset says so; the table stops by itself when its rows come."""
+    odd = TableSchema("shop", "odd", (Column("id", 3, 0, column_type="int"), Column("x", 77, 0)), ("id",))
+    monkeypatch.setattr(Connector, "tables", lambda _self: [USERS, odd])
+    loaded = load_destination(write(tmp_path, "shop", GOOD))
+    keys = {key.path[-1]: key for asset in loaded.assets or [] for key in getattr(asset, "keys", ())}
+    (delta,) = (asset for asset in loaded.assets or [] if isinstance(asset, dg.AssetsDefinition))
+    assert "dagster/column_schema" in delta.metadata_by_key[keys[USERS.table]]
+    assert "dagster/column_schema" not in delta.metadata_by_key[keys["odd"]]
+    assert "It cannot be in the lake" in delta.descriptions_by_key[keys["odd"]]
+
+
+def test_two_destinations_on_one_lake_may_not_share_a_table(tmp_path: Path) -> None:
+    """The second one is refused with both names, and the first one works."""
+    write(tmp_path, "a", GOOD)
+    write(tmp_path, "b", GOOD.replace("shop", "store"))
+
+    loaded = load_folder(tmp_path)
+
+    assert "cdc_shop_backlog" in {sensor.name for sensor in loaded.sensors or []}
+    broken = next(sensor for sensor in loaded.sensors or [] if sensor.name == "broken_b")
+    with pytest.raises(ConfigError, match=r"delta/shop/\S+ and delta/store/\S+ would share a folder of the lake"):
+        broken(dg.build_sensor_context())
+
+
+@pytest.mark.parametrize("ignores", [True, False])
+def test_names_that_differ_in_case_need_a_store_that_tells_them_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignores: bool
+) -> None:
+    """Where the lake's store ignores case they would share a folder."""
+    both = [TableSchema("shop", name, (Column("id", 3, 0, column_type="int"),), ("id",)) for name in ("Odd", "odd")]
+    monkeypatch.setattr(Connector, "tables", lambda _self: both)
+    monkeypatch.setattr(Lake, "ignores_case", lambda _self: ignores)
+    write(tmp_path, "a", GOOD)
+    names = {sensor.name for sensor in load_folder(tmp_path).sensors or []}
+    assert ("broken_a" in names, "cdc_shop_backlog" in names) == (ignores, not ignores)

@@ -1,0 +1,1 @@
+"""Random scripts of DDL and DML against real servers: `python -m tests.soak --help`."""

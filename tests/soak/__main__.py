@@ -1,0 +1,109 @@
+"""Runs random scripts of DDL and DML for some minutes. A script that goes wrong is printed, made as short as it gets.
+With --snapshots: snapshots under random DML, which need no Spark.
+
+Exit status: 0 when every script ended in a clean comparison, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from orchestration.stack.mysql.server import MySqlServer
+from orchestration.stack.ports import free_port
+from orchestration.stack.spark import SparkConnect
+from tests.support.ddl_soak import fresh, renamed, shrunk
+from tests.support.ddl_trial import Outcome, Trial, is_ours
+from tests.support.snapshot_soak import SnapshotSoak
+
+
+def main() -> int:
+    options = _options()
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="sluice-soak-") as directory:
+        mysql = MySqlServer(options.server, Path(directory) / "mysql").start()
+        spark = None if options.snapshots else SparkConnect(Path(directory) / "spark", free_port()).start()
+        try:
+            until, seed = time.monotonic() + 60 * options.minutes, options.seed
+            while time.monotonic() < until:
+                failed += not (
+                    _script(mysql, spark.remote, seed, options) if spark else _snapshots(mysql, seed, options)
+                )
+                seed += 1
+        finally:
+            if spark:
+                spark.kill()
+            mysql.kill()
+    return 1 if failed else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--server", default="8.0.31", help="5.7.22, 8.0.31, 9 or mariadb (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the first script")
+    parser.add_argument("--steps", type=int, default=60, help="of one script (default: %(default)s)")
+    parser.add_argument("--tries", type=int, default=40, help="to make a script shorter (default: %(default)s)")
+    parser.add_argument("--no-cascades", action="store_true", help="no foreign keys that change rows")
+    parser.add_argument("--no-rewinds", action="store_true")
+    parser.add_argument("--snapshots", action="store_true", help="snapshots under DML, instead of DDL")
+    parser.add_argument("--gtids", action="store_true", help="read by GTID; of snapshots")
+    return parser.parse_args()
+
+
+def _snapshots(mysql: MySqlServer, seed: int, options: argparse.Namespace) -> bool:
+    """Takes snapshots of one script and prints its outcome as a JSON line. Whether it ended well."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="sluice-snapshots-") as directory:
+        soak = SnapshotSoak(mysql, Path(directory), seed, gtid=options.gtids, owned=True)
+        outcome = soak.run(options.steps // 10)
+    seconds = round(time.monotonic() - began, 1)
+    print(json.dumps({"seed": seed, "server": options.server, **asdict(outcome), "seconds": seconds}), flush=True)
+    return outcome.clean
+
+
+def _script(mysql: MySqlServer, remote: str, seed: int, options: argparse.Namespace) -> bool:
+    """Runs one script and prints its outcome as a JSON line. Whether it ended well."""
+    began = time.monotonic()
+
+    def at_random(trial: Trial) -> Outcome:
+        return trial.random(seed, options.steps, cascades=not options.no_cascades, rewinds=not options.no_rewinds)
+
+    outcome, databases = fresh(mysql, remote, at_random)
+    line = {
+        "seed": seed,
+        "server": options.server,
+        "steps": len(outcome.steps),
+        "statements": outcome.statements,
+        "compared": outcome.compared,
+        "copied": outcome.copied,
+        "parked": outcome.parked,
+        "warned": outcome.warned,
+        "differences": outcome.differences,
+        "error": outcome.error,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    print(json.dumps(line), flush=True)
+    if not outcome.clean:
+        _show_short(mysql, remote, outcome.steps, databases, options.tries)
+    return outcome.clean
+
+
+def _show_short(mysql: MySqlServer, remote: str, steps: list[str], databases: tuple[str, str], tries: int) -> None:
+    def fails(part: list[str]) -> bool:
+        return not fresh(mysql, remote, lambda trial: trial.replay(renamed(part, databases, trial.databases)))[0].clean
+
+    print("-- the shortest script found that goes wrong:")
+    for step in renamed(shrunk(steps, fails, tries), databases, ("one", "two")):
+        print(step if is_ours(step) else f"{step};")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

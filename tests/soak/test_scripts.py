@@ -1,0 +1,29 @@
+"""Random scripts: the same seed gives the same script, and a script that fails becomes a short one."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.support.ddl_columns import Column
+from tests.support.ddl_script import Script, Table
+from tests.support.ddl_soak import shrunk
+
+_TABLES = [Table(0, "a", (Column("id", "int"), Column("v", "double")), ("id",)), Table(1, "b", (Column("id", "int"),))]
+
+
+def _script(seed: int) -> list[str]:
+    script = Script(Random(seed), ("one", "two"), mariadb=False, cascades=True)
+    return [script.statement(_TABLES) for _ in range(300)]
+
+
+def test_a_seed_makes_a_script() -> None:
+    """A seed gives the same statements again, another seed others; every kind of statement comes."""
+    assert _script(5) == _script(5) != _script(6)
+    verbs = {statement.split()[0] for statement in _script(5)}
+    assert verbs >= {"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "INSERT", "UPDATE", "DELETE"}
+
+
+def test_a_script_is_made_short() -> None:
+    """Only the two steps that make it fail are left, in their order."""
+    steps = [f"step {number}" for number in range(40)]
+    assert shrunk(steps, lambda part: {"step 7", "step 31"} <= set(part), tries=200) == ["step 7", "step 31"]

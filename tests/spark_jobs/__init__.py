@@ -1,0 +1,1 @@
+"""Spark Connect sessions and the data source."""

@@ -1,0 +1,246 @@
+"""spark_jobs.apply.ddl.follow on a real Spark server: the lake after statements, replays and kills."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+from cdc_core.schema.ddl import Effect, EffectKind
+from spark_jobs.apply.ddl import renaming
+from spark_jobs.lake.policies import Dropped, TablePolicy
+from spark_jobs.lake.replacement import replace_table
+from spark_jobs.session import Sessions
+from tests.support.ddl_claims import effect, schema, statement
+from tests.support.lake_trial import LakeTrial, inserts, version
+from tests.support.spark_feed import JOURNAL, Change, Table, feed
+
+pytestmark = pytest.mark.integration
+
+FIELDS = pa.schema({"id": pa.int64(), "what": pa.string()})
+ORDERS = Table("orders", FIELDS, key=("id",))
+CREATE = effect(EffectKind.CREATE, "orders", schema=schema("orders", comment="it's ordered"))
+DROP, TRUNCATE = effect(EffectKind.DROP, "orders"), effect(EffectKind.TRUNCATE, "orders")
+
+
+@pytest.fixture(scope="module")
+def sessions(spark_remote: str) -> Iterator[Sessions]:
+    with Sessions(spark_remote) as pool:
+        yield pool
+
+
+@pytest.fixture
+def trial(sessions: Sessions, tmp_path: Path) -> Iterator[LakeTrial]:
+    with feed() as service:
+        yield LakeTrial(service, sessions, tmp_path)
+
+
+def test_a_created_table_is_there_before_its_first_row(trial: LakeTrial) -> None:
+    """With its columns, comments, key and the statement's version; a replay adds nothing."""
+    batch = trial.apply(0, 100, statement(100, CREATE, text="CREATE TABLE orders"))
+    (made,) = batch.followed
+    assert (made.table, made.kind, made.text, made.outcome) == ("shop.orders", "create", "CREATE TABLE orders", "made")
+    state = trial.state("orders")
+    assert (state.version, state.applied, state.primary_key) == (0, version(100), ("id",))
+    assert [(c.name, c.type, c.comment) for c in state.columns] == [
+        ("id", "bigint", ""),
+        ("what", "string", "the what"),
+    ]
+    assert DeltaTable(trial.lake.path("shop", "orders")).metadata().description == "it's ordered"
+    trial.service.put(ORDERS, inserts(1, 2, at=200))
+    for _ in range(2):
+        trial.apply(0, 200, statement(100, CREATE))
+    assert trial.rows("orders") == {(1, "x"): 1, (2, "x"): 1}
+
+
+def test_truncate_deletes_all_rows_and_nothing_later(trial: LakeTrial) -> None:
+    """Rows behind the statement stay, also when the claim comes again with other boundaries."""
+    trial.service.put(ORDERS, inserts(1, 2, at=100))
+    trial.apply(0, 100)
+    trial.service.put(ORDERS, inserts(2, 3, at=300))
+    trial.service.put(ORDERS, inserts(4, at=400))
+    trial.apply(100, 200, statement(200, TRUNCATE))
+    assert trial.rows("orders") == {}
+    assert trial.state("orders").applied == version(200)
+    trial.apply(100, 300, statement(200, TRUNCATE))
+    trial.apply(100, 400, statement(200, TRUNCATE))
+    assert trial.rows("orders") == {(2, "x"): 1, (3, "x"): 1, (4, "x"): 1}
+
+
+def test_truncate_of_an_empty_table_has_its_version(trial: LakeTrial) -> None:
+    """The commit is there although no row went."""
+    trial.apply(0, 100, statement(100, CREATE))
+    trial.apply(100, 200, statement(200, TRUNCATE))
+    assert trial.state("orders").applied == version(200)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_drop_and_create_leave_no_stale_row(trial: LakeTrial, known: bool) -> None:
+    """The dropped table's rows stay until the name is used again; then only the new table's rows are there."""
+    trial.service.put(ORDERS, inserts(1, 2, at=100))
+    trial.apply(0, 100)
+    trial.apply(100, 200, statement(200, DROP))
+    assert len(trial.rows("orders")) == 2
+    assert trial.state("orders").properties["sluice.dropped"] == f"{JOURNAL}:200"
+    create = CREATE if known else effect(EffectKind.CREATE, "orders")
+    trial.apply(200, 300, statement(300, create))
+    assert trial.rows("orders") == {}
+    other = Table("orders", pa.schema({"id": pa.int64(), "n": pa.int32()}), key=("id",))
+    trial.service.changes.clear()
+    trial.service.put(ORDERS if known else other, [Change(400, None, (2, "new" if known else 7))])
+    trial.apply(200, 400, statement(300, create))
+    assert trial.rows("orders") == {(2, "new" if known else 7): 1}
+    assert not trial.state("orders").dropped
+
+
+def test_drop_and_create_in_one_claim(trial: LakeTrial) -> None:
+    """In order, and before the rows; a replay of all of it changes nothing."""
+    trial.service.put(ORDERS, inserts(1, 2, at=100))
+    trial.apply(0, 100)
+    trial.service.put(ORDERS, inserts(2, at=400))
+    for _ in range(2):
+        trial.apply(100, 400, statement(200, DROP), statement(300, CREATE))
+        assert trial.rows("orders") == {(2, "x"): 1}
+
+
+def test_create_if_not_exists_leaves_a_table_as_it_is(trial: LakeTrial) -> None:
+    """The binlog has the statement also where the table was there; after a DROP it makes the table."""
+    create = replace(CREATE, conditional=True)
+    trial.service.put(ORDERS, inserts(1, at=100))
+    trial.apply(0, 100)
+    trial.apply(100, 200, statement(200, create))
+    assert len(trial.rows("orders")) == 1
+    trial.apply(200, 400, statement(300, DROP), statement(400, create))
+    assert trial.rows("orders") == {}
+
+
+@pytest.mark.parametrize("dropped", [Dropped.ARCHIVE, Dropped.DROP])
+def test_a_dropped_table_is_archived_or_deleted(trial: LakeTrial, dropped: Dropped) -> None:
+    """By policy its rows move aside or go with their files; a replay changes nothing."""
+    trial.service.put(ORDERS, inserts(1, 2, at=100))
+    trial.apply(0, 100)
+    for _ in range(2):
+        trial.apply(100, 200, statement(200, DROP), policy=TablePolicy(dropped))
+    assert trial.rows("orders") == {}
+    assert trial.state("orders").dropped
+    archive = trial.lake.archive_path("d", "shop.orders", version(200))
+    if dropped is Dropped.ARCHIVE:
+        found = pa.table(QueryBuilder().register("t", DeltaTable(archive)).execute("SELECT id FROM t").read_all())
+        assert sorted(found.column("id").to_pylist()) == [1, 2]
+    else:
+        assert not Path(archive).exists()
+        files = Path(trial.lake.path("shop", "orders")).glob("*.parquet")
+        assert sum(pq.ParquetFile(file).metadata.num_rows for file in files) == 0
+
+
+def test_a_table_that_is_not_ours_stops_alone(trial: LakeTrial) -> None:
+    """A statement does not touch a foreign Delta table; other tables follow theirs."""
+    with trial.sessions.take() as spark:
+        spark.sql(f"CREATE TABLE delta.`{trial.lake.path('shop', 'orders')}` (id bigint) USING delta").collect()
+    others = effect(EffectKind.CREATE, "others", schema=schema("others"))
+    batch = trial.apply(0, 200, statement(100, TRUNCATE), statement(200, others))
+    assert [refusal.table for refusal in batch.refused] == ["shop.orders"]
+    assert [followed.table for followed in batch.followed] == ["shop.others"]
+
+
+def test_a_renamed_table_takes_its_rows_along(trial: LakeTrial) -> None:
+    """Into another database too; the old name has no rows, and can be used again. A replay changes nothing."""
+    trial.service.put(ORDERS, inserts(1, 2, at=100))
+    trial.apply(0, 100)
+    rename = effect(EffectKind.RENAME, "orders", to="archive.orders of 2025")
+    for _ in range(2):
+        trial.apply(100, 300, statement(200, rename), statement(300, CREATE))
+        assert trial.rows("orders of 2025", "archive") == {(1, "x"): 1, (2, "x"): 1}
+        assert trial.rows("orders") == {}
+    state = trial.state("orders of 2025", "archive")
+    assert (state.applied, state.primary_key) == (version(200), ("id",))
+    assert [column.comment for column in state.columns] == ["the id", "the what"]
+
+
+@pytest.mark.parametrize("killed_after", [1, 2])
+def test_a_swap_of_two_tables_survives_a_kill(
+    trial: LakeTrial, monkeypatch: pytest.MonkeyPatch, killed_after: int
+) -> None:
+    """A run dies between the commits or behind them; the next one finishes what is left, with the rows of before."""
+    others = Table("others", FIELDS, key=("id",), comment="the others")
+    trial.service.put(ORDERS, inserts(1, at=100))
+    trial.service.put(others, [Change(100, None, (1, "other")), Change(100, None, (2, "other"))])
+    trial.apply(0, 100)
+    names = [("orders", "tmp"), ("others", "orders"), ("tmp", "others")]
+    swap = statement(200, *(effect(EffectKind.RENAME, name, to=to) for name, to in names))
+    trial.service.put(others, [Change(300, None, (3, "later"))])
+    left = killed_after
+
+    def replace_or_die(*args: Any) -> None:
+        nonlocal left
+        if left == 0:
+            raise SystemExit("killed")
+        left -= 1
+        replace_table(*args)
+
+    monkeypatch.setattr(renaming, "replace_table", replace_or_die)
+    with suppress(SystemExit):
+        trial.apply(100, 300, swap)
+    monkeypatch.undo()
+    for _ in range(2):
+        trial.apply(100, 300, swap)
+        assert trial.rows("orders") == {(1, "other"): 1, (2, "other"): 1}
+        assert trial.rows("others") == {(1, "x"): 1, (3, "later"): 1}
+    assert trial.state("orders").comment == "the others"
+
+
+def test_a_table_renamed_from_one_that_the_lake_lacks_must_be_copied(trial: LakeTrial) -> None:
+    """Its rows are nowhere in the lake. The reason and the remedy are told."""
+    trial.service.put(ORDERS, inserts(1, at=100))
+    trial.apply(0, 100)
+    swap = effect(EffectKind.RENAME, "orders", to="_orders_del"), effect(EffectKind.RENAME, "_orders_gho", to="orders")
+    (refusal,) = trial.apply(100, 200, statement(200, *swap)).refused
+    assert refusal.table == "shop.orders"
+    assert "renamed from shop._orders_gho, which the lake does not have" in refusal.error.message
+    assert "sluice copy" in refusal.error.hint
+
+
+def test_a_dropped_database_drops_its_tables(trial: LakeTrial) -> None:
+    """Those of this destination; other databases stay."""
+    trial.apply(0, 100, statement(100, CREATE, effect(EffectKind.CREATE, "others", schema=schema("others"))))
+    gone = Effect(EffectKind.DROP_DATABASE, "shop", "")
+    batch = trial.apply(100, 200, statement(200, gone), statement(200, Effect(EffectKind.DROP_DATABASE, "absent", "")))
+    assert {followed.table for followed in batch.followed} == {"shop.orders", "shop.others"}
+    assert trial.state("orders").dropped
+    assert trial.state("others").dropped
+
+
+def test_a_rewind_across_statements_repeats_only_what_is_behind_them(trial: LakeTrial) -> None:
+    """The table has what was before, in the columns of now: old rows and the statements themselves come to nothing."""
+    trial.service.put(ORDERS, inserts(1, 2, at=100))
+    trial.apply(0, 100)
+    others = Table("others", FIELDS, key=("id",))
+    trial.service.put(others, [Change(300, None, (3, "x"))])
+    rename = statement(200, effect(EffectKind.RENAME, "orders", to="others"))
+    trial.apply(100, 300, rename)
+    for start, end, *ddl in ((0, 100), (100, 300, rename)):
+        trial.apply(start, end, *ddl, epoch=2)
+        assert trial.rows("others") == {(1, "x"): 1, (2, "x"): 1, (3, "x"): 1}
+        assert trial.state("orders").dropped
+
+
+def test_rows_of_a_renamed_table_that_another_server_repeats_ask_for_a_copy(trial: LakeTrial) -> None:
+    """They would make the old name anew with a part of its rows, and a repeated RENAME would bring them."""
+    trial.service.put(ORDERS, inserts(1, 2, at=100))
+    trial.apply(0, 100)
+    rename = statement(200, effect(EffectKind.RENAME, "orders", to="others"))
+    trial.apply(100, 200, rename)
+    (refusal,) = trial.apply(100, 200, rename, epoch=2, moved=2).refused
+    assert refusal.table == "shop.others"
+    (refusal,) = trial.apply(0, 100, epoch=2, moved=2).refused
+    assert refusal.table == "shop.orders"
+    (refusal,) = trial.apply(100, 200, rename, epoch=2, moved=2, stopped=["shop.orders"]).refused
+    assert refusal.table == "shop.others"
+    assert trial.rows("others") == {(1, "x"): 1, (2, "x"): 1}

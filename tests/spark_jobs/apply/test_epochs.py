@@ -1,0 +1,111 @@
+"""Which rows may come again after a rewind, and where that is certain."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cdc_core.position import EntryPosition
+from cdc_core.session.claim import Claim
+from spark_jobs.apply.checks import rows_add_up
+from spark_jobs.apply.commits import Commit, SourceCounts
+from spark_jobs.apply.decision import Decision
+from spark_jobs.apply.epochs import epochs_not_repeated, followed_to, is_covered
+from spark_jobs.apply.result import TableResult
+from spark_jobs.lake.copied import COPIED, CopyNote
+from spark_jobs.lake.state import FOLLOWED, TableState
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "stretches", "sure"),
+    [
+        (4, 9, [(4, 9)], True),
+        (3, 9, [(4, 9)], False),
+        (4, 20, [(4, 9), (9, 20)], True),
+        (4, 20, [(8, 20), (4, 9)], True),
+        (4, 20, [(4, 9), (10, 20)], False),
+        (12, 20, [(4, 9), (10, 20)], True),
+        (4, 9, [], False),
+    ],
+)
+def test_stretches_reach_without_a_gap(start: int, end: int, stretches: list[tuple[int, int]], sure: bool) -> None:
+    """In any order."""
+    assert is_covered(start, end, stretches) is sure
+
+
+@pytest.mark.parametrize(
+    ("epoch", "seamless", "applied", "found"),
+    [
+        (0, {}, {}, set()),
+        (2, {}, {0: 9}, set()),
+        (1, {1: 9}, {0: 9}, {0}),
+        (1, {1: 9}, {0: 10}, set()),
+        (1, {1: 9}, {}, {0}),
+        (3, {2: 9, 3: 4}, {0: 1, 1: 9, 2: 4}, {1, 2}),
+        (3, {2: 9, 3: 4}, {1: 9, 2: 5}, {1}),
+        (3, {1: 9, 3: 4}, {0: 9, 2: 4}, {2}),
+        (4, {1: 9, 2: 3}, {0: 9, 1: 3}, set()),
+    ],
+)
+def test_epochs_of_which_nothing_comes_again(
+    epoch: int, seamless: dict[int, int], applied: dict[int, int], found: set[int]
+) -> None:
+    """Those after which each epoch began seamlessly, with the table at the cursor or before it."""
+    claim = replace(claimed_range(), epoch=epoch, seamless=tuple(seamless.items()))
+    assert epochs_not_repeated(claim, applied) == found
+
+
+@pytest.mark.parametrize(
+    ("epoch", "moved", "followed", "copied", "expected"),
+    [
+        (2, 0, "1:50", None, 50),
+        (2, 0, "2:50", None, None),
+        (2, 0, "", (1, 70), 70),
+        (2, 0, "1:50", (1, 70), 70),
+        (2, 0, "1:90", (1, 70), 90),
+        (3, 0, "1:90", (2, 70), 70),
+        (2, 0, "2:50", (1, 70), 70),
+        (2, 0, "", (2, 70), None),
+        (2, 2, "1:50", (1, 70), None),
+    ],
+)
+def test_a_table_has_what_an_earlier_epoch_followed_or_copied(
+    epoch: int, moved: int, followed: str, copied: tuple[int, int] | None, expected: int | None
+) -> None:
+    """Statements up to there come to nothing when they come again, unless that epoch was another server's."""
+    properties = {FOLLOWED: followed} if followed else {}
+    if copied:
+        properties[COPIED] = CopyNote(copied[0], copied[1], copied[1], copied[1]).to_json()
+    claim = replace(claimed_range(), epoch=epoch, moved=moved)
+    assert followed_to(claim, TableState(3, None, (), properties)) == expected
+
+
+def claimed_range() -> Claim:
+    at = EntryPosition("mysql-bin.000001", 4)
+    return Claim("shop", 1001, 1, at, at, (), 0, 0, 0, (), 0, "test", 0.0)
+
+
+def test_a_claim_keeps_its_epochs_on_the_wire() -> None:
+    """As JSON has them: lists of lists."""
+    claim = replace(claimed_range(), epoch=2, moved=2, seamless=((1, 5), (2, 9)))
+    assert Claim.from_dict(json.loads(json.dumps(claim.to_dict()))) == claim
+    assert Claim.from_dict({k: v for k, v in claimed_range().to_dict().items() if k != "seamless"}).seamless == ()
+
+
+def test_rows_beyond_the_old_epoch_do_not_come_again() -> None:
+    """Counted from where the table is in this epoch, or from the start of the claim."""
+    assert not Decision("t", 20).may_recur(None, 4)
+    decision = Decision("t", 20, recurs_to=9)
+    assert decision.may_recur(None, 4)
+    assert not decision.may_recur(None, 9)
+    assert not decision.may_recur(9, 4)
+
+
+def test_nothing_is_presumed_while_rows_come_again() -> None:
+    """An insert that met its row is no warning then; it is one before and after."""
+    decision, counts = Decision("t", 20), SourceCounts(inserts=2, upserts=2)
+    met = Commit(20, source=counts, inserted=1, updated=1)
+    assert not rows_add_up(claimed_range(), TableResult(decision, met)).passed
+    assert rows_add_up(claimed_range(), TableResult(decision, replace(met, recurring=True))).passed

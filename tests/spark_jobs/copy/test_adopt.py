@@ -1,0 +1,140 @@
+"""Staged files that become a new table: its first commit, what is left of one that was killed, and files in the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cdc_core.schema.table import Column, TableSchema
+from spark_jobs.copy import adopt as room
+from spark_jobs.copy.adopt import adopt, adoptable, claim_own, remove_copies
+from spark_jobs.copy.commit import Replacement
+from spark_jobs.copy.files import Files
+from spark_jobs.copy.result import LakeClient, WentOn
+from spark_jobs.copy.staged import Groups, Staging
+from spark_jobs.copy.target import Target
+from spark_jobs.lake.copied import CopyNote
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.state import DESTINATION
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.types import LakeColumn
+from spark_jobs.session import Sessions
+from spark_jobs.snapshot.chunk import Chunk
+
+ROWS = pa.record_batch({"id": pa.array([1, 2, 3]), "v": pa.array(["a", None, "c"])})
+COLUMNS = (LakeColumn("id", "bigint"), LakeColumn("v", "string", "a value"))
+TABLE = TableSchema("shop", "t", (Column("id", 8, 0), Column("v", 15, 0)), ("id",), comment="of before")
+
+
+class Spark:
+    """Keeps the statements."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+
+    def sql(self, statement: str) -> None:
+        self.statements.append(statement)
+
+
+@pytest.fixture
+def staging(tmp_path: Path) -> Staging:
+    """Of three rows in one file."""
+    staging = Staging(Lake(tmp_path / "lake"), "bench", "5f1c")
+    table, files = staging.table(ROWS.schema), Files(staging.path, {}, ROWS.schema)
+    files.add(ROWS)
+    staging.commit(table, files.end(), Groups().then([Chunk(0)]))
+    return staging
+
+
+def replacement(staging: Staging, columns: tuple[LakeColumn, ...] = COLUMNS) -> Replacement:
+    fence = Fence(staging.lake, Sessions("sc://127.0.0.1:1"))
+    target = Target(staging.lake, fence, LakeClient("bench", 1001, 2, ""), "shop", "t")
+    return Replacement(target, TABLE, columns, None, CopyNote(2, 70, 90, 70), "about")
+
+
+def adopted(staging: Staging, new: Replacement) -> list[str]:
+    spark: Any = Spark()
+    adopt(spark, staging.lake.open(staging.path), staging.path, new)
+    return list(spark.statements)
+
+
+def test_the_first_commit_has_everything_but_the_properties(staging: Staging) -> None:
+    """All rows, comments, bounds, the table's app id at the copy's mark; one statement of Spark adds the rest."""
+    new = replacement(staging)
+    assert adoptable(staging.lake.open(staging.path), new)
+    (statement,) = adopted(staging, new)
+    assert all(part in statement for part in ("'sluice.copied'", "'sluice.complete' = 'true'", "enableDeletionVectors"))
+
+    table = staging.lake.open(new.target.path)
+    assert table.to_pyarrow_table().to_pylist() == ROWS.to_pylist()
+    assert (table.version(), table.transaction_version(new.target.app)) == (0, 70)
+    assert table.metadata().description == "of before"
+    assert [field.metadata for field in table.schema().fields] == [{}, {"comment": "a value"}]
+    (file,) = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    assert (file["num_records"], file["min.id"], file["max.id"], file["null_count.id"]) == (3, 1, 3, 0)
+    assert next(staging.lake.commits(new.target.path)).user_metadata == "about"
+    staging.remove()
+    assert staging.lake.open(new.target.path).to_pyarrow_table().num_rows == 3
+
+
+def test_a_disk_without_links_gets_copies(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows; also where a switch that was killed had copied some."""
+    monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError("no links here")))
+    new = replacement(staging)
+    (name,) = (file.name for file in Path(staging.path).glob("*.parquet"))
+    Path(new.target.path).mkdir(parents=True)
+    Path(new.target.path, name).write_text("half a file")
+    adopted(staging, new)
+    assert Path(new.target.path, name).stat().st_nlink == 1
+    assert staging.lake.open(new.target.path).to_pyarrow_table().to_pylist() == ROWS.to_pylist()
+
+
+def test_a_table_that_another_one_made_is_not_touched(staging: Staging) -> None:
+    """The switch looks again."""
+    new = replacement(staging)
+    adopted(staging, new)
+    with pytest.raises(WentOn):
+        adopted(staging, new)
+    assert staging.lake.open(new.target.path).version() == 0
+
+
+def test_other_columns_are_not_adopted(staging: Staging) -> None:
+    """Columns under numbers, of other types, or a table that is there."""
+    table = staging.lake.open(staging.path)
+    assert not adoptable(table, replacement(staging, (LakeColumn("id", "int"), COLUMNS[1])))
+    assert not adoptable(table, replacement(staging, (LakeColumn("a,b", "bigint"), COLUMNS[1])))
+
+
+def test_a_table_without_properties_is_owned_by_its_app_id(
+    staging: Staging, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is the one that a killed switch left. Nobody else's table is taken."""
+    new = replacement(staging)
+    monkeypatch.setattr(room, "listed", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        adopted(staging, new)
+    claim_own(new.target)
+    state = staging.lake.state(new.target.path, new.target.app)
+    assert state is not None
+    assert (state.applied, state.properties[DESTINATION]) == (70, "bench")
+    state.check_owner("bench", "shop.t", new.target.path)
+
+    others = Staging(Lake(tmp_path / "lake"), "x", "1")
+    claim_own(Target(staging.lake, new.target.fence, LakeClient("x", 1001, 2, ""), "shop", "t"))
+    assert others.lake.state(new.target.path, "") == staging.lake.state(new.target.path, "")
+
+
+def test_copies_that_are_in_the_way_are_removed(staging: Staging) -> None:
+    """Those that were staged, and no other file."""
+    new = replacement(staging)
+    folder = Path(new.target.path)
+    remove_copies(staging.lake.open(staging.path), new.target)
+    folder.mkdir(parents=True)
+    (name,) = (file.name for file in Path(staging.path).glob("*.parquet"))
+    for one in (name, "other.parquet"):
+        (folder / one).write_text("x")
+    remove_copies(staging.lake.open(staging.path), new.target)
+    assert [one.name for one in folder.iterdir()] == ["other.parquet"]

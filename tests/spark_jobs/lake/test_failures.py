@@ -1,0 +1,59 @@
+"""spark_jobs.lake.failures: which of Spark's errors are a table's own, and which may pass."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException, PySparkValueError
+from pyspark.errors.exceptions.connect import AnalysisException, SparkException
+
+from cdc_core.errors import DecodeError, LakeError, TableStopped
+from spark_jobs.lake.failures import SparkRefusal, lake_errors
+
+WRAPPED = "[TASK_WRITE_FAILED] Task failed while writing rows. SQLSTATE: 58030\nCaused by: {}"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AnalysisException("no such column", errorClass="UNRESOLVED_COLUMN", sql_state="42703"),
+        SparkException("[DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE] no", sql_state="21506"),
+        SparkException(WRAPPED.format("[CAST_OVERFLOW] too large SQLSTATE: 22003"), sql_state="58030"),
+        SparkException("[INTERNAL_ERROR] a bug", errorClass="INTERNAL_ERROR", sql_state="XX000"),
+        PySparkValueError(errorClass="UNSUPPORTED_DATA_TYPE_FOR_ARROW", messageParameters={"data_type": "x"}),
+    ],
+)
+def test_an_error_that_comes_again_is_the_tables_own(error: PySparkException) -> None:
+    """The table is refused, with the remedy; where no remedy is known, the run fails."""
+    with pytest.raises(SparkRefusal, match="Copy it"), lake_errors("/lake/t", "Copy it."):
+        raise error
+    with pytest.raises(LakeError) as caught, lake_errors("/lake/t"):
+        raise error
+    assert not isinstance(caught.value, SparkRefusal)
+
+
+def test_an_error_of_the_service_in_a_worker_keeps_its_class() -> None:
+    """What stops a table there stops it here; a value that is refused fails the run."""
+    text = "Traceback\ncdc_core.errors.TableStopped: a zero date in the key at bin.000001:4. Correct it."
+    with pytest.raises(TableStopped, match="a zero date in the key") as caught, lake_errors("/lake/t", "Copy it."):
+        raise SparkException(text)
+    assert caught.value.hint == "Copy it."
+    with pytest.raises(DecodeError), lake_errors("/lake/t", "Copy it."):
+        raise SparkException("cdc_core.errors.DecodeError: damaged")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WRAPPED.format("java.io.IOException: No space left on device, [X] SQLSTATE: 22003"),
+        "Permission denied [X] SQLSTATE: 42501",
+        "[DELTA_CONCURRENT_TRANSACTION] another writer SQLSTATE: 2D521",
+        "[FAILED_READ_FILE.FILE_NOT_EXIST] gone SQLSTATE: KD001",
+        "java.lang.OutOfMemoryError: Java heap space",
+        "something that nobody knows",
+    ],
+)
+def test_an_error_that_may_pass_fails_the_run(text: str) -> None:
+    """The environment's errors, and unknown ones, stop no table."""
+    with pytest.raises(LakeError) as caught, lake_errors("/lake/t", "Copy it."):
+        raise SparkException(text)
+    assert not isinstance(caught.value, SparkRefusal)

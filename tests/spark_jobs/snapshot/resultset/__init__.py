@@ -1,0 +1,1 @@
+"""The packets of a SELECT, to Arrow."""

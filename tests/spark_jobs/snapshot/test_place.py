@@ -1,0 +1,138 @@
+"""Where a snapshot stands, on every server, at rest and under writes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from cdc_core.errors import SourceChanged, SourceError
+from cdc_core.position import EntryPosition
+from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.snapshot.binlog import ddl_on, position
+from spark_jobs.snapshot.place import begin
+from spark_jobs.snapshot.source import Source, connect
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(params=["mysql57", "mysql8", "mysql9", "mariadb"])
+def server(request: pytest.FixtureRequest) -> MySqlServer:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, MySqlServer)
+    return found
+
+
+def source(server: MySqlServer, server_id: int | None = None) -> Source:
+    return Source(server.host, server.port, server.user, server.password, server_id=server_id)
+
+
+class Writing:
+    """How many rows were written so far."""
+
+    rows = 0
+
+
+@contextmanager
+def writes(server: MySqlServer, database: str) -> Iterator[None]:
+    over = threading.Event()
+
+    def write() -> None:
+        with server.root(database) as connection, connection.cursor() as cursor:
+            while not over.is_set():
+                cursor.execute("INSERT INTO t VALUES (1)")
+                connection.commit()
+                Writing.rows += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writer.join()
+
+
+def pause(_: float) -> None:
+    """Until rows were written meanwhile; not for long, as writes may be stopped."""
+    before, deadline = Writing.rows, time.monotonic() + 4
+    while Writing.rows < before + 2 and time.monotonic() < deadline:
+        threading.Event().wait(0.002)
+
+
+def test_the_snapshot_has_what_the_binlog_has_at_its_place(server: MySqlServer) -> None:
+    """Under writes: exact where the server says it, or the account may stop the writes; else between two positions, or
+    an error that names the GRANT."""
+    with server.database() as database:
+        server.execute("CREATE TABLE t (v INT)", database=database)
+        with writes(server, database):
+            if server.version == "mariadb":
+                exact_place(server, database)
+            else:
+                with connect(source(server)) as connection:
+                    assert not begin(connection, by_key=True, sleep=pause).exact
+                with connect(source(server)) as connection, pytest.raises(SourceError, match="GRANT RELOAD"):
+                    begin(connection, by_key=False, sleep=pause)
+                server.execute(f"GRANT RELOAD ON *.* TO '{server.user}'@'%'")
+                exact_place(server, database)
+                server.execute(f"REVOKE RELOAD ON *.* FROM '{server.user}'@'%'")
+        with connect(source(server)) as connection:
+            assert begin(connection, by_key=False, sleep=pause).exact
+
+
+def exact_place(server: MySqlServer, database: str) -> None:
+    """As many rows as events of rows up to the place."""
+    start = EntryPosition(server.position()[0], 4)
+    with connect(source(server)) as connection, connection.cursor() as cursor:
+        place = begin(connection, by_key=False, sleep=pause)
+        assert place.exact
+        cursor.execute(f"SELECT COUNT(*) FROM {database}.t")
+        (rows,) = cursor.fetchone() or (0,)
+        cursor.execute(f"SHOW BINLOG EVENTS IN '{start.journal_name}'")
+        events = [e for e in cursor.fetchall() if e[2].startswith("Write_rows") and int(e[4]) <= place.low.position]
+        tables = {int(e[5].split("table_id: ")[1].split()[0]) for e in events}
+    assert place.low.journal_name == start.journal_name
+    assert (rows, len(tables) >= 1) == (len(events) - others(server, start, database, place.low), True)
+
+
+def others(server: MySqlServer, start: EntryPosition, database: str, end: EntryPosition) -> int:
+    """Rows events of other databases in that file."""
+    with server.root() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SHOW BINLOG EVENTS IN '{start.journal_name}'")
+        found, mine = 0, False
+        for event in cursor.fetchall():
+            if event[2] == "Table_map":
+                mine = f"({database}.t)" in event[5]
+            elif event[2].startswith("Write_rows") and not mine and int(event[4]) <= end.position:
+                found += 1
+    return found
+
+
+def test_statements_that_name_a_table_are_seen(server: MySqlServer) -> None:
+    """DDL on it, or on its database; not rows, and not DDL on others."""
+    with server.database() as database, connect(source(server)) as connection:
+
+        def seen(*statements: str) -> str | None:
+            low = position(connection)
+            server.execute(*statements, database=database)
+            return ddl_on(connection, database, "t`x", low, position(connection))
+
+        assert "t``x" in (seen("CREATE TABLE `t``x` (v INT)") or "")
+        assert seen("INSERT INTO `t``x` VALUES (1), (2)") is None
+        assert seen("CREATE TABLE u (v INT)", "FLUSH BINARY LOGS", "DROP TABLE u") is None
+        assert seen("FLUSH BINARY LOGS", "ALTER TABLE `t``x` ADD w INT") is not None
+        assert seen("RENAME TABLE `t``x` TO u, u TO `t``x`") is not None
+        assert seen(f"DROP DATABASE {database}", f"CREATE DATABASE {database}") is not None
+
+
+def test_only_the_server_that_the_service_reads_may_answer(mysql8: MySqlServer) -> None:
+    """By its server id."""
+    with mysql8.root() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@server_id")
+        (number,) = cursor.fetchone() or (0,)
+    connect(source(mysql8, number)).close()
+    with pytest.raises(SourceChanged, match=f"server {number} answers, but the service reads server {number + 1}"):
+        connect(source(mysql8, number + 1))

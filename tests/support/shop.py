@@ -1,0 +1,167 @@
+"""From the binlog of MySQL into Delta by the real parts. All but MySQL and Spark run in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cdc_core import config
+from cdc_core.client.connector import Connector
+from cdc_core.doors.flight import FlightDoor
+from cdc_core.doors.http import HttpDoor
+from cdc_core.position import EntryPosition
+from cdc_core.schema.names import split_name
+from cdc_core.server.server import CanalServer
+from cdc_core.session.claim import Claim
+from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.apply.cascade import Cascades
+from spark_jobs.apply.checks import Verdict
+from spark_jobs.apply.gate import gate
+from spark_jobs.apply.result import Refusal
+from spark_jobs.apply.spark_lake import SparkLake
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.tables import Lake
+from spark_jobs.session import Sessions
+from spark_jobs.snapshot.binlog import has_no_rows
+from spark_jobs.snapshot.source import Source, connect
+from spark_jobs.verify.verify import Reader, Verified, verify
+from tests.support.door_double import opened
+
+_PATIENCE = 60.0  # seconds, for a service that is slow to read
+
+
+@dataclass
+class Shop:
+    """A source, its service and a lake."""
+
+    mysql: MySqlServer
+    database: str
+    connector: Connector
+    lake: SparkLake
+    warnings: list[Verdict] = field(default_factory=list)
+
+    def execute(self, *statements: str) -> None:
+        self.mysql.execute(*statements, database=self.database)
+
+    def drain(self, batch_size: int = 1000) -> list[str]:
+        """Claims, applies, judges, notes and acks until nothing is left. Returns the tables that stopped."""
+        stopped: list[str] = []
+        end, deadline = EntryPosition(*self.mysql.position()), time.monotonic() + _PATIENCE
+        while True:
+            mended: set[str] = set()
+            with self.connector.claim(batch_size, owner="test", timeout_seconds=2, mended=mended) as claim:
+                if claim is None:
+                    if time.monotonic() > deadline or self.reached(end):
+                        return stopped
+                    continue
+                batch, verdicts = gate(claim, self.lake.apply(claim, "test", 2, claim.stopped))
+                self.warnings += [verdict for verdict in verdicts if verdict.warns and not verdict.passed]
+                for refusal in batch.refused:
+                    self._stop(claim, refusal)
+                stopped += [refusal.table for refusal in batch.refused]
+                self.lake.note(claim, batch, "test")
+                mended.update(batch.mended)
+
+    def skip(self) -> None:
+        """Acks all that there is, without a look at it."""
+        until_running(self.connector)
+        end, deadline = EntryPosition(*self.mysql.position()), time.monotonic() + _PATIENCE
+        while not self.reached(end):
+            assert time.monotonic() < deadline
+            if claim := self.connector.get_without_ack(1000, owner="test", timeout_seconds=1.0):
+                self.connector.ack(claim)
+
+    def _stop(self, claim: Claim, refusal: Refusal) -> None:
+        error, needed = refusal.error, refusal.copy_needed
+        self.connector.stop_table(
+            refusal.table, reason=error.message, hint=error.hint, position=claim.start, copy_needed=needed
+        )
+
+    def compared(self, *tables: str, database: str | None = None) -> list[Verified]:
+        """Source and lake compared, of the shop's own database if no other is named."""
+        where = Source(self.mysql.host, self.mysql.port, self.mysql.user, self.mysql.password)
+        reader = Reader("shop", self.connector.client_id, self.connector.client_status().epoch, self._cursor)
+        named = [(database or self.database, table) for table in tables]
+        return list(verify(where, named, self.lake.lake, reader, timeout_seconds=30))
+
+    def differences(self, *tables: str, database: str | None = None) -> dict[str, tuple[int, int, int]]:
+        """Missing, extra and different rows of each table."""
+        counts = {}
+        for row in self.compared(*tables, database=database):
+            assert row.comparison is not None, row.error
+            name = split_name(row.table)[1]
+            counts[name] = (row.comparison.missing, row.comparison.extra, row.comparison.different)
+        return counts
+
+    def reached(self, end: EntryPosition) -> bool:
+        """Whether every row before `end` is acked."""
+        cursor = self._cursor()
+        with self.mysql.root() as connection:
+            return cursor is not None and (cursor >= end or has_no_rows(connection, cursor, end))
+
+    def _cursor(self) -> EntryPosition | None:
+        return self.connector.client_status().cursor
+
+
+@contextmanager
+def opened_shop(mysql: MySqlServer, spark_remote: str, tmp_path: Path, **keys: str) -> Iterator[Shop]:
+    """A shop that reads. `keys` are additional lines of instance.properties, with `_` for `.`."""
+    with mysql.database("merge") as database:
+        conf = write_conf(tmp_path / "conf", mysql, database, **keys)
+        server = CanalServer(config.load_service(conf)[0], conf)
+        server.start()
+        try:
+            with (
+                opened(HttpDoor(server, "127.0.0.1", 0)) as http,
+                opened(FlightDoor(server, "127.0.0.1", 0)) as rows,
+                Connector(http.url, "shop", flight_url=rows.url) as connector,
+                Sessions(spark_remote) as sessions,
+            ):
+                until_running(connector)
+                lake = Lake(tmp_path / "lake", complete=True)
+                yield Shop(mysql, database, connector, SparkLake(connector, lake, sessions, "", Fence(lake, sessions)))
+        finally:
+            server.stop()
+
+
+def write_conf(conf: Path, mysql: MySqlServer, database: str, **keys: str) -> Path:
+    """The configuration of a destination `shop` that captures a database from now on. `keys` as in `opened_shop`."""
+    journal, offset = mysql.position()
+    lines = {
+        "canal.instance.master.address": f"{mysql.host}:{mysql.port}",
+        "canal.instance.master.journal.name": journal,
+        "canal.instance.master.position": offset,
+        "canal.instance.dbUsername": mysql.user,
+        "canal.instance.dbPassword": mysql.password,
+        "canal.instance.filter.regex": f"{database}\\\\..*",
+        **{key.replace("_", "."): value for key, value in keys.items()},
+    }
+    (conf / "shop").mkdir(parents=True)
+    (conf / "canal.properties").write_text("canal.destinations = shop\n")
+    text = "".join(f"{key} = {value}\n" for key, value in lines.items())
+    (conf / "shop" / "instance.properties").write_text(text)
+    return conf
+
+
+@contextmanager
+def reading_source(shop: Shop) -> Iterator[Shop]:
+    """The same shop, whose runs read the source: they copy tables that need it, and follow foreign keys."""
+    mysql, lake = shop.mysql, shop.lake
+    source = Source(mysql.host, mysql.port, mysql.user, mysql.password)
+
+    def captured() -> set[tuple[str, str]]:
+        return {(table.database, table.table) for table in shop.connector.tables()}
+
+    with Cascades(lambda: connect(source), captured) as cascades:
+        yield replace(shop, lake=replace(lake, source=source, cascades=cascades, zero_dates="null"))
+
+
+def until_running(connector: Connector) -> None:
+    """Waits until the destination runs."""
+    deadline = time.monotonic() + 30
+    while connector.status().state != "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -1,0 +1,25 @@
+"""Work that goes on beside a test, in threads of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+Over = Callable[[float], bool]
+"""Waits so many seconds, and says whether the work is over."""
+
+
+@contextmanager
+def beside(*works: Callable[[Over], None]) -> Iterator[None]:
+    """Each work goes on until the block ends and it is told so. What one of them raises is raised behind the block."""
+    over = threading.Event()
+    with ThreadPoolExecutor(len(works)) as pool:
+        ended = [pool.submit(work, over.wait) for work in works]
+        try:
+            yield
+        finally:
+            over.set()
+    for one in ended:
+        one.result()
