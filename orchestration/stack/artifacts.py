@@ -24,7 +24,7 @@ def prepare(name: str, marker: str, fill: Callable[[Path], None]) -> Path:
     `fill` gets an empty directory beside it, which is renamed afterwards: a half-filled directory is never used.
     """
     target = artifacts_dir() / name
-    with _locked(target):
+    with locked(target):
         if not (target / marker).exists():
             with _scratch(target) as scratch:
                 fill(scratch)
@@ -34,7 +34,8 @@ def prepare(name: str, marker: str, fill: Callable[[Path], None]) -> Path:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Of several processes one at a time is in the block."""
     with path.with_name(path.name + ".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

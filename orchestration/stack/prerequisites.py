@@ -13,7 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cdc_core.errors import ConfigError
+from orchestration.stack.artifacts import artifacts_dir, locked
 from orchestration.stack.progress import Notify, quiet
+
+_LOCK_SECONDS = 600  # for whoever else installs packages, a system's own upgrade for example
 
 
 def need_java(notify: Notify = quiet) -> str:
@@ -55,14 +58,17 @@ def need(what: str, installed: Callable[[], bool], packages: list[str], notify: 
     command = f"apt-get install -y --no-install-recommends {' '.join(packages)}"
     if not _may_install():
         raise ConfigError(f"{what} is not installed", hint=f"Run: sudo {command}")
-    notify(f"installing {' '.join(packages)}")
-    _install(packages)
+    with locked(artifacts_dir() / "apt"):
+        if not installed():  # another process may have done it meanwhile
+            notify(f"installing {' '.join(packages)}")
+            _install(packages)
     if not installed():
         raise ConfigError(f"{what} is still missing after its packages were installed", hint=f"Run by hand: {command}")
 
 
 def _install(packages: list[str]) -> None:
-    install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]
+    wait = f"DPkg::Lock::Timeout={_LOCK_SECONDS}"
+    install = ["apt-get", "-o", wait, "install", "-qq", "-y", "--no-install-recommends", *packages]
     if _apt(install).returncode == 0:
         return
     _apt(["apt-get", "update", "-qq"])
