@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdc_core.binlog import events
+from cdc_core.position import OFFSET_BITS
 from cdc_core.rows.chunks import Chunk
 from cdc_core.rows.columns.arrays import numbers, strings, validity
 from cdc_core.rows.columns.batch import arrow_fields
@@ -20,12 +22,14 @@ UPSERT, REMOVE, BASE, INSERT = (
     3,
     4,
 )  # of `_sluice_op` in mode net; the last two only with partial images
+BEFORE = ("update_before", "delete")  # of `_sluice_op` in mode changes: rows as they were before the change
 VALUE = "value"  # the one field of the struct around a column that images may leave out: absent is a NULL struct
+_PLACE = ("_sluice_journal", "_sluice_position")
 _OPERATIONS = strings(("", "insert", "update_before", "update_after", "delete"))
 _CHANGES = (
     pa.field(OP, pa.string()),
-    pa.field("_sluice_journal", pa.int32()),
-    pa.field("_sluice_position", pa.int64()),
+    pa.field(_PLACE[0], pa.int32()),
+    pa.field(_PLACE[1], pa.int64()),
     pa.field("_sluice_row", pa.int32()),
     pa.field("_sluice_timestamp", pa.timestamp("us", "UTC")),
 )
@@ -78,3 +82,14 @@ def changes_columns(
         numbers(row),
         numbers(times.take(event), pa.timestamp("us", "UTC")),
     ]
+
+
+def versions(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Of each image in mode `changes`, the version of its event's end."""
+    journal, offset = (np.asarray(batch.column(name)).astype(np.int64) for name in _PLACE)
+    return journal << OFFSET_BITS | offset
+
+
+def is_before(batch: pa.RecordBatch) -> pa.Array:
+    """Of each image in mode `changes`, whether it is the row before the change."""
+    return pc.is_in(batch.column(OP), pa.array(BEFORE))

@@ -8,13 +8,14 @@ import pyarrow as pa
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.client.changes import TableRead, flight_info
+from cdc_core.rows.system_columns import BEFORE, OP
 from cdc_core.schema.names import full_name
 from cdc_core.session.claim import TableRange
 from spark_jobs.apply.cascade_sql import KEYS, same
 from spark_jobs.apply.table import Batch
 from spark_jobs.apply.view import create_view
 from spark_jobs.lake.copying import CopyNeeded
-from spark_jobs.lake.sql import quote
+from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.foreign_keys import ForeignKey
 
@@ -57,7 +58,7 @@ def _of_claim(spark: SparkSession, batch: Batch, table: TableRange, key: Foreign
     read = net if in_key else flight_info(batch.flight_url, batch.claim, table.name, mode="changes", token=token)
     create_view(spark, read, _PARENT, batch.flight_url, batch.token, batch.sent_rows)
     listed = ", ".join(quote(name) for name in key.referenced)
-    where = "" if in_key else " WHERE _sluice_op IN ('delete', 'update_before')"
+    where = "" if in_key else f" WHERE {OP} IN ({', '.join(map(literal, BEFORE))})"
     spark.sql(f"SELECT DISTINCT {listed} FROM {_PARENT}{where}").createOrReplaceTempView(KEYS)  # noqa: S608
     return True
 

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_core.client.changes import Rows, TableRead
 from cdc_core.errors import LakeError, SluiceError, TableStopped
-from cdc_core.position import OFFSET_BITS
-from cdc_core.rows.system_columns import CHANGES, OP
+from cdc_core.rows.system_columns import CHANGES, is_before, versions
 from cdc_core.session.claim import Claim
 from spark_jobs.copy.files import numbered
 from spark_jobs.lake.failures import first_line
@@ -27,8 +25,6 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import RESERVED, delta_type
 
 VERSION, NTH, GONE = "_sluice_version", "_sluice_nth", "_sluice_gone"
-_PLACE = ("_sluice_journal", "_sluice_position")
-_OLD = pa.array(["delete", "update_before"])
 _SYSTEM = (pa.field(VERSION, pa.int64()), pa.field(NTH, pa.int64()), pa.field(GONE, pa.bool_()))
 
 
@@ -123,8 +119,6 @@ class _Numbered:
             raise
 
     def _numbered(self, batch: pa.RecordBatch, nth: int) -> pa.RecordBatch:
-        journal, offset = (np.asarray(batch.column(name)).astype(np.int64) for name in _PLACE)
-        versions = pa.array(journal << OFFSET_BITS | offset)
         order = pa.array(np.arange(nth, nth + batch.num_rows, dtype=np.int64))
-        gone = pc.is_in(batch.column(OP), _OLD)
-        return pa.RecordBatch.from_arrays([*batch.columns[: self._width], versions, order, gone], schema=self.schema)
+        system = [pa.array(versions(batch)), order, is_before(batch)]
+        return pa.RecordBatch.from_arrays([*batch.columns[: self._width], *system], schema=self.schema)

@@ -30,9 +30,9 @@ def position(connection: pymysql.Connection[Any]) -> EntryPosition:
     raise SourceError("the server reports no binlog position", place="SHOW MASTER STATUS", hint=hint)
 
 
-def has_no_rows(connection: pymysql.Connection[Any], low: EntryPosition, high: EntryPosition) -> bool:
-    """Whether the binlog has only headers and ends of files between two positions: no cursor moves past them."""
-    return all(kind in _NO_ROWS for kind, _ in _events(connection, low, high, at_once=8))
+def reaches(connection: pymysql.Connection[Any], cursor: EntryPosition, end: EntryPosition) -> bool:
+    """Whether every row before `end` is before the cursor: no cursor moves past headers and ends of files."""
+    return cursor >= end or all(kind in _NO_ROWS for kind, _ in _events(connection, cursor, end, at_once=8))
 
 
 def ddl_on(

@@ -6,20 +6,18 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
-
-import pymysql
 
 from cdc_core.client.connector import Connector
 from cdc_core.position import EntryPosition
+from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.information_schema import definition
-from cdc_core.schema.names import full_name
+from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
+from spark_jobs.snapshot.binlog import position
 from spark_jobs.snapshot.foreign_keys import ancestors, read_foreign_keys
 from spark_jobs.snapshot.oracle import describe
-from spark_jobs.snapshot.place import settled
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.verify.audit import Settle, as_the_lake_has, audit
 from spark_jobs.verify.candidates import TooMany
@@ -58,7 +56,7 @@ class Beside:
 
         with closing(connect(self.source)) as connection:
             connection.autocommit(True)
-            low = settled(connection, self.sleep)
+            low = position(connection)
             reader = Reader(
                 self.connector.destination,
                 self.connector.client_id,
@@ -80,8 +78,8 @@ class Beside:
             dated = any(column.as_text for column in schema.columns)
             texts = {column.name for column in state.columns if column.type == "string"}
             differing = definitions_compared(describe(connection, database, table, texts), there, state)
-            parents = self._parents(connection, schema)
-        place = Place(self.connector, self.source, self.lake, schema, "string" if dated else "null", parents)
+        zero_dates: ZeroDates = "string" if dated else "null"
+        place = Place(self.connector, self.source, self.lake, schema, zero_dates, lambda: self._parents(schema))
         try:
             audited = audit(place, there, settle=self.settle(place), in_time=in_time, sleep=self.sleep)
         except TooMany:
@@ -90,7 +88,7 @@ class Beside:
             return None
         return Verified(schema.name, audited.comparison, audited.place or low, differing)
 
-    def _parents(self, connection: pymysql.Connection[Any], schema: TableSchema) -> frozenset[str]:
-        tables = [(table.database, table.table) for table in self.connector.tables()]
-        keys = read_foreign_keys(connection, lambda: tables)
+    def _parents(self, schema: TableSchema) -> frozenset[str]:
+        with closing(connect(self.source)) as connection:
+            keys = read_foreign_keys(connection, lambda: [split_name(one.name) for one in self.connector.tables()])
         return frozenset(full_name(*one) for one in ancestors(keys, (schema.database, schema.table)))

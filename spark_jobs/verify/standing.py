@@ -12,21 +12,20 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from cdc_core.client.connector import Connector
 from cdc_core.destination.client_status import ClientStatus
 from cdc_core.errors import DecodeError, LakeError
-from cdc_core.position import OFFSET_BITS, EntryPosition
+from cdc_core.position import EntryPosition
 from cdc_core.rows.columns.cells import ZeroDates
-from cdc_core.rows.system_columns import CHANGES, OP
+from cdc_core.rows.system_columns import CHANGES, is_before, versions
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 from spark_jobs.copy.hold import Hold, held
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.snapshot.binlog import has_no_rows, position
+from spark_jobs.snapshot.binlog import position, reaches
 from spark_jobs.snapshot.place import settled
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source, connect
@@ -37,7 +36,6 @@ from spark_jobs.verify.row_text import lake_text
 _LEASE_SECONDS = 60.0
 _ROWS = 100_000  # of one claim
 _POLLS = 20  # half seconds in which the service reads what the source has
-_GONE = ("delete", "update_before")
 
 
 class Moving(LakeError):
@@ -66,15 +64,15 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A table of one client, whose rows are asked for. `parents`: tables whose rows take some of its rows with them
-    without the binlog."""
+    """A table of one client, whose rows are asked for. `parents` asks for the tables whose rows take some of its
+    rows with them without the binlog."""
 
     connector: Connector
     source: Source
     lake: Lake
     schema: TableSchema
     zero_dates: ZeroDates
-    parents: Collection[str] = ()
+    parents: Callable[[], Collection[str]] = frozenset
 
     @property
     def path(self) -> str:
@@ -94,7 +92,7 @@ class Place:
                 settled(connection, sleep)  # what the lake has, the engine shows
                 rows = self._at_source(keys)
                 end = position(connection)
-                claims = self._claims(hold, owner, lambda at: at >= end or has_no_rows(connection, at, end), sleep)
+                claims = self._claims(hold, owner, lambda at: reaches(connection, at, end), sleep)
             state = self._state(before.epoch)
             place = self._check(hold, claims, before)
             behind = max(place.version(), state.applied or 0)
@@ -154,7 +152,8 @@ class Place:
             raise Moving("the destination went on meanwhile", place=name, hint=hint)
         if any(claim.redefines(name) for claim in claims):
             raise Moving("a statement that changes the table waits", place=name, hint=hint)
-        if moved := sorted(set(self.parents) & {one for claim in claims for one in claim.table_names}):
+        names = {one for claim in claims for one in claim.table_names}
+        if moved := sorted(names & set(self.parents()) if names else ()):
             raise Moving(f"changes of {moved[0]} wait, whose rows take others with them", place=name, hint=hint)
         place = claims[0].start if claims else now.cursor
         if place is None:
@@ -189,18 +188,10 @@ class Place:
                 chosen = pa.compute.is_in(texts, value_set=wanted)
                 part = batch.filter(chosen)
                 whole = part.select(names)
-                versions = _versions(part)
-                gone = [op in _GONE for op in part.column(OP).to_pylist()]
+                ends, gone = versions(part).tolist(), is_before(part).to_pylist()
                 images = zip(texts.filter(chosen).to_pylist(), lake_text(whole, names).to_pylist(), strict=True)
                 for number, (key, text) in enumerate(images):
-                    yield key, versions[number], Row(text, whole.slice(number, 1)) if gone[number] else None
+                    yield key, ends[number], Row(text, whole.slice(number, 1)) if gone[number] else None
         except DecodeError as error:
             hint = "Stop the writes to the table, then verify again: its row images leave columns out."
             raise Moving(f"its changes cannot be read: {error.message}", place=self.schema.name, hint=hint) from error
-
-
-def _versions(part: pa.RecordBatch) -> list[int]:
-    journal, offset = (
-        np.asarray(part.column(name)).astype(np.int64) for name in ("_sluice_journal", "_sluice_position")
-    )
-    return [int(version) for version in journal << OFFSET_BITS | offset]

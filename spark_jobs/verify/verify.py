@@ -24,7 +24,7 @@ from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, spark_type
 from spark_jobs.snapshot.at_rest import snapshot
-from spark_jobs.snapshot.binlog import has_no_rows
+from spark_jobs.snapshot.binlog import reaches
 from spark_jobs.snapshot.oracle import OracleTable, describe, exists, stream
 from spark_jobs.snapshot.source import Source
 from spark_jobs.verify.compare import Comparison, compare
@@ -173,7 +173,7 @@ def await_lake(
     """Waits until every row before `position` is acked. Raises LakeError when that is not in time."""
     while True:
         cursor = reader.cursor()
-        if cursor is not None and (cursor >= position or has_no_rows(connection, cursor, position)):
+        if cursor is not None and reaches(connection, cursor, position):
             return
         if not in_time():
             hint = (

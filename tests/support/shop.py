@@ -25,7 +25,7 @@ from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
-from spark_jobs.snapshot.binlog import has_no_rows
+from spark_jobs.snapshot.binlog import reaches
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.verify.verify import Reader, Verified, verify
 from tests.support.door_double import opened
@@ -100,7 +100,7 @@ class Shop:
         """Whether every row before `end` is acked."""
         cursor = self._cursor()
         with self.mysql.root() as connection:
-            return cursor is not None and (cursor >= end or has_no_rows(connection, cursor, end))
+            return cursor is not None and reaches(connection, cursor, end)
 
     def _cursor(self) -> EntryPosition | None:
         return self.connector.client_status().cursor
