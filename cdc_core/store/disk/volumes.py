@@ -16,27 +16,19 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
 from cdc_core.errors import StoreError
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.store.disk.numbers import SchemaNumbers
-from cdc_core.store.disk.record import FORMAT, Record, buffers, record
+from cdc_core.store.disk.record import FORMAT, buffers, record
+from cdc_core.store.disk.recovery import Held, cut, lineage, look, whole
 from cdc_core.store.disk.stored import Shelf, StoredSegment
 from cdc_core.store.disk.volume import HEADS, VOLUME, Volume, Write
 from cdc_core.store.segment import Segment
 
 VOLUME_BYTES = 64 << 20
-
-
-@dataclass(slots=True)
-class _Held:
-    """A volume, and its records in the order of writing."""
-
-    volume: Volume
-    records: list[Record] = field(default_factory=list)
 
 
 class Volumes:
@@ -47,7 +39,7 @@ class Volumes:
     ) -> None:
         self.path, self._volume_bytes, self._write = path, volume_bytes, write
         self._numbers = SchemaNumbers(path / "definitions", registry)
-        self._held: list[_Held] = []
+        self._held: list[Held] = []
         self.shelf = Shelf(self._note_damage)
         self._lock = -1
 
@@ -108,7 +100,7 @@ class Volumes:
         held.records.append(what)
         return StoredSegment(held.volume, at, what, self.shelf)
 
-    def _current(self, size: int) -> _Held:
+    def _current(self, size: int) -> Held:
         """The volume that takes a record of so many bytes."""
         last = self._held[-1] if self._held else None
         if last is not None and last.volume.size and last.volume.size + size > self._volume_bytes:
@@ -116,7 +108,7 @@ class Volumes:
             last = None
         if last is None:
             number = self._held[-1].volume.number + 1 if self._held else 1
-            last = _Held(Volume(self.path / f"{number:08d}{VOLUME}", self._write))
+            last = Held(Volume(self.path / f"{number:08d}{VOLUME}", self._write))
             self._held.append(last)
         return last
 
@@ -138,53 +130,14 @@ class Volumes:
         """When the directory is opened again, it ends before this segment. Any thread may find it."""
         _replace(self.path / "damaged", str(at.first.sequence))
 
-    # -- recovery
-
     def _recover(self) -> list[StoredSegment | Segment]:
-        paths = sorted(self.path.glob(f"*{VOLUME}"))
-        volumes = [Volume(path, self._write) for path in paths]
-        kept = self._lineage(volumes)
-        while kept and not kept[-1].extent.commits:
-            kept.pop()
-        parts: list[StoredSegment | Segment] = list(kept)
-        if kept and kept[-1].extent.committed < kept[-1].events:
-            last = kept.pop()
-            parts[-1] = last.until(last.first.sequence + last.extent.committed)
-        self._cut(volumes, kept)
+        found = [look(Volume(path, self._write)) for path in sorted(self.path.glob(f"*{VOLUME}"))]
+        limit = _text(self.path / "damaged")
+        kept = lineage(found, self.shelf, self._numbers.count, int(limit) if limit else None)
+        parts = whole(kept)
+        self._held = cut(found, kept)
         (self.path / "damaged").unlink(missing_ok=True)
         return parts
-
-    def _lineage(self, volumes: Iterable[Volume]) -> list[StoredSegment]:
-        """The records that follow each other without a gap, up to the first that is not sound or has an unknown
-        definition."""
-        found: list[StoredSegment] = []
-        limit = _text(self.path / "damaged")
-        for volume in volumes:
-            heads = volume.heads()
-            for at, one in volume.scan() if heads is None else heads:
-                first = one.extent.first
-                while found and found[-1].first.sequence >= first.sequence:
-                    found.pop()
-                unknown = any(number >= self._numbers.count for number in one.extent.schemas)
-                gap = found and found[-1].end != first.sequence
-                if unknown or gap or (limit and one.extent.last.sequence > int(limit)):
-                    return found
-                found.append(StoredSegment(volume, at, one, self.shelf, checked=heads is None))
-        return found
-
-    def _cut(self, volumes: Iterable[Volume], kept: list[StoredSegment]) -> None:
-        """Removes what lies behind the kept segments."""
-        end = (kept[-1].volume.number, kept[-1].at_byte + kept[-1].record.size) if kept else (0, 0)
-        self._held = []
-        for volume in volumes:
-            if volume.number > end[0]:
-                volume.remove()
-                continue
-            if volume.number == end[0] and volume.size > end[1]:
-                volume.cut(end[1])
-            heads = volume.heads()
-            records = [one for _, one in (volume.scan() if heads is None else heads)]
-            self._held.append(_Held(volume, records))
 
 
 def _text(path: Path) -> str:
