@@ -27,7 +27,7 @@ from cdc_core.destination.claim_gtid import gtid_after, last_gtid_after
 from cdc_core.destination.dropped import tell
 from cdc_core.destination.events import Source
 from cdc_core.destination.health import Health
-from cdc_core.destination.kept import make_kept
+from cdc_core.destination.kept import disk_room, make_kept
 from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.reporter import Reporter
 from cdc_core.destination.servers import other_address, source_settings
@@ -88,7 +88,8 @@ class Capture:
         self._source = source or Source(config.sources[0], "master")
         self.settings = source_settings(config, self._source.address)
         self.registry = SchemaRegistry()
-        ring = Ring(self.registry.get, config.capacity_bytes, config.capacity_items, disk_bytes=config.store_bytes)
+        disk_bytes = disk_room(config)
+        ring = Ring(self.registry.get, config.capacity_bytes, config.capacity_items, disk_bytes=disk_bytes)
         self.store = Store(ring)
         self.health = Health(config.destination, clock, pauses)
         captured = make_filter(config.filter_regex, config.filter_black_regex)
@@ -182,6 +183,7 @@ class Capture:
             self._tsdb,
             lambda: self._dump.status.connected,
             self.config.flush_ms / 1000,
+            self.kept.needed if self.kept else dict,
         )
         works: list[tuple[str, Callable[[], None]]] = [("dump", self._read), ("tidy", partial(tidier.run, self._stop))]
         if self.kept is not None:

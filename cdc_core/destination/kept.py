@@ -6,16 +6,16 @@ Otherwise what is on disk is removed, and the cursors decide, as without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 
 import structlog
 
 from cdc_core.binlog.block import Block
 from cdc_core.config.models import InstanceConfig
+from cdc_core.destination.kept_places import KeptPlaces
 from cdc_core.errors import DecodeError, PositionError, StoreError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
@@ -23,6 +23,7 @@ from cdc_core.source.connection import Connection
 from cdc_core.source.journal_range import read_range
 from cdc_core.source.journals import check_exists
 from cdc_core.source.settings import SourceSettings
+from cdc_core.store.disk.room import room
 from cdc_core.store.disk.volumes import Volumes
 from cdc_core.store.keeper import Keeper
 from cdc_core.store.store import Store
@@ -49,23 +50,42 @@ class Kept:
     def open(self, identity: str) -> None:
         """Takes what is on disk into the log, or removes what belongs to something else. `identity` is the server's.
 
-        Raises StoreError."""
-        if not self._opened:
-            try:
-                self._end = self.keeper.open(_belongs_to(self.config, identity))
-            except OSError as error:
-                raise StoreError(
-                    f"the store on disk cannot be opened: {error.strerror}",
-                    place=str(error.filename or self.config.store_dir),
-                    hint="Make room on the disk, or correct sluice.store.dir. It is tried again.",
-                ) from error
-            self._opened = True
+        Raises StoreError where it is configured; else a directory that cannot be used is done without."""
+        if self._opened:
+            return
+        try:
+            self._end = self._taken(_belongs_to(self.config, identity))
+        except StoreError as error:
+            if self.config.store_bytes is not None:
+                raise
+            log.warning("nothing is kept on disk", destination=self.config.destination, **error.as_dict())
+            self.keeper.give_up()
+        self._opened = True
+
+    def _taken(self, label: dict[str, str]) -> EntryPosition | None:
+        try:
+            return self.keeper.open(label)
+        except OSError as error:
+            raise StoreError(
+                f"the store on disk cannot be opened: {error.strerror}",
+                place=str(error.filename or self.config.store_dir),
+                hint="Make room on the disk, or correct sluice.store.dir. It is tried again.",
+            ) from error
 
     @property
     def start(self) -> EntryPosition | None:
         """From where on it can serve; None where it has nothing."""
         with self.store.changed:
-            return self.store.ring.log.parts.start
+            ring = self.store.ring
+            return ring.log.parts.start if ring.disk_bytes else None
+
+    def needed(self, cursors: Mapping[int, EntryPosition]) -> dict[int, EntryPosition]:
+        """From where on each client needs the source's binlogs: its cursor, or what is read last where the rest is
+        kept."""
+        start = self.start
+        with self.store.changed:
+            end = self.store.ring.log.last_commit
+        return {c: max(at, end) if start and end and start <= at else at for c, at in cursors.items()}
 
     def behind(self, conn: Connection, cursor: EntryPosition | None) -> EntryPosition | None:
         """Where reading goes on for clients of this server whose smallest cursor this is. None: nothing is on disk, or
@@ -80,15 +100,13 @@ class Kept:
         self._end = None
         return None
 
-    def holds(self, position: EntryPosition) -> bool:
-        """Whether a transaction ends there, on disk or in memory, so that a client may go on from there. In GTID mode
-        its set is the source's to say."""
+    def places(self) -> KeptPlaces | None:
+        """Where a rewind may go that the source cannot serve; None where nothing is kept."""
         with self.store.changed:
-            log = self.store.ring.log
-            sequence = None if self.config.gtid_mode else log.parts.sequence_behind(position)
-            if sequence is None or sequence <= log.begin.sequence:
-                return False
-            return log.commits_within(sequence - 1, sequence) > 0 and log.position(sequence) == position
+            if self.start is None:
+                return None
+            log = self.store.ring.log.as_it_is()
+        return KeptPlaces(log, self.settings, self.config.gtid_mode, self.stopped)
 
     def _why_not(self, conn: Connection, cursor: EntryPosition | None) -> str:
         assert self._end is not None
@@ -143,6 +161,17 @@ def _belongs_to(config: InstanceConfig, identity: str) -> dict[str, str]:
     }
 
 
+def disk_room(config: InstanceConfig) -> int:
+    """How much a destination may keep on disk, in bytes; 0 for nothing, also where the disk has less than memory."""
+    if config.store_bytes is not None or config.store_dir is None:
+        return config.store_bytes or 0
+    try:
+        found = room(config.store_dir / config.destination)
+    except OSError:  # it cannot even be looked at
+        return 0
+    return found if found > config.capacity_bytes else 0
+
+
 def make_kept(
     config: InstanceConfig,
     settings: SourceSettings,
@@ -153,9 +182,9 @@ def make_kept(
     stopped: Callable[[], bool],
 ) -> Kept | None:
     """None without a store on disk."""
-    if not config.store_bytes:
+    if not store.ring.disk_bytes or config.store_dir is None:
         return None
-    assert config.store_dir is not None
-    volumes = Volumes(Path(config.store_dir) / config.destination, registry)
-    keeper = Keeper(store, volumes, config.store_retention_hours * 3600, clock, on_damage)
+    volumes = Volumes(config.store_dir / config.destination, registry)
+    hours, most = config.store_retention_hours, config.store_retention_bytes
+    keeper = Keeper(store, volumes, hours * 3600, clock, on_damage, retention_bytes=most)
     return Kept(config, settings, keeper, store, stopped)

@@ -22,7 +22,8 @@ from cdc_core.source.transaction_count import executed_before_journal, transacti
 class ClientPosition:
     """One client's cursor, and what lies between it and the source's end. None is unknown.
 
-    `purged` says that the source no longer has the cursor's journal. `seconds` have passed since the cursor's
+    `purged` says that the source no longer has the cursor's journal, and the store on disk does not have what lies
+    behind the cursor either; `kept` that the store has it. `seconds` have passed since the cursor's
     transaction, 0 at the end. `files_left` journals are older than the cursor's.
     """
 
@@ -34,6 +35,7 @@ class ClientPosition:
     transactions: int | None = None
     seconds: float | None = None
     files_left: int | None = None
+    kept: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return fields_of(self) | {"cursor": position_to(self.cursor)}
@@ -68,7 +70,9 @@ def positions(
     with connected(settings) as conn:
         journals = read_journals(conn)
         clients = [
-            _client(conn, journals, client, cursors.epoch(client).number, cursor.postion if cursor else None, clock())
+            _client(
+                conn, journals, client, cursors.epoch(client).number, cursor.postion if cursor else None, clock(), kept
+            )
             for client, cursor in known.items()
         ]
     return Positions(
@@ -83,7 +87,13 @@ def positions(
 
 
 def _client(
-    conn: Connection, journals: Journals, client_id: int, epoch: int, cursor: EntryPosition | None, now: float
+    conn: Connection,
+    journals: Journals,
+    client_id: int,
+    epoch: int,
+    cursor: EntryPosition | None,
+    now: float,
+    kept: EntryPosition | None,
 ) -> ClientPosition:
     if cursor is None:
         return ClientPosition(client_id, epoch)
@@ -93,14 +103,16 @@ def _client(
         transactions = transactions_after(
             cursor.gtid, journals.end.gtid, lambda: executed_before_journal(conn, cursor.journal_name)
         )
+    on_disk = kept is not None and kept <= cursor
     age = max(0.0, now - cursor.timestamp / 1000) if cursor.timestamp else None
     return ClientPosition(
         client_id=client_id,
         epoch=epoch,
         cursor=cursor,
-        purged=nbytes is None,
+        purged=nbytes is None and not on_disk,
         bytes=nbytes,
         transactions=transactions,
         seconds=0.0 if nbytes == 0 else age,
         files_left=journals.index(cursor),
+        kept=on_disk,
     )

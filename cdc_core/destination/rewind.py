@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import pymysql
 
+from cdc_core.destination.kept_places import KeptPlaces
 from cdc_core.errors import PositionError, SessionError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.stopped_tables import StoppedTable
@@ -35,6 +36,9 @@ _INSIDE_TRANSACTION = (
 )
 
 
+Place = Literal["earliest", "latest", "anew"] | EntryPosition | ByGtid | int
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where to set which cursors.
@@ -47,7 +51,7 @@ class Target:
     `to` was a position in that epoch, perhaps at another server.
     """
 
-    to: Literal["earliest", "latest", "anew"] | EntryPosition | ByGtid | int
+    to: Place
     client_id: int | None = None
     moved: bool = False
     epoch: int = 0
@@ -111,10 +115,10 @@ def plan(
     target: Target,
     captured: Callable[[], Collection[TableSchema]] = tuple,
     sleep: Callable[[float], None] = time.sleep,
-    on_disk: Callable[[EntryPosition], bool] | None = None,
+    kept: KeptPlaces | None = None,
 ) -> Plan:
-    """`captured` reads the captured tables from the source's catalogue. `on_disk` says whether a transaction ends at a
-    position in the store on disk: the source need not have it then.
+    """`captured` reads the captured tables from the source's catalogue. `kept` are the places in the store on disk: the
+    source need not have them.
 
     Raises PositionError for a position that does not exist, is another server's or lies inside a transaction,
     SessionError for an unknown client, SourceError.
@@ -127,21 +131,15 @@ def plan(
             hint=f"Subscribed: {', '.join(map(str, subscribed)) or 'none'}.",
         )
     clients = subscribed if target.client_id is None else [target.client_id]
-    to = find_by_time(settings, target.to) if isinstance(target.to, int) else target.to
     with connected(settings) as conn:
         journals = read_journals(conn)
-        if isinstance(to, ByGtid):
-            place = find_by_gtid(conn, settings, to.gtid)
-        elif isinstance(to, EntryPosition) and on_disk is not None and on_disk(to):
-            place = to
-        else:
-            place = _place(conn, journals, to)
+        place = _find(conn, settings, journals, target.to, kept)
     position = LogPosition(settings.host, settings.port, place)
     moves = tuple(_move(journals, cursors, client, position, target) for client in clients)
     if target.of_epoch is not None:
         for move in moves:
             _check_server(cursors, move, target.of_epoch)
-    anew = _names_at(captured, sleep) if to == "anew" else ()
+    anew = _names_at(captured, sleep) if target.to == "anew" else ()
     return Plan(position, moves, target.epoch, target.identity, anew)
 
 
@@ -163,6 +161,26 @@ def carry_out(cursors: Cursors, planned: Plan) -> dict[int, int]:
 def _stop(destination: str, table: str, place: EntryPosition) -> StoppedTable:
     hint = f"Make it anew: sluice snapshot {destination} {table}, or the job snapshot_{destination} in Dagster."
     return StoppedTable(table, ANEW, hint, place, passed=place, copy_needed=True)
+
+
+def _find(
+    conn: Connection, settings: SourceSettings, journals: Journals, to: Place, kept: KeptPlaces | None
+) -> EntryPosition:
+    """A position is looked for in what is kept before the source is asked; what the source must search, after that."""
+    if isinstance(to, EntryPosition):
+        return (kept.find(conn, to) if kept else None) or _place(conn, journals, to)
+    try:
+        if isinstance(to, int):
+            return find_by_time(settings, to)
+        if isinstance(to, ByGtid):
+            return find_by_gtid(conn, settings, to.gtid)
+    except PositionError:
+        if place := kept.find(conn, to) if kept else None:
+            return place
+        raise
+    place = _place(conn, journals, to)
+    earlier = kept.find(conn, to) if kept and to == "earliest" else None
+    return earlier if earlier is not None and earlier < place else place
 
 
 def _place(

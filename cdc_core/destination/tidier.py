@@ -4,7 +4,7 @@ and looks how old the server's binlog files are."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -12,6 +12,7 @@ import structlog
 from cdc_core.destination.health import Health
 from cdc_core.destination.tsdb import Tsdb
 from cdc_core.errors import SluiceError
+from cdc_core.position import EntryPosition
 from cdc_core.session.durable_session import DurableSession
 from cdc_core.source.expiry import PERIOD, Expiry
 from cdc_core.store.store import Store
@@ -23,7 +24,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Tidier:
-    """`seconds` between two rounds, unless the ring is full before. `connected`: whether the source is."""
+    """`seconds` between two rounds, unless the ring is full before. `connected`: whether the source is.
+    `needed`: from where on clients with these cursors need the source's binlogs."""
 
     destination: str
     store: Store
@@ -33,6 +35,7 @@ class Tidier:
     tsdb: Tsdb | None
     connected: Callable[[], bool]
     seconds: float
+    needed: Callable[[Mapping[int, EntryPosition]], Mapping[int, EntryPosition]] = lambda cursors: cursors
 
     def run(self, stop: threading.Event) -> None:
         """Until `stop` is set and the store is closed."""
@@ -43,7 +46,7 @@ class Tidier:
             full = self.store.wait_full(self.seconds)
             well = self._tidy()
             if self.connected():
-                self.expiry.look(self.sessions.session.cursors())
+                self.expiry.look(self.needed(self.sessions.session.cursors()))
                 self._tidy_definitions()
             if full:
                 stop.wait(_FULL_PAUSE)

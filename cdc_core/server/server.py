@@ -141,10 +141,10 @@ class CanalServer:
         destination = self.destination(name)
         settings, config = destination.source_settings(), destination.config
         captured = Catalogue(config, settings, make_filter(config.filter_regex, config.filter_black_regex))
-        kept = destination.capture.kept if destination.capture else None
-        on_disk = kept.holds if kept else None
+        on_disk = destination.capture.kept if destination.capture else None
+        kept = on_disk.places() if on_disk else None
         try:
-            planned = plan(settings, destination.cursors, target, captured.tables, on_disk=on_disk)
+            planned = plan(settings, destination.cursors, target, captured.tables, kept=kept)
         except SluiceError as error:
             raise error.named(name) from None
         if not dry_run:

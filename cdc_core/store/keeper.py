@@ -24,8 +24,8 @@ log = structlog.get_logger(__name__)
 
 
 class Keeper:
-    """`open` comes before `run`. What all clients acked is kept for `retention` seconds, where there is room. `clock`
-    is in seconds since the epoch. `on_damage` is called when a segment is not what was written: the log cannot be used
+    """`open` comes before `run`. What all clients acked is kept for `retention` seconds, up to `retention_bytes`, where
+    there is room. `clock` is in seconds since the epoch, and may be set back. `on_damage` is called when a segment is not what was written: the log cannot be used
     any more, and a new one opened in the same place ends before the damage."""
 
     def __init__(
@@ -36,13 +36,15 @@ class Keeper:
         clock: Callable[[], float] = time.time,
         on_damage: Callable[[], None] = lambda: None,
         flush_seconds: float = FLUSH_SECONDS,
+        retention_bytes: int | None = None,
     ) -> None:
         self._store, self._volumes = store, volumes
         self._retention, self._clock, self._on_damage = retention, clock, on_damage
-        self._flush_seconds = flush_seconds
+        self._flush_seconds, self._retention_bytes = flush_seconds, retention_bytes
         self._disk = threading.Lock()  # around each call of the volumes; never waited for under the store's lock
         self._flushed, self._tidied = clock(), 0.0
         self._told = False
+        self._off = threading.Event()
 
     def __repr__(self) -> str:
         return f"<Keeper {self._volumes!r}>"
@@ -56,6 +58,13 @@ class Keeper:
                 self._store.ring.log.restore(parts)
                 return self._store.ring.log.last_commit
 
+    def give_up(self) -> None:
+        """From now on the log is in memory alone. Nothing was taken from disk, and nothing is written."""
+        self._off.set()
+        with self._store.changed:
+            self._store.ring.disk_bytes = 0
+            self._store.changed.notify_all()
+
     def discard(self) -> None:
         """Empties the log, which no client uses yet, and removes what is on disk."""
         with self._disk:
@@ -66,14 +75,14 @@ class Keeper:
     def run(self, stop: threading.Event) -> None:
         """Until `stop` is set; then what is left is written, and the directory is given back."""
         try:
-            while not stop.is_set():
+            while not stop.is_set() and not self._off.is_set():
                 try:
                     if not self._work(stop):
                         self._tidy()
                 except Exception as error:  # the thread must go on: without it the source waits for ever
                     self._note(error)
                     stop.wait(_LOOK_SECONDS)
-            while self._write_next(at_once=True):
+            while not self._off.is_set() and self._write_next(at_once=True):
                 pass
         finally:
             with self._disk:
@@ -81,7 +90,7 @@ class Keeper:
 
     def _work(self, stop: threading.Event) -> bool:
         """Writes the next segment, or waits for one. Whether one was written."""
-        due = self._clock() - self._flushed >= self._flush_seconds
+        due = not 0 <= self._clock() - self._flushed < self._flush_seconds
         if self._write_next(at_once=due or self._store.ring.crowded):
             return True
         if due and not self._store.ring.stuck:
@@ -136,7 +145,7 @@ class Keeper:
             return
         self._tidied = self._clock()
         with self._store.changed:
-            self._store.ring.expire(self._clock() - self._retention)
+            self._store.ring.expire(self._clock() - self._retention, self._retention_bytes)
             begin = self._store.ring.log.begin.sequence
         with self._disk:
             self._volumes.forget(begin)

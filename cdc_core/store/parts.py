@@ -30,6 +30,11 @@ class Parts:
         self.stored = 0
         self._merge_bytes = merge_bytes
 
+    def copy(self) -> Parts:
+        made = Parts(self._merge_bytes)
+        made.all, made.stored = list(self.all), self.stored
+        return made
+
     @property
     def begin(self) -> Mark | None:
         """None without any."""

@@ -236,16 +236,21 @@ class Ring:
         commit = self.log.first_commit_after(self.marks(client).ack.sequence)
         return None if commit is None else self.log.position(commit)
 
-    def expire(self, time: float) -> None:
-        """Frees what all clients have acked and is older than `time`, in seconds since the epoch."""
-        self.log.free(min(self._acked(), self.log.parts.sequence_of_time(time)))
+    def expire(self, time: float, keep_bytes: int | None = None) -> None:
+        """Frees what all clients have acked and is older than `time`, in seconds since the epoch, or lies more than
+        `keep_bytes` before what they have not acked."""
+        acked, parts = self._acked_mark(), self.log.parts
+        old = parts.sequence_of_time(time)
+        if keep_bytes is not None:
+            old = max(old, parts.sequence_of_bytes(acked.nbytes - keep_bytes))
+        self.log.free(min(acked.sequence, old))
 
-    def _acked(self) -> int:
-        return min((marks.ack.sequence for marks in self.clients.values()), default=0)
+    def _acked_mark(self) -> Mark:
+        return min((marks.ack for marks in self.clients.values()), default=Mark())
 
     def _free(self, nbytes: int = 0) -> None:
         """Frees what all clients have acked; with a store on disk, only as much as `nbytes` more need."""
-        to, log = self._acked(), self.log
+        to, log = self._acked_mark().sequence, self.log
         if self.disk_bytes:
             to = min(to, log.parts.sequence_of_bytes(log.end.nbytes + nbytes - self.disk_bytes))
         if log.free(to):

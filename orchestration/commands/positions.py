@@ -30,6 +30,7 @@ class Client:
     seconds: float | None
     files_left: int | None
     purged: bool
+    kept: bool = False
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -42,6 +43,7 @@ class Client:
             seconds=fields["seconds"],
             files_left=fields["files_left"],
             purged=fields["purged"],
+            kept=fields.get("kept", False),
         )
 
     def distance(self) -> str:
@@ -52,6 +54,8 @@ class Client:
         known = [f"{value:,.0f} {unit}" for value, unit in quantities if value is not None]
         if self.files_left is not None:
             known.append(f"{self.files_left:,} files left")
+        elif self.kept:
+            known.append("on disk; the source has purged this binlog file")
         return ", ".join(known) or "-"
 
 

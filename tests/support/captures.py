@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from cdc_core.config import InstanceConfig
@@ -27,6 +28,11 @@ def config(mysql: MySqlServer, database: str, **changes: Any) -> InstanceConfig:
         "heartbeat_seconds": 1,
     }
     return InstanceConfig.model_validate(values | changes)
+
+
+def on_disk(mysql: MySqlServer, database: str, path: Path, **changes: Any) -> InstanceConfig:
+    """The same with a store on disk."""
+    return config(mysql, database, store_bytes=1 << 30, store_dir=path, **changes)
 
 
 @contextmanager
@@ -78,3 +84,11 @@ def execute(mysql: MySqlServer, database: str, *statements: str) -> None:
             cursor.execute(statement)
         if len(statements) > 1:
             cursor.execute("COMMIT")
+
+
+def purge(mysql: MySqlServer) -> None:
+    """Removes all binlogs but a new one."""
+    with mysql.root() as connection, connection.cursor() as cursor:
+        cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute("SHOW BINARY LOGS")
+        cursor.execute(f"PURGE BINARY LOGS TO '{cursor.fetchall()[-1][0]}'")

@@ -61,11 +61,14 @@ class ClientPosition(Answer):
     client_id: int = Field(examples=[1001])
     epoch: int = Field(examples=[0])
     cursor: Position | None
-    purged: bool = Field(description="the source has purged the cursor's journal")
+    purged: bool = Field(
+        description="the source has purged the cursor's journal, and the store does not have it either"
+    )
     bytes: int | None = Field(description="of binlog from the cursor to the end", examples=[52311])
     transactions: int | None = Field(description="known where the source has GTIDs", examples=[12])
     seconds: float | None = Field(description="since the cursor's transaction; 0 at the end", examples=[2.5])
     files_left: int | None = Field(description="journals older than the cursor's", examples=[3])
+    kept: bool = Field(False, description="the store on disk has what lies behind the cursor")
 
 
 class Positions(Answer):

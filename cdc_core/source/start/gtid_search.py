@@ -49,13 +49,13 @@ def _first_lacking(
         return None
     with closing(read_range(settings, EntryPosition(name, JOURNAL_START), upto, stopped)) as blocks:
         for block in blocks:
-            row = _lacking(gtids, block)
+            row = lacking(gtids, block)
             if row is not None:
                 return block.start_of(row)
     return None
 
 
-def _lacking(gtids: Gtids, block: Block) -> int | None:
+def lacking(gtids: Gtids, block: Block) -> int | None:
     """The index row of the first transaction that the set does not contain."""
     low, high = 0, len(block.index)
     if not _beyond(gtids, block, high):

@@ -86,7 +86,7 @@ class StoredSegment:
         """The segment with its sums, over the mapped block."""
         found = self._shelf.find(self.record)
         if found is None:
-            self._check_index()
+            self.check_index()
             found = segment(self.block, self.first)
             self._shelf.recent.append((self.record, found))
         return found
@@ -95,7 +95,8 @@ class StoredSegment:
     def rows(self) -> Ints:
         return self.loaded().rows
 
-    def _check_index(self) -> None:
+    def check_index(self) -> None:
+        """Reads the index, once. Raises StoreDamaged."""
         if not self._index_checked:
             if checksum(self.record.index_in(self._bytes())) != self.record.index_crc:
                 raise self._damaged()

@@ -6,24 +6,19 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from cdc_core.binlog.block import BlockSlice
-from cdc_core.config import InstanceConfig
 from cdc_core.destination import kept
 from cdc_core.destination.capture import Capture
 from cdc_core.destination.events import Configuration
 from cdc_core.destination.kept import out_of_reach
-from cdc_core.destination.positions import positions
-from cdc_core.destination.rewind import Target, carry_out, plan
 from cdc_core.destination.runner import Destination
-from cdc_core.errors import PositionError, SluiceError
+from cdc_core.errors import SluiceError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
@@ -32,7 +27,7 @@ from cdc_core.session.claim import Claim
 from cdc_core.store.disk.stored import StoredSegment
 from cdc_core.store.disk.volumes import Volumes
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support.captures import CLIENT, claim, config, drain, execute, running, until
+from tests.support.captures import CLIENT, claim, config, drain, execute, on_disk, purge, running, until
 from tests.support.servers import MySqlFactory, discard
 
 JOURNAL = "mysql-bin.000001"
@@ -55,18 +50,6 @@ def shop(mysql: MySqlServer) -> Iterator[str]:
     with mysql.database() as name:
         execute(mysql, name, "CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(2000))")
         yield name
-
-
-def on_disk(mysql: MySqlServer, shop: str, path: Path, **changes: Any) -> InstanceConfig:
-    return config(mysql, shop, store_bytes=1 << 30, store_dir=path, **changes)
-
-
-def purge(mysql: MySqlServer) -> None:
-    """Removes all binlogs but a new one."""
-    with mysql.root() as connection, connection.cursor() as cursor:
-        cursor.execute("FLUSH BINARY LOGS")
-        cursor.execute("SHOW BINARY LOGS")
-        cursor.execute(f"PURGE BINARY LOGS TO '{cursor.fetchall()[-1][0]}'")
 
 
 def bytes_of(slices: list[BlockSlice]) -> bytes:
@@ -131,37 +114,6 @@ def test_a_restart_goes_on_behind_what_is_on_disk(mysql: MySqlServer, shop: str,
         capture.service.ack(CLIENT, again.batch_id, "run-1")
         execute(mysql, shop, "INSERT INTO orders VALUES (4, 'd', 5)")
         assert claim(capture).rows == 1
-
-
-def test_a_rewind_needs_no_binlog_of_the_source(mysql: MySqlServer, shop: str, tmp_path: Path) -> None:
-    """What all clients acked is kept, and served again to one whose cursor was set back."""
-    nodes, own = MemoryNodes(), on_disk(mysql, shop, tmp_path)
-    with running(own, nodes) as capture:
-        for number in range(5):
-            execute(mysql, shop, f"INSERT INTO orders VALUES ({number}, 'a')")
-            if number == 0:
-                first = claim(capture)
-                capture.service.ack(CLIENT, first.batch_id, "run-1")
-        drain(capture, 4)
-        purge(mysql)
-        execute(mysql, shop, "INSERT INTO orders VALUES (5, 'b')")
-        drain(capture, 1)
-        target, cursors = Target(first.end), Cursors(nodes, "shop")
-        with pytest.raises(PositionError):
-            plan(capture.settings, cursors, target)
-        assert capture.kept is not None
-        within = Target(replace(first.end, position=first.end.position - 1))
-        with pytest.raises(PositionError):
-            plan(capture.settings, cursors, within, on_disk=capture.kept.holds)
-        planned = plan(capture.settings, cursors, target, on_disk=capture.kept.holds)
-        reach = positions(capture.settings, cursors, time.time, capture.kept.start).kept
-        assert reach is not None
-        assert reach < first.end
-    carry_out(cursors, planned)
-
-    with running(own, nodes) as capture:
-        assert drain(capture, 5) == 5
-        assert capture.service.client(CLIENT).epoch == 1
 
 
 @pytest.mark.parametrize("harm", ["cut", "flipped bit", "gone"])

@@ -244,6 +244,26 @@ def test_what_is_older_than_the_retention_expires(tmp_path: Path) -> None:
     assert ring.log.begin.sequence == 8
 
 
+def test_what_is_acked_is_kept_up_to_so_many_bytes(tmp_path: Path) -> None:
+    """Whole segments, oldest first; nothing that a client has not acked."""
+    disk = OnDisk(tmp_path)
+    disk.open(registry(), merge_bytes=1)
+    ring = disk.ring
+    ring.subscribe(1)
+    for number in range(4):
+        assert ring.try_put(block(transaction(1), start=4 + 160 * number))
+        disk.write(at_once=True)
+    size = ring.log.nbytes // 4
+
+    ring.expire(0, 0)
+    assert ring.log.begin.sequence == 0
+    ring.ack(1, ring.log.at(12))
+    ring.expire(0, 2 * size)
+    assert ring.log.begin.sequence == 4
+    ring.expire(0, 0)
+    assert ring.log.begin.sequence == 12
+
+
 def test_a_client_begins_at_its_place_in_what_is_on_disk(tmp_path: Path) -> None:
     """In front of it, it is refused: events would be missing."""
     disk = OnDisk(tmp_path)
