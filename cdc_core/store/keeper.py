@@ -25,8 +25,9 @@ log = structlog.get_logger(__name__)
 
 class Keeper:
     """`open` comes before `run`. What all clients acked is kept for `retention` seconds, up to `retention_bytes`, where
-    there is room. `clock` is in seconds since the epoch, and may be set back. `on_damage` is called when a segment is not what was written: the log cannot be used
-    any more, and a new one opened in the same place ends before the damage."""
+    there is room. `clock` is in seconds since the epoch, and may be set back. `on_damage` is called when a segment is
+    not what was written: the log cannot be used any more, and a new one opened in the same place ends before the
+    damage."""
 
     def __init__(
         self,
