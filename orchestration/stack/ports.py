@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 
 from cdc_core.errors import ConfigError
 
+_FIRST = 20_000  # of those that we choose from
+_FEWEST = 1_000  # so many are enough to choose from
+_OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_RANDOM = random.SystemRandom()
 
-def free_port() -> int:
-    """A port that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+
+def free_port(rng: random.Random = _RANDOM) -> int:
+    """A port that nobody listens on at this moment. Where we can, one that no outgoing connection is given: a server
+    that is started again at its port finds it free."""
+    end = _first_outgoing()
+    while True:
+        port = rng.randrange(_FIRST, end) if end >= _FIRST + _FEWEST else 0
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+
+
+def _first_outgoing() -> int:
+    """The lowest port that the system gives to outgoing connections; 0 where it does not say."""
+    try:
+        return int(_OUTGOING.read_text().split()[0])
+    except OSError:
+        return 0
 
 
 def listening(port: int, host: str = "127.0.0.1") -> bool:
