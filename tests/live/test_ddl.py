@@ -93,7 +93,8 @@ def test_a_statement_ends_the_stop_of_its_table_with_the_ack(
         assert shop.drain() == []
         shop.execute("TRUNCATE t", "INSERT INTO t (id, v) VALUES (7, 7)", "DROP TABLE d", "RENAME TABLE r TO s")
         shop.execute("CREATE TABLE d (k VARCHAR(9) PRIMARY KEY)", "INSERT INTO d VALUES ('new')")
-        with suppress(ZeroDivisionError), shop.connector.claim(1000, owner="dies", timeout_seconds=10) as claim:
+        shop.read()
+        with suppress(ZeroDivisionError), shop.connector.claim(1000, owner="dies", timeout_seconds=60) as claim:
             assert claim is not None
             batch = shop.lake.apply(claim, "dies", 2, claim.stopped)
             assert batch.mended

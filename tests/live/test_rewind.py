@@ -112,8 +112,7 @@ def test_a_claim_that_comes_twice_after_a_rewind_is_applied_once(shop: Shop) -> 
     shop.drain()
     shop.execute("INSERT INTO a VALUES (2, 2)", "INSERT INTO b VALUES (2)", "INSERT INTO a VALUES (3, 3)")
     reset(shop, start)
-    claim = shop.connector.get_without_ack(1000, owner="killed", timeout_seconds=5)
-    assert claim is not None
+    claim = shop.claim(owner="killed")
     shop.lake.apply(claim, "killed", 2, [])
     shop.connector.rollback(claim, reason="killed")
     shop.lake = replace(shop.lake, fence=Fence(shop.lake.lake, shop.lake.sessions))

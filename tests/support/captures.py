@@ -13,8 +13,11 @@ from cdc_core.destination.capture import Capture
 from cdc_core.meta.nodes import Nodes
 from cdc_core.session.claim import Claim
 from orchestration.stack.mysql.server import MySqlServer
+from tests.support.reading import until_read
+from tests.support.servers import purge as purge_to
 
 CLIENT = 1001
+_PATIENCE = 60.0  # seconds, for a capture on a machine that is busy with other things
 
 
 def config(mysql: MySqlServer, database: str, **changes: Any) -> InstanceConfig:
@@ -49,17 +52,23 @@ def running(config: InstanceConfig, nodes: Nodes, **options: Any) -> Iterator[Ca
         capture.stop()
 
 
-def until(condition: Callable[[], Any], capture: Capture, seconds: float = 60) -> None:
-    """Waits until the condition holds; fails with the status of the capture."""
+def until(condition: Callable[[], Any], capture: Capture, seconds: float = _PATIENCE) -> Any:
+    """Waits until the condition holds, and returns what it gave; fails with the status of the capture."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, capture.status()
         time.sleep(0.02)
+    return found
+
+
+def read(capture: Capture, mysql: MySqlServer) -> None:
+    """Waits until the capture has read all that the server has written."""
+    until_read(capture.status, mysql, _PATIENCE)
 
 
 def claim(capture: Capture, rows: int = 1000, owner: str = "run-1", lease: float = 60) -> Claim:
-    """A claim of what is there; waits ten seconds for some."""
-    found = capture.service.claim(CLIENT, rows, 10, owner, lease)
+    """A claim of what is there, which need not be all that was written; waits for some."""
+    found = capture.service.claim(CLIENT, rows, _PATIENCE, owner, lease)
     assert found is not None, capture.status()
     return found
 
@@ -88,7 +97,5 @@ def execute(mysql: MySqlServer, database: str, *statements: str) -> None:
 
 def purge(mysql: MySqlServer) -> None:
     """Removes all binlogs but a new one."""
-    with mysql.root() as connection, connection.cursor() as cursor:
-        cursor.execute("FLUSH BINARY LOGS")
-        cursor.execute("SHOW BINARY LOGS")
-        cursor.execute(f"PURGE BINARY LOGS TO '{cursor.fetchall()[-1][0]}'")
+    mysql.execute("FLUSH BINARY LOGS")
+    purge_to(mysql, mysql.position()[0])

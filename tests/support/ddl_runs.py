@@ -76,8 +76,7 @@ class Runs:
         return {name for name, state in states.items() if state is not None and not state.dropped}
 
     def _reached(self, end: EntryPosition) -> bool:
-        cursor = self.shop.connector.client_status().cursor
-        return cursor is not None and cursor >= end
+        return self.shop.reached(end)
 
     def _batch(self, lake: SparkLake, batch_size: int) -> bool:
         """Whether there was one."""

@@ -12,13 +12,15 @@ from typing import Any
 
 import httpx
 
+from cdc_core.client.connector import Connector
 from cdc_core.session.claim import Claim
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.service import Service
+from tests.support.reading import until_read
 from tests.support.servers import free_port
 
 CLIENT = "/v1/destinations/shop/clients/1001"
-SESSION = 3  # seconds
+SESSION = 5  # seconds: a busy machine stalls a process for less
 
 
 @dataclass
@@ -30,13 +32,13 @@ class Node:
     conf: Path
 
     def get(self, path: str) -> Any:
-        """The JSON of the answer; {} if nothing answers."""
+        """The JSON of the answer; {} if nothing answers in time, as while it is paused."""
         try:
-            return httpx.get(f"{self.service.url}{path}", timeout=1).json()
+            return httpx.get(f"{self.service.url}{path}", timeout=3).json()
         except httpx.HTTPError:
             return {}
 
-    def post(self, path: str, body: dict[str, Any], timeout: float = 30) -> httpx.Response:
+    def post(self, path: str, body: dict[str, Any], timeout: float = 180) -> httpx.Response:
         return httpx.post(f"{self.service.url}{CLIENT}/{path}", json=body, timeout=timeout)
 
     @property
@@ -49,7 +51,7 @@ class Node:
         told = self.get("/v1/destinations/shop")
         return told.get("state") == "running" and bool(told["source"]["connected"])
 
-    def claim(self, rows: int = 100, wait: float = 10) -> Claim:
+    def claim(self, rows: int = 100, wait: float = 60) -> Claim:
         body = {"batch_size": rows, "timeout_seconds": wait, "owner": "test", "lease_seconds": 600}
         answer = self.post("claims", body)
         assert answer.status_code == 200, answer.text
@@ -58,13 +60,14 @@ class Node:
     def ack(self, claim: Claim) -> httpx.Response:
         return self.post(f"claims/{claim.batch_id}/ack", {"owner": "test"})
 
-    def drain(self) -> None:
-        """Gives back what is held, and acks whatever there is at once."""
+    def drain(self, mysql: MySqlServer) -> None:
+        """Gives back what is held, and acks all that the source has written."""
         self.post("rollback", {"owner": "test"})
-        while (
-            answer := self.post("claims", {"batch_size": 100, "owner": "test", "timeout_seconds": 1})
-        ).status_code == 200:
-            self.ack(Claim.from_dict(answer.json()))
+        with Connector(self.service.url, "shop", timeout_seconds=60) as connector:
+            until_read(connector.status, mysql)
+            while connector.client_status().waiting:
+                if claim := connector.get_without_ack(100, owner="test", timeout_seconds=1):
+                    connector.ack(claim)
 
     def pause(self) -> None:
         assert self.service.pid is not None

@@ -62,7 +62,7 @@ class Pair:
         name, offset = self.master.position()
         wait = "MASTER_POS_WAIT" if self.master.version == "mariadb" else "SOURCE_POS_WAIT"
         with self.replica.root() as connection, connection.cursor() as cursor:
-            cursor.execute(f"SELECT {wait}('{name}', {offset}, 60)")
+            cursor.execute(f"SELECT {wait}('{name}', {offset}, 120)")
             row = cursor.fetchone()
         assert row is not None
         assert row[0] is not None
@@ -136,7 +136,7 @@ def reads(one: Destination, server: MySqlServer | None = None) -> bool:
     return bool(here and told.state == "running")
 
 
-def until(condition: Callable[[], Any], one: Destination, seconds: float = 60) -> float:
+def until(condition: Callable[[], Any], one: Destination, seconds: float = 120) -> float:
     """Waits for the condition; returns the seconds that it took."""
     began = time.monotonic()
     while not condition():
@@ -153,7 +153,7 @@ def capture_of(one: Destination) -> Capture:
 def drain(one: Destination, rows: int, exact: bool = True) -> None:
     """Claims and acks until so many rows came. With `exact` no more may come."""
     service, seen = one.service(), 0
-    while (found := service.claim(CLIENT, 1000, 30 if seen < rows else 1, "test", 60)) is not None:
+    while (found := service.claim(CLIENT, 1000, 60 if seen < rows else 1, "test", 60)) is not None:
         service.ack(CLIENT, found.batch_id, "test")
         seen += found.rows
     assert seen == rows or (seen > rows and not exact), seen

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
@@ -44,6 +44,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 
 Row = tuple[Any, ...]
+_PATIENCE = 300.0  # seconds
 
 
 class NoSpark:
@@ -62,10 +63,11 @@ class PlainLake:
     lake: Lake
     sessions: Sessions = cast(Sessions, NoSpark())  # noqa: RUF009
 
-    def drain(self, batch_size: int) -> None:
-        """Claims, applies, notes and acks until nothing is handed out."""
-        while self._batch(batch_size):
-            pass
+    def drain(self, batch_size: int, done: Callable[[], bool] = lambda: True) -> None:
+        """Claims, applies, notes and acks until nothing is handed out. `done`: whether that is all."""
+        deadline = time.monotonic() + _PATIENCE
+        while self._batch(batch_size) or not done():
+            assert time.monotonic() < deadline, self.connector.status()
 
     def _batch(self, batch_size: int) -> bool:
         ledger = Ledger(self.lake, self.connector.destination, self.connector.client_id)

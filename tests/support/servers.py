@@ -64,6 +64,6 @@ def kill_dumps(server: MySqlServer) -> None:
 def expire_session(zookeeper: ZooKeeper, client: KazooClient) -> None:
     """Ends the client's session, as ZooKeeper does after the time-out."""
     thief = KazooClient(zookeeper.hosts, client_id=client.client_id)
-    thief.start(timeout=10)
+    thief.start(timeout=60)
     thief.stop()
     thief.close()

@@ -25,10 +25,10 @@ from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
-from spark_jobs.snapshot.binlog import reaches
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.verify.verify import Reader, Verified, verify
 from tests.support.door_double import opened
+from tests.support.reading import nothing_between, until_read
 
 _PATIENCE = 60.0  # seconds, for a service that is slow to read
 
@@ -46,31 +46,53 @@ class Shop:
     def execute(self, *statements: str) -> None:
         self.mysql.execute(*statements, database=self.database)
 
+    def read(self) -> EntryPosition:
+        """Waits until the service has read all that the source has written. Returns where that ends."""
+        until_running(self.connector)
+        return until_read(self.connector.status, self.mysql, _PATIENCE)
+
+    def claim(self, batch_size: int = 1000, *, owner: str = "test", lease_seconds: float | None = None) -> Claim:
+        """A claim of all that the source has written, or of the first `batch_size` rows of it. It is not acked."""
+        self.read()
+        claim = self.connector.get_without_ack(
+            batch_size, owner=owner, timeout_seconds=_PATIENCE, lease_seconds=lease_seconds
+        )
+        assert claim is not None, self.connector.status()
+        return claim
+
     def drain(self, batch_size: int = 1000) -> list[str]:
-        """Claims, applies, judges, notes and acks until nothing is left. Returns the tables that stopped."""
+        """Claims, applies, judges, notes and acks until nothing is left of what the source has written by now. It is
+        all read before the first claim. Returns the tables that stopped."""
         stopped: list[str] = []
-        end, deadline = EntryPosition(*self.mysql.position()), time.monotonic() + _PATIENCE
-        while True:
-            mended: set[str] = set()
-            with self.connector.claim(batch_size, owner="test", timeout_seconds=2, mended=mended) as claim:
-                if claim is None:
-                    if time.monotonic() > deadline or self.reached(end):
-                        return stopped
-                    continue
-                batch, verdicts = gate(claim, self.lake.apply(claim, "test", 2, claim.stopped))
-                self.warnings += [verdict for verdict in verdicts if verdict.warns and not verdict.passed]
-                for refusal in batch.refused:
-                    self._stop(claim, refusal)
-                stopped += [refusal.table for refusal in batch.refused]
-                self.lake.note(claim, batch, "test")
-                mended.update(batch.mended)
+        end, deadline = self.read(), time.monotonic() + _PATIENCE
+        while not self.reached(end):
+            if (found := self.batch(batch_size)) is None:
+                assert time.monotonic() < deadline, (end, self.connector.status())
+                continue
+            stopped += found
+            deadline = time.monotonic() + _PATIENCE
+        return stopped
+
+    def batch(self, batch_size: int) -> list[str] | None:
+        """One batch from its claim to its ack. Returns the tables that stopped, None where nothing is handed out."""
+        mended: set[str] = set()
+        with self.connector.claim(batch_size, owner="test", timeout_seconds=2, mended=mended) as claim:
+            if claim is None:
+                return None
+            batch, verdicts = gate(claim, self.lake.apply(claim, "test", 2, claim.stopped))
+            self.warnings += [verdict for verdict in verdicts if verdict.warns and not verdict.passed]
+            for refusal in batch.refused:
+                self._stop(claim, refusal)
+            self.lake.note(claim, batch, "test")
+            mended.update(batch.mended)
+        return [refusal.table for refusal in batch.refused]
 
     def skip(self) -> None:
         """Acks all that there is, without a look at it."""
         until_running(self.connector)
         end, deadline = EntryPosition(*self.mysql.position()), time.monotonic() + _PATIENCE
         while not self.reached(end):
-            assert time.monotonic() < deadline
+            assert time.monotonic() < deadline, (end, self.connector.status())
             if claim := self.connector.get_without_ack(1000, owner="test", timeout_seconds=1.0):
                 self.connector.ack(claim)
 
@@ -85,7 +107,7 @@ class Shop:
         where = Source(self.mysql.host, self.mysql.port, self.mysql.user, self.mysql.password)
         reader = Reader("shop", self.connector.client_id, self.connector.client_status().epoch, self._cursor)
         named = [(database or self.database, table) for table in tables]
-        return list(verify(where, named, self.lake.lake, reader, timeout_seconds=30))
+        return list(verify(where, named, self.lake.lake, reader, timeout_seconds=_PATIENCE))
 
     def differences(self, *tables: str, database: str | None = None) -> dict[str, tuple[int, int, int]]:
         """Missing, extra and different rows of each table."""
@@ -98,9 +120,7 @@ class Shop:
 
     def reached(self, end: EntryPosition) -> bool:
         """Whether every row before `end` is acked."""
-        cursor = self._cursor()
-        with self.mysql.root() as connection:
-            return cursor is not None and reaches(connection, cursor, end)
+        return nothing_between(self.mysql, self._cursor(), end)
 
     def _cursor(self) -> EntryPosition | None:
         return self.connector.client_status().cursor
@@ -161,7 +181,7 @@ def reading_source(shop: Shop) -> Iterator[Shop]:
 
 def until_running(connector: Connector) -> None:
     """Waits until the destination runs."""
-    deadline = time.monotonic() + 30
-    while connector.status().state != "running":
-        assert time.monotonic() < deadline
+    deadline = time.monotonic() + _PATIENCE
+    while (status := connector.status()).state != "running":
+        assert time.monotonic() < deadline, status
         time.sleep(0.1)

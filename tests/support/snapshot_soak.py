@@ -36,6 +36,7 @@ from spark_jobs.snapshot.source import Source
 from spark_jobs.verify.verify import Reader, verify
 from tests.support.door_double import opened
 from tests.support.plain_lake import PlainLake, replacing
+from tests.support.reading import nothing_between
 from tests.support.servers import free_port
 from tests.support.shop import until_running, write_conf
 from tests.support.snapshot_script import Script, Table, tables
@@ -254,7 +255,7 @@ class SnapshotSoak:
 
     def _compare(self) -> None:
         end, deadline = EntryPosition(*self.mysql.position()), time.monotonic() + _SECONDS
-        while (cursor := (client := self._drained()).cursor) is None or cursor < end:
+        while not nothing_between(self.mysql, (client := self._drained()).cursor, end):
             assert time.monotonic() < deadline, f"the service does not reach {end}"
         assert not client.stopped, client.stopped
         named = [(self._database, table.name) for table in self._tables]

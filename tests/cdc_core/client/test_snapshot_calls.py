@@ -20,9 +20,7 @@ NOWHERE = "sc://127.0.0.1:1"
 
 
 def claimed(shop: Shop) -> Claim:
-    claim = shop.connector.get_without_ack(10, owner="run", timeout_seconds=10.0)
-    assert claim is not None
-    return claim
+    return shop.claim(10, owner="run")
 
 
 def test_claims_name_the_open_snapshots(mysql8: MySqlServer, tmp_path: Path) -> None:

@@ -33,9 +33,7 @@ def shop(mysql8: MySqlServer, tmp_path: Path) -> Iterator[Shop]:
 
 
 def claimed(shop: Shop) -> Claim:
-    claim = shop.connector.get_without_ack(10, owner="run", timeout_seconds=20.0)
-    assert claim is not None
-    return claim
+    return shop.claim(10, owner="run")
 
 
 def copies(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> list[tuple[str, str]]:

@@ -72,8 +72,7 @@ def test_claims_are_given_back_with_a_reason(mysql8: MySqlServer, tmp_path: Path
     with opened_shop(mysql8, NOWHERE, tmp_path) as shop:
         url, conf = shop.connector.http_url, tmp_path / "conf"
         shop.execute("CREATE TABLE t (id INT PRIMARY KEY)")
-        claim = shop.connector.get_without_ack(10, owner="somebody", timeout_seconds=20.0)
-        assert claim is not None
+        claim = shop.claim(10, owner="somebody")
 
         held, nothing = (executed(rollback_job, url, conf, reason="its owner is gone") for _ in range(2))
         unknown = executed(rollback_job, url, conf, reason="its owner is gone", batch_id=claim.batch_id)
@@ -88,8 +87,7 @@ def test_claims_are_given_back_with_a_reason(mysql8: MySqlServer, tmp_path: Path
 
 def noted(shop: Shop, ledger: Ledger, run_id: str) -> Any:
     """A claim that is in the ledger, and acked."""
-    claim = shop.connector.get_without_ack(10, owner=run_id, timeout_seconds=20.0)
-    assert claim is not None
+    claim = shop.claim(10, owner=run_id)
     ledger.note(claim, {name: TableNote() for name in claim.table_names}, run_id, 1_700_000_000.0)
     shop.connector.ack(claim)
     return claim

@@ -66,8 +66,7 @@ def test_a_purged_place_is_left_for_the_end(mysql8: MySqlServer, tmp_path: Path)
         with pytest.raises(SessionError, match="the lake would miss them"):
             shop.connector.lift_stop(both[0])
         shop.execute("INSERT INTO orders VALUES (3)")
-        claim = shop.connector.get_without_ack(10, owner="run", timeout_seconds=20.0)
-        assert claim is not None
+        claim = shop.claim(10, owner="run")
         assert (claim.rows, sorted(claim.stopped)) == (1, both)
         (request,) = ticked(shop, conf)
         assert request.run_config["ops"]["snapshot_shop_op"]["config"]["tables"] == both

@@ -80,13 +80,13 @@ def test_a_promoted_server_that_lacks_what_the_lake_has(pair: Pair, tmp_path: Pa
         pair.replica.execute("STOP REPLICA")
         pair.master.execute("INSERT INTO shop.t VALUES (2)")
         until(lambda: one.status().backlog_rows == 2, one)
-        applied = one.service().claim(CLIENT, 1000, 10, "killed", 60)
+        applied = one.service().claim(CLIENT, 1000, 60, "killed", 60)
         assert applied is not None
         commit(lake, applied, "shop.t")
         pair.fail_over()
         until(lambda: reads(one, pair.master), one)
         pair.master.execute("INSERT INTO shop.t VALUES (3)")
-        found = one.service().claim(CLIENT, 1000, 10, "next", 60)
+        found = one.service().claim(CLIENT, 1000, 60, "next", 60)
         assert found is not None
         assert (found.epoch, found.moved) == (1, 1)
 

@@ -80,8 +80,7 @@ def rows(shop: Shop, table: str) -> list[tuple[Any, ...]]:
 def stopped(shop: Shop) -> str:
     """A table `t` that is stopped, so that a run needs no Spark for it."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
-    claim = shop.connector.get_without_ack(10, owner="test", timeout_seconds=9.0)
-    assert claim is not None
+    claim = shop.claim(10)
     shop.connector.ack(claim)
     name = f"{shop.database}.t"
     shop.connector.stop_table(name, reason="test", hint="Copy it.", position=claim.end, copy_needed=True)
@@ -113,8 +112,7 @@ def test_others_drain_while_a_table_is_read(mysql8: MySqlServer, tmp_path: Path)
         assert rows(shop, "t") == [(1, 9), (3, 3), (4, 4)]
         status = shop.connector.client_status()
         assert (status.stopped, status.snapshots, status.claims) == ((), (), ())
-        later = shop.connector.get_without_ack(10, owner="next", timeout_seconds=9.0)
-        assert later is not None
+        later = shop.claim(10, owner="next")
         assert (later.rows, later.stopped, later.snapshots) == (1, (), ())
         shop.connector.rollback(later, reason="test")
         assert isinstance(repair(shop, tmp_path).table(shop.database, "nowhere"), NoSuchTable)

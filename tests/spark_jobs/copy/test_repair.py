@@ -61,7 +61,7 @@ def draining(shop: Shop) -> Iterator[None]:
     def drain(over: Over) -> None:
         while not over(0.0):
             try:
-                shop.drain(batch_size=100_000)
+                shop.batch(100_000)
             except SluiceError:
                 over(0.5)
 

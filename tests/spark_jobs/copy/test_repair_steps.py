@@ -46,6 +46,7 @@ def test_a_claim_is_held_and_the_stop_is_lifted(
     gone, and the changes are claimed with the table."""
     with opened_shop(mysql8, NOWHERE, tmp_path) as shop:
         shop.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+        shop.read()
         at, name = EntryPosition(*mysql8.position()), f"{shop.database}.t"
         shop.connector.stop_table(name, reason="damaged", hint="Copy it.", position=at, copy_needed=True)
 
@@ -65,8 +66,7 @@ def test_a_claim_is_held_and_the_stop_is_lifted(
         assert isinstance(found, Copied)
         assert len(tries) == 2
         assert shop.connector.client_status().stopped == ()
-        claim = shop.connector.get_without_ack(10, owner="other", timeout_seconds=5.0)
-        assert claim is not None
+        claim = shop.claim(10, owner="other")
         assert claim.stopped == ()
 
 
@@ -76,6 +76,7 @@ def test_a_copy_that_is_broken_twice_holds_a_claim(
     """Foreign keys change rows of the table without the binlog, for instance: then nothing is handed out meanwhile."""
     with opened_shop(mysql8, NOWHERE, tmp_path) as shop:
         shop.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+        shop.read()
         breaks: list[str] = []
 
         def broken(_: Beside, _database: str, table: str, **__: Any) -> Copied:
@@ -94,6 +95,7 @@ def test_a_reset_meanwhile_ends_the_copy(mysql8: MySqlServer, tmp_path: Path, mo
     """Positions of another epoch are not confirmed, and the stop stays."""
     with opened_shop(mysql8, NOWHERE, tmp_path) as shop:
         shop.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+        shop.read()
         at, name = EntryPosition(*mysql8.position()), f"{shop.database}.t"
         shop.connector.stop_table(name, reason="damaged", hint="Copy it.", position=at)
         epoch = shop.connector.client_status().epoch

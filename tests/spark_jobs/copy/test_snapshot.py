@@ -28,7 +28,7 @@ ROWS = 400
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of two chunks; leases that end soon."""
     monkeypatch.setattr(groups, "ROWS_PER_GROUP", 1)
-    monkeypatch.setattr(registration, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(registration, "LEASE_SECONDS", 5.0)
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def busy(shop: Shop, *tables: str) -> Iterator[None]:
     def drain(over: Over) -> None:
         while not over(0.0):
             try:
-                shop.drain(100_000)
+                shop.batch(100_000)
             except SluiceError:  # the switch was in between; the batch comes again
                 over(0.5)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_it_begins_once_more_on_the_other_server(
     """The first server dies while a table is read, and rows change on either. Both tables, with
     a key and without, are as the new source's at the end."""
     monkeypatch.setattr(groups, "ROWS_PER_GROUP", 1)
-    monkeypatch.setattr(registration, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(registration, "LEASE_SECONDS", 5.0)
     lake = PlainLake(shop.connector, shop.lake.lake)
     instance, _ = config.load_instance(tmp_path / "conf", "shop")
     manner = Manner(30, Limits(connections=2), read_on="driver")
@@ -73,9 +74,12 @@ def test_it_begins_once_more_on_the_other_server(
                 f"INSERT INTO {table} VALUES ({ROWS + number}, 'new')",
             )
 
+    def drain() -> None:
+        lake.drain(1000, done=partial(shop.reached, shop.read()))
+
     def failed_over() -> None:
         change(1)
-        lake.drain(1000)
+        drain()
         change(2)
         pair.caught_up()
         pair.fail_over()
@@ -89,10 +93,10 @@ def test_it_begins_once_more_on_the_other_server(
         found = taken.table(shop.database, "t", told=at(4, lambda: [act() for act in once]))
         assert isinstance(found, Copied)
         change(4)
-        lake.drain(1000)
+        drain()
         assert isinstance(taken.table(shop.database, "copies"), Copied)
         change(5)
-        lake.drain(1000)
+        drain()
     assert shop.connector.client_status().stopped == ()
     assert shop.differences("t", "copies") == {"t": (0, 0, 0), "copies": (0, 0, 0)}
 

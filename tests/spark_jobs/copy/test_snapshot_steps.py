@@ -38,7 +38,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         return Copied(staged.schema, staged.place, staged.rows, 0)
 
     monkeypatch.setattr(groups, "ROWS_PER_GROUP", 1)
-    monkeypatch.setattr(registration, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(registration, "LEASE_SECONDS", 4.0)
     monkeypatch.setattr(Switch, "table", switched)
 
 

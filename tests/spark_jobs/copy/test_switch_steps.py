@@ -25,9 +25,7 @@ def changes(shop: Shop, snapshot_id: str) -> int:
 
 def acked_by_an_older_run(shop: Shop) -> None:
     """A claim of one that knows no snapshots."""
-    claim = shop.connector.get_without_ack(10, owner="older", timeout_seconds=9.0)
-    assert claim is not None
-    shop.connector.ack(claim)
+    shop.connector.ack(shop.claim(10, owner="older"))
 
 
 def test_changes_of_a_stopped_table_are_kept_once(
@@ -65,8 +63,7 @@ def test_images_that_leave_columns_out_break_the_snapshot(mysql8: MySqlServer, t
         acked_by_an_older_run(shop)
         opened = trial.open()
         shop.execute("SET SESSION binlog_row_image = 'MINIMAL'", "INSERT INTO t VALUES (1, 1, 1)", "UPDATE t SET v = 2")
-        while shop.connector.client_status().waiting:
-            shop.drain()
+        shop.drain()
         (status,) = shop.connector.client_status().snapshots
         assert "SET GLOBAL binlog_row_image=FULL" in status.broken
         with pytest.raises(Broken, match="lacks columns"):
@@ -88,8 +85,7 @@ def test_what_the_switch_refuses(mysql8: MySqlServer, tmp_path: Path) -> None:
         shop.connector.snapshots.cancel(trial.name)
         opened = trial.open()
         staged = trial.in_two_parts(opened, lambda: shop.execute("INSERT INTO t VALUES (2, 2)"))
-        while shop.connector.client_status().waiting:
-            acked_by_an_older_run(shop)
+        shop.skip()
         with pytest.raises(Broken, match="did not keep them"):
             trial.switch().table(opened, staged)
         assert "did not keep them" in shop.connector.client_status().snapshots[0].broken

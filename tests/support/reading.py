@@ -1,0 +1,28 @@
+"""How far a service has read its source."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from cdc_core.destination.status import Status
+from cdc_core.position import EntryPosition
+from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.snapshot.binlog import reaches
+
+
+def until_read(status: Callable[[], Status], mysql: MySqlServer, seconds: float = 60.0) -> EntryPosition:
+    """Waits until the service has read all that the server has written by now. Returns where that ends."""
+    end, deadline = EntryPosition(*mysql.position()), time.monotonic() + seconds
+    while not nothing_between(mysql, (told := status()).position, end):
+        assert time.monotonic() < deadline, (end, told)
+        time.sleep(0.02)
+    return end
+
+
+def nothing_between(mysql: MySqlServer, place: EntryPosition | None, end: EntryPosition) -> bool:
+    """Whether a place is known, and no rows are between it and `end`."""
+    if place is None or place >= end:
+        return place is not None
+    with mysql.root() as connection:
+        return reaches(connection, place, end)
