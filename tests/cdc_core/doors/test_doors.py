@@ -19,6 +19,7 @@ from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.door_double import opened
 from tests.support.metrics import KEYS
+from tests.support.reading import until_read
 
 pytestmark = pytest.mark.integration
 
@@ -75,12 +76,12 @@ def _until(look: object, seconds: float = 60.0) -> None:
         time.sleep(0.1)
 
 
-def _ack_all(connector: Connector) -> None:
-    """Claims and acks what is there, and what comes within two seconds."""
-    claim = connector.get_without_ack(1000, owner="run-1", timeout_seconds=10)
-    while claim is not None:
-        connector.ack(claim)
-        claim = connector.get_without_ack(1000, owner="run-1", timeout_seconds=2)
+def _ack_all(live: Live) -> None:
+    """Claims and acks all that the source has written."""
+    until_read(live.connector.status, live.mysql)
+    while live.connector.client_status().waiting:
+        if claim := live.connector.get_without_ack(1000, owner="run-1", timeout_seconds=2):
+            live.connector.ack(claim)
 
 
 def test_rows_from_commit_to_ack(live: Live) -> None:
@@ -94,10 +95,10 @@ def test_rows_from_commit_to_ack(live: Live) -> None:
     table = f"{live.database}.t"
     seen: dict[int, tuple[int, str | None]] = {}
     _until(lambda: live.connector.client_status().backlog_rows >= 5)
-    while True:
-        with live.connector.claim(1000, owner="run-1", timeout_seconds=0.5) as claim:
+    while live.connector.client_status().waiting:
+        with live.connector.claim(1000, owner="run-1", timeout_seconds=2) as claim:
             if claim is None:
-                break
+                continue
             for row in live.connector.changes(claim, table, splits=2).read_all().to_pylist():
                 seen[row["id"]] = (row["_sluice_op"], row["name"])
             end = claim.end
@@ -108,9 +109,9 @@ def test_rows_from_commit_to_ack(live: Live) -> None:
 def test_an_ack_again_is_no_error(live: Live) -> None:
     """The same ack by the same owner gets the same answer."""
     live.execute("CREATE TABLE again (id INT PRIMARY KEY)")
-    _ack_all(live.connector)
+    _ack_all(live)
     live.execute("INSERT INTO again VALUES (1)")
-    claim = live.connector.get_without_ack(10, owner="run-1", timeout_seconds=10)
+    claim = live.connector.get_without_ack(10, owner="run-1", timeout_seconds=60)
     assert claim is not None
     assert live.connector.ack(claim) == live.connector.ack(claim)
     with pytest.raises(RangeGone):
@@ -120,13 +121,13 @@ def test_an_ack_again_is_no_error(live: Live) -> None:
 def test_claim_waits_for_rows(live: Live) -> None:
     """A waiting claimer gets rows soon after their commit; its rollback gives them back."""
     live.execute("CREATE TABLE w (id INT PRIMARY KEY)")
-    _ack_all(live.connector)
+    _ack_all(live)
     assert live.connector.get_without_ack(10, owner="run-1", timeout_seconds=1.5) is None
     live.execute("INSERT INTO w VALUES (1)")
-    claim = live.connector.get_without_ack(10, owner="run-1", timeout_seconds=10)
+    claim = live.connector.get_without_ack(10, owner="run-1", timeout_seconds=60)
     assert claim is not None
     assert live.connector.rollback(reason="test") == [claim.batch_id]
-    with live.connector.claim(10, owner="run-2") as again:
+    with live.connector.claim(10, owner="run-2", timeout_seconds=60) as again:
         assert again is not None
         assert (again.start, again.end) == (claim.start, claim.end)
 

@@ -29,6 +29,7 @@ from cdc_core.errors import (
 )
 from cdc_core.session.claim import Claim
 from tests.support.door_double import TABLE, Destination, Server, opened
+from tests.support.servers import free_port
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_splits_together_are_the_claims_rows(destination: Destination, door: Fli
 def test_one_connection_serves_threads_and_outlives_the_door(destination: Destination) -> None:
     """Threads read splits side by side; after a restart of the service the next calls reach the new one."""
     claim = claimed(destination, 1000)
-    with opened(FlightDoor(Server(destination), "127.0.0.1", 0)) as door, ThreadPoolExecutor(3) as pool:
+    with opened(FlightDoor(Server(destination), "127.0.0.1", free_port())) as door, ThreadPoolExecutor(3) as pool:
         rows = Rows(door.url)
         read = rows.info(claim, TABLE, splits=3)
         counts = pool.map(lambda ticket: sum(batch.num_rows for batch in rows.split(ticket)), read.tickets)
@@ -82,7 +83,7 @@ def test_one_connection_serves_threads_and_outlives_the_door(destination: Destin
 
 
 def _in_time(rows: Rows, claim: Claim) -> TableRead:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         try:
             return rows.info(claim, TABLE)
@@ -218,7 +219,7 @@ def test_closes_while_a_stream_is_left_unread(destination: Destination) -> None:
     reader.read_next_batch()
     ending = threading.Thread(target=door.stop)
     ending.start()
-    ending.join(8)
+    ending.join(60)
     assert not ending.is_alive()
 
 

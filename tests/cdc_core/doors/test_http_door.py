@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import httpx
 import pytest
@@ -187,20 +187,24 @@ def test_an_unexpected_exception_hides_its_text(http: httpx.Client, destination:
 
 
 def test_many_waiting_claimers_hold_up_nobody(http: httpx.Client, destination: Destination) -> None:
-    """While 60 claimers wait the status answers, and rows reach one of them."""
+    """While 60 claimers wait the status answers, and each row reaches one of them."""
 
     def claim(_: int) -> int:
-        return claimers.post(f"{CLIENT}/claims", json={**CLAIM, "timeout_seconds": 5.0}).status_code
+        return claimers.post(f"{CLIENT}/claims", json={**CLAIM, "timeout_seconds": 60.0}).status_code
 
     every = httpx.Limits(max_connections=60)
-    with httpx.Client(base_url=http.base_url, limits=every, timeout=60) as claimers, ThreadPoolExecutor(60) as pool:
+    with httpx.Client(base_url=http.base_url, limits=every, timeout=120) as claimers, ThreadPoolExecutor(60) as pool:
         answers = [pool.submit(claim, n) for n in range(60)]
         time.sleep(1.0)
-        assert http.get("/v1/destinations").status_code == 200
+        assert http.get("/v1/destinations", timeout=60).status_code == 200
         assert not any(answer.done() for answer in answers)
         destination.put(1)
-        codes = sorted(answer.result() for answer in answers)
-    assert codes == [200] + [204] * 59
+        first, waiting = wait(answers, 60, FIRST_COMPLETED)
+        assert ([answer.result() for answer in first], len(waiting)) == ([200], 59)
+        for number in range(59):
+            destination.put(1, 10 + number)
+        assert {answer.result() for answer in answers} == {200}
+    assert len(destination.held) == 60
 
 
 def test_a_claim_of_a_claimer_that_left_is_given_back(http: httpx.Client, destination: Destination) -> None:
@@ -209,12 +213,11 @@ def test_a_claim_of_a_claimer_that_left_is_given_back(http: httpx.Client, destin
         http.post(f"{CLIENT}/claims", json={**CLAIM, "timeout_seconds": 20.0}, timeout=0.5)
     destination.put(1)
 
-    deadline = time.monotonic() + 30
-    while destination.held and time.monotonic() < deadline:
+    time.sleep(1.2)  # the claimer's wait is looked at once a second
+    deadline = time.monotonic() + 60
+    while destination.held or len(destination.blocks) != 1:
+        assert time.monotonic() < deadline, destination.held
         time.sleep(0.05)
-    time.sleep(1.2)
-    assert destination.held == {}
-    assert len(destination.blocks) == 1
 
 
 @pytest.mark.parametrize(
@@ -307,8 +310,8 @@ def test_stops_while_claimers_wait(destination: Destination) -> None:
     time.sleep(0.3)
     began = time.monotonic()
     door.stop()
-    waiting.join(5)
-    assert time.monotonic() - began < 6
+    waiting.join(60)
+    assert time.monotonic() - began < 45  # and not when the claim's time is over
     assert not any(thread.name == "http door" for thread in threading.enumerate())
 
 

@@ -33,7 +33,7 @@ server.serve()
 
 def test_a_read_ends_when_its_server_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
     """The read ends with a retryable error, after minutes, which are shortened here."""
-    short = {"grpc.keepalive_time_ms": 1000, "grpc.http2.ping_timeout_ms": 1000}
+    short = {"grpc.keepalive_time_ms": 1000, "grpc.http2.ping_timeout_ms": 5000}
     assert short.keys() <= dict(changes._OPTIONS).keys()
     monkeypatch.setattr(changes, "_OPTIONS", [*(dict(changes._OPTIONS) | short).items()])
     server = subprocess.Popen([sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True)

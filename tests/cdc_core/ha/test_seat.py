@@ -63,7 +63,7 @@ def test_one_takes_it(two: tuple[ZookeeperNodes, ZookeeperNodes]) -> None:
     second.give_back()
     assert two[0].read(RUNNING) is not None
     first.give_back()
-    assert changed.wait(5)
+    assert changed.wait(60)
     assert second.look(changed.set) is None
 
 
