@@ -39,7 +39,7 @@ class Process:
         ready: Callable[[], bool],
         environment: Mapping[str, str | None] | None = None,
         directory: Path | None = None,
-        timeout: float = 90.0,
+        timeout: float = 240.0,
         grace: float = 20.0,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,

@@ -13,6 +13,7 @@ from cdc_core.errors import (
     CursorError,
     RangeGone,
     RunsElsewhere,
+    RunsNowhere,
     ServiceUnavailable,
     SessionError,
     SluiceError,
@@ -22,7 +23,8 @@ from cdc_core.meta.reached import How
 from tests.chaos.lake import MemoryLake
 
 # What a fault may bring upon a client. Others end the consumer: nothing that is killed makes bytes unreadable.
-EXPECTED = (CursorError, RangeGone, RunsElsewhere, ServiceUnavailable, SessionError, SourceUnavailable)
+ELSEWHERE = (RunsElsewhere, RunsNowhere, ServiceUnavailable, SourceUnavailable)
+EXPECTED = (CursorError, RangeGone, SessionError, *ELSEWHERE)
 _LEASE = 4.0  # seconds
 
 

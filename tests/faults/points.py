@@ -15,7 +15,7 @@ from pathlib import Path
 VARIABLE = "SLUICE_FAULT_POINTS"
 CLAIMED, ONE_COMMITTED, COMMITTED, NOTED, ACKED = "claimed", "one_committed", "committed", "noted", "acked"
 # COMMITTED is before the ledger has the batch, NOTED after; neither is acked
-_LONGEST_HOLD = 120.0
+_LONGEST_HOLD = 300.0
 
 
 @dataclass(slots=True)

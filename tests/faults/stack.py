@@ -120,7 +120,7 @@ class Stack:
         """Terminates a run as the button on the page of Dagster does."""
         query = "mutation T($id: String!) { terminateRun(runId: $id) { __typename ... on PythonError { message } } }"
         body = {"query": query, "variables": {"id": run_id}}
-        answer = httpx.post(f"{self.dagster.url}/graphql", json=body, timeout=30).json()
+        answer = httpx.post(f"{self.dagster.url}/graphql", json=body, timeout=120).json()
         assert answer["data"]["terminateRun"]["__typename"] == "TerminateRunSuccess", answer
 
     # -- looking
@@ -184,7 +184,7 @@ class Stack:
             reader = Reader(DESTINATION, connector.client_id, epoch, lambda: connector.client_status().cursor)
             source = Source(self.mysql.host, self.mysql.port, self.mysql.user, self.mysql.password)
             pairs = [(DATABASE, table) for table in TABLES]
-            rows = list(verify(source, pairs, self.lake, reader, timeout_seconds=30))
+            rows = list(verify(source, pairs, self.lake, reader, timeout_seconds=120))
         assert [row.table for row in rows] == [f"{DATABASE}.{table}" for table in TABLES]
         assert all(row.comparison and row.comparison.source_rows for row in rows)
         return [row for row in rows if row.differences]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.stack import PARTS, Stack
 
-pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.full, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.full, pytest.mark.timeout(1200)]
 
 SECONDS = 90.0
 
@@ -33,5 +33,5 @@ def test_random_kills_under_a_live_workload(stack: Stack) -> None:
     finally:
         stack.bank.stop()
 
-    assert stack.differences(300) == []
+    assert stack.differences(600) == []
     print(f"{stack.bank.transactions} transactions, {len(stack.runs())} runs")

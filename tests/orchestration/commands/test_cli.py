@@ -21,7 +21,7 @@ from tests.support.door_double import Destination, Server, opened
 
 def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "orchestration.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize("command", ["demo", "up", "server", "status", "positions", "reset", "verify", "copy"])

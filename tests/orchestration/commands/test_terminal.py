@@ -45,7 +45,7 @@ def in_terminal(*arguments: str, columns: int = 80) -> str:
         pass
     finally:
         os.close(ours)
-    child.wait(30)
+    child.wait(120)
     return shown.decode()
 
 

@@ -24,8 +24,7 @@ def test_a_process_ends_with_all_that_it_started(tmp_path: Path) -> None:
     process.stop()
 
     assert not process.running
-    with pytest.raises(ProcessLookupError):
-        os.killpg(group, 0)
+    assert _gone_within(group, 60.0)
 
 
 def test_a_process_that_ends_early_shows_its_log(tmp_path: Path) -> None:
@@ -53,7 +52,7 @@ time.sleep(600)
     parent.send_signal(signal.SIGKILL)
     parent.wait()
 
-    assert _gone_within(group, 5.0)
+    assert _gone_within(group, 60.0)
 
 
 def test_a_variable_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,17 +70,16 @@ def test_a_variable_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
     """A probe that raises ends the child; frames of a Java stack trace are not among the last lines."""
     pids: list[int | None] = []
-    script = "print('Exception: no luck\\n\\tat a.b(C.java:1)', flush=True); import time; time.sleep(600)"
-    command = [sys.executable, "-c", script]
+    command = ["sh", "-c", "printf 'Exception: no luck\\n\\tat a.b(C.java:1)\\n'; exec sleep 600"]
     process = Process("loser", command, log=tmp_path / "log", ready=lambda: pids.append(process.pid) or 1 / 0 > 1)
     with pytest.raises(ZeroDivisionError):
         process.start()
-    process = Process("silent", command, log=tmp_path / "log", ready=lambda: False, timeout=0.5)
+    process = Process("silent", command, log=tmp_path / "log", ready=lambda: False, timeout=3)
     with pytest.raises(ProcessError, match="was not ready") as caught:
         process.start()
 
     assert not process.running
-    assert _gone_within(pids[0] or 0, 1.0)
+    assert _gone_within(pids[0] or 0, 60.0)
     assert "no luck" in caught.value.message
     assert "C.java" not in caught.value.message
 

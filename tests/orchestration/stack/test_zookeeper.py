@@ -26,7 +26,7 @@ def test_zookeeper_keeps_its_nodes_over_a_kill(tmp_path: Path) -> None:
 
 def _with_client(hosts: str, act):  # type: ignore[no-untyped-def]
     client = KazooClient(hosts)
-    client.start(timeout=20)
+    client.start(timeout=60)
     try:
         return act(client)
     finally:
