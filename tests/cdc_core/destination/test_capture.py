@@ -161,8 +161,8 @@ def test_a_wrong_password_fails_with_its_remedy_and_heals(mysql8: MySqlServer, s
         cursor.execute("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO wrong@'%'")
         try:
             with running(config(mysql8, shop, user="wrong"), MemoryNodes(), wait=False) as capture:
-                until(lambda: capture.status().state == "failed", capture)
-                error = capture.status().error
+                error = until(lambda: capture.status().error, capture)
+                assert capture.status().state == "failed"
                 assert error.error == "SourceError"
                 assert "password" in error.hint.lower()
                 assert error.since <= time.time()
@@ -186,9 +186,7 @@ def test_what_cannot_be_decoded_stops_before_it(mysql8: MySqlServer, shop: str) 
         with mysql8.root(shop) as connection, connection.cursor() as cursor:
             cursor.execute("SET SESSION binlog_format = STATEMENT")
             cursor.execute("INSERT INTO orders VALUES (2, 'b')")
-        until(lambda: capture.status().error is not None, capture)
-
-        error = capture.status().error
+        error = until(lambda: capture.status().error, capture)
         assert (error.error, "mysql-bin." in error.place) == ("DecodeError", True)
         assert drain(capture, 1) == 1
         cursor_then = capture.service.client(CLIENT).cursor
@@ -252,13 +250,13 @@ def test_another_client_has_its_own_cursor(mysql8: MySqlServer, shop: str) -> No
         assert capture.service.claim(1002, 10, 0, "run-2", 60) is None
         execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a')")
         assert drain(capture, 1) == 1
-        other = capture.service.claim(1002, 10, 5, "run-2", 60)
+        other = capture.service.claim(1002, 10, 60, "run-2", 60)
         assert other is not None
         assert (other.client_id, other.rows) == (1002, 1)
         assert capture.status().store.bytes > 0
 
     with running(config(mysql8, shop), nodes) as capture:
-        other = capture.service.claim(1002, 10, 5, "run-2", 60)
+        other = capture.service.claim(1002, 10, 60, "run-2", 60)
         assert other is not None
         assert other.rows == 1
         assert capture.service.claim(CLIENT, 10, 0.2, "run-1", 60) is None
@@ -286,7 +284,7 @@ def test_a_start_that_breaks_off_begins_at_the_smallest_cursor_again(mysql8: MyS
     nodes.refuse = True
     with running(config(mysql8, shop), nodes, wait=False) as capture:
         until(lambda: capture.status().state == "running", capture)
-        behind = capture.service.claim(1002, 10, 5, "run-2", 60)
+        behind = capture.service.claim(1002, 10, 60, "run-2", 60)
         assert behind is not None
         assert behind.rows == 1
     assert not nodes.refuse
@@ -335,11 +333,11 @@ def test_mysql_goes_away_and_comes_back(new_mysql: Any) -> None:
             execute(mysql, shop, "INSERT INTO orders VALUES (1, 'a')")
             assert drain(capture, 1) == 1
             mysql.kill()
-            until(lambda: capture.status().state == "failed", capture)
-            assert capture.status().error.error == "SourceUnavailable"
+            error = until(lambda: capture.status().error, capture)
+            assert (capture.status().state, error.error) == ("failed", "SourceUnavailable")
 
             mysql.start()
-            until(lambda: capture.status().state == "running", capture, seconds=40)
+            until(lambda: capture.status().state == "running", capture)
             execute(mysql, shop, "INSERT INTO orders VALUES (2, 'b')")
             assert drain(capture, 1) == 1
 
@@ -413,9 +411,9 @@ def test_cursors_of_several_servers(mysql8: MySqlServer, shop: str) -> None:
     cursors.write(CLIENT, LogPosition("elsewhere", 3306, place))
     cursors.write(1002, LogPosition("another", 3306, place))
     with running(settings, nodes, wait=False) as capture:
-        until(lambda: capture.status().error, capture)
-        assert "several servers: another:3306, elsewhere:3306" in capture.status().error.message
-        assert "--moved --all" in capture.status().error.hint
+        error = until(lambda: capture.status().error, capture)
+        assert "several servers: another:3306, elsewhere:3306" in error.message
+        assert "--moved --all" in error.hint
 
 
 def test_the_same_server_at_another_address(mysql8: MySqlServer, shop: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from cdc_core.config import InstanceConfig
 from cdc_core.destination.capture import Capture
+from cdc_core.destination.client_status import ClientStatus
 from cdc_core.destination.rewind import Target, carry_out, plan
 from cdc_core.errors import SessionError
 from cdc_core.meta.cursors import Cursors
@@ -52,7 +53,7 @@ def take_all(capture: Capture, rows: int) -> None:
         seen += take(capture)
         return seen >= rows
 
-    until(enough, capture, 20)
+    until(enough, capture)
 
 
 def captured(mysql: MySqlServer, shop: str, **changes: Any) -> InstanceConfig:
@@ -72,13 +73,12 @@ def test_a_claim_with_an_unknown_client_id_subscribes_nobody(mysql8: MySqlServer
 def test_a_client_that_holds_the_store_back_is_named_and_dropped(mysql8: MySqlServer, shop: str) -> None:
     """It never acks: status and sensor name it; it is dropped after its time, stays so over a restart, and the
     configured client goes on. Its cursor is kept, and a reset subscribes it again there."""
-    nodes, settings = MemoryNodes(), captured(mysql8, shop, lease_seconds=3)
+    nodes, settings = MemoryNodes(), captured(mysql8, shop, lease_seconds=5)
     with running(settings, nodes) as capture:
         kept = capture.service.subscribe(OTHER).cursor
         fill(mysql8, shop)
-        until(lambda: take(capture) == 0 and holders(capture) == [OTHER], capture, 20)
-        mine = capture.service.client(CLIENT)
-        assert f"client {OTHER} has held the full store back" in waits_for(mine, capture.status().clients)
+        mine, clients = until(lambda: held_back(capture), capture)
+        assert f"client {OTHER} has held the full store back" in waits_for(mine, clients)
         take_all(capture, 1)
         assert [client.client_id for client in capture.status().clients] == [CLIENT]
         with pytest.raises(SessionError, match=f"client was dropped.* its cursor is {kept}"):
@@ -91,15 +91,21 @@ def test_a_client_that_holds_the_store_back_is_named_and_dropped(mysql8: MySqlSe
     assert kept is not None
     carry_out(cursors, plan(source, cursors, Target(kept, OTHER)))
     with running(settings, nodes) as capture:
-        assert take(capture, OTHER) > 0
+        until(lambda: take(capture, OTHER) > 0, capture)
         capture.service.unsubscribe(OTHER)
         with pytest.raises(SessionError, match="not subscribed"):
             capture.service.claim(OTHER, 10, 0, "late", 60)
         assert capture.service.subscribe(OTHER).backlog_rows == 0
 
 
-def holders(capture: Capture) -> list[int]:
-    return [client.client_id for client in capture.status().clients if client.holds_back_seconds is not None]
+def held_back(capture: Capture) -> tuple[ClientStatus, tuple[ClientStatus, ...]] | None:
+    """The configured client and all clients, as one look shows them, once the other alone holds the store back."""
+    if take(capture):
+        return None
+    clients = capture.status().clients
+    (mine,) = [client for client in clients if client.client_id == CLIENT]
+    holders = [client.client_id for client in clients if client.holds_back_seconds is not None]
+    return (mine, clients) if holders == [OTHER] else None
 
 
 def test_a_configured_client_stays(mysql8: MySqlServer, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,11 +117,9 @@ def test_a_configured_client_stays(mysql8: MySqlServer, shop: str, monkeypatch: 
         fill(mysql8, shop)
         claim(capture, lease=60)
         capture.service.rollback(CLIENT, None, None, "test")
-        until(lambda: take(capture) == 0 and capture.status().error is not None, capture, 20)
-        error = capture.status().error
-        assert error is not None
+        error = until(lambda: capture.status().error if not take(capture) else None, capture)
         assert error.message == f"client {OTHER} holds the full store back: client {CLIENT} gets nothing"
         assert f"DELETE /v1/destinations/shop/clients/{OTHER}" in error.hint
-        until(lambda: take(capture, OTHER) > 0, capture, 20)
-        until(lambda: take(capture) > 0, capture, 20)
-        until(lambda: take(capture, OTHER) + take(capture) == 0 and capture.status().error is None, capture, 20)
+        until(lambda: take(capture, OTHER) > 0, capture)
+        until(lambda: take(capture) > 0, capture)
+        until(lambda: take(capture, OTHER) + take(capture) == 0 and capture.status().error is None, capture)

@@ -52,7 +52,7 @@ def read(server: MySqlServer, statements: list[str], rows: int, *session: str) -
         until(lambda: capture.status().backlog_rows == rows, capture)
         seen: list[str] = []
         while not seen or seen[-1] != "drop u":
-            claim = capture.service.claim(CLIENT, 1000, 10, "run-1", 60)
+            claim = capture.service.claim(CLIENT, 1000, 60, "run-1", 60)
             assert claim is not None, seen
             seen += items(claim.ddl) + [f"{table.schema.table} {table.rows}" for table in claim.tables]
         return seen
@@ -121,7 +121,7 @@ def test_a_memory_table_is_empty_after_a_restart(new_mysql: MySqlFactory) -> Non
     with running(config(server, "m"), MemoryNodes()) as capture:
         server.execute("INSERT INTO m.u VALUES (2)")
         until(lambda: capture.status().backlog_rows == 1, capture)
-        found = capture.service.claim(CLIENT, 10, 10, "run-1", 60)
+        found = capture.service.claim(CLIENT, 10, 60, "run-1", 60)
         assert found is not None, capture.status()
         assert (items(found.ddl), found.rows) == (["truncate u"], 1)
 

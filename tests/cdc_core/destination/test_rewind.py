@@ -216,7 +216,7 @@ def test_a_destination_stopped_by_hand_stays_stopped_over_a_reset(mysql8: MySqlS
             assert server.destination("shop").status().note == "stopped by hand"
             server.start_destination("shop")
             wait_running(server)
-            found = server.destination("shop").service().claim(1001, 10, 10, "run-1", 60)
+            found = server.destination("shop").service().claim(1001, 10, 60, "run-1", 60)
             assert (found.rows, found.epoch, found.start) == (1, 1, start)
 
             server.reset_destination("shop", Target(start), dry_run=False)

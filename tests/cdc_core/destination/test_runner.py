@@ -31,7 +31,7 @@ def destination(nodes: MemoryNodes, **changes: object) -> Destination:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

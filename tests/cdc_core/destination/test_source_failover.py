@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.destination.runner import Destination
+from cdc_core.destination.status import ErrorReport
 from cdc_core.errors import SluiceError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
@@ -45,6 +47,12 @@ def insert(server: MySqlServer, *ids: int) -> None:
     with server.root("shop") as connection, connection.cursor() as cursor:
         for number in ids:
             cursor.execute(f"INSERT INTO orders VALUES ({number}, 'x')")
+
+
+def error_of(one: Destination, role: str) -> ErrorReport | None:
+    """The error while the server of that role is read, as one look shows it."""
+    told = one.status()
+    return told.error if told.source.detected and told.source.detected.role == role else None
 
 
 def test_to_the_standby_and_back(pair: Pair) -> None:
@@ -170,8 +178,9 @@ def test_a_standby_that_lacks_transactions(pair: Pair) -> None:
         drain(one, 3)
         before = cursors.read(CLIENT)
         first.kill()
-        until(lambda: one.status().source.detected.role == "standby" and one.status().error, one)
-        error = one.status().error
+        until(lambda: error_of(one, "standby"), one)
+        error = error_of(one, "standby")
+        assert error is not None
         assert f"which were read from {first.host}:{first.port}" in error.message
         assert "lacks the transactions" in error.message
         assert "--anew" in error.hint

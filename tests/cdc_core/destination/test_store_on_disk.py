@@ -200,9 +200,7 @@ def test_a_directory_that_cannot_be_used_is_told(mysql: MySqlServer, shop: str, 
     """Nothing is read without it, and it is tried again."""
     (tmp_path / "shop").write_text("a file in its place")
     with running(on_disk(mysql, shop, tmp_path), MemoryNodes(), wait=False) as capture:
-        until(lambda: capture.status().error is not None, capture)
-        error = capture.status().error
-        assert error is not None
+        error = until(lambda: capture.status().error, capture)
         assert ("cannot be opened" in error.message, error.place) == (True, str(tmp_path / "shop"))
         (tmp_path / "shop").unlink()
         until(lambda: capture.status().state == "running", capture)

@@ -71,7 +71,7 @@ def test_a_lost_session_heals(zookeeper: ZooKeeper, zk_root: str) -> None:
     mine.add_listener(lambda state: lost.set() if state == "LOST" else None)
 
     thief = KazooClient(zookeeper.hosts, client_id=mine.client_id)
-    thief.start(timeout=10)
+    thief.start(timeout=60)
     thief.stop()
 
     assert lost.wait(60)

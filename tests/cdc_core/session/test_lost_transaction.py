@@ -250,7 +250,7 @@ def test_a_new_client_holds_the_source_up_only_until_its_cursor_is_kept(kept: bo
     one.serving._cursors.begin = slow  # type: ignore[method-assign]
     with nullcontext() if kept else pytest.raises(CursorError):
         one.serving.subscriptions.subscribe(2)
-    waiting.join(10)
+    waiting.join(60)
     assert not waiting.is_alive()
 
 

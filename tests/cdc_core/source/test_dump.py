@@ -87,7 +87,7 @@ class Reader:
         started = time.monotonic()
         self.stop.set()
         self.dump.wake()
-        self.thread.join(20)
+        self.thread.join(60)
         assert not self.thread.is_alive()
         return time.monotonic() - started
 
@@ -103,7 +103,7 @@ def wait(ready: Callable[[], bool], timeout: float = 60) -> None:
 def reading(server: MySqlServer, **changes: object) -> Iterator[Reader]:
     """A reader from the server's current end, connected."""
     on_block = changes.pop("on_block", None)
-    options: dict[str, object] = {"heartbeat_seconds": 0.5, **changes}
+    options: dict[str, object] = {"heartbeat_seconds": 2.0, **changes}
     reader = Reader(settings_of(server, **options), EntryPosition(*server.position()), on_block)  # type: ignore[arg-type]
     wait(lambda: reader.dump.status.connected or reader.error is not None)
     try:
@@ -182,7 +182,7 @@ def test_without_checksums(name: str, request: pytest.FixtureRequest) -> None:
 
 def test_an_idle_dump_costs_nothing(mysql8: MySqlServer) -> None:
     """It wakes only for heartbeats, loses no connection, and ends at once."""
-    with reading(mysql8) as reader:
+    with reading(mysql8, heartbeat_seconds=1.0) as reader:
         status = reader.dump.status
         wait(lambda: status.heartbeats >= 2)
         looks, heartbeats = reader.looks, status.heartbeats
@@ -203,9 +203,9 @@ def test_a_quiet_dump_ends_when_it_is_woken(mysql8: MySqlServer) -> None:
 def test_a_full_ring_is_not_the_servers_silence(mysql8: MySqlServer) -> None:
     """While `on_block` waits longer than three heartbeats nothing is lost and nobody reconnects."""
     gate = threading.Event()
-    with table(mysql8) as t, reading(mysql8, on_block=lambda _: gate.wait(20)) as reader:
+    with table(mysql8) as t, reading(mysql8, on_block=lambda _: gate.wait(60), heartbeat_seconds=1.0) as reader:
         insert(mysql8, t, 3)
-        time.sleep(3)
+        time.sleep(4)
         gate.set()
         insert(mysql8, t, 2)
         reader.reach(mysql8.position())
@@ -229,7 +229,7 @@ def test_what_on_block_raises_ends_the_run(mysql8: MySqlServer) -> None:
 def test_a_silent_server_is_noticed(mysql8: MySqlServer) -> None:
     """After three heartbeats. What it sent meanwhile comes with the next connection, and so after a cut."""
     relay = Proxy(mysql8.port, mysql8.host)
-    with table(mysql8) as t, reading(mysql8, port=relay.port, ssl_mode="DISABLED") as reader:
+    with table(mysql8) as t, reading(mysql8, port=relay.port, ssl_mode="DISABLED", heartbeat_seconds=1.0) as reader:
         insert(mysql8, t)
         reader.reach(mysql8.position())
         relay.muted = True
@@ -280,7 +280,7 @@ def test_an_impossible_position_is_raised(name: str, where: str, request: pytest
     journal, end = server.position()
     places = {"journal": ("mysql-bin.999999", 4), "offset": (journal, end + 1000), "inside": (journal, 7)}
     reader = Reader(settings_of(server), EntryPosition(*places[where]))
-    reader.thread.join(20)
+    reader.thread.join(60)
     assert not reader.thread.is_alive()
     assert isinstance(reader.error, DecodeError if where == "inside" else PositionError)
     assert f"{places[where][0]}:{places[where][1]}" in reader.error.place
@@ -301,7 +301,7 @@ def test_a_position_beyond_what_the_command_holds(mysql8: MySqlServer, monkeypat
 def test_a_wrong_password_is_raised(mysql8: MySqlServer) -> None:
     """It is not tried again."""
     reader = Reader(settings_of(mysql8, password="no"), EntryPosition("mysql-bin.000001", 4))
-    reader.thread.join(20)
+    reader.thread.join(60)
     assert isinstance(reader.error, SourceError)
 
 

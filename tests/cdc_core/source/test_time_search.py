@@ -116,7 +116,7 @@ def test_a_search_leaves_no_connection_behind(log: Written) -> None:
     log.find(BASE + 310)
     statement = "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
     with log.server.root() as connection, connection.cursor() as cursor:
-        for _ in range(50):
+        for _ in range(600):
             cursor.execute(statement)
             left = cursor.fetchall()[0][0]
             if not left:

@@ -25,15 +25,15 @@ def in_thread(work: object) -> threading.Thread:
 def test_a_put_wakes_a_waiting_claimer() -> None:
     """At once, not at the next poll."""
     store, found = make(), []
-    waiter = in_thread(lambda: found.append(store.wait_for(lambda: store.ring.take(1, 10), 10, lambda: None)))
+    waiter = in_thread(lambda: found.append(store.wait_for(lambda: store.ring.take(1, 10), 200, lambda: None)))
     time.sleep(0.05)
 
     started = time.monotonic()
     assert store.put(block(transaction(1)), threading.Event())
-    waiter.join(5)
+    waiter.join(150)
 
     assert found[0].rows == 1
-    assert time.monotonic() - started < 9
+    assert time.monotonic() - started < 150
 
 
 def test_waiting_ends_with_the_timeout_or_a_wish_to_look_again() -> None:
@@ -53,14 +53,14 @@ def test_a_full_ring_blocks_the_put_until_an_ack() -> None:
     assert store.put(first, threading.Event())
     putter = in_thread(lambda: done.append(store.put(block(transaction(1), start=164), threading.Event())))
 
-    assert store.wait_full(5)
+    assert store.wait_full(60)
     time.sleep(0.1)
     assert not done
     assert repr(store).endswith("blocked>")
     with store.changed:
         store.ring.ack(1, store.ring.put)
         store.changed.notify_all()
-    putter.join(5)
+    putter.join(60)
 
     assert done == [True]
     assert store.blocked_seconds >= 0.1
@@ -80,6 +80,6 @@ def test_stop_and_close_end_all_waiting() -> None:
     stop.set()
     store.close()
     for thread in threads:
-        thread.join(5)
+        thread.join(60)
 
     assert sorted(map(str, answers)) == ["False", "None"]

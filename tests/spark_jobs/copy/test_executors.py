@@ -158,7 +158,7 @@ def test_a_cluster_that_loses_an_executor_reads_all_rows_once(
     with Sessions(cluster.remote) as sessions, ThreadPoolExecutor(1) as pool:
         assert is_cluster(sessions)
         killed = pool.submit(kill_a_reader, cluster)
-        stage_groups(reading(mysql8, table, rate=60), staging, lambda _: None, partial(on_executors, sessions))
+        stage_groups(reading(mysql8, table, rate=20), staging, lambda _: None, partial(on_executors, sessions))
         killed.result()
     assert ids(staging) == list(range(ROWS))
 

@@ -77,8 +77,10 @@ def test_the_snapshot_has_what_the_binlog_has_at_its_place(server: MySqlServer) 
                 with connect(source(server)) as connection, pytest.raises(SourceError, match="GRANT RELOAD"):
                     begin(connection, by_key=False, sleep=pause)
                 server.execute(f"GRANT RELOAD ON *.* TO '{server.user}'@'%'")
-                exact_place(server, database)
-                server.execute(f"REVOKE RELOAD ON *.* FROM '{server.user}'@'%'")
+                try:
+                    exact_place(server, database)
+                finally:
+                    server.execute(f"REVOKE RELOAD ON *.* FROM '{server.user}'@'%'")
         with connect(source(server)) as connection:
             assert begin(connection, by_key=False, sleep=pause).exact
 
