@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
-from orchestration.stack.ports import listening
 from orchestration.stack.prerequisites import need_java
 from orchestration.stack.process import Process
 from orchestration.stack.progress import Notify, quiet
@@ -25,7 +25,17 @@ class ZooKeeper(Process):
         command = [need_java(notify), "-Xms32m", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         command += ["-Dzookeeper.forceSync=no", "-cp", ":".join(jars)]
         command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)]
-        super().__init__("ZooKeeper", command, log=directory / "zookeeper.log", ready=lambda: listening(port))
+        super().__init__("ZooKeeper", command, log=directory / "zookeeper.log", ready=lambda: serves(port))
+
+
+def serves(port: int) -> bool:
+    """Whether it gives its mode when asked for it. It listens earlier, and a session asked for then has no answer."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as server:
+            server.sendall(b"srvr")
+            return b"Mode:" in b"".join(iter(lambda: server.recv(4096), b""))
+    except OSError:
+        return False
 
 
 def _zoo_cfg(data: Path, port: int) -> str:
