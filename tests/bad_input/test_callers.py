@@ -47,6 +47,7 @@ def test_a_range_that_goes_during_a_run(world: World, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(SparkLake, "apply", late)
     world.sql("INSERT INTO orders VALUES (1, 'a')")
+    world.read()
     before = world.cursor()
 
     shown = world.failed(world.run())

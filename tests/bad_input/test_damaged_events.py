@@ -118,6 +118,7 @@ def test_a_journal_damaged_on_the_disk_of_the_server(make_world: MakeWorld) -> N
     world = make_world({"canal.instance.master.address": "127.0.0.1:9"}, wait=False)
     journal, offset = world.mysql.position()
     world.sql("INSERT INTO orders VALUES (1, 'on the disk')")
+    world.read("other")  # which is to see the journal as it was
     world.mysql.execute("FLUSH BINARY LOGS")
     with world.mysql.root() as connection, connection.cursor() as cursor:
         cursor.execute("SELECT @@datadir")

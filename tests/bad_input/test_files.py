@@ -84,7 +84,7 @@ def test_a_port_that_is_taken_ends_the_start(world: World) -> None:
 
 def started(conf: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "cdc_core.serve", "--conf", str(conf)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=90)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 def test_a_malformed_defs_file(world: World) -> None:

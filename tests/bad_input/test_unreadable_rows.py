@@ -13,6 +13,7 @@ pytestmark = pytest.mark.integration
 
 def stopped(world: World) -> StoppedTable:
     """The one stopped table, after a run that worked. Its destination is well."""
+    world.read()
     assert world.run().success
     (stop,) = world.connector().client_status().stopped
     assert (world.status()["state"], world.status()["error"]) == ("running", None)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestration.assets import drain_asset
+from orchestration.sensors import runs
 from tests.bad_input.disk import fill
 from tests.bad_input.world import World
 
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drain_asset, "MAX_RETRIES", 0)
+    monkeypatch.setattr(runs, "_FIRST_PAUSE", 600.0)  # longer than it takes to look
 
 
 def test_a_path_that_cannot_be_written(world: World) -> None:
@@ -38,6 +40,7 @@ def test_a_full_disk(world: World, spark_remote: str, small_disk: Path) -> None:
     lake = small_disk / "lake"
     world.write_defs(lake=lake)
     world.sql("INSERT INTO orders VALUES (1, 'a')")
+    world.read()
     assert world.run().success
     ballast = fill(small_disk)
     world.sql("INSERT INTO orders VALUES (2, 'b')")
@@ -52,6 +55,7 @@ def test_a_full_disk(world: World, spark_remote: str, small_disk: Path) -> None:
 def refused(world: World, message: str, place: str, hint: str, *, claimed: bool = True) -> None:
     """The lake is not the part of the service: the service shows that the batch was given back, and why. Without
     `claimed` the lake was looked at before."""
+    world.read()
     before = world.cursor()
     shown = world.failed(world.run())
     assert message in shown

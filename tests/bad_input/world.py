@@ -26,6 +26,7 @@ from orchestration.loading import load_folder
 from orchestration.stack.defs import write_component
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.session import Sessions
+from tests.support.reading import until_read
 
 Lines = dict[str, object]
 CURSOR = "/otter/canal/destinations/{}/1001/cursor"
@@ -83,9 +84,13 @@ class World:
         path = CURSOR.format("shop")
         return bytes(self.zookeeper.get(path)[0]) if self.zookeeper.exists(path) else None
 
+    def read(self, name: str = "shop") -> None:
+        """Waits until a destination has read all that the source has written."""
+        until_read(self.connector(name).status, self.mysql)
+
     def hold(self) -> Claim:
         """Claims what there is, so that the cursor has no reason to move."""
-        claim = self.connector().get_without_ack(1000, owner="a test", timeout_seconds=20, lease_seconds=300)
+        claim = self.connector().get_without_ack(1000, owner="a test", timeout_seconds=60, lease_seconds=600)
         assert claim is not None, self.status()
         return claim
 
@@ -95,9 +100,10 @@ class World:
         found: list[tuple[Any, ...]] = []
         connector.rollback(reason="a test goes on")
         while len(found) < rows:
-            with connector.claim(1000, owner="a test", timeout_seconds=20) as claim:
+            with connector.claim(1000, owner="a test", timeout_seconds=60) as claim:
                 assert claim is not None, (found, self.status(name))
-                for batch in connector.changes(claim, f"{self.databases[name]}.{table}"):
+                full = f"{self.databases[name]}.{table}"
+                for batch in connector.changes(claim, full) if full in claim.table_names else ():
                     found += [tuple(row.values())[:-1] for row in batch.to_pylist()]
         return found
 
@@ -117,7 +123,7 @@ class World:
         write_component(self.folder / "defs" / name / "defs.yaml", given | attributes)
 
     def run(self, name: str = "shop") -> dg.ExecuteInProcessResult:
-        """Loads the definitions anew, as the process of a run does, and drains."""
+        """Loads the definitions anew, as the process of a run does, and drains what the service has read."""
         job = load_folder(self.folder / "defs").resolve_job_def(f"drain_{name}")
         return job.execute_in_process(instance=self.instance, raise_on_error=False)
 
@@ -150,19 +156,23 @@ class World:
 
     def reports(self, kind: str, message: str, place: str, hint: str, *, dagster: bool = True) -> dict[str, Any]:
         """Waits for that error of `shop`, and finds it in the status, the log, the page and the tick of the sensor."""
-        until(lambda: (self.status()["error"] or {}).get("error") == kind, self.status)
-        error: dict[str, Any] = self.status()["error"]
+        looks: list[dict[str, Any]] = []
+
+        def told_of() -> bool:
+            looks[:] = [self.status()["error"] or {}]
+            return looks[0].get("error") == kind
+
+        until(told_of, self.status)
+        (error,) = looks
         assert message in error["message"], error
         assert place in error["place"], error
         assert hint in error["hint"], error
         parts = {key: error[key] for key in ("error", "message", "place", "hint")}
-        told = [event for event in self.logged() if parts.items() <= event.items()]
-        assert [event for event in told if event.get("destination") == "shop"], self.logged()
-        page = self.page()
-        assert all(part in page for part in parts.values()), page
+        line = parts | {"destination": "shop"}
+        until(lambda: any(line.items() <= event.items() for event in self.logged()), self.logged)
+        until(lambda: all(part in self.page() for part in parts.values()), self.page)
         if dagster:
-            said = self.tick()
-            assert all(error[key] in said for key in ("message", "place", "hint")), said
+            until(lambda: all(error[key] in self.tick() for key in ("message", "place", "hint")), self.tick)
         return error
 
     def other_goes_on(self) -> None:
@@ -170,8 +180,8 @@ class World:
         key = time.monotonic_ns()
         self.sql(f"INSERT INTO orders VALUES ({key}, 'healthy')", name="other")
         assert self.drain("other") == [(key, "healthy")]
-        assert self.status("other")["error"] is None
-        assert self.status("other")["state"] == "running"
+        status = self.status("other")
+        assert (status["state"], status["error"]) == ("running", None)
 
     def healed(self) -> None:
         """The same server object runs again without an error, and without a restart."""
@@ -181,7 +191,7 @@ class World:
             return (status["state"], status["error"]) == ("running", None)
 
         until(well, self.status)
-        assert "Remedy" not in self.page()
+        until(lambda: "Remedy" not in self.page(), self.page)
 
 
 MakeWorld = Callable[..., World]
