@@ -16,6 +16,7 @@ import dagster as dg
 from cdc_core.schema.names import escaped, split_name
 
 DESTINATION_TAG = "cdc/destination"
+JOB_TAG = "cdc/job_of"  # the destination of a run of any job but the drain
 ACKED_TAG = "cdc/to"  # how far a run acked; a run without this tag acked nothing
 
 # Dagster makes names of checks from an asset's key: other characters are an error there, or become `_`.
@@ -61,7 +62,13 @@ class Names:
 
     @property
     def run_tags(self) -> dict[str, str]:
+        """Of the runs that drain."""
         return {DESTINATION_TAG: self.destination}
+
+    @property
+    def job_tags(self) -> dict[str, str]:
+        """Of the runs of the other jobs."""
+        return {JOB_TAG: self.destination}
 
 
 def _parts(table: str) -> list[str]:

@@ -24,6 +24,11 @@ def tag(run_id: str) -> dict[str, str]:
     return {_TAG: f"{run_id} {platform.node()} {os.getpid()} {psutil.Process().create_time():.0f}"}
 
 
+def note(context: dg.OpExecutionContext) -> None:
+    """Notes this process as that of the run."""
+    context.instance.add_run_tags(context.run_id, tag(context.run_id))
+
+
 def fail_gone(instance: dg.DagsterInstance, tags: dict[str, str]) -> list[str]:
     """Marks runs whose process is gone as failed; their ids. Does nothing where Dagster's launcher can tell."""
     if instance.run_launcher.supports_check_run_worker_health:

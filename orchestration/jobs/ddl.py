@@ -7,6 +7,7 @@ from enum import Enum
 import dagster as dg
 from pydantic import Field
 
+from orchestration import processes
 from orchestration.jobs.copying import LONG_RUN, copy_facts, make_anew, named_asset, opened_repair
 from orchestration.jobs.order import Order, traced
 from orchestration.proposals import check_waiting, proposals, reject
@@ -35,6 +36,7 @@ def ddl_job(settings: Settings) -> dg.JobDefinition:
     @dg.op(name=f"ddl_{names.safe}_op", pool=names.asset, required_resource_keys={names.canal, names.lake})
     def decide(context: dg.OpExecutionContext, config: Ddl) -> None:
         canal: CanalResource = getattr(context.resources, names.canal)
+        processes.note(context)
         key, copied = named_asset(settings, config.table), None
         with traced(context, key, config.decision.value, config.reason) as found, canal.connect() as connector:
             stop = check_waiting(connector, [config.table])[config.table]
@@ -51,7 +53,7 @@ def ddl_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"ddl_{names.safe}",
-        tags={"cdc/ddl": settings.destination, **LONG_RUN},
+        tags={"cdc/ddl": settings.destination, **LONG_RUN, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Approve or reject a DDL statement of {settings.destination} that waits (policy `ask`). Approved, "
         "the table is made anew with the source's present columns and rows; rejected, it stays as it was, and stopped.",

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from cdc_core.client.connector import Connector
 from cdc_core.errors import ConfigError, SessionError
+from orchestration import processes
 from orchestration.jobs.copying import named_asset
 from orchestration.jobs.order import Order, traced
 from orchestration.resources import CanalResource
@@ -34,6 +35,7 @@ def pause_job(settings: Settings) -> dg.JobDefinition:
     @dg.op(name=f"pause_{names.safe}_op", pool=names.asset, required_resource_keys={names.canal})
     def pause_op(context: dg.OpExecutionContext, config: Pause) -> None:
         canal: CanalResource = getattr(context.resources, names.canal)
+        processes.note(context)
         key = asset_of(settings, config.table)
         with traced(context, key, "pause", config.reason) as found, canal.connect() as connector:
             if config.table == WHOLE:
@@ -44,7 +46,7 @@ def pause_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"pause_{names.safe}",
-        tags={"cdc/pause": settings.destination},
+        tags={"cdc/pause": settings.destination, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Pause a table of {settings.destination}, or all of it. A paused table stays as it is while the "
         "others go on. No change is lost: if some came meanwhile, resume copies the table from the source. A paused "

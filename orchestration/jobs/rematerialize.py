@@ -13,6 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from cdc_core.errors import ConfigError, SluiceError
+from orchestration import processes
 from orchestration.failures import failure
 from orchestration.jobs.copying import LONG_RUN, copy_facts, make_anew, named, opened_repair
 from orchestration.jobs.order import Order, order_facts, traced
@@ -44,6 +45,7 @@ def rematerialize_job(settings: Settings) -> dg.JobDefinition:
     @dg.op(name=f"rematerialize_{names.safe}_op", pool=names.asset, required_resource_keys={names.canal, names.lake})
     def rematerialize_tables(context: dg.OpExecutionContext, config: Rematerialize) -> None:
         canal: CanalResource = getattr(context.resources, names.canal)
+        processes.note(context)
         try:
             tables = _chosen(config.tables)
             facts = order_facts(context, _ACTION, config.reason)
@@ -55,7 +57,7 @@ def rematerialize_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"rematerialize_{names.safe}",
-        tags={"cdc/rematerialize": settings.destination, **LONG_RUN},
+        tags={"cdc/rematerialize": settings.destination, **LONG_RUN, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Make tables of {settings.destination} anew from the source, each in one commit, and lift their "
         "stops. The job takes turns with the drain. One that fails does not stop the others.",

@@ -12,6 +12,7 @@ from pydantic import Field
 from cdc_core.client.connector import Connector
 from cdc_core.errors import SessionError
 from cdc_core.meta.stopped_tables import StoppedTable
+from orchestration import processes
 from orchestration.jobs.copying import LONG_RUN, copy_facts, make_anew, opened_repair
 from orchestration.jobs.order import Order, traced
 from orchestration.jobs.pause import WHOLE, asset_of, check_captured
@@ -33,6 +34,7 @@ def resume_job(settings: Settings) -> dg.JobDefinition:
     @dg.op(name=f"resume_{names.safe}_op", pool=names.asset, required_resource_keys={names.canal, names.lake})
     def resume_op(context: dg.OpExecutionContext, config: Resume) -> None:
         canal: CanalResource = getattr(context.resources, names.canal)
+        processes.note(context)
         key, copied = asset_of(settings, config.table), None
         with traced(context, key, "resume", config.reason) as found, canal.connect() as connector:
             if config.table == WHOLE:
@@ -49,7 +51,7 @@ def resume_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"resume_{names.safe}",
-        tags={"cdc/resume": settings.destination, **LONG_RUN},
+        tags={"cdc/resume": settings.destination, **LONG_RUN, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Let a paused or stopped table of {settings.destination} go on, or all of it. If changes of the "
         "table were acked meanwhile, it is copied from the source first, as by the job rematerialize.",

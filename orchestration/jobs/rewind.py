@@ -61,7 +61,7 @@ def rewind_job(settings: Settings) -> dg.JobDefinition:
     def rewind_op(context: dg.OpExecutionContext, config: Rewind) -> None:
         canal: CanalResource = getattr(context.resources, names.canal)
         lake: LakeResource = getattr(context.resources, names.lake)
-        context.instance.add_run_tags(context.run_id, processes.tag(context.run_id))
+        processes.note(context)
         action = "rewind, dry run" if config.dry_run else "rewind"
         with traced(context, names.store, action, config.reason) as found, canal.connect() as connector:
             begun = _begun(config, Ledger(Lake(lake.root), settings.destination, settings.client_id))
@@ -85,7 +85,7 @@ def rewind_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"rewind_{names.safe}",
-        tags={REWIND_TAG: settings.destination},
+        tags={REWIND_TAG: settings.destination, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Set the cursor of {settings.destination} to an earlier place, as `sluice reset`: its rows come "
         "again, and the lake has them once. By default it is a dry run, which changes nothing.",

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from cdc_core.client.connector import Connector
 from cdc_core.errors import SessionError
+from orchestration import processes
 from orchestration.jobs.order import Order, traced
 from orchestration.resources import CanalResource
 from orchestration.settings import Settings
@@ -25,6 +26,7 @@ def rollback_job(settings: Settings) -> dg.JobDefinition:
     @dg.op(name=f"rollback_{names.safe}_op", pool=names.asset, required_resource_keys={names.canal})
     def give_back(context: dg.OpExecutionContext, config: Rollback) -> None:
         canal: CanalResource = getattr(context.resources, names.canal)
+        processes.note(context)
         with traced(context, names.store, "rollback", config.reason) as found, canal.connect() as connector:
             owner = None if config.batch_id is None else _owner(connector, config.batch_id)
             batches = connector.rollback(owner=owner, reason=config.reason)
@@ -33,7 +35,7 @@ def rollback_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"rollback_{names.safe}",
-        tags={"cdc/rollback": settings.destination},
+        tags={"cdc/rollback": settings.destination, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Give claimed batches of {settings.destination} back to the store; they are claimed again. "
         "This is safe: a batch that was merged before is recognised by its version.",

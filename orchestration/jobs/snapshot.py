@@ -66,7 +66,7 @@ def snapshot_job(settings: Settings) -> dg.JobDefinition:
     def take(context: dg.OpExecutionContext, config: Snapshot) -> Iterator[dg.AssetMaterialization]:
         canal: CanalResource = getattr(context.resources, names.canal)
         lake: LakeResource = getattr(context.resources, names.lake)
-        context.instance.add_run_tags(context.run_id, processes.tag(context.run_id))
+        processes.note(context)
         failed: list[str] = []
         try:
             with canal.connect() as connector, lake.open(connector, canal.token) as spark_lake:
@@ -79,7 +79,7 @@ def snapshot_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"snapshot_{names.safe}",
-        tags={SNAPSHOT_TAG: settings.destination, **LONG_RUN},
+        tags={SNAPSHOT_TAG: settings.destination, **LONG_RUN, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Bring tables of {settings.destination} into the lake, or make them anew, while the stream goes "
         "on. A run that was ended goes on where it was when the job is started again.",

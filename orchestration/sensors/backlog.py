@@ -44,8 +44,9 @@ def backlog_sensor(settings: Settings, job: UnresolvedAssetJobDefinition) -> dg.
         description=f"Starts a run when {settings.destination} has a backlog; gives back claims of dead runs.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        for run_id in processes.fail_gone(context.instance, names.run_tags):
-            context.log.warning(f"run {run_id} has no process any more: failed")
+        for tags in (names.run_tags, names.job_tags):
+            for run_id in processes.fail_gone(context.instance, tags):
+                context.log.warning(f"run {run_id} has no process any more: failed")
         canal: CanalResource = getattr(context.resources, names.canal)
         try:
             with canal.connect() as connector:

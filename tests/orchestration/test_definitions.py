@@ -163,6 +163,12 @@ def test_each_job_by_hand_asks_for_a_reason(shop: dg.Definitions, name: str) -> 
     assert job.description
 
 
+@pytest.mark.parametrize("name", ["snapshot_shop", *BY_HAND])
+def test_the_runs_of_each_job_are_known_by_their_destination(shop: dg.Definitions, name: str) -> None:
+    """So the sensor finds those whose process is gone."""
+    assert shop.resolve_job_def(name).tags["cdc/job_of"] == "shop"
+
+
 @pytest.mark.parametrize("name", ["ddl_shop", "rematerialize_shop", "resume_shop", "snapshot_shop"])
 def test_a_job_that_may_copy_is_not_ended_after_an_hour(shop: dg.Definitions, name: str) -> None:
     """A large table takes longer than Dagster gives other runs."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import platform
+import subprocess
 from dataclasses import replace
 from typing import Any
 
@@ -101,6 +103,19 @@ def test_a_dead_runs_claim_goes_back_and_a_run_starts(
     assert canal.reasons == [f"run {owner} has ended"]
     assert canal.held == []
     assert result.run_requests or "next try" in said(result)
+
+
+@pytest.mark.parametrize("tag", ["cdc/destination", "cdc/job_of"])
+def test_a_run_without_its_process_is_failed(instance: dg.DagsterInstance, tag: str) -> None:
+    """Of the drain and of any other job: they share a pool, so it would hold the drain up."""
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    run = instance.create_run_for_job(drain_shop, status=dg.DagsterRunStatus.STARTED, tags={tag: "shop"})
+    instance.add_run_tags(run.run_id, {"cdc/process": f"{run.run_id} {platform.node()} {ended.pid} 0"})
+
+    tick(MemoryCanal(batches=1), instance)
+
+    assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE  # type: ignore[union-attr]
 
 
 def test_a_claim_of_another_dagster_instance_is_left_to_its_lease(instance: dg.DagsterInstance) -> None:
