@@ -25,8 +25,8 @@ class Decision(Enum):
 class Ddl(Order):
     """Which statement, by its table, and what becomes of it."""
 
-    table: str = Field(description="database.table, as the stop names it")
-    decision: Decision = Field(description="approve: the table is made anew; reject: it stays as it was, and stopped")
+    table: str = Field(description="database.table, as the stop names it.")
+    decision: Decision = Field(description="approve: the table is made anew; reject: it stays as it was, and stopped.")
 
 
 def ddl_job(settings: Settings) -> dg.JobDefinition:

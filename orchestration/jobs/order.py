@@ -11,7 +11,8 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
-from pydantic import Field
+from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from cdc_core.errors import ConfigError, SluiceError
 from orchestration.failures import error_metadata, failure
@@ -23,6 +24,20 @@ class Order(dg.Config):
     """What every job asks for."""
 
     reason: str = Field(max_length=1000, description="Why. It is kept in the history of the asset.")
+
+    def __init__(self, **fields: Any) -> None:
+        """Raises Failure for a value out of bounds, whose type the launchpad has let through."""
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise failure(_out_of_bounds(error)) from error
+
+    @classmethod
+    def form(cls, op: str) -> dict[str, Any]:
+        """A job's default configuration, which the launchpad shows to be filled in: every field with its default, and
+        empty what has none. Otherwise it would show the resources, where nothing is to be changed."""
+        config = {name: _shown(field) for name, field in cls.model_fields.items()}
+        return {"ops": {op: {"config": config}}}
 
 
 @contextmanager
@@ -63,6 +78,22 @@ def started_by(tags: Mapping[str, str]) -> str:
     """The user, schedule or sensor that started a run, "" where Dagster does not know. Without accounts it does not
     know people."""
     return next((tags[tag] for tag in _BY if tags.get(tag)), "")
+
+
+def _shown(field: FieldInfo) -> Any:
+    """What stands in the form for a field."""
+    if not field.is_required():
+        return field.default
+    return "" if field.annotation is str else []
+
+
+def _out_of_bounds(error: ValidationError) -> ConfigError:
+    """Names the first such field, its value and its bound."""
+    first = error.errors()[0]
+    field = ".".join(map(str, first["loc"]))
+    message = f"{field} is {str(first['input'])[:100]!r}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+    hint = f"Correct {field} in the launchpad and launch the job again; nothing was done."
+    return ConfigError(message, place=f"ops.config.{field}", hint=hint)
 
 
 def _tell(context: dg.OpExecutionContext, key: dg.AssetKey, outcome: str, facts: Mapping[str, Any]) -> None:

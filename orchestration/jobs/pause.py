@@ -25,7 +25,7 @@ WHOLE = "*"
 class Pause(Order):
     """What to pause."""
 
-    table: str = Field(description="database.table, or * for the whole destination.")
+    table: str = Field(description="database.table, or '*', in quotes, for the whole destination.")
 
 
 def pause_job(settings: Settings) -> dg.JobDefinition:
@@ -46,6 +46,7 @@ def pause_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"pause_{names.safe}",
+        config=Pause.form(f"pause_{names.safe}_op"),
         tags={"cdc/pause": settings.destination, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Pause a table of {settings.destination}, or all of it. A paused table stays as it is while the "

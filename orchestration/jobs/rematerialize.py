@@ -27,7 +27,7 @@ _ACTION = "rematerialize"
 class Rematerialize(Order):
     """Which tables to make anew."""
 
-    tables: list[str] = Field(description="The tables, each as database.table.")
+    tables: list[str] = Field(description="The tables, each as database.table: [shop.orders, shop.users].")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ def rematerialize_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"rematerialize_{names.safe}",
+        config=Rematerialize.form(f"rematerialize_{names.safe}_op"),
         tags={"cdc/rematerialize": settings.destination, **LONG_RUN, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Make tables of {settings.destination} anew from the source, each in one commit, and lift their "
@@ -103,6 +104,7 @@ def _sum_up(context: dg.OpExecutionContext, outcomes: dict[str, Outcome]) -> Non
     if failed:
         hint = "Mend what each one's message says, then run the job with these tables."
         metadata = summary | {"hint": hint}
-        text = f"{len(failed)} of {len(outcomes)} tables were not made anew: {', '.join(failed)}"
+        lines = [f"{len(failed)} of {len(outcomes)} tables were not made anew: {', '.join(failed)}"]
+        text = "\n".join(lines + [f"{table}: {outcomes[table].text}" for table in failed])
         raise dg.Failure(text, metadata=metadata, allow_retries=False)
     context.add_output_metadata(summary)

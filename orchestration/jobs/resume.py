@@ -24,7 +24,9 @@ from spark_jobs.copy.result import Copied
 class Resume(Order):
     """What goes on."""
 
-    table: str = Field(description="database.table, or * for the whole destination; its stopped tables stay stopped.")
+    table: str = Field(
+        description="database.table, or '*', in quotes, for the whole destination; its stopped tables stay stopped."
+    )
 
 
 def resume_job(settings: Settings) -> dg.JobDefinition:
@@ -51,6 +53,7 @@ def resume_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"resume_{names.safe}",
+        config=Resume.form(f"resume_{names.safe}_op"),
         tags={"cdc/resume": settings.destination, **LONG_RUN, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Let a paused or stopped table of {settings.destination} go on, or all of it. If changes of the "

@@ -31,7 +31,8 @@ class Rewind(Order):
     position: str | None = Field(None, description="FILE:OFFSET, where a transaction begins.")
     timestamp: str | None = Field(
         None,
-        description="2026-11-21T12:00:00Z, or milliseconds since the epoch: the last transaction at or before it.",
+        description="2026-11-21T12:00:00Z, or milliseconds since the epoch, in quotes: the last transaction at or "
+        "before it.",
     )
     gtid: str | None = Field(None, description="A set of GTIDs: the first transaction that it lacks.")
     batch: int | None = Field(
@@ -85,6 +86,7 @@ def rewind_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"rewind_{names.safe}",
+        config=Rewind.form(f"rewind_{names.safe}_op"),
         tags={REWIND_TAG: settings.destination, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Set the cursor of {settings.destination} to an earlier place, as `sluice reset`: its rows come "

@@ -35,6 +35,7 @@ def rollback_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"rollback_{names.safe}",
+        config=Rollback.form(f"rollback_{names.safe}_op"),
         tags={"cdc/rollback": settings.destination, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Give claimed batches of {settings.destination} back to the store; they are claimed again. "

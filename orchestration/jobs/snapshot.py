@@ -79,6 +79,7 @@ def snapshot_job(settings: Settings) -> dg.JobDefinition:
 
     @dg.job(
         name=f"snapshot_{names.safe}",
+        config=Snapshot.form(f"snapshot_{names.safe}_op"),
         tags={SNAPSHOT_TAG: settings.destination, **LONG_RUN, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Bring tables of {settings.destination} into the lake, or make them anew, while the stream goes "

@@ -163,6 +163,20 @@ def test_each_job_by_hand_asks_for_a_reason(shop: dg.Definitions, name: str) -> 
     assert job.description
 
 
+@pytest.mark.parametrize("name", ["snapshot_shop", *sorted(BY_HAND.keys() - {"ddl_shop"})])
+def test_the_launchpad_shows_a_form(shop: dg.Definitions, name: str) -> None:
+    """Every field of the job and nothing of the resources; what a user must give is empty."""
+    job = shop.resolve_job_def(name)
+    (node,) = job.graph.nodes
+    fields = node.definition.config_schema.config_type.fields  # type: ignore[attr-defined]
+
+    config = job.run_config["ops"][f"{name}_op"]["config"]  # type: ignore[index]
+
+    assert list(job.run_config or ()) == ["ops"]
+    assert config.keys() == fields.keys()
+    assert {key for key, field in fields.items() if field.is_required} <= {key for key in config if not config[key]}
+
+
 @pytest.mark.parametrize("name", ["snapshot_shop", *BY_HAND])
 def test_the_runs_of_each_job_are_known_by_their_destination(shop: dg.Definitions, name: str) -> None:
     """So the sensor finds those whose process is gone."""

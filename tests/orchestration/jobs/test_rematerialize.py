@@ -114,7 +114,9 @@ def test_a_table_that_fails_stops_no_other(conf: Path, monkeypatch: pytest.Monke
         done = executed(rematerialize_job, door.url, conf, tables=names, reason="all are wrong")
 
     assert not done.success
-    assert done.failure == "3 of 4 tables were not made anew: shop.orders, shop.users, shop.odd"
+    first, *messages = done.failure.splitlines()
+    assert first == "3 of 4 tables were not made anew: shop.orders, shop.users, shop.odd"
+    assert [line.partition(": failed: ")[0] for line in messages] == ["shop.orders", "shop.users", "shop.odd"]
     assert (done.summary["made_anew"].value, done.summary["failed"].value) == (1, 3)
     told = done.summary["tables"].value
     assert "the source has no table" in told["shop.orders"]

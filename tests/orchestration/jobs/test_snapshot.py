@@ -126,9 +126,10 @@ def test_the_job_materializes_each_table(conf: Path, manners: list[Manner], monk
 
 
 def test_limits_that_let_nothing_through_are_refused() -> None:
-    """In the launchpad; and a replica that is no address, or a reader that is none."""
+    """By the field's name and its bound; and a replica that is no address, or a reader that is none."""
     for wrong in ({"rows_per_second": 0.0}, {"connections": 0}, {"rows_per_chunk": 0}):
-        with pytest.raises(ValueError, match="greater than or equal to 1"):
+        (field,) = wrong
+        with pytest.raises(dg.Failure, match=f"{field} is '0.*: input should be greater than or equal to 1"):
             Snapshot(reason="test", **wrong)
     for address in ("replica", ":3306", "replica:x"):
         with pytest.raises(ConfigError, match="no address"):
