@@ -153,6 +153,7 @@ def _belongs_to(config: InstanceConfig, identity: str) -> dict[str, str]:
     """All that decides what the events of a journal become on their way to the store."""
     return {
         "server": identity,
+        "destination": config.destination,
         "sluice": version("sluice"),
         "filter": config.filter_regex,
         "black filter": config.filter_black_regex,

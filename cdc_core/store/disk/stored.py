@@ -103,7 +103,10 @@ class StoredSegment:
             self._index_checked = True
 
     def _bytes(self) -> Bytes:
-        whole = self.volume.view()[self.at_byte : self.at_byte + self.record.size]
+        try:
+            whole = self.volume.view()[self.at_byte : self.at_byte + self.record.size]
+        except (OSError, ValueError) as error:  # the file is gone, or cannot be mapped
+            raise self._damaged() from error
         if len(whole) < self.record.size:
             raise self._damaged()
         return whole

@@ -46,7 +46,8 @@ class Volume:
         left = [part if isinstance(part, memoryview) else memoryview(part) for part in parts if len(part)]
         total = sum(part.nbytes for part in left)
         if self._file < 0:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.lseek(self._file, self.size, os.SEEK_SET)  # over what a failed write may have left
         try:
             while left:
                 written = self._write(self._file, left)

@@ -17,6 +17,7 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from cdc_core.errors import StoreError
@@ -122,18 +123,26 @@ class Volumes:
         for held in self._held:
             held.volume.close()
         self._held = []
-        for path in [*self.path.glob(f"*{VOLUME}"), *self.path.glob(f"*{HEADS}")]:
+        for path in [*self.path.glob(f"[0-9]*{VOLUME}"), *self.path.glob(f"[0-9]*{HEADS}")]:
             path.unlink()
         (self.path / "damaged").unlink(missing_ok=True)
 
     def _note_damage(self, at: StoredSegment) -> None:
         """When the directory is opened again, it ends before this segment. Any thread may find it."""
-        _replace(self.path / "damaged", str(at.first.sequence))
+        try:
+            _replace(self.path / "damaged", str(at.first.sequence))
+        except OSError:  # a full disk: then its volume goes, and the gap says the same
+            with suppress(OSError):
+                at.volume.path.unlink()
+
+    def _limit(self) -> int | None:
+        """The sequence behind which nothing is to be used; 0 where the file that says so is damaged itself."""
+        text = _text(self.path / "damaged")
+        return (int(text) if text.isdecimal() else 0) if text else None
 
     def _recover(self) -> list[StoredSegment | Segment]:
-        found = [look(Volume(path, self._write)) for path in sorted(self.path.glob(f"*{VOLUME}"))]
-        limit = _text(self.path / "damaged")
-        kept = lineage(found, self.shelf, self._numbers.count, int(limit) if limit else None)
+        found = [look(Volume(path, self._write)) for path in sorted(self.path.glob(f"[0-9]*{VOLUME}"))]
+        kept = lineage(found, self.shelf, self._numbers.count, self._limit())
         parts = whole(kept)
         self._held = cut(found, kept)
         (self.path / "damaged").unlink(missing_ok=True)
@@ -141,7 +150,7 @@ class Volumes:
 
 
 def _text(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
+    return path.read_text(errors="replace") if path.exists() else ""
 
 
 def _replace(path: Path, text: str) -> None:
