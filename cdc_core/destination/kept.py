@@ -50,13 +50,13 @@ class Kept:
     def open(self, identity: str) -> None:
         """Takes what is on disk into the log, or removes what belongs to something else. `identity` is the server's.
 
-        Raises StoreError where it is configured; else a directory that cannot be used is done without."""
+        Raises StoreError; with `auto` a directory that cannot be used is done without."""
         if self._opened:
             return
         try:
             self._end = self._taken(_belongs_to(self.config, identity))
         except StoreError as error:
-            if self.config.store_bytes is not None:
+            if self.config.store_bytes != "auto":
                 raise
             log.warning("nothing is kept on disk", destination=self.config.destination, **error.as_dict())
             self.keeper.give_up()
@@ -164,8 +164,9 @@ def _belongs_to(config: InstanceConfig, identity: str) -> dict[str, str]:
 
 def disk_room(config: InstanceConfig) -> int:
     """How much a destination may keep on disk, in bytes; 0 for nothing, also where the disk has less than memory."""
-    if config.store_bytes is not None or config.store_dir is None:
-        return config.store_bytes or 0
+    if config.store_bytes != "auto":
+        return config.store_bytes
+    assert config.store_dir is not None
     try:
         found = room(config.store_dir / config.destination)
     except OSError:  # it cannot even be looked at

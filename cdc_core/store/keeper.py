@@ -8,13 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import reduce
 
 import structlog
 
 from cdc_core.position import EntryPosition
 from cdc_core.store.disk.stored import StoredSegment
 from cdc_core.store.disk.volumes import Volumes
-from cdc_core.store.segment import Segment
+from cdc_core.store.segment import Segment, merge
 from cdc_core.store.store import Store
 
 FLUSH_SECONDS = 30.0  # for which a small segment may wait in memory for more
@@ -100,28 +101,28 @@ class Keeper:
             stop.wait(_LOOK_SECONDS)
         else:
             with self._store.changed:
-                if self._next(at_once=self._store.ring.crowded) is None:
+                if not self._next(at_once=self._store.ring.crowded):
                     self._store.changed.wait(_LOOK_SECONDS)
         return False
 
-    def _next(self, *, at_once: bool) -> Segment | None:
+    def _next(self, *, at_once: bool) -> list[Segment]:
         return self._store.ring.log.parts.unwritten(at_once=at_once)
 
     def _write_next(self, *, at_once: bool) -> bool:
-        """Whether there was a segment and the disk took it."""
+        """Whether there were segments and the disk took them."""
         with self._store.changed:
-            segment = self._next(at_once=at_once)
-        if segment is None:
+            run = self._next(at_once=at_once)
+        if not run:
             return False
         try:
             with self._disk:
-                stored = self._volumes.append(segment)
+                stored = self._volumes.append(reduce(merge, run))
         except Exception as error:  # a disk that is full, or whatever else: it is tried again
             self._note(error)
             return False
         self._note(None)
         with self._store.changed:
-            if self._store.ring.log.parts.keep(segment, stored):
+            if self._store.ring.log.parts.keep(run, stored):
                 self._store.ring.crowded = False
             self._store.changed.notify_all()
         return True
@@ -141,12 +142,14 @@ class Keeper:
             log.info("the store on disk is written again", place=str(self._volumes.path))
 
     def _tidy(self) -> None:
-        """Removes what expired, and the volumes that the log does not need any more; at most once a second."""
+        """Removes what expired, and the volumes that the log does not need any more; at most once a second. While the
+        disk takes nothing, all that is acked has expired."""
         if abs(self._clock() - self._tidied) < _LOOK_SECONDS:
             return
         self._tidied = self._clock()
         with self._store.changed:
-            self._store.ring.expire(self._clock() - self._retention, self._retention_bytes)
+            keep_bytes = 0 if self._store.ring.stuck else self._retention_bytes
+            self._store.ring.expire(self._clock() - self._retention, keep_bytes)
             begin = self._store.ring.log.begin.sequence
         with self._disk:
             self._volumes.forget(begin)

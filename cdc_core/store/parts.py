@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from cdc_core.store.segment import Segment, merge, mergeable
 Part = Segment | StoredSegment
 
 MERGE_BYTES = 256 * 1024
+_WRITTEN = 4  # times as many bytes are one record on disk
 _MANY = 16  # small segments in memory that wait for others to be merged with
 
 
@@ -89,22 +90,30 @@ class Parts:
 
     # -- from memory to disk
 
-    def unwritten(self, *, at_once: bool) -> Segment | None:
-        """The next one to be written to disk; unless `at_once`, only one that no later block will be merged into."""
-        if self.stored == len(self.all):
-            return None
-        found = self.all[self.stored]
-        assert isinstance(found, Segment)
-        followed = len(self.all) > self.stored + 1
-        complete = 3 * found.block.nbytes > 2 * self._merge_bytes  # with half as much behind it, it is not `mergeable`
-        crowd = len(self.all) - self.stored > _MANY
-        return found if at_once or (followed and (complete or crowd)) else None
+    def unwritten(self, *, at_once: bool) -> list[Segment]:
+        """The next ones to be written to disk, as one record; unless `at_once`, only when they are enough for one, and
+        no later block will be merged into them."""
+        run: list[Segment] = []
+        nbytes = 0
+        for part in islice(self.all, self.stored, None):
+            assert isinstance(part, Segment)
+            nbytes += part.block.nbytes
+            if run and (nbytes > _WRITTEN * self._merge_bytes or part.block.journal_name != run[0].block.journal_name):
+                return run if at_once or self._complete(run[-1]) else run[:-1]
+            run.append(part)
+        return run if at_once else run[:-1] if len(run) > _MANY else []
 
-    def keep(self, segment: Segment, stored: StoredSegment) -> bool:
-        """Replaces a segment by what was written of it. False when it is not the next one to be written any more."""
-        if self.stored == len(self.all) or self.all[self.stored] is not segment:
+    def _complete(self, segment: Segment) -> bool:
+        """With half as much behind it, it is not `mergeable`."""
+        return 3 * segment.block.nbytes > 2 * self._merge_bytes
+
+    def keep(self, run: Sequence[Segment], stored: StoredSegment) -> bool:
+        """Replaces segments by what was written of them. False when they are not the next ones to be written any
+        more."""
+        low, high = self.stored, self.stored + len(run)
+        if len(self.all) < high or any(one is not part for one, part in zip(run, self.all[low:high], strict=True)):
             return False
-        self.all[self.stored] = stored
+        self.all[low:high] = [stored]
         self.stored += 1
         return True
 

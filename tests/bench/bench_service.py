@@ -62,6 +62,7 @@ class Service:
             "canal.instance.dbPassword": mysql.password,
             "canal.instance.filter.regex": r"bench\\..*",
             "canal.instance.memory.buffer.size": RING >> 10,
+            "sluice.store.bytes": 0,
         } | {key.replace("__", "."): value for key, value in settings.items()}
         if start is not None:
             instance |= {"canal.instance.master.journal.name": start[0], "canal.instance.master.position": start[1]}

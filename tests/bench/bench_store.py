@@ -2,10 +2,11 @@
 
 `store_disk`: reading a journal into volumes, beside the same into a ring that holds it all.
 `store_disk_rows`: rows of one claim over all of it decoded from volumes, beside the same from memory.
+`store_disk_flight`: the same rows through Flight to a client, from a service with a store on disk beside one without.
 `store_disk_claim`: the most memory that is no file's, over the ring, while a service hands out all of it as one claim.
 `store_disk_restart`: from a start with all of it on disk to the first claim.
 
-    python -m tests.bench.bench_store [--scale 0.1]
+    python -m tests.bench.bench_store [--scale 0.1] [--only flight]
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from cdc_core.client.changes import Rows
 from cdc_core.destination.capture import Capture
 from cdc_core.meta.nodes import MemoryNodes, Nodes
 from cdc_core.rows.net import plan_changes, read
@@ -94,6 +97,34 @@ def rows_and_restart(mysql: MySqlServer, begin: tuple[str, int], rows: int, size
         report("store_disk_restart", seconds, "s", {"mb_on_disk": round(held / 1e6), "limit": 2})
 
 
+def streamed(service: Service, rows: int) -> float:
+    """Seconds from a claim of so many rows until a client has them all; it is given back then."""
+    with connect(service.http, service.flight) as connector, Rows(connector.flight_url) as door:
+        claim = connector.get_without_ack(rows, owner="bench", timeout_seconds=60, lease_seconds=600)
+        assert claim is not None
+        began = time.monotonic()
+        plan = door.info(claim, claim.tables[0].name, mode="changes", splits=2)
+        with ThreadPoolExecutor(2) as pool:
+            seen = sum(pool.map(lambda ticket: sum(part.num_rows for part in door.split(ticket)), plan.tickets))
+        seconds = time.monotonic() - began
+        assert seen >= rows
+        connector.rollback(claim, reason="bench")
+    return seconds
+
+
+def through_flight(mysql: MySqlServer, begin: tuple[str, int], rows: int, size: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-store-") as place:
+        on_disk = {"sluice__store__bytes": 64 << 30, "sluice__store__dir": place}
+        in_memory = {"canal__instance__memory__buffer__size": size >> 9}
+        with serving(mysql, begin, **on_disk) as disk, serving(mysql, begin, **in_memory) as memory:
+            for service in (disk, memory):
+                service.until(lambda status: status["backlog_rows"] >= rows, seconds=1200)
+                service.until_warm()
+            pairs = [(streamed(disk, rows), streamed(memory, rows)) for _ in range(4)]
+        ours, theirs = (rows / min(times[1:]) for times in zip(*pairs, strict=True))
+        report("store_disk_flight", ours, "rows/s", {"rows": rows, "limit": 0.95}, "the same from memory", theirs)
+
+
 def sample(service: Service, seen: list[float], done: threading.Event) -> None:
     while not done.wait(0.05):
         seen.append(service.memory()["anonymous"])
@@ -116,18 +147,24 @@ def one_claim(mysql: MySqlServer, begin: tuple[str, int], rows: int, size: int) 
         report("store_disk_claim", max(seen) - ring, "MB", config)
 
 
+MEASUREMENTS = {"into": into_volumes, "rows": rows_and_restart, "flight": through_flight, "claim": one_claim}
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--scale", type=float, default=1.0)
-    scale = options.parse_args().scale
+    options.add_argument("--only", choices=MEASUREMENTS, default=None)
+    given = options.parse_args()
+    scale = given.scale
     with tempfile.TemporaryDirectory(prefix="bench-mysql-") as directory:
         mysql = MySqlServer("8.0.31", Path(directory), **OPTIONS).start()
         try:
             inserts = int(4_000_000 * scale)
             begin = fill(mysql, backlog(inserts))
             rows, size = inserts + inserts // 5 + inserts // 20, mysql.position()[1]
-            for measure in (into_volumes, rows_and_restart, one_claim):
-                measure(mysql, begin, rows, size)
+            for name, measure in MEASUREMENTS.items():
+                if given.only in (None, name):
+                    measure(mysql, begin, rows, size)
         finally:
             mysql.stop()
 

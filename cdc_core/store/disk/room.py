@@ -1,4 +1,4 @@
-"""How much the store on disk may take where nobody says: 8 GiB, or a fifth of what the disk has for it."""
+"""How much the store on disk may take with `auto`: 8 GiB, or a fifth of what the disk has for it."""
 
 from __future__ import annotations
 

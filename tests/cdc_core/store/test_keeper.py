@@ -103,6 +103,47 @@ def test_the_source_waits_for_a_full_disk(tmp_path: Path) -> None:
         until(lambda: store.ring.log.parts.stored == 2)
 
 
+def test_a_full_disk_takes_the_place_of_what_is_acked(tmp_path: Path) -> None:
+    """What was kept for rewinds goes first; what is not acked stays."""
+    disk = Disk()
+    store, volumes = make(tmp_path, disk, volume=400)
+    store.ring.subscribe(1)
+    with kept(store, volumes):
+        for number in range(4):
+            assert store.put(block(transaction(1), start=4 + 160 * number), threading.Event())
+        until(lambda: store.ring.log.parts.stored == 4)
+        with store.changed:
+            store.ring.ack(1, store.ring.log.at(8))
+        disk.room = False
+        assert store.put(block(transaction(1), start=4 + 160 * 4), threading.Event())
+        until(lambda: len(list(tmp_path.glob("*.volume"))) == 3)  # the last is empty
+        assert (store.ring.log.begin.sequence, store.ring.put.rows) == (8, 5)
+        disk.room = True
+        until(lambda: store.ring.log.parts.stored == 3)
+
+
+def test_a_clock_that_is_set_back_or_forward_holds_nothing_up(tmp_path: Path) -> None:
+    """What waits is written all the same. Only what is acked expires, whatever the time."""
+    clock = Clock(1_700_000_000)
+    store, volumes = make(tmp_path, volume=400)
+    store.ring.subscribe(1)
+    keeper = Keeper(store, volumes, 3600, clock, flush_seconds=30)
+    keeper.open(OWNER)
+    stop = threading.Event()
+    thread = threading.Thread(target=keeper.run, args=(stop,))
+    thread.start()
+    try:
+        for number, turn in enumerate((-1_000_000_000, 2_000_000_000, -86_400)):
+            assert store.put(block(transaction(1), start=4 + 160 * number), threading.Event())
+            clock.turn(turn)
+            until(lambda number=number: store.ring.log.parts.stored == number + 1)  # type: ignore[misc]
+        assert store.ring.log.begin.sequence == 0
+    finally:
+        stop.set()
+        thread.join(SECONDS)
+    assert store.ring.put.rows == 3
+
+
 def test_whatever_fails_is_tried_again(tmp_path: Path) -> None:
     """A volume that cannot be removed, too: the thread goes on, for without it the source would wait for ever."""
     store, volumes = make(tmp_path)

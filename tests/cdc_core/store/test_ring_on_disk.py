@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,6 +18,7 @@ from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.store.disk.stored import StoredSegment
 from cdc_core.store.disk.volumes import Volumes
 from cdc_core.store.ring import Ring
+from cdc_core.store.segment import merge
 from cdc_core.stream.trim import trim
 from tests.support.doubles import block, ddl, table, transaction
 
@@ -57,8 +59,8 @@ class OnDisk:
 
     def write(self, *, at_once: bool) -> None:
         parts = self.ring.log.parts
-        while (found := parts.unwritten(at_once=at_once)) is not None:
-            assert parts.keep(found, self.volumes.append(found))
+        while found := parts.unwritten(at_once=at_once):
+            assert parts.keep(found, self.volumes.append(reduce(merge, found)))
 
     def put(self, one: Block) -> None:
         if not self.ring.try_put(one):
@@ -280,6 +282,29 @@ def test_a_client_begins_at_its_place_in_what_is_on_disk(tmp_path: Path) -> None
     assert (taken.rows, taken.start.sequence) == (2, 4)
     with pytest.raises(StoreError, match="begins behind"):
         disk.ring.subscribe(2, EntryPosition("mysql-bin.000001", 999))
+
+
+def test_several_segments_become_one_record(tmp_path: Path) -> None:
+    """Of one journal, and only when enough are there for a record; a flush takes what there is."""
+    disk = OnDisk(tmp_path, capacity=PLENTY)
+    disk.open(registry(), merge_bytes=400)
+    ends = []
+    for number in range(9):
+        journal = f"mysql-bin.00000{1 + number // 7}"
+        assert disk.ring.try_put(block(transaction(1, 1), start=4 + 200 * number, journal_name=journal))
+        ends.append(disk.ring.put.sequence)
+    before, parts = content(disk.ring, 0, ends[-1]), disk.ring.log.parts
+    memory = len(parts.all)
+
+    disk.write(at_once=False)
+    assert 0 < parts.stored < len(parts.all) < memory
+    disk.write(at_once=True)
+    assert [part.start.journal_name for part in parts.all][-1] == "mysql-bin.000002"
+    assert parts.stored == len(parts.all) < memory
+    assert content(disk.ring, 0, ends[-1]) == before
+    disk.volumes.close()
+    disk.open()
+    assert content(disk.ring, 0, ends[-1]) == before
 
 
 def test_only_what_a_range_has_is_to_be_checked(tmp_path: Path) -> None:

@@ -29,18 +29,19 @@ from tests.support.marks import mostly_full
 from tests.support.volumes import OWNER, SMALL, Writer, committed, events_of, goes_on, opened, sound
 
 STEPS = ["put", "large", "open", "put", "drop", "put", "large", "put", "forget", "reopen", "put", "ddl", "large", "put"]
+Tell = Callable[[int], object]
 SIZES = {"put": (1,), "large": (1,) * 9, "open": (2,), "ddl": ()}
 ROOM = str(Path(disk.__file__).parent)
 
 
-def forked(work: Callable[[Callable[[int], None]], None]) -> tuple[list[int], int]:
+def forked(work: Callable[[Tell], None]) -> tuple[list[int], int]:
     """Does the work in a process of its own. The numbers that it told, and how it ended."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
         try:
             os.close(read)
-            work(lambda number: os.write(write, number.to_bytes(8)) and None)
+            work(lambda number: os.write(write, number.to_bytes(8)))
         except BaseException:
             sys.excepthook(*sys.exc_info())
             os._exit(1)
@@ -51,7 +52,7 @@ def forked(work: Callable[[Callable[[int], None]], None]) -> tuple[list[int], in
     return [int.from_bytes(told[at : at + 8]) for at in range(0, len(told), 8)], os.waitpid(child, 0)[1]
 
 
-def history(path: Path, tell: Callable[[int], None] = id) -> list[list[tuple[int, bytes]]]:
+def history(path: Path, tell: Tell = int) -> list[list[tuple[int, bytes]]]:
     """Writes a history of records, and tells after each step how many there were. What was committed after each."""
     writer, states = Writer(path), []
     for step in STEPS:
@@ -122,7 +123,7 @@ def test_a_kill_at_any_line_loses_nothing_that_was_stored(tmp_path: Path, kills:
         path = tmp_path / str(number)
         line, part = 1 + lines * number // kills, 40 * number % 700
 
-        def work(tell: Callable[[int], None], path: Path = path, line: int = line, part: int = part) -> None:
+        def work(tell: Tell, path: Path = path, line: int = line, part: int = part) -> None:
             dies(line, part)
             history(path, tell)
 
@@ -142,7 +143,7 @@ def test_a_disk_without_room_takes_the_rest_later(tmp_path: Path) -> None:
     """The kernel refuses bytes beyond a limit: in the middle of a record, of the heads, of a definition. Nothing of it
     is left, and the same segment is taken when there is room."""
 
-    def work(tell: Callable[[int], None]) -> None:
+    def work(tell: Tell) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         writer, limit = Writer(tmp_path / "a"), resource.getrlimit(resource.RLIMIT_FSIZE)
         for room in range(0, 2400, 60):
