@@ -21,27 +21,27 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import SourceError, TableStopped
 from cdc_core.schema.names import full_name, split_name
-from spark_jobs.apply.cascade_sql import FIXED, GONE, KEYS, merge, same, without
+from spark_jobs.apply.cascade_sql import FIXED, GONE, KEYS, merge, without
+from spark_jobs.apply.in_snapshots import tell
 from spark_jobs.apply.late_keys import released, renamed, why_released, written_since
-from spark_jobs.apply.lost_keys import Lost, create_keys, may_lose, needs_copy
+from spark_jobs.apply.lost_keys import MOST, Lost, create_keys, needs_copy
 from spark_jobs.apply.result import Cascaded, Refusal
-from spark_jobs.apply.source_rows import rows_at_source
 from spark_jobs.apply.table import Batch
 from spark_jobs.apply.transaction import run_statement
 from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.equality import references
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.transaction import transaction
-from spark_jobs.snapshot.foreign_keys import ForeignKey, Rule, affected, logs_cascades, read_foreign_keys
-
-MOST = 200_000  # rows of one table that one claim may cascade to; beyond it a copy is cheaper
+from spark_jobs.snapshot.foreign_keys import ForeignKey, affected, logs_cascades, read_foreign_keys
+from spark_jobs.snapshot.source_rows import Left, left_by, rows_at_source
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
     """What became of a claim's cascades. `refused`: tables that cannot follow. `unlogged`: tables with an open snapshot
-    whose rows a foreign key may have changed."""
+    of which nobody knows what a foreign key did to their rows."""
 
     cascaded: tuple[Cascaded, ...] = ()
     refused: tuple[Refusal, ...] = ()
@@ -128,14 +128,13 @@ class Cascades:
 
     def _chain(self, work: _Work, first: Sequence[tuple[ForeignKey, Lost]]) -> None:
         """What keys that left their parent do to the tables that reference them, and to those that reference these."""
-        batch, pending, snapshots = work.batch, deque(first), dict(work.batch.claim.snapshots)
+        batch, pending = work.batch, deque(first)
         changes: list[Change] = []
         seen: dict[ForeignKey, set[tuple[Any, ...]]] = {}  # rows may reference each other in a circle
         while pending:
             key, lost = pending.popleft()
             name = full_name(*key.child)
-            if name in snapshots and may_lose(batch, key, lost):
-                work.unlogged.add(name)
+            work.unlogged |= tell(batch, self._foreign_keys(), key, lost, taken=work.takes(name))
             if not work.takes(name):
                 continue
             try:
@@ -242,7 +241,9 @@ class Cascades:
         wanted = dict.fromkeys(name for name in (*state.primary_key, *key.columns, *others) if name in kinds)
         listed = ", ".join(f"c.{quote(name)}" for name in wanted)
         pairs = zip(key.columns, key.referenced, strict=True)
-        reference = " AND ".join(same(f"c.{quote(a)}", f"k.{quote(b)}", text=kinds[a] == "string") for a, b in pairs)
+        reference = " AND ".join(
+            references(f"c.{quote(a)}", f"k.{quote(b)}", text=kinds[a] == "string") for a, b in pairs
+        )
         found = spark.sql(
             f"SELECT {listed} FROM delta.{quote(path)} c LEFT SEMI JOIN {KEYS} k ON {reference} LIMIT {MOST + 1}"  # noqa: S608
         ).toArrow()
@@ -258,17 +259,12 @@ class Cascades:
         now = rows_at_source(self._source(), key.child, state.primary_key, key.columns, found)
         gone, values, chosen = [], [], []
         for row, old in enumerate(found.select(list(key.columns)).to_pylist()):
-            there = now[row]
-            if there is None and key.on_update is Rule.CASCADE and set(key.columns) & set(state.primary_key):
+            left = left_by(key, state.primary_key, tuple(old.values()), now[row])
+            if left is Left.UNKNOWN:
                 raise needs_copy(key, "the cascade may have changed the row's own primary key")
-            before = tuple(old[name] for name in key.columns)
-            if there is None and key.on_delete is Rule.RESTRICT:
-                continue  # the binlog has its delete
-            after = there if there is not None else (None,) * len(before)
-            leaves = there is None and key.on_delete is Rule.CASCADE
-            if leaves or after != before:
-                gone.append(leaves)
-                values.append(after)
+            if left is not Left.SAME:
+                gone.append(left is Left.GONE)
+                values.append((None,) * len(key.columns) if left is Left.GONE else left)
                 chosen.append(row)
         rows = found.take(pa.array(chosen, pa.int64()))
         fixed = rows.select(list(state.primary_key)).append_column(GONE, pa.array(gone, pa.bool_()))

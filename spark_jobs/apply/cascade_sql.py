@@ -10,17 +10,6 @@ import pyarrow as pa
 from spark_jobs.lake.sql import quote
 
 KEYS, FIXED, GONE = "sluice_keys", "sluice_fixed", "_sluice_gone"
-_OTHERS = "[^ -~]"  # letters whose case and accents only the source's collation knows
-
-
-def same(child: str, parent: str, *, text: bool) -> str:
-    """The condition for a reference. The source compares text by its collation: what may be equal there counts."""
-    if not text:
-        return f"{child} = {parent}"
-    return (
-        f"(lower(rtrim({child})) = lower(rtrim({parent})) OR ({child} IS NOT NULL AND "
-        f"({child} RLIKE '{_OTHERS}' OR {parent} RLIKE '{_OTHERS}')))"
-    )
 
 
 def merge(path: str, primary_key: Sequence[str], columns: Sequence[str]) -> str:

@@ -11,15 +11,19 @@ from cdc_core.client.changes import TableRead, flight_info
 from cdc_core.rows.system_columns import BEFORE, OP
 from cdc_core.schema.names import full_name
 from cdc_core.session.claim import TableRange
-from spark_jobs.apply.cascade_sql import KEYS, same
+from spark_jobs.apply.cascade_sql import KEYS
 from spark_jobs.apply.table import Batch
 from spark_jobs.apply.view import create_view
 from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.equality import references
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.foreign_keys import ForeignKey
 
 _PARENT = "sluice_parent"
+MOST = (
+    200_000  # keys that one claim may lose, and rows of one table that it may cascade to; beyond it a copy is cheaper
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,9 @@ def _of_orphans(spark: SparkSession, lake: Lake, key: ForeignKey) -> bool:
             return False
         kinds.append([there[name] for name in names])
     pairs = list(zip(key.columns, key.referenced, kinds[0], strict=True))
-    reference = " AND ".join(same(f"c.{quote(a)}", f"p.{quote(b)}", text=kind == "string") for a, b, kind in pairs)
+    reference = " AND ".join(
+        references(f"c.{quote(a)}", f"p.{quote(b)}", text=kind == "string") for a, b, kind in pairs
+    )
     listed = ", ".join(f"c.{quote(a)} AS {quote(b)}" for a, b, _ in pairs)
     given = " AND ".join(f"c.{quote(a)} IS NOT NULL" for a, _, _ in pairs)
     child, parent = (f"delta.{quote(lake.path(*table))}" for table in (key.child, key.parent))

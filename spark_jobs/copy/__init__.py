@@ -12,7 +12,11 @@ commit     the rows staged in the lake, then one commit that replaces rows and d
 target     the table that a copy is put in the place of: fenced, noted, found again
 changes    a snapshot's change log: what runs keep for it meanwhile
 fold       the rows that were read with the log over them
-adopt      the files that were staged become a new table as they are
+overlay    the files that were staged with the log over them
+lost       the keys that left a table's parents while it is read
+looked_up  the rows that named such a key, as they are at the source
+exchange   a table's files exchanged for others, in one commit
+adopt      the files that were staged become the table's own as they are
 switch     they become the table, while the stream stands for a moment
 table      `copy_table`: all of it in order
 hold       what keeps rows behind the copy from being acked

@@ -1,83 +1,102 @@
-"""The staged files become a table that the lake does not have yet: its first commit names copies of them.
+"""The staged files become the table's own, under one commit of delta-rs that names copies of them.
 
-No row is written anew. It is possible where the files have the table's own columns, and no change is to be laid over
-them. The commit is delta-rs'; it has all rows, the table's app id and the copy's mark. The table's properties follow by
-Spark, whose features delta-rs does not know. A switch that is killed between the two is done again: see `claim_own`.
+No row is written anew. It is possible where the files have the table's own columns. The commit has all rows, the
+table's app id and the copy's mark: it is the first one of a new table, and it takes the place of all files of one that
+is there (`exchange`). The table's properties follow. A switch that is killed between the two is done again: see
+`claim_own`. No Spark is in it.
 """
 
 from __future__ import annotations
 
-import json
+import re
+import uuid
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, create_table_with_add_actions
-from pyarrow.fs import FileType, PyFileSystem, copy_files
-from pyspark.sql.connect.session import SparkSession
+from pyarrow.fs import FileSelector, FileType, PyFileSystem, copy_files
 
 from cdc_core.errors import LakeError
 from spark_jobs.copy.commit import Replacement
+from spark_jobs.copy.exchange import exchange, exchangeable
+from spark_jobs.copy.files import StagedFile
 from spark_jobs.copy.result import WentOn
 from spark_jobs.copy.target import Target
-from spark_jobs.lake.ddl import listed
 from spark_jobs.lake.failures import first_line
-from spark_jobs.lake.sql import quote
-from spark_jobs.lake.state import DESTINATION, TABLE
+from spark_jobs.lake.state import DESTINATION, FOLLOWED, TABLE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import delta_type
 
 _COPIES = 4  # files copied at once
 _CHUNK = 8 << 20  # bytes of each that are in memory
+_COPY = re.compile(r"[0-9a-f]{32}\.parquet")
 
 
 def adoptable(staged: DeltaTable, new: Replacement) -> bool:
-    """Whether the staged files can be the table's own: there is no table, and the columns are the same."""
+    """Whether the staged files can be the table's own: the columns are the same, and a table that is there lets its
+    files be exchanged."""
     there = [(field.name, delta_type(field.type)) for field in staged.schema().fields]
-    return new.state is None and there == [(column.name, column.type) for column in new.columns]
+    if there != [(column.name, column.type) for column in new.columns]:
+        return False
+    return new.state is None or exchangeable(new.target.lake.open(new.target.path), new)
 
 
-def adopt(spark: SparkSession, staged: DeltaTable, path: str, new: Replacement) -> None:
-    """Makes the table of the files of the staging table at `path`. Raises LakeError where they cannot be copied, WentOn
-    where another one has made the table, and Spark's errors."""
+def adopt(staged: DeltaTable, path: str, files: Sequence[StagedFile], new: Replacement) -> None:
+    """Makes the table of files that lie in the staging table's folder at `path`. Raises LakeError where they cannot be
+    copied, WentOn where another one has made or written the table."""
     target = new.target
-    files = pa.table(staged.get_add_actions(flatten=True)).to_pylist()
-    noted = CommitProperties(
-        custom_metadata={"userMetadata": new.metadata}, app_transactions=[Transaction(target.app, new.note.mark)]
-    )
+    # Under names of their own where there is a table: it may have files of an earlier try.
+    names = [file.path if new.state is None else f"{uuid.uuid4().hex}.parquet" for file in files]
+    added = [AddAction(name, file.size, {}, 0, True, file.stats) for name, file in zip(names, files, strict=True)]
     try:
-        _copy(target.lake, path, target.path, [one["path"] for one in files])
-        create_table_with_add_actions(
-            target.path,
-            _commented(staged, new),
-            [AddAction(one["path"], one["size_bytes"], {}, 0, True, _stats(one)) for one in files],
-            "error",
-            description=new.schema.comment or None,
-            storage_options=target.lake.storage or None,
-            commit_properties=noted,
-        )
+        _copy(target.lake, path, target.path, [file.path for file in files], names)
+        if new.state is None:
+            _create(staged, added, new)
+        else:
+            exchange(target.lake.open(target.path), added, new)
+        _set_properties(new)
+    except CommitFailedError as error:
+        raise WentOn(target.path) from error
     except (DeltaError, OSError) as error:
-        if target.lake.has(target.database, target.table):
+        if new.state is None and target.lake.has(target.database, target.table):
             raise WentOn(target.path) from error
         hint = "Make the lake writable and give it room for one more copy of the table; then start the snapshot again."
         raise LakeError(f"the rows cannot be copied: {first_line(error)}", place=target.path, hint=hint) from error
-    spark.sql(f"ALTER TABLE delta.{quote(target.path)} SET TBLPROPERTIES ({listed(new.properties)})")
 
 
-def remove_copies(staged: DeltaTable, target: Target) -> None:
+def _create(staged: DeltaTable, added: list[AddAction], new: Replacement) -> None:
+    target, mark = new.target, Transaction(new.target.app, new.note.mark)
+    create_table_with_add_actions(
+        target.path,
+        _commented(staged, new),
+        added,
+        "error",
+        description=new.schema.comment or None,
+        storage_options=target.lake.storage or None,
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": new.metadata}, app_transactions=[mark]),
+    )
+
+
+def _set_properties(new: Replacement) -> None:
+    """Ours as they are now. The last statement that the rows of before followed is none of theirs."""
+    old = new.state.properties if new.state else {}
+    ours = new.properties | ({FOLLOWED: ""} if FOLLOWED in old else {})
+    changed = {key: value for key, value in ours.items() if old.get(key) != value}
+    new.target.lake.open(new.target.path).alter.set_table_properties(changed, raise_if_not_exists=False)
+
+
+def remove_copies(target: Target) -> None:
     """What a switch that was killed before its commit has copied: Spark makes no table where files lie."""
-    path, storage = target.path, target.lake.storage or None
     with suppress(DeltaError, OSError):
-        folder = PyFileSystem(DeltaStorageHandler(path, storage))
-        names = pa.table(staged.get_add_actions(flatten=True))["path"].to_pylist()
-        for one in folder.get_file_info(names):
-            if one.type is FileType.File:
+        folder = PyFileSystem(DeltaStorageHandler(target.path, target.lake.storage or None))
+        for one in folder.get_file_info(FileSelector("")):
+            if one.type is FileType.File and _COPY.fullmatch(one.base_name):
                 folder.delete_file(one.path)
 
 
@@ -91,15 +110,17 @@ def claim_own(target: Target) -> None:
         lake.open(target.path).alter.set_table_properties(owner, raise_if_not_exists=False)
 
 
-def _copy(lake: Lake, source: str, into: str, names: list[str]) -> None:
-    """On a local disk by links, which cost nothing, where it has them."""
+def _copy(lake: Lake, source: str, into: str, names: Sequence[str], others: Sequence[str]) -> None:
+    """Files `names` of one folder into another, where they are `others`. On a local disk by links, which cost nothing,
+    where it has them."""
+    pairs = list(zip(names, others, strict=True))
     if "://" not in into:
         Path(into).mkdir(parents=True, exist_ok=True)
-        names = [name for name in names if not _linked(Path(source, name), Path(into, name))]
+        pairs = [(name, other) for name, other in pairs if not _linked(Path(source, name), Path(into, other))]
     here, there = (PyFileSystem(DeltaStorageHandler(path, lake.storage or None)) for path in (source, into))
     copy = partial(copy_files, source_filesystem=here, destination_filesystem=there, chunk_size=_CHUNK)
     with ThreadPoolExecutor(_COPIES) as pool:
-        list(pool.map(copy, names, names))
+        list(pool.map(copy, *zip(*pairs, strict=True)) if pairs else ())
 
 
 def _linked(file: Path, into: Path) -> bool:
@@ -115,14 +136,3 @@ def _commented(staged: DeltaTable, new: Replacement) -> Schema:
     comments = [{"comment": column.comment} if column.comment else {} for column in new.columns]
     fields = zip(staged.schema().fields, comments, strict=True)
     return Schema([Field(field.name, field.type, metadata=comment) for field, comment in fields])
-
-
-def _stats(file: dict[str, Any]) -> str:
-    """What the staging table's log says of a file (Delta protocol, "Per-file Statistics")."""
-    parts = {"minValues": "min.", "maxValues": "max.", "nullCount": "null_count."}
-    known = {key: value for key, value in file.items() if value is not None}
-    stats = {
-        part: {key.removeprefix(prefix): value for key, value in known.items() if key.startswith(prefix)}
-        for part, prefix in parts.items()
-    }
-    return json.dumps({"numRecords": file["num_records"], **stats})

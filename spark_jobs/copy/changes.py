@@ -25,6 +25,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import RESERVED, delta_type
 
 VERSION, NTH, GONE = "_sluice_version", "_sluice_nth", "_sluice_gone"
+_LAST = 1 << 62  # an `NTH` behind those of all changes
 _SYSTEM = (pa.field(VERSION, pa.int64()), pa.field(NTH, pa.int64()), pa.field(GONE, pa.bool_()))
 
 
@@ -82,6 +83,21 @@ class ChangeLog:
                     raise TableStopped("the log was removed", place=self.path, hint=hint) from error
                 hint = "Make the lake writable and give it room; the batch stays claimable."
                 raise LakeError(f"changes cannot be kept: {first_line(error)}", place=self.path, hint=hint) from error
+
+    def correct(self, rows: pa.Table, version: int) -> None:
+        """Adds rows as they are at the source, behind every change up to `version`: the table's columns under numbers,
+        and `GONE`. Raises LakeError."""
+        fields = [field for field in rows.schema if field.name != GONE]
+        schema, storage = numbered(fields, *_SYSTEM), self.lake.storage or None
+        try:
+            log = DeltaTable.create(self.path, schema, mode="ignore", storage_options=storage)
+            nth = pa.array([_LAST + log.version()] * rows.num_rows, pa.int64())
+            versions = pa.array([version] * rows.num_rows, pa.int64())
+            columns = [*(rows[field.name] for field in fields), versions, nth, rows[GONE]]
+            write_deltalake(log, pa.Table.from_arrays(columns, schema=schema), mode="append", storage_options=storage)
+        except (DeltaError, OSError) as error:
+            hint = "Make the lake writable and give it room; then start the snapshot again."
+            raise LakeError(f"changes cannot be kept: {first_line(error)}", place=self.path, hint=hint) from error
 
     def _opened(self) -> tuple[DeltaTable | None, int | None]:
         """The log and its end, None for none. delta-rs may read files of the log for each of the two."""

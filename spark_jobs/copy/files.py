@@ -6,6 +6,7 @@ twice. Files that no commit names go with the folder. Memory holds one row group
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
@@ -45,6 +47,23 @@ class StagedFile:
     size: int
     rows: int
     stats: str
+
+
+def files_of(table: DeltaTable) -> list[StagedFile]:
+    """The files of a table whose log has their statistics."""
+    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return [StagedFile(one["path"], one["size_bytes"], one["num_records"], _stats(one)) for one in files]
+
+
+def _stats(file: dict[str, Any]) -> str:
+    """What a log says of a file (Delta protocol, "Per-file Statistics")."""
+    parts = {"minValues": "min.", "maxValues": "max.", "nullCount": "null_count."}
+    known = {key: value for key, value in file.items() if value is not None}
+    stats = {
+        part: {key.removeprefix(prefix): value for key, value in known.items() if key.startswith(prefix)}
+        for part, prefix in parts.items()
+    }
+    return json.dumps({"numRecords": file["num_records"], **stats})
 
 
 def numbered(fields: Iterable[pa.Field], *more: pa.Field) -> pa.Schema:

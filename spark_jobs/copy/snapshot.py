@@ -134,7 +134,7 @@ class TableSnapshots:
         with registered(self.connector, name, owner, first=first, sleep=sleep) as registration:
             try:
                 staged = self._staged(registration, schema, told, sleep)
-                switch = Switch(self.connector, self.lake, self.sessions, self.run_id)
+                switch = Switch(self.connector, self.lake, self.sessions, self.run_id, self._source())
                 return switch.table(registration.snapshot, staged, check=registration.check, sleep=sleep)
             except Broken:
                 self.cancel(name)

@@ -26,9 +26,14 @@ from cdc_core.schema.table import TableSchema
 from spark_jobs.copy.adopt import adopt, adoptable, claim_own, remove_copies
 from spark_jobs.copy.changes import ChangeLog
 from spark_jobs.copy.commit import Replacement, replace, staged_rows
+from spark_jobs.copy.files import files_of
 from spark_jobs.copy.fold import folded
 from spark_jobs.copy.hold import Hold, held
+from spark_jobs.copy.looked_up import looked_up
+from spark_jobs.copy.lost import LostKeys
+from spark_jobs.copy.overlay import laid_over
 from spark_jobs.copy.result import Broken, Copied, LakeClient, WentOn
+from spark_jobs.copy.span import asked
 from spark_jobs.copy.staged import Staging
 from spark_jobs.copy.target import Target
 from spark_jobs.lake.equality import FEWER_COPIES
@@ -38,7 +43,9 @@ from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, lake_columns
 from spark_jobs.session import Sessions
+from spark_jobs.snapshot.foreign_keys import ForeignKey
 from spark_jobs.snapshot.place import Place
+from spark_jobs.snapshot.source import Source
 
 _TRIES = 5
 _BEGIN_ANEW = "Begin the snapshot anew."
@@ -57,12 +64,14 @@ class StagedRows:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """For tables of one client. Each table is fenced by a token of its own."""
+    """For tables of one client. Each table is fenced by a token of its own. `source`: where rows are looked up that
+    foreign keys changed; without it such a snapshot is begun anew."""
 
     connector: Connector
     lake: Lake
     sessions: Sessions
     run_id: str = ""
+    source: Source | None = None
 
     def table(
         self,
@@ -114,8 +123,9 @@ class Switch:
         if before is not None:
             target.fence.check(target.path)
         try:
-            with self.sessions.take() as spark, lake_errors(target.path):
-                self._commit(spark, log, staged, new)
+            self._commit(log, staged, new)
+        except Broken as error:
+            self._break(snapshot, error.message)
         except LakeError as error:
             if FEWER_COPIES not in error.message:
                 raise
@@ -124,15 +134,46 @@ class Switch:
         self._end(snapshot, client, place.low)
         return found
 
-    def _commit(self, spark: SparkSession, log: ChangeLog, staged: StagedRows, new: Replacement) -> None:
+    def _commit(self, log: ChangeLog, staged: StagedRows, new: Replacement) -> None:
+        """The staged files become the table's own where they can, else Spark writes the rows once more."""
         low, upto = staged.place.low.version(), new.note.low
-        changed, rows = upto > low and log.end() is not None, self.lake.open(staged.path)
-        if not changed and adoptable(rows, new):
-            adopt(spark, rows, staged.path, new)
-            return
+        rows, lost = self.lake.open(staged.path), LostKeys(self.lake, log.destination, log.snapshot_id)
+        if upto > low:
+            for key, path in lost.tables():
+                self._look_up(log, staged, upto, key, path)
+        if adoptable(rows, new):
+            changed = upto > low and log.types() is not None
+            files = laid_over(self.lake, staged.path, staged.schema, log, low, upto) if changed else files_of(rows)
+            if files is not None:
+                adopt(rows, staged.path, files, new)
+                return
         if new.state is None:
-            remove_copies(rows, new.target)
-        replace(spark, _folded(spark, log, staged, low, upto) if changed else staged_rows(spark, staged.path), new)
+            remove_copies(new.target)
+        with self.sessions.take() as spark, lake_errors(new.target.path):
+            replace(spark, self._read(spark, log, staged, upto), new)
+
+    def _read(self, spark: SparkSession, log: ChangeLog, staged: StagedRows, upto: int) -> DataFrame:
+        """The rows as they are at `upto`."""
+        low = staged.place.low.version()
+        if upto > low and log.types() is not None:
+            return _folded(spark, log, staged, low, upto)
+        return staged_rows(spark, staged.path)
+
+    def _look_up(self, log: ChangeLog, staged: StagedRows, upto: int, key: ForeignKey, lost: str) -> None:
+        """Brings what a foreign key changed at the source meanwhile into the log. Raises Broken where that cannot
+        be."""
+        name = staged.schema.name
+        if self.source is None:
+            raise Broken("a foreign key changed its rows, which is in no binlog", place=name, hint=_BEGIN_ANEW)
+        with (
+            asked(self.source, name) as connection,
+            self.sessions.take() as spark,
+            lake_errors(staged.path),
+        ):
+            rows = self._read(spark, log, staged, upto)
+            found = looked_up(spark, connection, rows, staged.schema, _columns(staged.schema), key, lost)
+        if found is not None:
+            log.correct(found, upto)
 
     def _check_open(self, snapshot: Snapshot) -> None:
         """Raises Broken, and SessionError for one that is not the owner's any more."""

@@ -1,6 +1,7 @@
-"""How rows without a key are told apart in SQL: they are copies of one another when all of the lake's values are equal.
+"""How rows are told apart in SQL. Those without a key are copies of one another when all of the lake's values are
+equal; those that reference a key may compare as only the source knows.
 
-NULL equals NULL. 0.0 does not equal -0.0, which Spark groups and joins as one value, but not their texts.
+Among copies NULL equals NULL. 0.0 does not equal -0.0, which Spark groups and joins as one value, but not their texts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import LakeColumn
 
+_OTHERS = "[^ -~]"  # letters whose case and accents only the source's collation knows
 FEWER_COPIES = "SLUICE_FEWER_COPIES"  # how a statement says in Spark that it takes more copies than there are
 
 
@@ -36,3 +38,13 @@ def _exact(alias: str, column: LakeColumn) -> str:
 
 def _floats(column: LakeColumn) -> bool:
     return "float" in column.type or "double" in column.type
+
+
+def references(child: str, parent: str, *, text: bool) -> str:
+    """The condition for a reference. The source compares text by its collation: what may be equal there counts."""
+    if not text:
+        return f"{child} = {parent}"
+    return (
+        f"(lower(rtrim({child})) = lower(rtrim({parent})) OR ({child} IS NOT NULL AND "
+        f"({child} RLIKE '{_OTHERS}' OR {parent} RLIKE '{_OTHERS}')))"
+    )

@@ -130,6 +130,16 @@ def ancestors(keys: Iterable[ForeignKey], child: tuple[str, str]) -> frozenset[t
     return frozenset(found)
 
 
+def descendants(keys: Iterable[ForeignKey], parent: tuple[str, str]) -> frozenset[tuple[str, str]]:
+    """The tables that lose rows with those of `parent`, through others as well; itself where it references itself."""
+    known, found = list(keys), set[tuple[str, str]]()
+    wanted = {parent}
+    while wanted:
+        wanted = {key.child for key in known if key.parent in wanted} - found
+        found |= wanted
+    return frozenset(found)
+
+
 def _foreign_key(rows: Sequence[tuple[str, ...]]) -> ForeignKey:
     first = rows[0]
     return ForeignKey(

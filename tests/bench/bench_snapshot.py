@@ -56,8 +56,14 @@ WARM = 100_000  # rows of the first round, of a database of its own, which loads
 
 @dataclass(frozen=True)
 class Took:
+    """`parts` are the CPU seconds of each process."""
+
     seconds: float
-    cpu: float
+    parts: dict[str, float]
+
+    @property
+    def cpu(self) -> float:
+        return sum(self.parts.values())
 
 
 @dataclass
@@ -110,13 +116,13 @@ class Arena:
         """The rows are counted behind the clock."""
         began, used = time.perf_counter(), self._used()
         path = way()
-        took = Took(time.perf_counter() - began, self._used() - used)
+        took = Took(time.perf_counter() - began, {name: now - used[name] for name, now in self._used().items()})
         files = pa.table(DeltaTable(path).get_add_actions(flatten=True))
         assert pc.sum(files["num_records"]).as_py() == self.rows
         return took
 
-    def _used(self) -> float:
-        return cpu(self.process) + self.service.cpu() + time.process_time()
+    def _used(self) -> dict[str, float]:
+        return {"spark": cpu(self.process), "service": self.service.cpu(), "reader": time.process_time()}
 
     def drain(self) -> int:
         """Until nothing is left. The number of rows."""
@@ -206,7 +212,8 @@ def measure(arena: Arena) -> None:
     told: dict[str, Any] = {
         "rows": rows, "partitions": arena.manner.limits.connections, "written_meanwhile": PER_SECOND,
         "seconds": {name: round(value, 1) for name, value in parts.items()},
-        "cpu_seconds": round(ours.cpu, 1), "peer_cpu_seconds": round(theirs.cpu, 1),
+        "cpu_seconds": round(ours.cpu, 1), "cpu_parts": {name: round(part, 1) for name, part in ours.parts.items()},
+        "peer_cpu_seconds": round(theirs.cpu, 1),
         "cpu_of_peers": round(ours.cpu / theirs.cpu, 3), "rows_a_cpu_second": round(rows / ours.cpu),
         "peer_rows_a_cpu_second": round(rows / theirs.cpu), "peak_rss_mb": round(peak),
         "rss_before_mb": round(memory.before), "drained_rows": drained, "verify": "equal",

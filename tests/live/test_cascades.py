@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cdc_core import config
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.copy import groups
+from spark_jobs.copy.result import Copied
+from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
+from spark_jobs.snapshot.limits import Limits
 from tests.support.shop import opened_shop, reading_source
 
 pytestmark = pytest.mark.integration
@@ -47,6 +53,15 @@ _LATE = (
     "DELETE FROM b WHERE id = 20",
     "ALTER TABLE b CHANGE id number INT, CHANGE a of_a INT",
 )
+_BETWEEN = (
+    "UPDATE c SET v = 'new' WHERE id % 7 = 0",
+    "DELETE FROM p WHERE id < 5",
+    "INSERT INTO p VALUES (3, 'code 3')",
+    "INSERT INTO c VALUES (1003, 3, 'code 3', 'back')",
+    "UPDATE p SET id = 1000 + id WHERE id BETWEEN 5 AND 9",
+    "UPDATE p SET code = CONCAT('new ', code) WHERE id BETWEEN 10 AND 14",
+    "UPDATE c SET v = 'last' WHERE id % 11 = 0",
+)
 _ALL = ("a", "b", "c", "d", "tree", "loose")
 _THEN = ("a", "b", "c", "d", "wood", "loose")
 
@@ -74,3 +89,52 @@ def test_cascades_reach_the_lake(
         shop.execute(*_LATE)
         assert shop.drain() == []
         assert shop.differences(*_THEN) == dict.fromkeys(_THEN, (0, 0, 0))
+
+
+@pytest.mark.parametrize("version", ["8.0.31", pytest.param("mariadb", marks=pytest.mark.full)])
+def test_a_snapshot_has_what_cascades_changed_meanwhile(
+    version: str,
+    request: pytest.FixtureRequest,
+    spark_remote: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows that were read before a foreign key deleted or changed them at the source, of a table that the lake does not
+    have; by the key and by a text, with a parent that comes back, and rows that others change as well."""
+    names = {"8.0.31": "mysql8", "mariadb": "mariadb"}
+    mysql: MySqlServer = request.getfixturevalue(names[version])
+    monkeypatch.setattr(groups, "ROWS_PER_GROUP", 1)
+    with mysql.database("cascades") as database:
+        rows = ", ".join(f"({number}, 'code {number}')" for number in range(40))
+        children = ", ".join(f"({number}, {number % 40}, 'Code {number % 40}', 'old')" for number in range(400))
+        mysql.execute(
+            "CREATE TABLE p (id INT PRIMARY KEY, code VARCHAR(20) UNIQUE)",
+            "CREATE TABLE c (id INT PRIMARY KEY, p INT, code VARCHAR(20), v VARCHAR(9), "
+            "FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE ON UPDATE CASCADE, "
+            "FOREIGN KEY (code) REFERENCES p (code) ON DELETE SET NULL ON UPDATE CASCADE)",
+            f"INSERT INTO p VALUES {rows}",
+            f"INSERT INTO c VALUES {children}",
+            database=database,
+        )
+        regex = rf"{database}\\..*"
+        with (
+            opened_shop(mysql, spark_remote, tmp_path, canal_instance_filter_regex=regex) as plain,
+            reading_source(replace(plain, database=database)) as shop,
+        ):
+            instance, _ = config.load_instance(tmp_path / "conf", "shop")
+            manner = Manner(40, Limits(connections=2), read_on="driver")
+            taken = TableSnapshots(shop.connector, instance, shop.lake.lake, shop.lake.sessions, manner)
+            assert isinstance(taken.table(database, "p"), Copied)
+            begun: list[int] = []
+
+            def between(read: Read) -> None:
+                begun.append(read.chunks)
+                if len(begun) == 4:
+                    shop.execute(*_BETWEEN)
+                    assert shop.drain() == []
+
+            found = taken.table(database, "c", told=between)
+            assert isinstance(found, Copied)
+            assert begun == sorted(begun)  # it did not begin anew
+            assert shop.drain() == []
+            assert shop.differences("p", "c") == {"p": (0, 0, 0), "c": (0, 0, 0)}

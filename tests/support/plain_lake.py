@@ -15,9 +15,8 @@ from typing import Any, cast
 from unittest import mock
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
+from deltalake import CommitProperties, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
-from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.client.changes import changes
 from cdc_core.client.connector import Connector
@@ -31,7 +30,6 @@ from spark_jobs.apply.kept import keep
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot
 from spark_jobs.apply.table import Batch
 from spark_jobs.copy import switch
-from spark_jobs.copy.adopt import adopt
 from spark_jobs.copy.changes import GONE, NTH, VERSION, ChangeLog
 from spark_jobs.copy.commit import Replacement
 from spark_jobs.copy.switch import StagedRows
@@ -115,21 +113,9 @@ class PlainLake:
 @contextmanager
 def replacing() -> Iterator[None]:
     """The switch makes its commit without Spark."""
-    parts = {"_folded": _folded, "replace": _replace, "staged_rows": _staged, "adopt": _adopt}
+    parts = {"_folded": _folded, "replace": _replace, "staged_rows": _staged}
     with mock.patch.multiple(switch, **parts):
         yield
-
-
-class _Silent:
-    """The statements are done otherwise."""
-
-    def sql(self, _statement: str) -> None:
-        pass
-
-
-def _adopt(_spark: None, staged: DeltaTable, path: str, new: Replacement) -> None:
-    adopt(cast(SparkSession, _Silent()), staged, path, new)
-    new.target.lake.open(new.target.path).alter.set_table_properties(new.properties, raise_if_not_exists=False)
 
 
 def _staged(_spark: None, path: str) -> list[Row]:

@@ -48,6 +48,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (span, "settled"),
     (Switch, "_check_log"),
     (switch, "_folded"),
+    (switch, "laid_over"),
     (switch, "adopt"),
     (switch, "replace"),
     (Switch, "_end"),

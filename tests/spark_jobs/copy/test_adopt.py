@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,7 +11,7 @@ from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.copy import adopt as room
 from spark_jobs.copy.adopt import adopt, adoptable, claim_own, remove_copies
 from spark_jobs.copy.commit import Replacement
-from spark_jobs.copy.files import Files
+from spark_jobs.copy.files import Files, files_of
 from spark_jobs.copy.result import LakeClient, WentOn
 from spark_jobs.copy.staged import Groups, Staging
 from spark_jobs.copy.target import Target
@@ -27,16 +26,6 @@ from spark_jobs.snapshot.chunk import Chunk
 ROWS = pa.record_batch({"id": pa.array([1, 2, 3]), "v": pa.array(["a", None, "c"])})
 COLUMNS = (LakeColumn("id", "bigint"), LakeColumn("v", "string", "a value"))
 TABLE = TableSchema("shop", "t", (Column("id", 8, 0), Column("v", 15, 0)), ("id",), comment="of before")
-
-
-class Spark:
-    """Keeps the statements."""
-
-    def __init__(self) -> None:
-        self.statements: list[str] = []
-
-    def sql(self, statement: str) -> None:
-        self.statements.append(statement)
 
 
 @pytest.fixture
@@ -55,29 +44,31 @@ def replacement(staging: Staging, columns: tuple[LakeColumn, ...] = COLUMNS) -> 
     return Replacement(target, TABLE, columns, None, CopyNote(2, 70, 90, 70), "about")
 
 
-def adopted(staging: Staging, new: Replacement) -> list[str]:
-    spark: Any = Spark()
-    adopt(spark, staging.lake.open(staging.path), staging.path, new)
-    return list(spark.statements)
+def adopted(staging: Staging, new: Replacement) -> None:
+    staged = staging.lake.open(staging.path)
+    adopt(staged, staging.path, files_of(staged), new)
 
 
 def test_the_first_commit_has_everything_but_the_properties(staging: Staging) -> None:
-    """All rows, comments, bounds, the table's app id at the copy's mark; one statement of Spark adds the rest."""
+    """All rows, comments, bounds, the table's app id at the copy's mark; the next one has the rest."""
     new = replacement(staging)
     assert adoptable(staging.lake.open(staging.path), new)
-    (statement,) = adopted(staging, new)
-    assert all(part in statement for part in ("'sluice.copied'", "'sluice.complete' = 'true'", "enableDeletionVectors"))
+    adopted(staging, new)
+    state = staging.lake.state(new.target.path, new.target.app)
+    assert state is not None
+    assert state.properties == new.properties
+    assert "deletionVectors" in (staging.lake.open(new.target.path).protocol().writer_features or ())
 
-    table = staging.lake.open(new.target.path)
+    table = staging.lake.open(new.target.path, 0)
     assert table.to_pyarrow_table().to_pylist() == ROWS.to_pylist()
-    assert (table.version(), table.transaction_version(new.target.app)) == (0, 70)
+    assert table.transaction_version(new.target.app) == 70
     assert table.metadata().description == "of before"
     assert [field.metadata for field in table.schema().fields] == [{}, {"comment": "a value"}]
     (file,) = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     assert (file["num_records"], file["min.id"], file["max.id"], file["null_count.id"]) == (3, 1, 3, 0)
-    assert next(staging.lake.commits(new.target.path)).user_metadata == "about"
+    assert new.target.committed("about") == 0
     staging.remove()
-    assert staging.lake.open(new.target.path).to_pyarrow_table().num_rows == 3
+    assert staging.lake.open(new.target.path, 0).to_pyarrow_table().num_rows == 3
 
 
 def test_a_disk_without_links_gets_copies(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +80,7 @@ def test_a_disk_without_links_gets_copies(staging: Staging, monkeypatch: pytest.
     Path(new.target.path, name).write_text("half a file")
     adopted(staging, new)
     assert Path(new.target.path, name).stat().st_nlink == 1
-    assert staging.lake.open(new.target.path).to_pyarrow_table().to_pylist() == ROWS.to_pylist()
+    assert staging.lake.open(new.target.path, 0).to_pyarrow_table().to_pylist() == ROWS.to_pylist()
 
 
 def test_a_table_that_another_one_made_is_not_touched(staging: Staging) -> None:
@@ -98,11 +89,11 @@ def test_a_table_that_another_one_made_is_not_touched(staging: Staging) -> None:
     adopted(staging, new)
     with pytest.raises(WentOn):
         adopted(staging, new)
-    assert staging.lake.open(new.target.path).version() == 0
+    assert staging.lake.open(new.target.path).version() == 1
 
 
 def test_other_columns_are_not_adopted(staging: Staging) -> None:
-    """Columns under numbers, of other types, or a table that is there."""
+    """Columns under numbers, or of other types."""
     table = staging.lake.open(staging.path)
     assert not adoptable(table, replacement(staging, (LakeColumn("id", "int"), COLUMNS[1])))
     assert not adoptable(table, replacement(staging, (LakeColumn("a,b", "bigint"), COLUMNS[1])))
@@ -113,7 +104,7 @@ def test_a_table_without_properties_is_owned_by_its_app_id(
 ) -> None:
     """It is the one that a killed switch left. Nobody else's table is taken."""
     new = replacement(staging)
-    monkeypatch.setattr(room, "listed", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(room, "_set_properties", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         adopted(staging, new)
     claim_own(new.target)
@@ -131,10 +122,10 @@ def test_copies_that_are_in_the_way_are_removed(staging: Staging) -> None:
     """Those that were staged, and no other file."""
     new = replacement(staging)
     folder = Path(new.target.path)
-    remove_copies(staging.lake.open(staging.path), new.target)
+    remove_copies(new.target)
     folder.mkdir(parents=True)
     (name,) = (file.name for file in Path(staging.path).glob("*.parquet"))
     for one in (name, "other.parquet"):
         (folder / one).write_text("x")
-    remove_copies(staging.lake.open(staging.path), new.target)
+    remove_copies(new.target)
     assert [one.name for one in folder.iterdir()] == ["other.parquet"]

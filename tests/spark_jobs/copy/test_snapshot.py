@@ -81,7 +81,8 @@ def busy(shop: Shop, *tables: str) -> Iterator[None]:
 
 
 def test_tables_are_exact_while_others_write_and_drain(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
-    """With a key in chunks, without one in one view; and again, when they are in the lake."""
+    """With a key in chunks, without one in one view; and again, when they are in the lake. Those with a key are made of
+    the staged files, also where changes are laid over them and where a table is there."""
     with opened(mysql8, spark_remote, tmp_path, "keyed", "copies") as shop:
         taken = snapshots(shop, tmp_path)
         seen: list[Read] = []
@@ -92,6 +93,7 @@ def test_tables_are_exact_while_others_write_and_drain(mysql8: MySqlServer, spar
                     found = taken.table(shop.database, table, told=seen.append)
                     assert isinstance(found, Copied)
                     assert found.rows > ROWS // 2
+                    assert adopted(shop, table) == (table == "keyed")
         finally:
             mysql8.execute(f"REVOKE RELOAD ON *.* FROM '{mysql8.user}'@'%'")
         assert max(read.chunks for read in seen if read.table.endswith("keyed")) >= ROWS // 30 // 2
@@ -100,6 +102,15 @@ def test_tables_are_exact_while_others_write_and_drain(mysql8: MySqlServer, spar
         assert (client.stopped, client.snapshots) == ((), ())
         assert shop.differences("keyed", "copies") == {"keyed": (0, 0, 0), "copies": (0, 0, 0)}
         assert isinstance(taken.table(shop.database, "nowhere"), NoSuchTable)
+
+
+def adopted(shop: Shop, table: str) -> bool:
+    """Whether the table's last copy is made of files that were staged, and not of ones that Spark wrote."""
+    lake = shop.lake.lake
+    path = lake.path(shop.database, table)
+    version = next(one.version for one in lake.commits(path) if '"copy":' in one.user_metadata)
+    files = pa.table(lake.open(path, version).get_add_actions(flatten=True))["path"].to_pylist()
+    return not [name for name in files if name.startswith("part-")]
 
 
 def test_a_new_table_is_made_of_the_staged_files(
@@ -122,7 +133,7 @@ def test_a_new_table_is_made_of_the_staged_files(
         assert (min(bounds["min.b"].to_pylist()), max(bounds["max.b"].to_pylist())) == (0, ROWS - 1)
 
         with monkeypatch.context() as patched:
-            patched.setattr(adopt, "listed", killed)
+            patched.setattr(adopt, "_set_properties", killed)
             with pytest.raises(KeyboardInterrupt):
                 taken.table(shop.database, "killed")
         assert isinstance(taken.table(shop.database, "killed"), Copied)

@@ -1,17 +1,27 @@
-"""Rows of a table at the source, looked up by their primary keys."""
+"""Rows of a table at the source, looked up by their primary keys; and what a foreign key's cascade has left of one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 import pymysql
 
+from spark_jobs.snapshot.foreign_keys import ForeignKey, Rule
 from spark_jobs.snapshot.oracle import describe
 from spark_jobs.snapshot.sql import quote
 
 _AT_ONCE = 1_000  # keys of one SELECT
+
+
+class Left(Enum):
+    """What a cascade has left of a row, where it is not other values in the foreign key's columns."""
+
+    SAME = "same"
+    GONE = "gone"
+    UNKNOWN = "unknown"  # its own primary key may have changed
 
 
 def rows_at_source(
@@ -47,3 +57,18 @@ def rows_at_source(
         for row in zip(*read, strict=True):
             found[row[: len(primary_key)]] = row[len(primary_key) :]
     return [found.get(key) for key in keys]
+
+
+def left_by(
+    key: ForeignKey, primary_key: Sequence[str], before: tuple[Any, ...], now: tuple[Any, ...] | None
+) -> Left | tuple[Any, ...]:
+    """What the cascade of a foreign key has left of a row that referenced a lost key: its columns had the values
+    `before`, and the source has `now`, None for a row that is gone."""
+    if now is None and key.on_update is Rule.CASCADE and set(key.columns) & set(primary_key):
+        return Left.UNKNOWN
+    if now is None and key.on_delete is Rule.RESTRICT:
+        return Left.SAME  # the binlog has its delete
+    if now is None and key.on_delete is Rule.CASCADE:
+        return Left.GONE
+    after = now if now is not None else (None,) * len(before)
+    return Left.SAME if after == before else after

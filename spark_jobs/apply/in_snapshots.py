@@ -1,0 +1,56 @@
+"""What open snapshots learn of the keys that left a parent: rows that were read before name them still.
+
+The snapshot of a child keeps the keys, and its switch looks up the rows. Where they are not known, or where a table in
+between is not in the lake, so that nobody knows what it lost, the snapshots are broken and begin anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdc_core.errors import TableStopped
+from cdc_core.schema.names import full_name
+from spark_jobs.apply.cascade_sql import KEYS
+from spark_jobs.apply.lost_keys import MOST, Lost, create_keys, may_lose
+from spark_jobs.apply.table import Batch
+from spark_jobs.copy.lost import LostKeys
+from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.sql import quote
+from spark_jobs.snapshot.foreign_keys import ForeignKey, descendants
+
+
+def tell(batch: Batch, keys: Sequence[ForeignKey], key: ForeignKey, lost: Lost, *, taken: bool) -> set[str]:
+    """Tells the snapshots of the child of `key`, and of the tables below it, which keys its parent lost. The tables
+    whose snapshots are broken by it. `keys` are all foreign keys; `taken`: the child takes changes in the lake."""
+    snapshots = dict(batch.claim.snapshots)
+    name, below = full_name(*key.child), {full_name(*one) for one in descendants(keys, key.child)} & snapshots.keys()
+    if below and taken and _is_there(batch, key.child):
+        below = set()  # the cascade of its own rows tells them
+    if not (name in snapshots or below) or not may_lose(batch, key, lost):
+        return set()
+    if name in snapshots and name not in below and not _kept(batch, key, lost, snapshots[name]):
+        below |= {name}
+    return below
+
+
+def _is_there(batch: Batch, table: tuple[str, str]) -> bool:
+    state = batch.lake.state(batch.lake.path(*table), "")
+    return state is not None and not state.dropped
+
+
+def _kept(batch: Batch, key: ForeignKey, lost: Lost, snapshot_id: str) -> bool:
+    """Whether the keys are known and kept. Raises LakeError where they cannot be written."""
+    if lost.table is None and lost.rows is None:
+        return False  # those of a table or columns that had other names
+    try:
+        with batch.sessions.take() as spark, lake_errors(batch.lake.path(*key.parent)):
+            if not create_keys(spark, batch, key, lost):
+                return True
+            listed = ", ".join(map(quote, key.referenced))
+            found = spark.sql(f"SELECT DISTINCT {listed} FROM {KEYS} LIMIT {MOST + 1}").toArrow()  # noqa: S608
+    except TableStopped:
+        return False
+    if found.num_rows > MOST:
+        return False
+    LostKeys(batch.lake, batch.claim.destination, snapshot_id).keep(key, found)
+    return True
