@@ -12,7 +12,7 @@ import pytest
 
 from cdc_core.schema.table import Column, TableSchema
 from cdc_core.session.claim import TableRange
-from spark_jobs.apply import cascade
+from spark_jobs.apply import cascade, in_snapshots
 from spark_jobs.apply.cascade import Cascades
 from spark_jobs.apply.lost_keys import Lost
 from spark_jobs.lake.state import TableState
@@ -109,3 +109,24 @@ def test_rows_that_reference_each_other_in_a_circle_come_to_an_end(monkeypatch: 
     memory.tables = {"b": {1: 1, 2: 1, 3: 2}}
     memory.follow()
     assert memory.tables == {"b": {}}
+
+
+def test_open_snapshots_learn_what_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child's keeps the keys, one below a table of the lake those of its own parent. One below a table that is not
+    in the lake, or is stopped, begins anew, and so does one whose keys are not known."""
+    keys = key("b", "a"), key("c", "b"), key("e", "missing"), key("missing", "a")
+    memory = Memory(monkeypatch, *keys)
+    memory.batch.claim.snapshots = (("d.b", "1"), ("d.c", "2"), ("d.e", "3"))
+    kept: list[tuple[str, str]] = []
+
+    def keep(_batch: Any, foreign: ForeignKey, _lost: Lost, snapshot_id: str) -> bool:
+        kept.append((foreign.child[1], snapshot_id))
+        return foreign.child[1] != "c"
+
+    monkeypatch.setattr(in_snapshots, "_kept", keep)
+    monkeypatch.setattr(in_snapshots, "may_lose", lambda *_: True)
+    done = memory.cascades.follow(memory.batch, ())
+    assert (kept, sorted(done.unlogged)) == ([("b", "1"), ("c", "2")], ["d.c", "d.e"])
+    kept.clear()
+    done = memory.cascades.follow(memory.batch, ("d.b",))
+    assert (kept, sorted(done.unlogged)) == ([("b", "1")], ["d.c", "d.e"])
