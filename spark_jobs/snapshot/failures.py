@@ -35,5 +35,8 @@ def source_error(
         )
     if isinstance(error, _PASSING):
         message = f"the source went away ({code}): {text}"
+        if "timed out" in str(text):
+            hint = f"See what keeps it busy or the table locked (SHOW PROCESSLIST), and {again}."
+            return SourceUnavailable(message, place=place, hint=hint)
         return SourceUnavailable(message, place=place, hint=f"See that it runs, and {again}.")
     return SourceError(f"the source answers ({code}): {text}", place=place, hint="Correct what the message names.")

@@ -28,6 +28,7 @@ from spark_jobs.snapshot.source import Source, connect
 
 _ROWS = 65_536  # a batch has no more rows,
 _CELLS = 1 << 21  # nor more cells, however many columns there are
+_STALLED = 600.0  # seconds without a byte, after which a source that answers the network counts as gone
 _QUIET, _AGAIN, _TRIES = 60, 15, 4  # seconds of silence, seconds between probes, and probes until a host counts as gone
 
 
@@ -100,8 +101,10 @@ def row_starts(columns: int, rows: float = _ROWS) -> npt.NDArray[np.int64]:
 
 
 def _probe(connection: pymysql.Connection[Any]) -> None:
-    """Notices within two minutes that the host is gone, however long a query takes."""
+    """Notices within two minutes that the host is gone, however long a query takes; and that a server sends nothing,
+    because it hangs, or somebody keeps the table locked."""
     sock: socket.socket = connection._sock  # type: ignore[attr-defined]
+    sock.settimeout(_STALLED)
     with suppress(OSError, AttributeError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _QUIET)

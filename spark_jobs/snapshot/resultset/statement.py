@@ -71,6 +71,9 @@ def _receiver(connection: pymysql.Connection[Any]) -> Receive:
     def receive(into: memoryview) -> int:
         try:
             return int(sock.recv_into(into))
+        except TimeoutError as error:
+            text = f"it sent nothing for {sock.gettimeout():g} seconds (timed out)"
+            raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, text) from error
         except OSError as error:
             raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, f"the connection broke: {error}") from error
 

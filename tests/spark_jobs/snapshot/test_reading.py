@@ -18,6 +18,7 @@ from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.table import TableSchema
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.snapshot import reading
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.reading import read_chunk, read_chunks
 from spark_jobs.snapshot.resultset.statement import executed
@@ -160,6 +161,24 @@ def test_a_query_that_is_killed_is_an_error(server: MySqlServer, database: str) 
             list(batches)
         assert "start the snapshot again" in caught.value.hint
         assert isinstance(caught.value, SourceUnavailable) == (kill == "KILL")
+
+
+def test_a_source_that_sends_nothing_is_an_error(
+    server: MySqlServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hangs before the rows or among them: whoever keeps it busy, or the table locked, is named as the cause."""
+    schema = thousand(server, database)
+    monkeypatch.setattr(reading, "_STALLED", 2.0)
+    with server.root(database) as other, other.cursor() as cursor:
+        cursor.execute("LOCK TABLES t WRITE")
+        with pytest.raises(SourceUnavailable, match="timed out") as caught:
+            list(read_chunk(source(server), schema, "id < 500"))
+        cursor.execute("UNLOCK TABLES")
+    assert "SHOW PROCESSLIST" in caught.value.hint
+    assert f"{schema.name}, chunk id < 500" in str(caught.value)
+    with pytest.raises(SourceUnavailable, match=r"sent nothing for 2 seconds") as caught:
+        list(read_chunk(source(server), schema, "id < 500 OR SLEEP(60) = 0", limits=Limits(batch_bytes=1 << 16)))
+    assert "SHOW PROCESSLIST" in caught.value.hint
 
 
 def end(server: MySqlServer, kill: str, text: str) -> None:
