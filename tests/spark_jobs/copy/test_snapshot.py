@@ -148,5 +148,36 @@ def test_a_new_table_is_made_of_the_staged_files(
         assert shop.differences("t", "killed") == {"t": (0, 0, 0), "killed": (0, 0, 0)}
 
 
+def test_a_table_that_is_there_takes_the_staged_files(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
+    """Spark has written it, with deletion vectors, and its rows are wrong. Changes come while it is read. What Spark
+    reads behind it, and of before, is right, and the stream goes on."""
+    with opened(mysql8, spark_remote, tmp_path, "t") as shop:
+        taken, lake = snapshots(shop, tmp_path), shop.lake.lake
+        path = lake.path(shop.database, "t")
+        assert isinstance(taken.table(shop.database, "t"), Copied)
+        with shop.lake.sessions.take() as spark:
+            spark.sql(f"DELETE FROM delta.`{path}` WHERE b % 3 = 0")
+            before = lake.open(path).version()
+        changes = iter(["UPDATE t SET v = 'new' WHERE b % 7 = 0", "DELETE FROM t WHERE b % 5 = 0"])
+
+        def meanwhile(read: Read) -> None:
+            if read.chunks >= 4 and (change := next(changes, None)):
+                shop.execute(change)
+                if "DELETE" in change:
+                    shop.drain()
+
+        assert isinstance(taken.table(shop.database, "t", told=meanwhile), Copied)
+        assert adopted(shop, "t")
+        shop.execute("UPDATE t SET v = 'later' WHERE b % 11 = 0")
+        assert shop.drain() == []
+        assert shop.differences("t") == {"t": (0, 0, 0)}
+        with shop.lake.sessions.take() as spark:
+            counts = [
+                spark.sql(f"SELECT count(*) FROM delta.`{path}` {version}").toArrow()[0][0].as_py()
+                for version in ("", f"VERSION AS OF {before}")
+            ]
+        assert counts == [ROWS * 4 // 5, ROWS - (ROWS + 2) // 3]
+
+
 def killed(*_: object) -> str:
     raise KeyboardInterrupt
