@@ -1,0 +1,86 @@
+"""The jobs by hand, launched by a user in Dagster's launchpad, on real MySQL, service, Spark and Dagster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from deltalake import DeltaTable
+
+from orchestration.names import Names
+from orchestration.stack.mysql.server import MySqlServer
+from tests.support.launchpad import Launchpad, browser
+from tests.support.operated import Operated, operated
+
+pytestmark = [pytest.mark.browser, pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(2400)]
+
+NAMES = Names("shop")
+
+
+@pytest.fixture(scope="module")
+def shop(mysql8: MySqlServer, spark_remote: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
+    """Both tables are in the lake, with their first rows."""
+    with operated(mysql8, spark_remote, tmp_path_factory.mktemp("launchpad"), "orders", "users") as shop:
+        shop.sql("INSERT INTO orders VALUES (1, 'a'), (2, 'b'), (3, 'c')", "INSERT INTO users VALUES (1, 'ann')")
+        assert shop.differences("orders", "users") == []
+        yield shop
+
+
+@pytest.fixture
+def launchpad(shop: Operated, tmp_path: Path) -> Iterator[Launchpad]:
+    with browser(shop.dagster.url, tmp_path / "last.png") as launchpad:
+        yield launchpad
+
+
+def succeeded(shop: Operated, run_id: str) -> bool:
+    return shop.run(run_id).status == dg.DagsterRunStatus.SUCCESS
+
+
+def test_a_table_is_made_anew(shop: Operated, launchpad: Launchpad) -> None:
+    """The form shows the fields and nothing else. The lake is as the source then, also when it is launched twice, and
+    the table's history has the reason."""
+    table = f"{shop.database}.orders"
+    DeltaTable(shop.lake.path(shop.database, "orders")).delete("id = 2")
+    assert [(row["table"], row["missing"]) for row in shop.differences("orders", "users")] == [(table, 1)]
+
+    launchpad.open("rematerialize_shop")
+    assert launchpad.fields() == ["ops:", "rematerialize_shop_op:", "config:", "reason: ''", "tables: []"]
+    launchpad.fill("reason", "somebody deleted a row")
+    launchpad.fill("tables", f"[{table}]")
+    assert succeeded(shop, launchpad.launch())
+
+    assert shop.differences("orders", "users") == []
+    launchpad.history(NAMES.delta(table))
+    launchpad.shows("somebody deleted a row", "delta_version")
+    launchpad.open("rematerialize_shop")
+    assert succeeded(shop, launchpad.launch())
+    assert shop.differences("orders", "users") == []
+
+
+def test_wrong_orders_say_what_to_do(shop: Operated, launchpad: Launchpad) -> None:
+    """A wrong type is told before the launch, a wrong value by the run, by the field and with the remedy. Nothing is
+    changed."""
+    before = shop.connector.client_status()
+    launchpad.open("pause_shop")
+    launchpad.fill("table", "[1, 2]")
+    launchpad.shows("root:ops:pause_shop_op:config:table")
+    assert launchpad.button.is_disabled()
+    launchpad.fill("table", f"{shop.database}.orders")
+    assert not succeeded(shop, launchpad.launch())
+    launchpad.shows("the reason is empty", "ops.pause_shop_op.config.reason")
+
+    launchpad.open("pause_shop")
+    launchpad.fill("reason", "a report is made")
+    launchpad.fill("table", f"{shop.database}.order")
+    assert not succeeded(shop, launchpad.launch())
+    launchpad.shows(f"{shop.database}.order is not captured", f"Captured: {shop.database}.orders")
+
+    launchpad.open("snapshot_shop")
+    launchpad.fill("reason", "slowly")
+    launchpad.fill("rows_per_second", "0")
+    assert not succeeded(shop, launchpad.launch())
+    launchpad.shows("rows_per_second is '0.0'", "Correct rows_per_second in the launchpad")
+    after = shop.connector.client_status()
+    assert (after.epoch, after.stopped) == (before.epoch, ())
