@@ -59,6 +59,31 @@ def test_a_table_is_made_anew(shop: Operated, launchpad: Launchpad) -> None:
     assert shop.differences("orders", "users") == []
 
 
+def test_a_table_is_paused_and_resumed(shop: Operated, launchpad: Launchpad) -> None:
+    """Its rows stay back while the other table goes on, and are there when it is resumed; twice changes nothing."""
+    table = f"{shop.database}.orders"
+    launchpad.open("pause_shop")
+    launchpad.fill("reason", "a report is made")
+    launchpad.fill("table", table)
+    assert succeeded(shop, launchpad.launch())
+    launchpad.history(NAMES.delta(table))
+    launchpad.shows("a report is made", "pause")
+
+    shop.sql("INSERT INTO orders VALUES (10, 'late')", "INSERT INTO users VALUES (10, 'eve')")
+    assert [(row["table"], row["missing"]) for row in shop.differences("orders", "users")] == [(table, 1)]
+
+    launchpad.open("resume_shop")
+    launchpad.fill("reason", "the report is done")
+    launchpad.fill("table", table)
+    assert succeeded(shop, launchpad.launch())
+    assert shop.differences("orders", "users") == []
+    launchpad.open("resume_shop")
+    assert succeeded(shop, launchpad.launch())
+    launchpad.history(NAMES.delta(table))
+    launchpad.shows("the report is done", "resume")
+    assert shop.connector.client_status().stopped == ()
+
+
 def test_wrong_orders_say_what_to_do(shop: Operated, launchpad: Launchpad) -> None:
     """A wrong type is told before the launch, a wrong value by the run, by the field and with the remedy. Nothing is
     changed."""
