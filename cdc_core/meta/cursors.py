@@ -111,7 +111,8 @@ class Cursors(ClientNodes):
         self._nodes.write(changes)  # also without changes: a fence may refuse it
 
     def begin(self, client_id: int, start: LogPosition, source: str = "") -> Reached:
-        """Keeps the cursor of a client that begins or goes on at `start`. What the client has reached by then."""
+        """Keeps the cursor of a client that begins or goes on at `start`. What the client has reached by then. Where it
+        was not reached by its own acks, its open snapshots lack changes: they are broken in the same write."""
         kept, epoch = self.read(client_id), self._number(client_id, "epoch")
         if kept is None:
             reached = Reached(How.START, epoch, start.postion)
@@ -121,6 +122,8 @@ class Cursors(ClientNodes):
             reached = resumed(kept, *self._read_reached(client_id), epoch)
         node = self._reached_node(client_id, reached, mark_of(start))
         changes = self._cursor_change(self._path(client_id, "cursor"), start) | node
+        if reached != self.reached(client_id):
+            changes |= self.snapshots.broken(client_id, "changes were passed over before any run could keep them")
         if source and source != self.source(client_id, start):
             changes |= self._changes(client_id, {"source": _source(start, source)})
         self._nodes.write(changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from cdc_core.errors import SessionError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
-from cdc_core.meta.nodes import MemoryNodes, Nodes
+from cdc_core.meta.nodes import Change, MemoryNodes, Nodes
 from cdc_core.meta.snapshots import Progress, Snapshot
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.schema.registry import SchemaRegistry
@@ -34,7 +35,7 @@ class Trial:
     """A client with cursors in `nodes`, and a clock that is set by hand."""
 
     def __init__(self, nodes: Nodes) -> None:
-        self.now = 1000.0
+        self.now, self.nodes = 1000.0, nodes
         self.cursors = Cursors(nodes, "shop")
         self.cursors.subscribe(CLIENT)
         registry = SchemaRegistry()
@@ -159,3 +160,42 @@ def test_reading_another_server_breaks_it() -> None:
     trial.open("a")
     trial.cursors.move([CLIENT], LogPosition("127.0.0.2", 3306, place(4)), "uuid")
     assert "another server" in trial.cursors.snapshots.of(CLIENT)[0].broken
+
+
+def at(position: int) -> LogPosition:
+    return LogPosition("127.0.0.1", 3306, place(position))
+
+
+def lost(trial: Trial) -> LogPosition:
+    """The source purged what comes next."""
+    return at(90)
+
+
+def foreign(trial: Trial) -> LogPosition:
+    """A Java Canal acked for the client."""
+    path = f"/otter/canal/destinations/shop/{CLIENT}/cursor"
+    node = trial.nodes.read(path)
+    trial.nodes.write({path: Change(at(90).to_json().encode(), node.version if node else None)})
+    return at(90)
+
+
+def forgotten(trial: Trial) -> LogPosition:
+    """The client was unsubscribed, and is back."""
+    trial.cursors.unsubscribe(CLIENT, keep_cursor=False)
+    return at(90)
+
+
+@pytest.mark.parametrize("passed", [lost, foreign, forgotten])
+def test_changes_that_no_run_could_keep_break_it(passed: Callable[[Trial], LogPosition]) -> None:
+    """They were passed over while the snapshot was open. A restart breaks nothing, neither before nor after it."""
+    trial = Trial(MemoryNodes())
+    trial.cursors.begin(CLIENT, at(40))
+    before = trial.open("a")
+    trial.cursors.begin(CLIENT, at(40))
+    assert not trial.cursors.snapshots.of(CLIENT)[0].broken
+    trial.cursors.begin(CLIENT, passed(trial))
+    trial.snapshots.load(CLIENT)
+    assert "passed over" in trial.snapshots.of[CLIENT][TABLE].broken
+    assert trial.open("a").id != before.id
+    trial.cursors.begin(CLIENT, at(90))
+    assert not trial.cursors.snapshots.of(CLIENT)[0].broken
