@@ -22,7 +22,7 @@ from cdc_core.session.claim import Claim
 from spark_jobs.copy.files import numbered
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.tables import Lake
-from spark_jobs.lake.types import RESERVED, delta_type
+from spark_jobs.lake.types import RESERVED, delta_type, spark_type
 
 VERSION, NTH, GONE = "_sluice_version", "_sluice_nth", "_sluice_gone"
 _LAST = 1 << 62  # an `NTH` behind those of all changes
@@ -53,15 +53,14 @@ class ChangeLog:
     def types(self) -> list[str] | None:
         """The SQL types of the table's columns as the log has them, None for a log that has none."""
         table, _ = self._opened()
-        if table is None:
-            return None
-        return [delta_type(field.type) for field in table.schema().fields if field.name.isdigit()]
+        return None if table is None else _types(table)
 
     def append(self, claim: Claim, table: str, url: str, token: str = "") -> None:
         """The claim's changes of the table that the log does not have.
 
         Raises DecodeError for images that leave columns out, and what Flight raises; LakeError when the log cannot be
-        written, TableStopped for one that is damaged, or that the end of its snapshot removed meanwhile.
+        written; TableStopped for one that is damaged, that has other columns, or that the end of its snapshot removed
+        meanwhile.
         """
         (there, after), end = self._opened(), claim.end.version()
         if after is not None and after >= end:
@@ -69,6 +68,9 @@ class ChangeLog:
         with Rows(url, token or None) as rows:
             read = rows.info(claim, table, mode=CHANGES, after=after)
             batches = _Numbered(rows, read)
+            if there is not None and _types(there) != batches.types:
+                hint = "Begin the snapshot anew."
+                raise TableStopped("the table has other columns than before", place=self.path, hint=hint)
             stream = pa.RecordBatchReader.from_batches(batches.schema, iter(batches))
             noted = CommitProperties(app_transactions=[Transaction(self.app, end)])
             storage = self.lake.storage or None
@@ -121,6 +123,7 @@ class _Numbered:
         shown = [field for field in read.schema if field.name not in RESERVED]
         self.schema = numbered(shown, *_SYSTEM)
         self.error: SluiceError | None = None
+        self.types = [spark_type(field.type) for field in shown]
         self._rows, self._tickets, self._width = rows, read.tickets, len(shown)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -138,3 +141,8 @@ class _Numbered:
         order = pa.array(np.arange(nth, nth + batch.num_rows, dtype=np.int64))
         system = [pa.array(versions(batch)), order, is_before(batch)]
         return pa.RecordBatch.from_arrays([*batch.columns[: self._width], *system], schema=self.schema)
+
+
+def _types(log: DeltaTable) -> list[str]:
+    """The SQL types of the table's columns in a log."""
+    return [delta_type(field.type) for field in log.schema().fields if field.name.isdigit()]

@@ -75,6 +75,18 @@ def test_the_services_own_errors_stay(service: Feed, tmp_path: Path) -> None:
     assert log.end() is None
 
 
+@pytest.mark.parametrize("columns", [("id",), ("id", "v", "w")])
+def test_changes_of_another_definition_are_not_kept(service: Feed, tmp_path: Path, columns: tuple[str, ...]) -> None:
+    """No statement told of it. The snapshot is of no use any more, and nobody is held up."""
+    log, types = ChangeLog(Lake(tmp_path), "d", "5f"), {"id": pa.int32(), "v": pa.int64(), "w": pa.string()}
+    log.append(service.claim(1, 5, 25), NAME, service.url)
+    altered = Table("orders", pa.schema([(name, types[name]) for name in columns]), ("id",))
+    service.tables[NAME] = altered
+    service.changes[NAME] = [Change(30, None, tuple([None] * len(columns)))]
+    with pytest.raises(TableStopped, match="other columns"):
+        log.append(service.claim(2, 25, 45), NAME, service.url)
+
+
 def before(monkeypatch: pytest.MonkeyPatch, cls: type, name: str, then: Callable[[], None]) -> None:
     """Does something before each call of a method."""
     method = getattr(cls, name)
