@@ -21,6 +21,7 @@ from spark_jobs.snapshot.binlog import position
 
 _SETTLE_SECONDS = 1.0
 _TRIES = 20  # for a server that should come to rest
+_STALLED = 60  # pauses for written transactions; of those that a replica applies, one may last for longer
 _LOCK_SECONDS = 3  # FLUSH TABLES waits for running statements, and all writes wait for it
 _START = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
@@ -91,12 +92,27 @@ def _between(connection: pymysql.Connection[Any], sleep: Callable[[float], None]
 
 
 def settled(connection: pymysql.Connection[Any], sleep: Callable[[float], None]) -> EntryPosition:
-    """The binlog's end, when the engine shows the transactions up to it to whoever reads from now on."""
+    """The binlog's end, when the engine shows the transactions up to it to whoever reads from now on. With GTIDs those
+    are waited for that are written and not committed yet: a slow disk may take its time between the two."""
     end = position(connection)
+    written = _owned(connection)
     sleep(_SETTLE_SECONDS)
     while _replicas_awaited(connection):
         sleep(_SETTLE_SECONDS)
+    for _ in range(_STALLED):
+        if not (written := written & _owned(connection)):
+            break
+        sleep(_SETTLE_SECONDS)
     return end
+
+
+def _owned(connection: pymysql.Connection[Any]) -> frozenset[str]:
+    """The GTIDs of transactions that are not committed yet, each with its thread's number; none on MariaDB."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL VARIABLES LIKE 'gtid_owned'")
+        _, listed = cursor.fetchone() or ("", "")
+    found = (one.strip().split(":") for one in str(listed).split(","))
+    return frozenset(f"{uuid}:{number}" for uuid, *numbers in found for number in numbers)
 
 
 def _replicas_awaited(connection: pymysql.Connection[Any]) -> bool:

@@ -13,7 +13,7 @@ from cdc_core.errors import SourceChanged, SourceError
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.snapshot.binlog import ddl_on, position
-from spark_jobs.snapshot.place import begin
+from spark_jobs.snapshot.place import begin, settled
 from spark_jobs.snapshot.source import Source, connect
 
 pytestmark = pytest.mark.integration
@@ -111,6 +111,26 @@ def others(server: MySqlServer, start: EntryPosition, database: str, end: EntryP
             elif event[2].startswith("Write_rows") and not mine and int(event[4]) <= end.position:
                 found += 1
     return found
+
+
+def test_what_is_written_and_not_committed_is_waited_for(mysql8: MySqlServer) -> None:
+    """As on a disk that is slow: the binlog has the transaction, and the engine does not show it yet."""
+    with mysql8.database() as database, connect(source(mysql8)) as connection, connection.cursor() as cursor:
+        mysql8.execute("CREATE TABLE t (v INT)", database=database)
+        before = position(connection)
+        mysql8.execute("SET GLOBAL binlog_group_commit_sync_delay = 1000000")
+        writer = threading.Thread(target=mysql8.execute, args=[f"INSERT INTO {database}.t VALUES (1)"])
+        writer.start()
+        try:
+            deadline = time.monotonic() + 60
+            while position(connection) == before and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert settled(connection, lambda _: time.sleep(0.01)) > before
+            cursor.execute(f"SELECT COUNT(*) FROM {database}.t")
+            assert cursor.fetchone() == (1,)
+        finally:
+            writer.join()
+            mysql8.execute("SET GLOBAL binlog_group_commit_sync_delay = 0")
 
 
 def test_statements_that_name_a_table_are_seen(server: MySqlServer) -> None:
