@@ -205,8 +205,7 @@ class TableSnapshots:
         replica = replace(source, host=host, port=port, server_id=None)
         with asked(source, "its GTIDs") as connection:
             gtids = executed(connection)
-        await_place(replica, low, gtids, _REPLICA_SECONDS)
-        return replica
+        return await_place(replica, low, gtids, _REPLICA_SECONDS)
 
     def _in_one_view(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pymysql
@@ -24,17 +25,21 @@ def executed(connection: pymysql.Connection[Any]) -> str:
     return ""
 
 
-def await_place(replica: Source, place: EntryPosition, gtids: str, seconds: float) -> None:
+def await_place(replica: Source, place: EntryPosition, gtids: str, seconds: float) -> Source:
     """Waits until the replica has all transactions up to a place of the source, or all of `gtids` where there are any.
+    The replica as the one server that has them: behind an address of several another one may be further behind.
 
     Raises SourceBehind when it has not after `seconds`, or does not replicate from the source.
     """
     with connect(replica) as connection, connection.cursor() as cursor:
         answer = _by_gtid(cursor, gtids, seconds) if gtids else _by_place(cursor, place, seconds)
+        cursor.execute("SELECT @@GLOBAL.server_id")
+        (server_id,) = cursor.fetchone() or (None,)
     if not answer:
         message = f"the replica does not have {gtids or place} after {seconds:g} s"
         hint = "See that it replicates from the source (SHOW REPLICA STATUS); or read the source itself."
         raise SourceBehind(message, place=replica.address, hint=hint)
+    return replace(replica, server_id=server_id)
 
 
 def _by_gtid(cursor: Any, gtids: str, seconds: float) -> bool:

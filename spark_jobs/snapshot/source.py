@@ -80,6 +80,7 @@ def connect(source: Source) -> pymysql.Connection[Any]:
     if source.server_id is not None and answering != source.server_id:
         connection.close()
         message = f"server {answering} answers, but the service reads server {source.server_id}"
-        hint = "Wait until the service reads the server that has the address now, then try again."
+        hint = "Wait until the service reads the server that has the address now, then try again. Name a replica by an "
+        hint += "address that no other server has."
         raise SourceChanged(message, place=source.address, hint=hint)
     return connection

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cdc_core.errors import SourceBehind
+from cdc_core.errors import SourceBehind, SourceChanged
 from cdc_core.position import EntryPosition
 from spark_jobs.snapshot.replica import await_place, executed
 from spark_jobs.snapshot.source import Source, connect
@@ -38,8 +39,10 @@ def test_a_replica_is_waited_for(pair: Pair) -> None:
         await_place(replica, low, gtids, 1.0)
     assert caught.value.place == replica.address
     pair.replica.execute("START SLAVE SQL_THREAD")
-    await_place(replica, low, gtids, 60.0)
-    with connect(replica) as connection, connection.cursor() as cursor:
+    found = await_place(replica, low, gtids, 60.0)
+    with pytest.raises(SourceChanged):  # a second server behind the same address
+        connect(dataclasses.replace(found, port=source.port))
+    with connect(found) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT COUNT(*) FROM d.t")
         assert cursor.fetchone() == (1,)
     if not pair.gtid:
