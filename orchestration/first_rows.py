@@ -19,8 +19,10 @@ from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 from spark_jobs.apply.ddl.consent import waits_for_consent
+from spark_jobs.copy.snapshot import is_job
 
 REASON = "its first rows are not in the lake yet"
+PAUSED = "paused: "  # how the reason of a table begins that the job `pause` stopped
 _MADE = (EffectKind.CREATE, EffectKind.CREATE_FILLED, EffectKind.RENAME)
 
 
@@ -66,19 +68,25 @@ class FirstRows:
 
 
 def waiting(client: ClientStatus, now: float, *, complete: bool) -> list[str]:
-    """The stopped tables to read, which nobody reads: those that wait for their first rows, or to be made anew after a
-    reset; with `complete` all that the stream cannot complete, and that nobody asked to stop."""
+    """The tables to read, which nobody reads: stopped ones that wait for their first rows, or to be made anew after a
+    reset; those that a job read which ended; with `complete` all that the stream cannot complete, and that nobody asked
+    to stop."""
     opened = {one.table: one.lease_deadline for one in client.snapshots}
     idle = [stop for stop in client.stopped if opened.get(stop.table, 0.0) < now]
+    left = {one.table for one in client.snapshots if is_job(one.owner) and one.lease_deadline < now}
     return sorted(
-        stop.table
-        for stop in idle
-        if stop.table in opened or stop.reason in (REASON, ANEW) or (complete and _is_incomplete(stop))
+        {
+            stop.table
+            for stop in idle
+            if stop.table in opened or stop.reason in (REASON, ANEW) or (complete and _is_incomplete(stop))
+        }
+        | left
     )
 
 
 def _is_incomplete(stop: StoppedTable) -> bool:
-    return (stop.copy_needed or stop.passed is not None) and not waits_for_consent(stop.reason)
+    by_hand = waits_for_consent(stop.reason) or stop.reason.startswith(PAUSED)
+    return (stop.copy_needed or stop.passed is not None) and not by_hand
 
 
 def _command(connector: Connector, table: TableSchema) -> str:

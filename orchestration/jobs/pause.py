@@ -14,6 +14,7 @@ from pydantic import Field
 from cdc_core.client.connector import Connector
 from cdc_core.errors import ConfigError, SessionError
 from orchestration import processes
+from orchestration.first_rows import PAUSED
 from orchestration.jobs.copying import named_asset
 from orchestration.jobs.order import Order, traced
 from orchestration.resources import CanalResource
@@ -80,7 +81,7 @@ def pause_table(connector: Connector, table: str, reason: str, resume: str) -> d
         hint = "Run the job again when the destination has read something."
         raise SessionError("the client has no cursor yet", place=connector.destination, hint=hint)
     hint = f"The job {resume} lets it go on; it copies the table from the source if changes came meanwhile."
-    connector.stop_table(table, reason=f"paused: {reason}", hint=hint, position=client.cursor)
+    connector.stop_table(table, reason=f"{PAUSED}{reason}", hint=hint, position=client.cursor)
     return {"changed": True, "position": str(client.cursor)}
 
 

@@ -75,7 +75,7 @@ def lift(connector: Connector, table: str) -> StoppedTable | None:
     if not any(stop.table == table for stop in client.stopped):
         check_captured(connector, table)
         return None
-    if any(snapshot.table == table for snapshot in client.snapshots):
+    if any(snapshot.table == table and not snapshot.broken for snapshot in client.snapshots):
         hint = "The snapshot lifts the stop when it is in the lake. To do without it, cancel it and run this job again."
         raise SessionError("a snapshot of the table is open", place=table, hint=hint)
     try:

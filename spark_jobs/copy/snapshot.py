@@ -16,7 +16,7 @@ from functools import partial
 from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig
 from cdc_core.errors import ConfigError, DecodeError, SchemaError, SourceError, SourceUnavailable
-from cdc_core.meta.snapshots import Progress
+from cdc_core.meta.snapshots import Progress, Snapshot
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
@@ -38,6 +38,7 @@ from spark_jobs.snapshot.place import Place
 from spark_jobs.snapshot.replica import await_place, executed
 from spark_jobs.snapshot.source import Source, captured_source
 
+_JOB = "job-"  # how the owner of a snapshot begins that a run of Dagster reads
 _READERS = ("", "driver", "executors")
 _REPLICA_SECONDS = 600.0
 _SWITCH_TRIES = 60  # a second each
@@ -98,7 +99,7 @@ class TableSnapshots:
         reads the table, or where the snapshot was cancelled. After each the lake's table is as it was.
         """
         self.lake.check_writable()
-        owner = f"snapshot-{uuid.uuid4().hex[:12]}"
+        owner = f"{_JOB if self.run_id else 'snapshot-'}{uuid.uuid4().hex[:12]}"
         for left in reversed(range(_TRIES)):
             try:
                 return self._table(owner, database, table, told, sleep)
@@ -118,17 +119,16 @@ class TableSnapshots:
     def _table(
         self, owner: str, database: str, table: str, told: Callable[[Read], None], sleep: Callable[[float], None]
     ) -> Copied | NoSuchTable:
-        """One try. One that is Broken is cancelled."""
+        """One try. One that is Broken stays open as such: whoever comes next begins it anew."""
         name = full_name(database, table)
         with asked(self._source(), name) as connection:
             schema, whole = readable(connection, database, table), whole_images(connection)
             if schema is None:
                 at = position(connection)
                 return NoSuchTable(database, table, Place(at, at))
+        self._remove_broken(name)
         if not whole:
-            self.cancel(name)
-            repair = Repair(self.connector, self.instance, self.lake, self.sessions, self.run_id)
-            return repair.while_held(database, table, progress=lambda rows: told(Read(name, rows, 1)), sleep=sleep)
+            return self._while_held(owner, database, table, told, sleep)
         schema = schema.with_dates_as_text() if self.instance.zero_dates == "string" else schema
         first = not self.lake.has(database, table)
         with registered(self.connector, name, owner, first=first, sleep=sleep) as registration:
@@ -136,9 +136,32 @@ class TableSnapshots:
                 staged = self._staged(registration, schema, told, sleep)
                 switch = Switch(self.connector, self.lake, self.sessions, self.run_id, self._source())
                 return switch.table(registration.snapshot, staged, check=registration.check, sleep=sleep)
-            except Broken:
-                self.cancel(name)
+            except Broken as error:
+                self._break(registration.snapshot, error.message)
                 raise
+
+    def _while_held(
+        self, owner: str, database: str, table: str, told: Callable[[Read], None], sleep: Callable[[float], None]
+    ) -> Copied | NoSuchTable:
+        """Where no changes can be kept. The snapshot is open meanwhile, so that one that is killed is begun again."""
+        name = full_name(database, table)
+        repair = Repair(self.connector, self.instance, self.lake, self.sessions, self.run_id)
+        with registered(self.connector, name, owner, first=False, sleep=sleep) as registration:
+            self._break(registration.snapshot, "row images leave columns out")
+            found = repair.while_held(database, table, progress=lambda rows: told(Read(name, rows, 1)), sleep=sleep)
+            self.connector.snapshots.close(registration.snapshot)
+            return found
+
+    def _break(self, snapshot: Snapshot, reason: str) -> None:
+        """Claims name it no more, and what it has staged is removed."""
+        self.connector.snapshots.break_off(snapshot.table, snapshot.id, reason)
+        Staging(self.lake, self.connector.destination, snapshot.id).remove()
+
+    def _remove_broken(self, name: str) -> None:
+        """What one has staged whose reader is gone: the next one has another id."""
+        for one in self.connector.client_status().snapshots:
+            if one.table == name and one.broken:
+                Staging(self.lake, self.connector.destination, one.id).remove()
 
     def _staged(
         self,
@@ -176,6 +199,8 @@ class TableSnapshots:
         reading = Reading(
             self._reads(source, low), schema, self.instance.zero_dates, manner.limits, manner.rows_per_chunk
         )
+        if not staging.staged().count:
+            staging.clear()  # a copy that was killed may have left its rows, which are in no group
         of_rows, before = estimated_rows(source, schema), staging.staged().rows
         of_groups = None if of_rows is None else of_rows // (reading.chunks_per_group * reading.rows_per_chunk) + 1
 
@@ -230,3 +255,8 @@ class TableSnapshots:
                 self.manner.limits,
             )
         return StagedRows(staging.path, schema, there.place, rows)
+
+
+def is_job(owner: str) -> bool:
+    """Whether a snapshot's owner is a run of the job, which may be started again."""
+    return owner.startswith(_JOB)

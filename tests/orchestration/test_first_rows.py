@@ -10,7 +10,7 @@ from cdc_core.meta.snapshots import Snapshot
 from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.table import TableSchema
-from orchestration.first_rows import REASON, FirstRows, waiting
+from orchestration.first_rows import PAUSED, REASON, FirstRows, waiting
 from spark_jobs.apply.ddl.consent import PROPOSAL
 from tests.support.canal_double import ORDERS, USERS, MemoryCanal, position
 
@@ -43,22 +43,25 @@ def test_a_table_that_the_claim_makes_needs_no_snapshot() -> None:
 
 
 def test_what_nobody_reads_is_read() -> None:
-    """A first snapshot whose reader is gone, a table without a key, one that a reset stopped; not one that was
-    cancelled or is being read."""
+    """A first snapshot whose reader is gone, a table without a key, one that a reset stopped, and what a job read that
+    is gone; not one that was cancelled or is being read."""
     stops = [StoppedTable(name, "first", "", None) for name in ("s.gone", "s.read", "s.cancelled")]
     opened = [Snapshot("s.gone", "1", "a", 30, 90.0, 0), Snapshot("s.read", "2", "b", 30, 110.0, 0)]
     opened.append(Snapshot("s.again", "3", "c", 30, 90.0, 0))  # the lake has it: a person's
+    opened += [Snapshot("s.job", "4", "job-1", 30, 90.0, 0), Snapshot("s.runs", "5", "job-2", 30, 110.0, 0)]
     others = [StoppedTable("s.keyless", REASON, "", None), StoppedTable("s.reset", ANEW, "", None)]
     client = replace(MemoryCanal().client_status(), stopped=(*stops, *others), snapshots=tuple(opened))
-    assert waiting(client, now=100.0, complete=False) == ["s.gone", "s.keyless", "s.reset"]
+    assert waiting(client, now=100.0, complete=False) == ["s.gone", "s.job", "s.keyless", "s.reset"]
 
 
 def test_what_the_stream_cannot_complete_is_made_anew() -> None:
-    """Where changes have passed or the rows are wrong; not what a policy leaves to a person, or somebody reads."""
+    """Where changes have passed or the rows are wrong; not what a policy leaves to a person, what a person paused, or
+    what somebody reads."""
     stops = (
         StoppedTable("s.passed", "?", "", None, passed=position(1)),
         StoppedTable("s.wrong", "?", "", None, copy_needed=True),
         StoppedTable("s.waits", f"{PROPOSAL}: ALTER", "", None, passed=position(1)),
+        StoppedTable("s.paused", f"{PAUSED}for a while", "", None, passed=position(1)),
         StoppedTable("s.fresh", "?", "", None),
         StoppedTable("s.read", "?", "", None, copy_needed=True),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,14 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from cdc_core import config
 from cdc_core.errors import LakeError, SessionError, SourceError
 from cdc_core.meta.snapshots import Snapshot
+from orchestration.first_rows import waiting
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.copy import groups, registration
+from spark_jobs.copy import snapshot as snapshot_room
+from spark_jobs.copy.beside import Beside
+from spark_jobs.copy.repair import Repair
 from spark_jobs.copy.result import Broken, Copied, NoSuchTable
 from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
+from spark_jobs.copy.staged import Staging
 from spark_jobs.copy.switch import StagedRows, Switch
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.limits import Limits
@@ -109,21 +116,65 @@ def test_two_at_once_are_refused(taken: TableSnapshots, shop: Shop) -> None:
 
 
 def test_a_table_that_changes_meanwhile_is_read_once_more(taken: TableSnapshots, shop: Shop) -> None:
-    """With its new definition; the second time it is an error, and nothing is left open."""
-    numbers, at_once = iter(range(9)), lambda _: None  # the source is at rest when a reading begins
+    """With its new definition; the second time it is an error. It stays open as a broken one, so that whoever looks for
+    tables to be read finds it, and the next one begins anew."""
+    numbers = iter(range(9))
+
+    def at_once(seconds: float) -> None:
+        """The source is at rest when a reading begins; leases end in their time."""
+        time.sleep(seconds if seconds >= registration.LEASE_SECONDS else 0)
 
     def altered() -> None:
         shop.execute(f"ALTER TABLE t ADD c{next(numbers)} INT")
 
     with pytest.raises(Broken, match="altered"):
         taken.table(shop.database, "t", told=at(2, altered), sleep=at_once)
-    assert shop.connector.client_status().snapshots == ()
+    (left,) = shop.connector.client_status().snapshots
+    assert "altered" in left.broken
+    assert not any(one.is_file() for one in Path(Staging(taken.lake, "shop", left.id).path).rglob("*"))
     once = iter([altered])
     found = taken.table(shop.database, "t", told=at(2, lambda: [alter() for alter in once]), sleep=at_once)
     assert isinstance(found, Copied)
     assert {"c0", "c1", "c2"} <= {column.name for column in found.schema.columns}
     dropped = taken.table(shop.database, "t", told=at(2, lambda: shop.execute("DROP TABLE t")), sleep=at_once)
     assert isinstance(dropped, NoSuchTable)
+
+
+def test_what_a_copy_left_that_was_killed_is_not_read(
+    taken: TableSnapshots, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are staged, in no group, and its snapshot is open: whoever goes on with it begins at the first row."""
+    with monkeypatch.context() as patched:
+        patched.setattr(Beside, "_give_up", lambda *_, **__: None)
+        patched.setattr(Switch, "table", lambda *_, **__: killed())
+        copy = Beside(Switch(shop.connector, taken.lake, taken.sessions), taken._source())
+        with pytest.raises(KeyboardInterrupt):
+            copy.table(shop.database, "t")
+    (left,) = shop.connector.client_status().snapshots
+    ids: list[int] = []
+
+    def look(read: Read) -> None:
+        rows = DeltaTable(Staging(taken.lake, "shop", left.id).path).to_pyarrow_table() if read.chunks else None
+        ids[:] = rows.column("a").to_pylist() if rows else []
+
+    found = taken.table(shop.database, "t", told=look)
+    assert isinstance(found, Copied)
+    assert (found.rows, sorted(ids)) == (ROWS, list(range(ROWS)))
+
+
+def test_a_killed_reader_of_images_without_columns_leaves_it_open(
+    taken: TableSnapshots, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table stays among those that wait to be read. When it was read nothing is left open."""
+    name, copied = f"{shop.database}.t", iter([killed, lambda: None])
+    monkeypatch.setattr(snapshot_room, "whole_images", lambda _: False)
+    monkeypatch.setattr(Repair, "while_held", lambda *_, **__: next(copied)())
+    shop.connector.snapshots.open(name, owner="the first start", first=True, lease_seconds=0.1)
+    with pytest.raises(KeyboardInterrupt):
+        taken.table(shop.database, "t")
+    assert waiting(shop.connector.client_status(), time.time() + 60, complete=False) == [name]
+    taken.table(shop.database, "t")
+    assert shop.connector.client_status().snapshots == ()
 
 
 def test_a_table_without_a_key_has_an_exact_place(taken: TableSnapshots, shop: Shop) -> None:
