@@ -17,8 +17,8 @@ from spark_jobs.copy.files import StagedFile, staged_schema
 from spark_jobs.copy.share import Share
 from spark_jobs.copy.span import asked
 from spark_jobs.copy.staged import Groups, Staging
-from spark_jobs.snapshot.chunk import Chunk, where
-from spark_jobs.snapshot.chunks import plan_chunks
+from spark_jobs.snapshot.chunk import Bound, Chunk, where
+from spark_jobs.snapshot.chunks import last_key, plan_chunks
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.source import Source
 
@@ -50,8 +50,10 @@ def stage_groups(reading: Reading, staging: Staging, told: Callable[[Groups], No
     """
     staged = staging.staged()
     told(staged)
+    with asked(reading.source, reading.schema.name) as connection:
+        upto = last_key(connection, reading.schema)  # what is appended from here on is in the change log
     while not staged.whole:
-        chunks = _planned(reading, staged)
+        chunks = _planned(reading, staged, upto)
         table = staging.table(staged_schema(reading.schema))
         files = readers(_shares(reading, staging, chunks))
         staging.commit(table, files, staged.then(chunks))
@@ -60,9 +62,9 @@ def stage_groups(reading: Reading, staging: Staging, told: Callable[[Groups], No
     return staged
 
 
-def _planned(reading: Reading, staged: Groups) -> Sequence[Chunk]:
+def _planned(reading: Reading, staged: Groups, upto: Bound | None) -> Sequence[Chunk]:
     with asked(reading.source, reading.schema.name) as connection:
-        walk = plan_chunks(connection, reading.schema, reading.rows_per_chunk, after=staged.last)
+        walk = plan_chunks(connection, reading.schema, reading.rows_per_chunk, after=staged.last, upto=upto)
         return list(islice(walk, reading.chunks_per_group))
 
 

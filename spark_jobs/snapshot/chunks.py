@@ -21,9 +21,15 @@ _AS_STORED = "SET character_set_results = NULL"  # the server converts no answer
 
 
 def plan_chunks(
-    connection: pymysql.Connection[Any], schema: TableSchema, rows_per_chunk: int, *, after: Chunk | None = None
+    connection: pymysql.Connection[Any],
+    schema: TableSchema,
+    rows_per_chunk: int,
+    *,
+    after: Chunk | None = None,
+    upto: Bound | None = None,
 ) -> Iterator[Chunk]:
-    """The table's chunks, in the order of its key; from behind `after` on. The last one has no end.
+    """The table's chunks, in the order of its key; from behind `after` on. The last one has no end. `upto`: a key
+    behind which no other chunk ends, so that the walk does, however fast others append.
 
     A table whose key gives no order is one chunk. The connection is the walk's own from now on.
     Raises SourceError for a key that does not compare as itself, and pymysql's errors.
@@ -36,7 +42,7 @@ def plan_chunks(
         yield Chunk(number, low)
         return
     _prepare(connection)
-    while (high := _bound(connection, schema, key, low, rows_per_chunk)) is not None:
+    while (high := _bound(connection, schema, key, Chunk(0, low, upto), rows_per_chunk)) is not None:
         yield Chunk(number, low, high)
         number, low = number + 1, high
     yield Chunk(number, low)
@@ -51,11 +57,10 @@ def _prepare(connection: pymysql.Connection[Any]) -> None:
 
 
 def _bound(
-    connection: pymysql.Connection[Any], schema: TableSchema, key: Key, low: Bound | None, rows: int
+    connection: pymysql.Connection[Any], schema: TableSchema, key: Key, within: Chunk, rows: int
 ) -> Bound | None:
-    """The key of the last of so many rows behind `low`, None when there are fewer."""
-    table = f"{quote(schema.database)}.{quote(schema.table)} FORCE INDEX ({quote(schema.key_index)})"
-    behind = where(schema, Chunk(0, low))
+    """The key of the last of so many rows from the beginning of a range, None when there are fewer."""
+    table, behind = _table(schema), where(schema, within)
     condition = f" WHERE {behind}" if behind else ""
     try:
         with connection.cursor() as cursor:
@@ -72,6 +77,27 @@ def _bound(
             return bound
     finally:
         connection.rollback()  # ends the step's snapshot
+
+
+def last_key(connection: pymysql.Connection[Any], schema: TableSchema) -> Bound | None:
+    """The table's last key by now; None for an empty table, and for one that is one chunk. The connection is the walk's
+    own from now on. Raises pymysql's errors."""
+    key = ordered_key(connection, schema)
+    if key is None:
+        return None
+    _prepare(connection)
+    order = ", ".join(f"{quote(column.name)} DESC" for column in key.columns)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT {key.selected} FROM {_table(schema)} ORDER BY {order} LIMIT 1")  # noqa: S608
+            row = cursor.fetchone()
+            return None if row is None else key.bound(row)
+    finally:
+        connection.rollback()
+
+
+def _table(schema: TableSchema) -> str:
+    return f"{quote(schema.database)}.{quote(schema.table)} FORCE INDEX ({quote(schema.key_index)})"
 
 
 def _ambiguous(schema: TableSchema, bound: Bound) -> SourceError:

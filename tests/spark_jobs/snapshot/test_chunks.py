@@ -18,7 +18,7 @@ from cdc_core.schema.table import TableSchema
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.snapshot import chunks
 from spark_jobs.snapshot.chunk import COMPARED, Chunk, where
-from spark_jobs.snapshot.chunks import plan_chunks
+from spark_jobs.snapshot.chunks import last_key, plan_chunks
 from spark_jobs.snapshot.reading import read_chunk
 from spark_jobs.snapshot.source import Source, connect
 
@@ -286,3 +286,27 @@ def test_a_key_that_does_not_compare_as_itself_is_refused(mysql8: MySqlServer, m
         monkeypatch.setattr(chunks, "at", lambda *_: "a = 7")
         with connect(source(mysql8)) as walk, pytest.raises(SourceError, match=r"\(2\) does not compare as itself"):
             list(plan_chunks(walk, schema_of(mysql8, database, "t"), 2))
+
+
+def test_the_walk_ends_however_fast_others_append(mysql8: MySqlServer) -> None:
+    """More rows come at the table's end than a chunk has: they are in the last one."""
+    with mysql8.database() as database, connect(source(mysql8)) as asked, connect(source(mysql8)) as walk:
+        mysql8.execute(
+            "CREATE TABLE t (a INT AUTO_INCREMENT, b CHAR(3), PRIMARY KEY (b, a), KEY (a))",
+            "INSERT INTO t (b) VALUES ('a'), ('a'), ('b'), ('b'), ('c')",
+            database=database,
+        )
+        schema = schema_of(mysql8, database, "t")
+        upto, planned = last_key(asked, schema), list[Chunk]()
+        for chunk in plan_chunks(walk, schema, 2, upto=upto):
+            planned.append(chunk)
+            assert len(planned) < 9
+            mysql8.execute("INSERT INTO t (b) VALUES ('x'), ('y'), ('z')", database=database)
+        assert len(planned) == 3
+        found = [
+            row
+            for chunk in planned
+            for part in read_chunk(source(mysql8), schema, where(schema, chunk))
+            for row in part.column("a").to_pylist()
+        ]
+        assert sorted(found) == list(range(1, 15))
