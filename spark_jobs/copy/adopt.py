@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -92,7 +93,10 @@ def _set_properties(new: Replacement) -> None:
 
 
 def remove_copies(target: Target) -> None:
-    """What a switch that was killed before its commit has copied: Spark makes no table where files lie."""
+    """What a switch that was killed before its commit has copied: Spark makes no table where files lie. Nothing where
+    there is a table by now, whose files they may be."""
+    if target.lake.state(target.path, target.app) is not None:
+        return
     with suppress(DeltaError, OSError):
         folder = PyFileSystem(DeltaStorageHandler(target.path, target.lake.storage or None))
         for one in folder.get_file_info(FileSelector("")):
@@ -101,12 +105,16 @@ def remove_copies(target: Target) -> None:
 
 
 def claim_own(target: Target) -> None:
-    """Names the owner of a table whose first commit is ours, and that a switch which was killed left without one.
-    Nobody else's commit has the app id. What is there is replaced then as any table is."""
-    lake = target.lake
+    """Names the owner of a table whose first commit is ours, of this epoch or an earlier one, and that a switch which
+    was killed left without one. Nobody else's commit has such an app id. What is there is replaced then as any table
+    is."""
+    lake, client = target.lake, target.client
     state = lake.state(target.path, target.app)
-    if state is not None and state.applied is not None and DESTINATION not in state.properties:
-        owner = {DESTINATION: target.client.destination, TABLE: target.name}
+    if state is None or DESTINATION in state.properties:
+        return
+    apps = [replace(client, epoch=epoch).app(target.name) for epoch in range(client.epoch + 1)]
+    if any(applied is not None for applied in lake.applied(target.path, apps)):
+        owner = {DESTINATION: client.destination, TABLE: target.name}
         lake.open(target.path).alter.set_table_properties(owner, raise_if_not_exists=False)
 
 
@@ -124,7 +132,9 @@ def _copy(lake: Lake, source: str, into: str, names: Sequence[str], others: Sequ
 
 
 def _linked(file: Path, into: Path) -> bool:
+    """A file that is gone was staged for a table that is there: what lies at its place is that table's."""
     try:
+        file.stat()
         into.unlink(missing_ok=True)
         into.hardlink_to(file)
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pyarrow as pa
@@ -99,15 +100,28 @@ def test_other_columns_are_not_adopted(staging: Staging) -> None:
     assert not adoptable(table, replacement(staging, (LakeColumn("a,b", "bigint"), COLUMNS[1])))
 
 
+def test_a_late_switch_leaves_the_files_of_the_table(staging: Staging) -> None:
+    """One that stood still while another one made the table of the same files, and removed the staging."""
+    new, rows = replacement(staging), staging.lake.open(staging.path)
+    files = files_of(rows)
+    adopted(staging, new)
+    staging.remove()
+    with pytest.raises(WentOn):
+        adopt(rows, staging.path, files, new)
+    remove_copies(new.target)
+    assert all(Path(new.target.path, file.path).stat().st_size == file.size for file in files)
+
+
+@pytest.mark.parametrize("epoch", [2, 4])
 def test_a_table_without_properties_is_owned_by_its_app_id(
-    staging: Staging, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    staging: Staging, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, epoch: int
 ) -> None:
-    """It is the one that a killed switch left. Nobody else's table is taken."""
+    """It is the one that a killed switch left, perhaps in an earlier epoch. Nobody else's table is taken."""
     new = replacement(staging)
     monkeypatch.setattr(room, "_set_properties", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         adopted(staging, new)
-    claim_own(new.target)
+    claim_own(dataclasses.replace(new.target, client=LakeClient("bench", 1001, epoch)))
     state = staging.lake.state(new.target.path, new.target.app)
     assert state is not None
     assert (state.applied, state.properties[DESTINATION]) == (70, "bench")
