@@ -61,7 +61,7 @@ def until(condition: Callable[[], Any], capture: Capture, seconds: float = _PATI
     return found
 
 
-def read(capture: Capture, mysql: MySqlServer) -> None:
+def all_read(capture: Capture, mysql: MySqlServer) -> None:
     """Waits until the capture has read all that the server has written."""
     until_read(capture.status, mysql, _PATIENCE)
 

@@ -22,7 +22,7 @@ from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
-from tests.support.captures import CLIENT, claim, config, drain, execute, running, until
+from tests.support.captures import CLIENT, all_read, claim, config, drain, execute, running, until
 from tests.support.servers import kill_dumps
 
 pytestmark = pytest.mark.integration
@@ -42,7 +42,7 @@ def test_a_claim_tells_what_happened(mysql8: MySqlServer, shop: str) -> None:
         assert capture.service.claim(CLIENT, 10, 0.1, "run-1", 60) is None
         execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a'), (2, 'b')", "UPDATE orders SET note = 'c'")
         execute(mysql8, shop, "DELETE FROM orders WHERE id = 1")
-        until(lambda: capture.status().backlog_rows == 5, capture)
+        all_read(capture, mysql8)
 
         found = claim(capture)
         (orders,) = found.tables
@@ -82,7 +82,7 @@ def test_a_restart_goes_on_at_the_cursor(mysql8: MySqlServer, zookeeper: ZooKeep
     execute(mysql8, shop, "INSERT INTO orders VALUES (3, 'c')")
 
     with running(config(mysql8, shop), nodes) as capture:
-        until(lambda: capture.status().backlog_rows == 2, capture)
+        all_read(capture, mysql8)
         again = claim(capture)
         assert (again.rows, again.start) == (2, acked.end)
         assert again.batch_id > lost.batch_id
@@ -149,7 +149,7 @@ def test_a_killed_connection_brings_nothing_twice(mysql8: MySqlServer, shop: str
             execute(mysql8, shop, f"INSERT INTO orders VALUES ({2 * n}, 'a')")
             kill_dumps(mysql8)
             execute(mysql8, shop, f"INSERT INTO orders VALUES ({2 * n + 1}, 'a')")
-        until(lambda: capture.status().backlog_rows == 6, capture)
+        all_read(capture, mysql8)
         assert claim(capture).rows == 6
         assert capture.metrics().reconnects >= 1
 
@@ -373,7 +373,7 @@ def test_a_cursor_inside_a_transaction(mysql8: MySqlServer, shop: str) -> None:
     settings, nodes = config(mysql8, shop), MemoryNodes()
     cursor_at(settings, EntryPosition(start.journal_name, ends[0]), nodes)
     with running(settings, nodes) as capture:
-        until(lambda: capture.status().backlog_rows == 2, capture)
+        all_read(capture, mysql8)
         assert drain(capture, 2) == 2
         assert "start of the transaction" in capture.status().start.rule
         assert capture.status().error is None

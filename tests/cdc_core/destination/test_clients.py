@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +15,11 @@ from cdc_core.destination.rewind import Target, carry_out, plan
 from cdc_core.errors import SessionError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
+from cdc_core.position import EntryPosition
 from orchestration.sensors.decision import waits_for
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import CLIENT, claim, config, execute, running, until
+from tests.support.reading import nothing_between
 
 pytestmark = pytest.mark.integration
 OTHER = 1002
@@ -73,12 +76,13 @@ def test_a_claim_with_an_unknown_client_id_subscribes_nobody(mysql8: MySqlServer
 def test_a_client_that_holds_the_store_back_is_named_and_dropped(mysql8: MySqlServer, shop: str) -> None:
     """It never acks: status and sensor name it; it is dropped after its time, stays so over a restart, and the
     configured client goes on. Its cursor is kept, and a reset subscribes it again there."""
-    nodes, settings = MemoryNodes(), captured(mysql8, shop, lease_seconds=5)
-    with running(settings, nodes) as capture:
+    nodes, settings, later = MemoryNodes(), captured(mysql8, shop, lease_seconds=300), [0.0]
+    with running(settings, nodes, clock=lambda: time.time() + later[0]) as capture:
         kept = capture.service.subscribe(OTHER).cursor
         fill(mysql8, shop)
         mine, clients = until(lambda: held_back(capture), capture)
         assert f"client {OTHER} has held the full store back" in waits_for(mine, clients)
+        later[0] = 400.0
         take_all(capture, 1)
         assert [client.client_id for client in capture.status().clients] == [CLIENT]
         with pytest.raises(SessionError, match=f"client was dropped.* its cursor is {kept}"):
@@ -95,6 +99,8 @@ def test_a_client_that_holds_the_store_back_is_named_and_dropped(mysql8: MySqlSe
         capture.service.unsubscribe(OTHER)
         with pytest.raises(SessionError, match="not subscribed"):
             capture.service.claim(OTHER, 10, 0, "late", 60)
+        end = EntryPosition(*mysql8.position())  # inside a transaction nobody is subscribed
+        until(lambda: not take(capture) and nothing_between(mysql8, capture.status().position, end), capture)
         assert capture.service.subscribe(OTHER).backlog_rows == 0
 
 

@@ -7,7 +7,7 @@ import pytest
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.schema.ddl import Ddl
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support.captures import CLIENT, config, running, until
+from tests.support.captures import CLIENT, all_read, config, running, until
 from tests.support.servers import MySqlFactory
 
 pytestmark = pytest.mark.integration
@@ -120,7 +120,7 @@ def test_a_memory_table_is_empty_after_a_restart(new_mysql: MySqlFactory) -> Non
     server.start()
     with running(config(server, "m"), MemoryNodes()) as capture:
         server.execute("INSERT INTO m.u VALUES (2)")
-        until(lambda: capture.status().backlog_rows == 1, capture)
+        all_read(capture, server)
         found = capture.service.claim(CLIENT, 10, 60, "run-1", 60)
         assert found is not None, capture.status()
         assert (items(found.ddl), found.rows) == (["truncate u"], 1)

@@ -16,7 +16,7 @@ from cdc_core.destination.capture import Capture
 from cdc_core.errors import SessionError
 from cdc_core.meta.nodes import MemoryNodes
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support.captures import CLIENT, claim, config, execute, running, until
+from tests.support.captures import CLIENT, all_read, claim, config, execute, running, until
 from tests.support.proxy import Proxy, received
 from tests.support.servers import MySqlFactory
 
@@ -119,7 +119,7 @@ def test_a_server_that_kept_the_transaction(mysql: MySqlServer, table: str, clai
         claimed = parts(capture, claims)
         before = capture.store.ring.marks(CLIENT).get.rows
         restart(mysql, proxy, None)
-        until(lambda: capture.store.ring.put.rows == ROWS + 1, capture)
+        all_read(capture, mysql)
 
         for batch_id in claimed[-1:]:
             capture.service.ack(CLIENT, batch_id, "run-1")

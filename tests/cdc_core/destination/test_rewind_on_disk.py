@@ -21,7 +21,7 @@ from cdc_core.meta.nodes import MemoryNodes, Nodes
 from cdc_core.position import EntryPosition
 from cdc_core.source.start.tree import ByGtid
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support.captures import CLIENT, claim, drain, execute, on_disk, purge, read, running, until
+from tests.support.captures import CLIENT, all_read, claim, drain, execute, on_disk, purge, running, until
 from tests.support.marks import mostly_full
 from tests.support.servers import MySqlFactory, discard, executed_gtids
 
@@ -95,7 +95,7 @@ def test_a_rewind_needs_no_binlog_of_the_source(
 
     rows = {"earliest": 5}.get(to, 3)
     with running(own, nodes) as capture:
-        read(capture, mysql)
+        all_read(capture, mysql)
         again = claim(capture)
         assert (again.rows, again.epoch) == (rows, 1)
         capture.service.ack(CLIENT, again.batch_id, "run-1")
@@ -116,6 +116,7 @@ def test_a_new_client_begins_at_what_is_on_disk(mysql: MySqlServer, shop: str, t
     carry_out(Cursors(nodes, "shop"), found)
 
     with running(own, nodes) as capture:
+        all_read(capture, mysql)
         until(lambda: capture.service.client(OTHER).backlog_rows == 3, capture)
         assert capture.service.client(CLIENT).backlog_rows == 0
         one = capture.service.claim(OTHER, 10, 60, "run-1", 60)

@@ -27,7 +27,7 @@ from cdc_core.session.claim import Claim
 from cdc_core.store.disk.stored import StoredSegment
 from cdc_core.store.disk.volumes import Volumes
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support.captures import CLIENT, claim, config, drain, execute, on_disk, purge, running, until
+from tests.support.captures import CLIENT, all_read, claim, config, drain, execute, on_disk, purge, running, until
 from tests.support.servers import MySqlFactory, discard
 
 JOURNAL = "mysql-bin.000001"
@@ -78,12 +78,12 @@ def test_a_claim_reaches_over_more_than_memory_holds(mysql: MySqlServer, shop: s
         execute(mysql, shop, "UPDATE orders SET note = id WHERE id % 7 = 0")
         rows = 1000 + 143
         for capture in (memory, disk):
-            until(lambda capture=capture: capture.status().backlog_rows == rows, capture)
+            all_read(capture, mysql)
             one = claim(capture, rows=2000)
             assert (one.rows, one.nbytes > 10 * 64 * 1024) == (rows, True)
             found.append(rows_of(capture, one))
     with running(own, nodes) as disk:
-        until(lambda: disk.status().backlog_rows == rows, disk)
+        all_read(disk, mysql)
         found.append(rows_of(disk, claim(disk, rows=2000)))
         assert all(isinstance(part, StoredSegment) for part in disk.store.ring.log.parts.all)
     assert found[0] == found[1] == found[2]
@@ -100,11 +100,11 @@ def test_a_restart_goes_on_behind_what_is_on_disk(mysql: MySqlServer, shop: str,
         execute(mysql, shop, "INSERT INTO orders VALUES (2, 'b', 3)")
         purge(mysql)
         execute(mysql, shop, "INSERT INTO orders VALUES (3, 'c', 4)")
-        until(lambda: capture.status().backlog_rows == 2, capture)
+        all_read(capture, mysql)
         last = capture.status().position
 
     with running(own, nodes) as capture:
-        until(lambda: capture.status().backlog_rows == 2, capture)
+        all_read(capture, mysql)
         status = capture.status()
         assert status.start is not None
         assert status.start.chosen == last
@@ -125,7 +125,7 @@ def test_what_is_damaged_is_read_from_the_source_again(
     with running(own, nodes) as capture:
         for number in range(5):
             execute(mysql, shop, f"INSERT INTO orders VALUES ({number}, 'a')")
-        until(lambda: capture.status().backlog_rows == 5, capture)
+        all_read(capture, mysql)
     (volume,) = (tmp_path / "shop").glob("*.volume")
     data = bytearray(volume.read_bytes())
     if harm == "flipped bit":
@@ -147,7 +147,7 @@ def test_a_killed_process_may_have_served_more_than_is_on_disk(
     nodes, written, left = MemoryNodes(), tmp_path / "written", tmp_path / "left"
     with running(on_disk(mysql, shop, written), nodes) as capture:
         execute(mysql, shop, "INSERT INTO orders VALUES (1, 'a')")
-        until(lambda: capture.status().backlog_rows == 1, capture)
+        all_read(capture, mysql)
         capture.store.ring.crowded = True  # the keeper writes at once
         until(lambda: capture.store.ring.log.parts.memory is None, capture)
         shutil.copytree(written, left)
@@ -172,7 +172,7 @@ def test_damage_that_a_claim_meets_begins_a_new_capture(
     with running(own, nodes) as capture:
         for number in range(5):
             execute(mysql, shop, f"INSERT INTO orders VALUES ({number}, 'a')")
-            until(lambda number=number: capture.status().backlog_rows == number + 1, capture)
+            all_read(capture, mysql)
             capture.store.ring.crowded = True  # the keeper writes at once
             until(lambda: capture.store.ring.log.parts.memory is None, capture)
     volume = sorted((tmp_path / "shop").glob("*.volume"))[2]
@@ -212,7 +212,7 @@ def test_what_other_filters_made_is_not_used(mysql: MySqlServer, shop: str, tmp_
     execute(mysql, shop, "CREATE TABLE items (id INT PRIMARY KEY)")
     with running(on_disk(mysql, shop, tmp_path), nodes) as capture:
         execute(mysql, shop, "INSERT INTO orders VALUES (1, 'a')", "INSERT INTO items VALUES (1)")
-        until(lambda: capture.status().backlog_rows == 2, capture)
+        all_read(capture, mysql)
 
     with running(on_disk(mysql, shop, tmp_path, filter_regex=rf"{shop}\.items"), nodes) as capture:
         assert [table.name for table in claim(capture).tables] == [f"{shop}.items"]
@@ -225,7 +225,7 @@ def test_binlogs_that_were_reset_are_not_those_on_disk(mysql: MySqlServer, shop:
         cursor.execute("RESET MASTER")
     with running(own, nodes) as capture:
         execute(mysql, shop, "INSERT INTO orders VALUES (1, 'a')")
-        until(lambda: capture.status().backlog_rows == 1, capture)
+        all_read(capture, mysql)
         place = capture.status().position
     with mysql.root() as connection, connection.cursor() as cursor:
         cursor.execute("RESET MASTER")

@@ -20,7 +20,7 @@ from cdc_core.meta.nodes import MemoryNodes, Nodes
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support.captures import CLIENT, claim, config, drain, execute, running, until
+from tests.support.captures import CLIENT, all_read, claim, config, drain, execute, running
 from tests.support.matrix_runs import row_metadata
 from tests.support.servers import settings_of
 
@@ -112,7 +112,7 @@ def test_statements_tell_the_definitions_around_them(mysql57: MySqlServer) -> No
             assert capture.service.claim(CLIENT, 10, 0.1, "run-1", 60) is None
             execute(mysql57, shop, "ALTER TABLE t ADD c INT DEFAULT 7", "ALTER TABLE t ALTER c SET DEFAULT 9")
             execute(mysql57, shop, "INSERT INTO t (a) VALUES (1)")
-            until(lambda: capture.status().backlog_rows == 1, capture)
+            all_read(capture, mysql57)
             found = claim(capture)
             added, changed = (one.effects[0] for one in found.ddl)
 

@@ -17,6 +17,7 @@ from cdc_core.server.server import CanalServer
 from cdc_core.session.claim import Claim
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.door_double import opened
+from tests.support.reading import until_read
 
 pytestmark = pytest.mark.integration
 
@@ -141,7 +142,7 @@ def test_an_online_schema_change_is_one_rewrite(shop: tuple[Connector, str], mys
     like a helper, of a table that is not there, is one of its own."""
     connector, database = shop
     mysql8.execute(*ONLINE.strip().split("\n"), database=database)
-    until(lambda: connector.client_status().backlog_rows == 3)
+    until_read(connector.status, mysql8)
 
     found = claims(connector)
 

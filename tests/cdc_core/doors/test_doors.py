@@ -94,7 +94,7 @@ def test_rows_from_commit_to_ack(live: Live) -> None:
     )
     table = f"{live.database}.t"
     seen: dict[int, tuple[int, str | None]] = {}
-    _until(lambda: live.connector.client_status().backlog_rows >= 5)
+    until_read(live.connector.status, live.mysql)
     while live.connector.client_status().waiting:
         with live.connector.claim(1000, owner="run-1", timeout_seconds=2) as claim:
             if claim is None:

@@ -15,7 +15,7 @@ from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support.captures import CLIENT, claim, config, drain, execute, running, until
+from tests.support.captures import CLIENT, all_read, claim, config, drain, execute, running, until
 from tests.support.servers import executed_gtids, kill_dumps, purge
 
 pytestmark = pytest.mark.integration
@@ -61,7 +61,7 @@ def test_a_reconnect_asks_for_what_is_missing(name: str, request: pytest.Fixture
                 if first == 21:
                     server.execute("FLUSH BINARY LOGS")
                 insert(server, shop, *range(first + 5, first + 10))
-                until(lambda upto=first + 9: capture.store.ring.put.rows == upto, capture)  # type: ignore[misc]
+                all_read(capture, server)
             assert capture.status().source.connected
             found = claim(capture, rows=12)
             assert found.rows == 12
@@ -93,7 +93,7 @@ def test_a_configured_set(name: str, request: pytest.FixtureRequest) -> None:
             start = capture.status().start
             assert start.rule == "the configured GTID set"
             assert start.chosen.journal_name == journal
-            until(lambda: capture.store.ring.put.rows >= 3, capture)
+            all_read(capture, server)
             found = claim(capture)
             assert found.rows == 3
             assert found.end > EntryPosition(journal, 4)
@@ -147,7 +147,7 @@ def test_a_new_client_has_the_set(mysql8: MySqlServer) -> None:
         nodes = MemoryNodes()
         with running(by_gtid(mysql8, shop), nodes) as capture:
             insert(mysql8, shop, 1, 2)
-            until(lambda: capture.store.ring.put.rows == 2, capture)
+            all_read(capture, mysql8)
             assert capture.service.subscribe(1002).reached is not None
             kept = Cursors(nodes, "shop").read(1002)
             assert kept is not None
@@ -191,7 +191,7 @@ def test_what_cannot_go_on_by_gtid(mysql8: MySqlServer, mysql57: MySqlServer) ->
         assert Cursors(nodes, "shop").epoch(CLIENT) == Epoch(0, 0, {})
         with running(settings, MemoryNodes()) as capture:
             insert(mysql8, shop, 1)
-            until(lambda: capture.store.ring.put.rows == 1, capture)
+            all_read(capture, mysql8)
             capture._start_finder._identity = "another"
             kill_dumps(mysql8)
             until(lambda: "another server answers" in getattr(capture.status().error, "message", ""), capture)

@@ -22,6 +22,7 @@ from spark_jobs.apply.lost import lost_rows
 from spark_jobs.lake.tables import Lake
 from tests.support.captures import CLIENT
 from tests.support.pair import Pair, capture_of, destination, reads, until
+from tests.support.reading import until_read
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -79,7 +80,7 @@ def test_a_promoted_server_that_lacks_what_the_lake_has(pair: Pair, tmp_path: Pa
         pair.caught_up()
         pair.replica.execute("STOP REPLICA")
         pair.master.execute("INSERT INTO shop.t VALUES (2)")
-        until(lambda: one.status().backlog_rows == 2, one)
+        until_read(one.status, pair.master)
         applied = one.service().claim(CLIENT, 1000, 60, "killed", 60)
         assert applied is not None
         commit(lake, applied, "shop.t")
