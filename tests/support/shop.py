@@ -51,8 +51,9 @@ class Shop:
         until_running(self.connector)
         return until_read(self.connector.status, self.mysql, _PATIENCE)
 
-    def claim(self, batch_size: int = 1000, *, owner: str = "test", lease_seconds: float | None = None) -> Claim:
-        """A claim of all that the source has written, or of the first `batch_size` rows of it. It is not acked."""
+    def claim(self, batch_size: int = 1000, *, owner: str = "test", lease_seconds: float = 1200.0) -> Claim:
+        """A claim of all that the source has written, or of the first `batch_size` rows of it. Nobody renews it: a slow
+        machine has twenty minutes for what the test does with it."""
         self.read()
         claim = self.connector.get_without_ack(
             batch_size, owner=owner, timeout_seconds=_PATIENCE, lease_seconds=lease_seconds
