@@ -110,8 +110,9 @@ class Switch:
         log = ChangeLog(self.lake, self.connector.destination, snapshot.id)
         acked = hold.start or _acked(client)
         low, high = staged.place.low.version(), staged.place.high.version()
-        upto = max(low, acked.version() if acked else low, (before and before.applied) or low)
-        self._check_log(log, snapshot, staged, client)
+        reached = max(low, acked.version() if acked else low)
+        upto = max(reached, (before and before.applied) or low)
+        self._check_log(log, snapshot, staged, client, upto if upto > reached else None)
         note = target.note(before, upto, max(high, upto))
         place = Place(max(staged.place.low, acked or staged.place.low), staged.place.high)
         place = Place(place.low, max(place.low, place.high))
@@ -181,12 +182,17 @@ class Switch:
         if now.broken:
             raise Broken(now.broken, place=snapshot.table, hint=_BEGIN_ANEW)
 
-    def _check_log(self, log: ChangeLog, snapshot: Snapshot, staged: StagedRows, client: ClientStatus) -> None:
-        """Raises Broken for a log that lacks changes that were acked, or has other columns than the rows."""
+    def _check_log(
+        self, log: ChangeLog, snapshot: Snapshot, staged: StagedRows, client: ClientStatus, beyond: int | None
+    ) -> None:
+        """`beyond`: the version that the table has of a batch that is not acked. Raises Broken for a log that lacks
+        changes that were acked or are in the table, or has other columns than the rows."""
         acked = next((one.acked for one in client.snapshots if one.id == snapshot.id), None)
         end, types = log.end(), log.types()
         if acked is not None and acked > staged.place.low and (end is None or end < acked.version()):
             self._break(snapshot, f"changes up to {acked} were acked by a run that did not keep them for the snapshot")
+        if beyond is not None and (end is None or end < beyond):
+            self._break(snapshot, "a run followed a statement on the table, or made it anew, and ended before its ack")
         if types is not None and types != [column.type for column in _columns(staged.schema)]:
             self._break(snapshot, "the changes have other columns than the rows that were read")
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from deltalake import Transaction
 
 from cdc_core.errors import LakeError, SessionError
+from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply import batch as applying
 from spark_jobs.copy.changes import ChangeLog
 from spark_jobs.copy.result import Broken
+from spark_jobs.copy.switch import Switch
+from spark_jobs.lake.ddl import table_properties
+from spark_jobs.lake.state import app_id
+from tests.support.plain_lake import PlainLake, replacing, rows_of, write
 from tests.support.shop import Shop, opened_shop
 from tests.support.snapshot_trial import SnapshotTrial
 
@@ -93,3 +99,25 @@ def test_what_the_switch_refuses(mysql8: MySqlServer, tmp_path: Path) -> None:
         with pytest.raises(SessionError, match="was cancelled"):
             trial.switch().table(opened, staged)
         assert [stop.table for stop in shop.connector.client_status().stopped] == [trial.name]
+
+
+def test_a_statement_that_a_killed_run_followed_is_not_undone(mysql8: MySqlServer, tmp_path: Path) -> None:
+    """The rows were read before TRUNCATE, and the lake's table has it already, without an ack. In their place the
+    statement would count as followed: the snapshot begins anew. A batch that the log has is none the worse for that."""
+    with opened_shop(mysql8, NOWHERE, tmp_path) as shop, replacing():
+        shop.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3), (4)")
+        acked_by_an_older_run(shop)
+        trial, lake = SnapshotTrial(shop, "t"), PlainLake(shop.connector, shop.lake.lake)
+        path, app = lake.lake.path(shop.database, "t"), app_id("shop", 1001, trial.name, 0)
+        opened = trial.open()
+        staged = trial.in_two_parts(opened, lambda: None)
+        ours = table_properties(lake.lake, "shop", staged.schema, "")
+        write(lake.lake, path, staged.schema, [(1,), (2,)], Transaction(app, staged.place.low.version()), ours)
+        shop.execute("TRUNCATE TABLE t")
+        followed = EntryPosition(*shop.mysql.position()).version()
+        write(lake.lake, path, staged.schema, [], Transaction(app, followed), {})
+        switch = Switch(shop.connector, lake.lake, lake.sessions)
+        with pytest.raises(Broken, match="followed a statement"):
+            switch.table(opened, staged)
+        assert rows_of(lake.lake, path) == []
+        assert "followed a statement" in shop.connector.client_status().snapshots[0].broken
