@@ -58,6 +58,7 @@ def comparison_table(compared: Iterable[Verified]) -> Table:
     for verified in compared:
         found = verified.comparison
         counts = (found.source_rows, found.lake_rows, found.missing, found.extra, found.different) if found else "-----"
-        words = "; ".join(verified.definition) or verified.error
+        repaired = f"{verified.repaired} rows repaired" if verified.repaired else ""
+        words = "; ".join(part for part in (*verified.definition, verified.error, repaired, verified.remedy) if part)
         columns.add_row(verified.table, *map(str, counts), words, style="red" if verified.differences else None)
     return columns

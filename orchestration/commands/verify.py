@@ -1,10 +1,10 @@
-"""`sluice verify`: compares source and lake, table by table."""
+"""`sluice verify`: compares source and lake, table by table, and brings rows right that differ where asked."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,14 +18,17 @@ from cdc_core.serve import token_of
 from orchestration.commands.text import comparison_table
 from orchestration.source import source_of
 from spark_jobs.lake.tables import Lake
+from spark_jobs.session import Sessions
 from spark_jobs.verify.beside import Beside
-from spark_jobs.verify.verify import Reader, Verified, verify
+from spark_jobs.verify.repair import RowRepair
+from spark_jobs.verify.tables import compared
+from spark_jobs.verify.verify import Verified
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """What to compare. An empty `tables` means all captured tables, and those that the lake has besides; a
-    `destination` of None means all destinations."""
+    `destination` of None means all destinations. With `repair` the rows that differ are brought right, by Spark."""
 
     lake: str
     conf: Path
@@ -35,10 +38,14 @@ class Question:
     timeout: float
     service: str | None
     token: str
+    repair: bool = False
+    spark: str = ""
+    spark_token: str = field(default="", repr=False)
 
 
 def run(question: Question, *, as_json: bool) -> int:
-    """1 when a table differs. Prints a table in a terminal; else, and with --json, a JSON line for each table."""
+    """1 when a table differs, after its repair where that was asked. Prints a table in a terminal; else, and with
+    --json, a JSON line for each table."""
     console, rows = Console(), []
     lines = as_json or not console.is_terminal
     for row in answers(question):
@@ -64,28 +71,14 @@ def answers(question: Question) -> Iterator[Verified]:
 
 
 def _destination(question: Question, instance: InstanceConfig, connector: Connector) -> Iterator[Verified]:
-    state = connector.client_status()
     lake, source = Lake(question.lake), source_of(instance, connector)
     named = question.tables or tuple(table.name for table in connector.tables())
     besides = () if question.tables else sorted({*lake.live_tables(connector.destination)} - {*named})
-    reader = Reader(connector.destination, question.client, state.epoch, lambda: connector.client_status().cursor)
-    beside, rest = Beside(connector, source, lake, question.timeout), list[tuple[str, str]]()
-    for database, table in map(pair, named):
-        found = beside.table(database, table)
-        if found is None:
-            rest.append((database, table))
-        else:
-            yield found
-    if not rest and not besides:
-        return
-    yield from verify(
-        source,
-        rest,
-        lake,
-        reader,
-        besides=map(pair, besides),
-        timeout_seconds=question.timeout,
-    )
+    beside = Beside(connector, source, lake, question.timeout)
+    with Sessions(question.spark, question.spark_token) as sessions:
+        if question.repair:
+            beside = replace(beside, settle=RowRepair(sessions).of)
+        yield from compared(beside, map(pair, named), map(pair, besides))
 
 
 def connector_of(url: str | None, token: str, service: ServiceConfig, destination: str, client: int) -> Connector:

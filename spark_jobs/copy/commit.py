@@ -31,7 +31,7 @@ from spark_jobs.lake.transaction import transaction
 from spark_jobs.lake.types import LakeColumn
 
 _MAPPED = "delta.columnMapping."  # its other properties are Delta's own count
-_CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 
 
 def stage(lake: Lake, path: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
@@ -105,6 +105,6 @@ def replace(spark: SparkSession, rows: DataFrame, new: Replacement) -> None:
         with transaction(spark, target.app, new.note.mark, new.metadata):
             replace_table(target.path, rows.select(*names), new.columns, new.properties, new.schema.comment)
     except PySparkException as error:
-        if any(word in str(error) for word in _CONFLICTS):
+        if any(word in str(error) for word in CONFLICTS):
             raise WentOn(target.path) from error
         raise

@@ -15,6 +15,8 @@ A fence does not keep out two writers of the same claim; the service's leases do
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -25,6 +27,7 @@ from spark_jobs.lake.state import FENCE, TableState
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 _TRIES = 20  # a try is lost to a commit that came in between
 
 
@@ -40,15 +43,16 @@ class Fence:
     def __repr__(self) -> str:
         return f"<Fence {self.token[:8]} tables={len(self._inside)}>"
 
-    def enter(self, path: str, app: str, state: TableState) -> TableState:
-        """The table's state, which only this run changes from now on. Raises LakeError for a table that cannot be
-        written."""
+    def enter(self, path: str, app: str, state: TableState, noted: Mapping[str, str] = NOTHING) -> TableState:
+        """The table's state, which only this run changes from now on. `noted`: other properties that it gets with the
+        fence. Raises LakeError for a table that cannot be written."""
         if path in self._inside:
             return state
+        properties = {**noted, FENCE: self.token}
         try:
-            self._commit(path)
+            self._commit(path, properties)
         except DeltaError:  # the table has a feature that delta-rs cannot write, such as column mapping
-            self._alter(path)
+            self._alter(path, properties)
         except OSError as error:
             hint = "Make the lake writable and give it room; the batch stays claimable."
             words = " ".join(str(error).split())[:500]
@@ -66,16 +70,17 @@ class Fence:
             hint = "Nothing is to be done: the run that has the claim now writes this table."
             raise LakeError("another run has taken the table over, so this run lost its claim", place=path, hint=hint)
 
-    def _commit(self, path: str) -> None:
+    def _commit(self, path: str, properties: dict[str, str]) -> None:
         for _ in range(_TRIES):
             try:
-                self._lake.open(path).alter.set_table_properties({FENCE: self.token}, raise_if_not_exists=False)
+                self._lake.open(path).alter.set_table_properties(properties, raise_if_not_exists=False)
             except CommitFailedError:
                 continue
             return
         hint = "See that nobody else writes this table; the batch stays claimable."
         raise LakeError("others keep committing to the table", place=path, hint=hint)
 
-    def _alter(self, path: str) -> None:
+    def _alter(self, path: str, properties: dict[str, str]) -> None:
+        listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
         with self._sessions.take() as spark, lake_errors(path):
-            spark.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({literal(FENCE)} = {literal(self.token)})")
+            spark.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({listed})")

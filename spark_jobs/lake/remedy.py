@@ -13,6 +13,14 @@ def copy_hint(destination: str, table: str) -> str:
     )
 
 
+def repair_hint(destination: str, table: str) -> str:
+    """The remedy for a table with a key of which some rows differ: these alone are brought right."""
+    return (
+        f"Bring the rows right, while the stream goes on: `sluice verify --repair --destination {destination} --table "
+        f"{table}`. In Dagster, the job repair_{destination}."
+    )
+
+
 def spelled_out(hint: str, destination: str, table: str) -> str:
     """The hint with the destination, the table and the job where it names the command alone."""
     command = f"(`sluice copy {destination} {table}`, or in Dagster the job snapshot_{destination})"

@@ -22,6 +22,7 @@ from cdc_core.schema.names import full_name, split_name
 from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.folders import folder_of, name_of
+from spark_jobs.lake.repaired import RepairNote
 from spark_jobs.lake.state import DESTINATION, TABLE, DeltaCommit, Origin, TableState
 from spark_jobs.lake.types import LakeColumn, delta_type
 
@@ -161,7 +162,8 @@ class Lake:
         columns = tuple(_column(field) for field in table.schema().fields)
         properties = dict(table.metadata().configuration)
         comment = str(table.metadata().description or "")
-        applied, copied = table.transaction_version(app), CopyNote.of(properties)
+        applied, copied, repaired = table.transaction_version(app), CopyNote.of(properties), RepairNote.of(properties)
+        applied = repaired.applied(app, applied) if repaired else applied
         return TableState(table.version(), copied.applied(applied) if copied else applied, columns, properties, comment)
 
     def origin(self, path: str) -> Origin | None:

@@ -41,18 +41,30 @@ class Differences:
     right: tuple[pa.RecordBatch, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.missing or self.extra or self.different)
+        return self.rows > 0
+
+    @property
+    def rows(self) -> int:
+        return self.missing + self.extra + self.different
 
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """`place`: where the lake stood when the rows that differ were looked at; None when no row was."""
+    """`place`: where the lake stood when the rows that differ were looked at; None when no row was. `settled`: so many
+    rows differed and do not any more; the comparison is without them."""
 
     comparison: Comparison
     place: EntryPosition | None
+    settled: int = 0
 
 
-Settle = Callable[[Standing, Differences], None]
+Settle = Callable[[Standing, Differences], bool]
+"""Is called while the lake stands. Whether the rows are right now."""
+
+
+def leave(_standing: Standing, _differences: Differences) -> bool:
+    """What differs stays as it is."""
+    return False
 
 
 def as_the_lake_has(schema: TableSchema, state: TableState) -> TableSchema | None:
@@ -76,11 +88,11 @@ def audit(
     place: Place,
     table: DeltaTable,
     *,
-    settle: Settle = lambda *_: None,
+    settle: Settle = leave,
     in_time: Callable[[], bool],
     sleep: Callable[[float], None] = time.sleep,
 ) -> Audited | None:
-    """Compares the lake's `table` with its source. `settle` is called with what differs while the lake stands.
+    """Compares the lake's `table` with its source. `settle` is called with what differs.
 
     None where keys cannot be told: zero dates in them. Raises TooMany, Moving when nothing is certain in time, and
     what `Place.standing` raises.
@@ -88,13 +100,17 @@ def audit(
     found = candidates(place.source, place.schema, table)
     if any(has_null(place.schema, key) for key in found.keys):
         return None
-    missing = extra = different = 0
+    missing = extra = different = settled = 0
+    lake_rows = found.lake_rows
     at: EntryPosition | None = None
     for part in _parts(found.keys):
-        for one, stood in _looked_at(place, part, settle, in_time, sleep):
-            missing, extra, different = missing + one.missing, extra + one.extra, different + one.different
+        for one, right, stood in _looked_at(place, part, settle, in_time, sleep):
             at = stood
-    return Audited(Comparison(found.source_rows, found.lake_rows, missing, extra, different), at)
+            if right:
+                settled, lake_rows = settled + one.rows, lake_rows + one.missing - one.extra
+                continue
+            missing, extra, different = missing + one.missing, extra + one.extra, different + one.different
+    return Audited(Comparison(found.source_rows, lake_rows, missing, extra, different), at, settled)
 
 
 def _parts(keys: tuple[bytes, ...]) -> Iterator[tuple[bytes, ...]]:
@@ -108,29 +124,29 @@ def _looked_at(
     settle: Settle,
     in_time: Callable[[], bool],
     sleep: Callable[[float], None],
-) -> Iterator[tuple[Differences, EntryPosition]]:
-    """Until each key is decided."""
+) -> Iterator[tuple[Differences, bool, EntryPosition]]:
+    """Until each key is decided: what differed, whether it is right now, and where the lake stood."""
     while keys:
         try:
             with place.standing(keys, sleep) as standing:
                 decided = [key for key in keys if key not in standing.undecided]
-                differences = _differing(place, standing, decided)
-                if differences:
-                    settle(standing, differences)
+                differences = differing(place, standing, decided)
+                right = bool(differences) and settle(standing, differences)
         except Moving:
             if not in_time():
                 raise
             sleep(1.0)
             continue
-        yield differences, standing.place
+        yield differences, right, standing.place
         keys = tuple(key for key in keys if key in standing.undecided)
         if keys and not in_time():
             hint = "Verify again when the lake has caught up with the reset."
             raise Moving("rows come again that the lake has", place=place.schema.name, hint=hint)
 
 
-def _differing(place: Place, standing: Standing, keys: Iterable[bytes]) -> Differences:
-    """Of a key that the lake has several times one row is compared, the others are extra."""
+def differing(place: Place, standing: Standing, keys: Iterable[bytes]) -> Differences:
+    """What differs in the version of the lake that stands. Of a key that it has several times one row is compared, the
+    others are extra."""
     table = place.lake.open(place.path, standing.state.version)
     there = rows_of_keys(lake_rows(table, place.schema), place.schema, list(standing.rows))
     missing = extra = different = 0

@@ -19,7 +19,7 @@ from spark_jobs.snapshot.binlog import position
 from spark_jobs.snapshot.foreign_keys import ancestors, read_foreign_keys
 from spark_jobs.snapshot.oracle import describe
 from spark_jobs.snapshot.source import Source, connect
-from spark_jobs.verify.audit import Settle, as_the_lake_has, audit
+from spark_jobs.verify.audit import Settle, as_the_lake_has, audit, leave
 from spark_jobs.verify.candidates import TooMany
 from spark_jobs.verify.standing import Place
 from spark_jobs.verify.verify import Reader, Verified, await_lake, definitions_compared, or_why_not
@@ -27,14 +27,14 @@ from spark_jobs.verify.verify import Reader, Verified, await_lake, definitions_c
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """For tables of one client. `timeout_seconds` for each of them. `settle` is called with a table, and what differs,
-    while the lake stands."""
+    """For tables of one client. `timeout_seconds` for each of them. `settle` is called with a table, then with what
+    differs, while the lake stands."""
 
     connector: Connector
     source: Source
     lake: Lake
     timeout_seconds: float = 60.0
-    settle: Callable[[Place], Settle] = lambda _: lambda *_: None
+    settle: Callable[[Place], Settle] = lambda _: leave
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -86,7 +86,7 @@ class Beside:
             return None
         if audited is None:
             return None
-        return Verified(schema.name, audited.comparison, audited.place or low, differing)
+        return Verified(schema.name, audited.comparison, audited.place or low, differing, repaired=audited.settled)
 
     def _parents(self, schema: TableSchema) -> frozenset[str]:
         with closing(connect(self.source)) as connection:

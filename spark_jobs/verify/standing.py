@@ -53,12 +53,13 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`rows` that the table must have by the text of their key, None for a key without a row. `undecided` keys come
-    again from an earlier epoch. The lake's table has `state`; its place is `place`."""
+    again from an earlier epoch. The lake's table has `state`; its place is `place`, a position of `epoch`."""
 
     rows: dict[bytes, Row | None]
     undecided: frozenset[bytes]
     state: TableState
     place: EntryPosition
+    epoch: int
     hold: Hold
 
 
@@ -106,7 +107,7 @@ class Place:
                     if key not in seen:
                         seen.add(key)
                         rows[key] = row
-            yield Standing(rows, frozenset(undecided), state, place, hold)
+            yield Standing(rows, frozenset(undecided), state, place, before.epoch, hold)
 
     def _at_source(self, keys: Collection[bytes]) -> dict[bytes, Row | None]:
         found: dict[bytes, Row | None] = dict.fromkeys(keys)

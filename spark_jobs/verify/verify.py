@@ -46,13 +46,18 @@ class Reader:
 @dataclass(frozen=True, slots=True)
 class Verified:
     """One table's comparison at `position`. `definition`: a sentence for each difference between its definitions.
-    `error`: why it could not be compared; its `comparison` is None then."""
+    `error`: why it could not be compared; its `comparison` is None then. `repaired`: so many rows differed, and were
+    brought right before the counts. `remedy`: what to do about a table that differs;
+    `repairable`: its rows alone can be brought right."""
 
     table: str
     comparison: Comparison | None
     position: EntryPosition
     definition: tuple[str, ...] = ()
     error: str = ""
+    repaired: int = 0
+    remedy: str = ""
+    repairable: bool = False
 
     @property
     def differences(self) -> int:
@@ -71,6 +76,8 @@ class Verified:
             "position": str(self.position),
             "definition": list(self.definition),
             "error": self.error or None,
+            "repaired": self.repaired,
+            "remedy": self.remedy or None,
         }
 
 
