@@ -14,12 +14,14 @@ from dagster._core.definitions.definitions_load_context import DefinitionsLoadCo
 
 from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.schema.table import TableSchema
+from orchestration.assets.audit import audit_definitions
 from orchestration.assets.drain_asset import delta_asset
 from orchestration.assets.lineage import declared, external_assets
 from orchestration.jobs.ddl import ddl_job
 from orchestration.jobs.drain import drain_job, drain_schedule
 from orchestration.jobs.pause import pause_job
 from orchestration.jobs.rematerialize import rematerialize_job
+from orchestration.jobs.repair import repair_job
 from orchestration.jobs.resume import resume_job
 from orchestration.jobs.rewind import rewind_job
 from orchestration.jobs.rollback import rollback_job
@@ -33,7 +35,7 @@ from orchestration.source import CONF_VARIABLE
 from orchestration.store import lag_check
 from spark_jobs.lake.policies import policies_json
 
-_BY_HAND = (ddl_job, pause_job, rematerialize_job, resume_job, rollback_job)
+_BY_HAND = (ddl_job, pause_job, rematerialize_job, repair_job, resume_job, rollback_job)
 
 
 class CdcDestination(dg.Component, Settings):
@@ -48,14 +50,16 @@ class CdcDestination(dg.Component, Settings):
         taking, rewinding = snapshot_job(self), rewind_job(self)
         beginning = [] if self.snapshot == "never" else [snapshot_sensor(self, taking, rewinding)]
         scheduled = self.trigger.kind == "schedule"
-        return dg.Definitions(
+        own = dg.Definitions(
             assets=[*external_assets(self, tables), delta],
             asset_checks=[lag_check(self)],
             jobs=[job, taking, rewinding, *(make(self) for make in _BY_HAND)],
             schedules=[drain_schedule(self, job)] if scheduled else [],
             sensors=[backlog_sensor(self, job), *ended_sensors(self), *beginning],
             resources={self.names.canal: canal, self.names.lake: lake},
-        ).with_reconstruction_metadata(kept)
+        )
+        audited = audit_definitions(self, list(tables)) if self.audit else dg.Definitions()
+        return dg.Definitions.merge(own, audited).with_reconstruction_metadata(kept)
 
 
 def _canal(settings: Settings) -> CanalResource:

@@ -6,6 +6,7 @@ import os
 from typing import Literal, TypeVar
 
 import dagster as dg
+from dagster._utils.schedules import is_valid_cron_schedule
 from pydantic import Field, field_validator
 
 from cdc_core.schema.names import split_name
@@ -116,6 +117,7 @@ class Settings(dg.Model, dg.Resolvable):
     trigger: Trigger = Trigger()
     ddl: DdlRules = DdlRules()
     snapshot: Literal["initial", "never", "when_needed"] = "never"
+    audit: str | None = None  # a cron expression
     lag_warning_seconds: float = 300
     batch_size: int = 2_000_000
     max_batches: int = 1_000
@@ -135,6 +137,13 @@ class Settings(dg.Model, dg.Resolvable):
     @classmethod
     def _positive(cls, value: float) -> float:
         return _at_least(1, value)
+
+    @field_validator("audit")
+    @classmethod
+    def _is_cron(cls, value: str | None) -> str | None:
+        if value is not None and not is_valid_cron_schedule(value):
+            raise ValueError('is no cron expression, such as "0 3 * * *"')
+        return value
 
     @field_validator("tables")
     @classmethod

@@ -118,6 +118,7 @@ def test_jobs_sensors_checks_and_pool(shop: dg.Definitions) -> None:
         "drain_shop",
         "pause_shop",
         "rematerialize_shop",
+        "repair_shop",
         "resume_shop",
         "rewind_shop",
         "rollback_shop",
@@ -151,6 +152,36 @@ def test_a_snapshot_is_taken_beside_the_drain(shop: dg.Definitions) -> None:
     assert node.definition.pool == "snapshot_shop"
 
 
+def test_rows_are_repaired_beside_the_drain(shop: dg.Definitions) -> None:
+    """In a pool of its own; without tables it compares all."""
+    (node,) = shop.resolve_job_def("repair_shop").graph.nodes
+    fields = node.definition.config_schema.config_type.fields  # type: ignore[attr-defined]
+    required = {key: field.is_required for key, field in fields.items()}
+    assert required == {"reason": True, "tables": False, "timeout_seconds": False}
+    assert all(field.description for field in fields.values())
+    assert node.definition.pool == "repair_shop"
+
+
+def test_an_audit_has_a_schedule_where_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs the check `verified` of every table, and nothing else. A cron that is none is refused."""
+    monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS, USERS])
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    head = "type: orchestration.destination.CdcDestination\nattributes: {destination: shop, lake: /lake, audit: "
+    file.write_text(f"{head}'0 3 * * *'}}\n")
+    loaded = load_folder(tmp_path)
+    (schedule,) = loaded.schedules or []
+    assert (schedule.name, schedule.cron_schedule) == ("audit_shop_schedule", "0 3 * * *")  # type: ignore[union-attr]
+    layer = loaded.resolve_job_def("audit_shop").asset_layer
+    assert {key.name for key in layer.asset_graph.asset_check_keys} == {"verified"}
+    assert layer.selected_asset_keys == set()
+    assert int(loaded.resolve_job_def("audit_shop").tags["dagster/max_runtime"]) > 3600
+    drained = loaded.resolve_job_def("drain_shop").asset_layer.asset_graph.asset_check_keys
+    assert {key.name for key in drained} == {"key_unique", "position_monotone", "rows_add_up", "takes_changes"}
+    file.write_text(f"{head}'at night'}}\n")
+    assert [sensor.name for sensor in load_folder(tmp_path).sensors or []] == ["broken_shop"]
+
+
 @pytest.mark.parametrize("name", BY_HAND)
 def test_each_job_by_hand_asks_for_a_reason(shop: dg.Definitions, name: str) -> None:
     """The launchpad shows every field with its description; what a job cannot do without is required."""
@@ -163,7 +194,7 @@ def test_each_job_by_hand_asks_for_a_reason(shop: dg.Definitions, name: str) -> 
     assert job.description
 
 
-@pytest.mark.parametrize("name", ["snapshot_shop", *sorted(BY_HAND.keys() - {"ddl_shop"})])
+@pytest.mark.parametrize("name", ["repair_shop", "snapshot_shop", *sorted(BY_HAND.keys() - {"ddl_shop"})])
 def test_the_launchpad_shows_a_form(shop: dg.Definitions, name: str) -> None:
     """Every field of the job and nothing of the resources; what a user must give is empty."""
     job = shop.resolve_job_def(name)
@@ -177,13 +208,13 @@ def test_the_launchpad_shows_a_form(shop: dg.Definitions, name: str) -> None:
     assert {key for key, field in fields.items() if field.is_required} <= {key for key in config if not config[key]}
 
 
-@pytest.mark.parametrize("name", ["snapshot_shop", *BY_HAND])
+@pytest.mark.parametrize("name", ["repair_shop", "snapshot_shop", *BY_HAND])
 def test_the_runs_of_each_job_are_known_by_their_destination(shop: dg.Definitions, name: str) -> None:
     """So the sensor finds those whose process is gone."""
     assert shop.resolve_job_def(name).tags["cdc/job_of"] == "shop"
 
 
-@pytest.mark.parametrize("name", ["ddl_shop", "rematerialize_shop", "resume_shop", "snapshot_shop"])
+@pytest.mark.parametrize("name", ["ddl_shop", "rematerialize_shop", "repair_shop", "resume_shop", "snapshot_shop"])
 def test_a_job_that_may_copy_is_not_ended_after_an_hour(shop: dg.Definitions, name: str) -> None:
     """A large table takes longer than Dagster gives other runs."""
     assert int(shop.resolve_job_def(name).tags["dagster/max_runtime"]) > 3600

@@ -1,0 +1,81 @@
+"""The check `verified` of each table, which compares its rows and definition with the source's, and its schedule.
+
+It repairs nothing: a table that differs says how many rows do, and what to run.
+"""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from cdc_core.errors import SluiceError
+from orchestration import processes
+from orchestration.failures import failure
+from orchestration.jobs.comparing import comparison_facts, comparison_text, opened_beside
+from orchestration.jobs.copying import LONG_RUN, named
+from orchestration.settings import Settings
+from spark_jobs.verify.tables import compared
+from spark_jobs.verify.verify import Verified
+
+VERIFIED = "verified"
+_TIMEOUT = 600.0  # seconds for the lake to catch up, for each table
+
+
+def audit_checks(settings: Settings, tables: Sequence[str]) -> dg.AssetChecksDefinition:
+    """The check of every table, in one step; it can be run for some of them."""
+    names = settings.names
+    known = {names.delta(table): table for table in tables}
+    text = "Rows and definition are the source's, at the place where the lake stands."
+
+    @dg.multi_asset_check(
+        name=f"audit_{names.safe}_op",
+        specs=[dg.AssetCheckSpec(VERIFIED, asset=key, description=text) for key in known],
+        can_subset=True,
+        required_resource_keys={names.canal, names.lake},
+    )
+    def audit(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        processes.note(context.op_execution_context)
+        wanted = [known[key.asset_key] for key in context.selected_asset_check_keys]
+        try:
+            with opened_beside(context.resources, settings, _TIMEOUT) as beside:
+                for found in compared(beside, map(named, wanted)):
+                    yield _result(settings, found)
+        except SluiceError as error:
+            raise failure(error) from error
+
+    return audit
+
+
+def audit_definitions(settings: Settings, tables: Sequence[str]) -> dg.Definitions:
+    """The checks, a job of them alone, which materializes nothing, and its schedule, as `audit` in defs.yaml says."""
+    name, checks = f"audit_{settings.names.safe}", audit_checks(settings, tables)
+    job = dg.define_asset_job(
+        name,
+        selection=dg.AssetSelection.checks(checks),
+        executor_def=dg.in_process_executor,
+        tags={"cdc/audit": settings.destination, **LONG_RUN, **settings.names.job_tags},
+        description=f"Compare tables of {settings.destination} with the source, while the stream goes on.",
+    )
+    schedule = dg.ScheduleDefinition(
+        name=f"{name}_schedule",
+        job=job,
+        cron_schedule=settings.audit,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+    return dg.Definitions(asset_checks=[checks], jobs=[job], schedules=[schedule])
+
+
+def _result(settings: Settings, found: Verified) -> dg.AssetCheckResult:
+    """Red when rows or the definition differ, yellow when the table could not be compared."""
+    metadata = comparison_facts(found)
+    if found.remedy:
+        metadata["job"] = f"repair_{settings.names.safe}" if found.repairable else f"snapshot_{settings.names.safe}"
+    return dg.AssetCheckResult(
+        passed=not found.differences,
+        asset_key=settings.names.delta(found.table),
+        check_name=VERIFIED,
+        severity=dg.AssetCheckSeverity.ERROR if found.comparison else dg.AssetCheckSeverity.WARN,
+        description=f"{comparison_text(found)}. {found.remedy}".strip(),
+        metadata=metadata,
+    )
