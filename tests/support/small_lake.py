@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -16,6 +17,11 @@ from spark_jobs.lake.state import DESTINATION, TABLE, app_id
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source
 from tests.support.shop import Shop
+
+
+def briefly(_: float) -> None:
+    """In the place of a sleep of any length."""
+    time.sleep(0.1)
 
 
 def source_of(shop: Shop) -> Source:

@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.verify.beside import Beside
 from tests.support.shop import Shop, opened_shop
-from tests.support.small_lake import brought, busy, merged, source_of
+from tests.support.small_lake import briefly, brought, busy, merged, source_of
 
 pytestmark = pytest.mark.integration
 NO_SPARK = "sc://127.0.0.1:1"
@@ -28,7 +28,7 @@ def shop(mysql8: MySqlServer, tmp_path: Path) -> Iterator[Shop]:
 
 def found(shop: Shop, table: str) -> tuple[int, ...]:
     """Rows of source and lake; missing, extra and different."""
-    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=lambda _: None)
+    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
     row = beside.table(shop.database, table)
     assert row is not None
     assert row.comparison is not None, row.error
@@ -88,7 +88,7 @@ def test_what_checksums_cannot_compare_is_left_to_the_other_way(shop: Shop) -> N
     for table in "nz":
         brought(shop, table)
     DeltaTable(shop.lake.lake.path(shop.database, "z")).update({"v": "2"})
-    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=lambda _: None)
+    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
     assert [beside.table(shop.database, table) for table in ("n", "z", "gone")] == [None, None, None]
 
 

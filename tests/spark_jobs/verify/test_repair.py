@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ from unittest import mock
 
 import pytest
 
-from cdc_core.errors import LakeError
+from cdc_core.errors import LakeError, SluiceError
 from cdc_core.position import EntryPosition
 from orchestration.commands.verify import Question, run
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.repaired import REPAIRED
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import FENCE, TableState
@@ -24,7 +26,7 @@ from spark_jobs.verify.repair import RowRepair
 from spark_jobs.verify.tables import compared
 from spark_jobs.verify.verify import Verified
 from tests.support.shop import Shop, opened_shop
-from tests.support.small_lake import app_of, source_of
+from tests.support.small_lake import app_of, briefly, source_of
 
 pytestmark = pytest.mark.integration
 RIGHT = {"t": (0, 0, 0)}
@@ -38,7 +40,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
 
 def repaired(shop: Shop, *tables: str) -> list[Verified]:
     """The tables, compared and repaired."""
-    there = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=lambda _: None)
+    there = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
     mending = replace(there, settle=RowRepair(shop.lake.sessions, "the run").of)
     return list(compared(mending, [(shop.database, table) for table in tables]))
 
@@ -183,6 +185,31 @@ def test_a_batch_that_comes_in_between(shop: Shop) -> None:
 
 
 @pytest.mark.full
+def test_a_run_that_was_killed_before(shop: Shop) -> None:
+    """Its batch was applied and not acked, or not applied at all: it writes nothing over the repair."""
+    made(shop)
+    shop.execute(*(f"UPDATE t SET v = 'new{n}' WHERE id IN (1, 3, 200)" for n in range(3)))
+    dead = replace(shop.lake, fence=Fence(shop.lake.lake, shop.lake.sessions))
+    claims = [shop.connector.get_without_ack(1, owner="dead", timeout_seconds=60) for _ in range(3)]
+    first, *_, last = [claim for claim in claims if claim]
+    dead.apply(first, "dead", 2, first.stopped)
+    shop.connector.rollback(first, reason="it died")
+    assert shop.drain() == []
+    in_lake(shop, "t", *DAMAGE)
+    (found,) = repaired(shop, "t")
+    assert (found.repaired, found.error) == (8, "")
+    with pytest.raises(LakeError, match="taken the table over"):
+        dead.fence.check(path_of(shop, "t"))
+    before = state_of(shop, "t").version
+    for claim in (first, last):
+        with suppress(SluiceError):
+            dead.apply(claim, "dead", 2, claim.stopped)
+    assert state_of(shop, "t").version == before
+    assert shop.drain() == []
+    assert shop.differences("t") == RIGHT
+
+
+@pytest.mark.full
 def test_what_cannot_be_repaired(shop: Shop) -> None:
     """A stopped table, one without a key, and rows that the lake's own constraint refuses: each says what to do, and
     the next table is repaired."""
@@ -207,3 +234,17 @@ def test_what_cannot_be_repaired(shop: Shop) -> None:
     in_lake(shop, "refused", "ALTER TABLE {} DROP CONSTRAINT low")
     (again,) = repaired(shop, "refused")
     assert (again.differences, again.error) == (0, "")
+
+
+@pytest.mark.full
+def test_too_often_at_one_place(shop: Shop) -> None:
+    """There are as many versions as no event can end at; then the table is made anew, or takes a batch first."""
+    made(shop, 20)
+    with mock.patch.object(repair, "ROOM", 1):
+        for expected in ("", "repaired 1 times since its last batch"):
+            in_lake(shop, "t", "DELETE FROM {} WHERE id = 1")
+            (found,) = repaired(shop, "t")
+            assert expected in found.error
+        shop.execute("UPDATE t SET v = 'x' WHERE id = 2")
+        assert shop.drain() == []
+        assert [(one.repaired, one.error) for one in repaired(shop, "t")] == [(1, "")]
