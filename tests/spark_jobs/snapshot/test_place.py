@@ -125,7 +125,7 @@ def test_what_is_written_and_not_committed_is_waited_for(mysql8: MySqlServer) ->
             deadline = time.monotonic() + 60
             while position(connection) == before and time.monotonic() < deadline:
                 time.sleep(0.01)
-            assert settled(connection, lambda _: time.sleep(0.01)) > before
+            assert settled(connection, lambda _: time.sleep(0.1)) > before
             cursor.execute(f"SELECT COUNT(*) FROM {database}.t")
             assert cursor.fetchone() == (1,)
         finally:
