@@ -113,7 +113,7 @@ class InstanceConfig(_Model):
     clients: Clients = Field((1001,), alias="sluice.clients", min_length=1)
     zero_dates: Literal["fail", "null", "string"] = Field("fail", alias="sluice.zero.dates")
     block_bytes: Annotated[int, Field(ge=4096)] = Field(262144, alias="sluice.block.bytes")
-    store_bytes: Natural | Literal["auto"] = Field(0, alias="sluice.store.bytes")  # auto: what `store.disk.room` says
+    store_bytes: Natural | Literal["auto"] = Field("auto", alias="sluice.store.bytes")  # what `store.disk.room` says
     store_dir: Path | None = Field(None, alias="sluice.store.dir")
     store_retention_hours: Annotated[float, Field(ge=0)] = Field(24.0, alias="sluice.store.retention")
     store_retention_bytes: Natural | None = Field(None, alias="sluice.store.retention.bytes")
@@ -148,7 +148,7 @@ class InstanceConfig(_Model):
 
     @model_validator(mode="after")
     def _store_with_directory(self) -> Self:
-        if self.store_bytes and self.store_dir is None:
+        if self.store_bytes not in (0, "auto") and self.store_dir is None:
             raise ValueError("sluice.store.bytes needs sluice.store.dir")
         return self
 

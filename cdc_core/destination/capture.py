@@ -27,7 +27,8 @@ from cdc_core.destination.claim_gtid import gtid_after, last_gtid_after
 from cdc_core.destination.dropped import tell
 from cdc_core.destination.events import Source
 from cdc_core.destination.health import Health
-from cdc_core.destination.kept import disk_room, make_kept
+from cdc_core.destination.kept import make_kept
+from cdc_core.destination.kept_room import disk_room
 from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.reporter import Reporter
 from cdc_core.destination.servers import other_address, source_settings

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 
 import structlog
@@ -16,6 +17,7 @@ import structlog
 from cdc_core.binlog.block import Block
 from cdc_core.config.models import InstanceConfig
 from cdc_core.destination.kept_places import KeptPlaces
+from cdc_core.destination.kept_room import room_now
 from cdc_core.errors import DecodeError, PositionError, StoreError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
@@ -23,7 +25,7 @@ from cdc_core.source.connection import Connection
 from cdc_core.source.journal_range import read_range
 from cdc_core.source.journals import check_exists
 from cdc_core.source.settings import SourceSettings
-from cdc_core.store.disk.room import room
+from cdc_core.store.disk.room import volume_bytes
 from cdc_core.store.disk.volumes import Volumes
 from cdc_core.store.keeper import Keeper
 from cdc_core.store.store import Store
@@ -66,10 +68,12 @@ class Kept:
         try:
             return self.keeper.open(label)
         except OSError as error:
+            auto = self.config.store_bytes == "auto"
+            then = "Then start the destination again, or leave it at the ring." if auto else "It is tried again."
             raise StoreError(
                 f"the store on disk cannot be opened: {error.strerror}",
                 place=str(error.filename or self.config.store_dir),
-                hint="Make room on the disk, or correct sluice.store.dir. It is tried again.",
+                hint=f"Make room on the disk, or correct sluice.store.dir. {then}",
             ) from error
 
     @property
@@ -162,18 +166,6 @@ def _belongs_to(config: InstanceConfig, identity: str) -> dict[str, str]:
     }
 
 
-def disk_room(config: InstanceConfig) -> int:
-    """How much a destination may keep on disk, in bytes; 0 for nothing, also where the disk has less than memory."""
-    if config.store_bytes != "auto":
-        return config.store_bytes
-    assert config.store_dir is not None
-    try:
-        found = room(config.store_dir / config.destination)
-    except OSError:  # it cannot even be looked at
-        return 0
-    return found if found > config.capacity_bytes else 0
-
-
 def make_kept(
     config: InstanceConfig,
     settings: SourceSettings,
@@ -186,7 +178,8 @@ def make_kept(
     """None without a store on disk."""
     if not store.ring.disk_bytes or config.store_dir is None:
         return None
-    volumes = Volumes(config.store_dir / config.destination, registry)
+    volumes = Volumes(config.store_dir / config.destination, registry, volume_bytes(store.ring.disk_bytes))
     hours, most = config.store_retention_hours, config.store_retention_bytes
-    keeper = Keeper(store, volumes, hours * 3600, clock, on_damage, retention_bytes=most)
+    measure = partial(room_now, config) if config.store_bytes == "auto" else None
+    keeper = Keeper(store, volumes, hours * 3600, clock, on_damage, retention_bytes=most, room=measure)
     return Kept(config, settings, keeper, store, stopped)

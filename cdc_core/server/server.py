@@ -161,6 +161,7 @@ class CanalServer:
                 self._destinations.pop(name).end("removed")
             for name in names:
                 self._look_at(name)
+            self.directory.tell_leftovers()
 
     def _keep_scanning(self) -> None:
         while not self._stop.wait(self.config.auto_scan_interval):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import reduce
 
 import structlog
@@ -20,6 +21,7 @@ from cdc_core.store.store import Store
 
 FLUSH_SECONDS = 30.0  # for which a small segment may wait in memory for more
 _LOOK_SECONDS = 1.0
+_ROOM_SECONDS = 60.0  # between looks at the disk's room
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +30,7 @@ class Keeper:
     """`open` comes before `run`. What all clients acked is kept for `retention` seconds, up to `retention_bytes`, where
     there is room. `clock` is in seconds since the epoch, and may be set back. `on_damage` is called when a segment is
     not what was written: the log cannot be used any more, and a new one opened in the same place ends before the
-    damage."""
+    damage. `room` says how many bytes the log may have; without it that stays as it is."""
 
     def __init__(
         self,
@@ -39,12 +41,14 @@ class Keeper:
         on_damage: Callable[[], None] = lambda: None,
         flush_seconds: float = FLUSH_SECONDS,
         retention_bytes: int | None = None,
+        room: Callable[[], int] | None = None,
     ) -> None:
         self._store, self._volumes = store, volumes
         self._retention, self._clock, self._on_damage = retention, clock, on_damage
         self._flush_seconds, self._retention_bytes = flush_seconds, retention_bytes
         self._disk = threading.Lock()  # around each call of the volumes; never waited for under the store's lock
-        self._flushed, self._tidied = clock(), 0.0
+        self._room = room
+        self._flushed, self._tidied, self._measured = clock(), 0.0, clock()
         self._told = False
         self._off = threading.Event()
 
@@ -79,8 +83,8 @@ class Keeper:
         try:
             while not stop.is_set() and not self._off.is_set():
                 try:
-                    if not self._work(stop):
-                        self._tidy()
+                    self._work(stop)
+                    self._tidy()
                 except Exception as error:  # the thread must go on: without it the source waits for ever
                     self._note(error)
                     stop.wait(_LOOK_SECONDS)
@@ -90,11 +94,11 @@ class Keeper:
             with self._disk:
                 self._volumes.close()
 
-    def _work(self, stop: threading.Event) -> bool:
-        """Writes the next segment, or waits for one. Whether one was written."""
+    def _work(self, stop: threading.Event) -> None:
+        """Writes the next segment, or waits for one."""
         due = not 0 <= self._clock() - self._flushed < self._flush_seconds
         if self._write_next(at_once=due or self._store.ring.crowded):
-            return True
+            return
         if due and not self._store.ring.stuck:
             self._flushed = self._clock()
         if self._store.ring.stuck:
@@ -103,7 +107,6 @@ class Keeper:
             with self._store.changed:
                 if not self._next(at_once=self._store.ring.crowded):
                     self._store.changed.wait(_LOOK_SECONDS)
-        return False
 
     def _next(self, *, at_once: bool) -> list[Segment]:
         return self._store.ring.log.parts.unwritten(at_once=at_once)
@@ -147,16 +150,30 @@ class Keeper:
         if abs(self._clock() - self._tidied) < _LOOK_SECONDS:
             return
         self._tidied = self._clock()
+        self._measure()
         with self._store.changed:
             keep_bytes = 0 if self._store.ring.stuck else self._retention_bytes
             self._store.ring.expire(self._clock() - self._retention, keep_bytes)
             begin = self._store.ring.log.begin.sequence
         with self._disk:
             self._volumes.forget(begin)
+            self._volumes.rest()
         damaged = self._volumes.shelf.damaged
         if damaged is not None and not self._told:
             self._told = True
             self._tell(damaged)
+
+    def _measure(self) -> None:
+        """Gives the log the room that there is now."""
+        if self._room is None or abs(self._clock() - self._measured) < _ROOM_SECONDS:
+            return
+        self._measured = self._clock()
+        with suppress(OSError):  # the next look may go well
+            found = self._room()
+            with self._store.changed:
+                if not self._off.is_set():
+                    self._store.ring.disk_bytes = found
+                    self._store.changed.notify_all()
 
     def _tell(self, damaged: StoredSegment) -> None:
         log.error(

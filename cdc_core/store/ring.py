@@ -238,12 +238,13 @@ class Ring:
 
     def expire(self, time: float, keep_bytes: int | None = None) -> None:
         """Frees what all clients have acked and is older than `time`, in seconds since the epoch, or lies more than
-        `keep_bytes` before what they have not acked."""
+        `keep_bytes` before what they have not acked; and what does not fit on disk any more."""
         acked, parts = self._acked_mark(), self.log.parts
         old = parts.sequence_of_time(time)
         if keep_bytes is not None:
             old = max(old, parts.sequence_of_bytes(acked.nbytes - keep_bytes))
         self.log.free(min(acked.sequence, old))
+        self._free()
 
     def _acked_mark(self) -> Mark:
         return min((marks.ack for marks in self.clients.values()), default=Mark())

@@ -32,6 +32,7 @@ class Volume:
         self.size = path.stat().st_size if path.exists() else 0
         self._write = write
         self._file = -1  # open while something is appended
+        self._flushed = not self.size
         self._map: weakref.ref[mmap.mmap] | None = None
 
     def __repr__(self) -> str:
@@ -45,19 +46,19 @@ class Volume:
         """Where the bytes begin. Raises OSError; then the file is as it was before."""
         left = [part if isinstance(part, memoryview) else memoryview(part) for part in parts if len(part)]
         total = sum(part.nbytes for part in left)
-        if self._file < 0:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.lseek(self._file, self.size, os.SEEK_SET)  # over what a failed write may have left
+        file = self._open()
+        os.lseek(file, self.size, os.SEEK_SET)  # over what a failed write may have left
+        self._flushed = False
         try:
             while left:
-                written = self._write(self._file, left)
+                written = self._write(file, left)
                 while left and written >= left[0].nbytes:
                     written -= left.pop(0).nbytes
                 if left:
                     left[0] = left[0][written:]
         except BaseException:
             with suppress(OSError):
-                os.ftruncate(self._file, self.size)
+                os.ftruncate(file, self.size)
             raise
         at, self.size = self.size, self.size + total
         return at
@@ -112,9 +113,15 @@ class Volume:
         return found if read == len(data) and at == self.size else None
 
     def flush(self) -> None:
-        """Makes durable what was appended."""
-        if self._file >= 0:
-            os.fsync(self._file)
+        """Makes durable what was appended, also by an earlier process."""
+        if not self._flushed:
+            os.fsync(self._open())
+            self._flushed = True
+
+    def _open(self) -> int:
+        if self._file < 0:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return self._file
 
     def close(self) -> None:
         """Nothing is appended for now. It may be read."""

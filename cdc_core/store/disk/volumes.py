@@ -30,6 +30,7 @@ from cdc_core.store.disk.volume import HEADS, VOLUME, Volume, Write
 from cdc_core.store.segment import Segment
 
 VOLUME_BYTES = 64 << 20
+_LABEL = "store.json"
 
 
 class Volumes:
@@ -58,10 +59,10 @@ class Volumes:
         self.path.mkdir(0o700, parents=True, exist_ok=True)
         self._take_lock()
         label = json.dumps({"format": FORMAT, **belongs_to}, sort_keys=True)
-        if _text(self.path / "store.json") != label or not self._numbers.load():
+        if _text(self.path / _LABEL) != label or not self._numbers.load():
             self.discard()
             self._numbers.forget()
-            _replace(self.path / "store.json", label)
+            _replace(self.path / _LABEL, label)
         self.shelf = Shelf(self._note_damage)
         return self._recover()
 
@@ -79,6 +80,11 @@ class Volumes:
                 hint="Stop it, or give this destination another sluice.store.dir.",
             ) from error
         self._lock = file
+
+    def rest(self) -> None:
+        """Holds no file open until something is appended, but the lock."""
+        if self._held:
+            self._held[-1].volume.close()
 
     def close(self) -> None:
         """Gives the directory back."""
@@ -147,6 +153,11 @@ class Volumes:
         self._held = cut(found, kept)
         (self.path / "damaged").unlink(missing_ok=True)
         return parts
+
+
+def is_store(path: Path) -> bool:
+    """Whether a directory has or had volumes."""
+    return (path / _LABEL).exists()
 
 
 def _text(path: Path) -> str:

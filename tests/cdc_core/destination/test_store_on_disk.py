@@ -6,7 +6,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +24,6 @@ from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.rows.net import plan_changes, plan_net, read
 from cdc_core.session.claim import Claim
 from cdc_core.store.disk.stored import StoredSegment
-from cdc_core.store.disk.volumes import Volumes
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import CLIENT, all_read, claim, config, drain, execute, on_disk, purge, running, until
 from tests.support.servers import MySqlFactory, discard
@@ -167,7 +165,7 @@ def test_damage_that_a_claim_meets_begins_a_new_capture(
     mysql: MySqlServer, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flipped bit in a volume that no start reads as a whole: its rows come from the source, and each comes once."""
-    monkeypatch.setattr(kept, "Volumes", partial(Volumes, volume_bytes=1))
+    monkeypatch.setattr(kept, "volume_bytes", lambda _: 1)
     nodes, own = MemoryNodes(), on_disk(mysql, shop, tmp_path)
     with running(own, nodes) as capture:
         for number in range(5):

@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from cdc_core import config, log
 from cdc_core.config import load_service
@@ -312,3 +313,18 @@ def test_secrets_do_not_reach_the_log() -> None:
 
     assert (line["event"], line["level"], line["at"]) == ("hello", "info", {"token": "***", "fine": 1})
     assert line["password"] == "***"
+
+
+def test_a_store_on_disk_that_nobody_uses_is_told(conf: Path) -> None:
+    """Once, and it stays: a destination that comes back has it, or another service."""
+    destination(conf, "shop")
+    for name in ("shop", "gone"):
+        (conf / "store" / name).mkdir(parents=True)
+        (conf / "store" / name / "store.json").write_text("{}")
+    server = CanalServer(load_service(conf, {})[0], conf)
+    with capture_logs() as logs:
+        server.load()
+        server.scan()
+    told = [one for one in logs if one["event"] == "no destination uses this store on disk"]
+    assert [one["place"] for one in told] == [str(conf / "store" / "gone")]
+    assert (conf / "store" / "gone" / "store.json").exists()

@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,21 @@ def test_the_source_waits_for_a_full_disk(tmp_path: Path) -> None:
         waiting.join(SECONDS)
         assert (store.ring.put.rows, store.ring.stuck, store.ring.full) == (4, False, False)
         until(lambda: store.ring.log.parts.stored == 2)
+
+
+def test_a_disk_that_takes_nothing_leaves_the_ring(tmp_path: Path) -> None:
+    """What memory has room for goes through it as clients ack, again and again."""
+    disk = Disk()
+    disk.room = False
+    store, volumes = make(tmp_path, disk)
+    store.ring.subscribe(1)
+    with kept(store, volumes):
+        for number in range(6):
+            assert store.put(block(transaction(1, 1), start=4 + 160 * number), threading.Event())
+            with store.changed:
+                store.ring.ack(1, store.ring.put)
+        assert (store.ring.put.rows, store.ring.stuck) == (12, True)
+        disk.room = True
 
 
 def test_a_full_disk_takes_the_place_of_what_is_acked(tmp_path: Path) -> None:
@@ -224,3 +241,69 @@ def test_a_store_that_is_given_up_is_empty(tmp_path: Path) -> None:
     assert isinstance(part, StoredSegment)
     assert (part.first.sequence, part.block.start) == (4, 1000)
     volumes.close()
+
+
+def test_what_expired_leaves_the_disk_while_more_is_written(tmp_path: Path) -> None:
+    """The files are as many as the room needs, though the keeper never waits for a block."""
+    moments = count(1_700_000_000)
+    store, volumes = make(tmp_path, volume=400)
+    store.ring.disk_bytes = 2_000
+    store.ring.subscribe(1)
+    seen = 0
+    with kept(store, volumes, clock=lambda: float(next(moments))):
+        for number in range(300):
+            assert store.put(block(transaction(1), start=4 + 160 * number), threading.Event())
+            with store.changed:
+                store.ring.ack(1, store.ring.put)
+            seen = max(seen, len(list(tmp_path.glob("*.volume"))))
+    assert seen < 100
+
+
+def test_the_room_is_looked_at_again(tmp_path: Path) -> None:
+    """When there is less, what is acked goes, and the rest stays."""
+    clock, rooms = Clock(1_700_000_000), [1 << 30]
+    store, volumes = make(tmp_path, volume=400)
+    store.ring.subscribe(1)
+    with kept(store, volumes, clock=clock, room=lambda: rooms[-1]):
+        for number in range(4):
+            assert store.put(block(transaction(1), start=4 + 160 * number), threading.Event())
+        until(lambda: store.ring.log.parts.stored == 4)
+        with store.changed:
+            store.ring.ack(1, store.ring.log.at(8))
+        rooms.append(1)
+        clock.turn(61)
+        until(lambda: len(list(tmp_path.glob("*.volume"))) == 2)
+        assert (store.ring.disk_bytes, store.ring.log.begin.sequence, store.ring.put.rows) == (1, 8, 4)
+
+
+def test_a_room_that_cannot_be_found_out_stays_as_it_is(tmp_path: Path) -> None:
+    """And what is put is written all the same."""
+    clock, looks = Clock(1_700_000_000), count()
+
+    def fail() -> int:
+        next(looks)
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    store, volumes = make(tmp_path)
+    with kept(store, volumes, clock=clock, room=fail):
+        clock.turn(61)
+        until(lambda: next(copy(looks)) > 0)
+        assert store.put(block(transaction(1)), threading.Event())
+        until(lambda: store.ring.log.parts.stored == 1)
+        assert (store.ring.disk_bytes, store.ring.stuck) == (1 << 30, False)
+
+
+def test_an_idle_keeper_holds_one_file_open(tmp_path: Path) -> None:
+    """The lock: a service may have hundreds of destinations."""
+    store, volumes = make(tmp_path)
+    with kept(store, volumes):
+        for number in range(2):
+            assert store.put(block(transaction(1), start=4 + 160 * number), threading.Event())
+            until(lambda number=number: store.ring.log.parts.stored == number + 1)  # type: ignore[misc]
+            until(lambda: open_files(tmp_path) == ["lock"])
+
+
+def open_files(path: Path) -> list[str]:
+    """Of this process, inside a directory."""
+    found = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return [one.name for one in found if one.parent == path]

@@ -60,7 +60,7 @@ def test_a_renamed_destination_starts(tmp_path: Path, mysql8: MySqlServer) -> No
         readiness = httpx.get(f"{service.url}/readyz")
 
     assert [(one.destination, one.state, one.error) for one in found] == [("orders", "running", None)]
-    assert found[0].store.capacity_bytes == RING
+    assert found[0].store.capacity_bytes >= RING  # on disk, where there is room
     assert readiness.status_code == 200
 
 
