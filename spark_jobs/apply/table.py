@@ -35,16 +35,21 @@ from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import FEW_ROWS, transaction
+from spark_jobs.landing.modes import MERGE_ALL, Modes
 from spark_jobs.session import Sessions
 
 _VIEW = "sluice_net"
 _ROWS_PER_SPLIT = 250_000  # a split costs a worker and a connection, which fewer rows are not worth
 
 
+CatchUp = Callable[["Batch", str], None]  # of `database.table`; raises TableStopped where it cannot be merged
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """A claim with what all its tables need. `sent_rows`: plans of up to so many rows are sent with the statement.
-    `sampled`: tables whose odd rows the run has named already. `stopped`: tables that were stopped before the claim."""
+    `sampled`: tables whose odd rows the run has named already. `stopped`: tables that were stopped before the claim.
+    `modes` says which tables are landed; `catch_up` merges all that a table's change log has and the table has not."""
 
     claim: Claim
     lake: Lake
@@ -59,6 +64,8 @@ class Batch:
     policies: Policies = EVOLVE
     sampled: set[str] = field(default_factory=set)
     stopped: Collection[str] = ()
+    modes: Modes = MERGE_ALL
+    catch_up: CatchUp | None = None
 
 
 def apply_table(batch: Batch, table: TableRange) -> TableResult:

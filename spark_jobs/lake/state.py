@@ -13,6 +13,7 @@ from spark_jobs.lake.types import LakeColumn
 
 DESTINATION, TABLE, COMPLETE = "sluice.destination", "sluice.table", "sluice.complete"
 PRIMARY_KEY, SCHEMA_VERSION, FENCE = "sluice.primary_key", "sluice.schema_version", "sluice.fence"
+LOG = "sluice.log"  # of a table's change log: `landing.log`
 UNFILLED, UNFILLED_NUMBER = "sluice.unfilled", "sluice.unfilled_number"
 FOLLOWED = "sluice.followed"  # the last DDL statement that the table followed: epoch and version
 DROPPED = "sluice.dropped"  # the position of the statement after which the source has no such table

@@ -23,7 +23,7 @@ from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.folders import folder_of, name_of
 from spark_jobs.lake.repaired import RepairNote
-from spark_jobs.lake.state import DESTINATION, TABLE, DeltaCommit, Origin, TableState
+from spark_jobs.lake.state import DESTINATION, LOG, TABLE, DeltaCommit, Origin, TableState
 from spark_jobs.lake.types import LakeColumn, delta_type
 
 _RECENT = 20  # commits that are read first
@@ -48,6 +48,10 @@ class Lake:
         except ValueError as error:
             hint = "Rename it at the source, or leave it out with canal.instance.filter.black.regex."
             raise TableStopped(str(error), place=full_name(database, table), hint=hint) from error
+
+    def log_path(self, database: str, table: str) -> str:
+        """Where a table's change log is. Raises TableStopped for a name that no folder can have."""
+        return self.path(database, f"{table}__log")
 
     def ledger_path(self, destination: str, client_id: int) -> str:
         return f"{self.root}/_sluice/{folder_of(destination)}/{client_id}/batches"
@@ -128,7 +132,8 @@ class Lake:
         return [info.base_name for info in found if info.type is FileType.Directory]
 
     def tables(self, database: str, destination: str) -> list[str]:
-        """The tables of a database, `database.table`: those of the destination, and those whose log is damaged.
+        """The tables of a database, `database.table`: those of the destination without their change logs, and those
+        whose Delta log is damaged.
 
         Raises LakeError when the database's folder cannot be read.
         """
@@ -140,7 +145,7 @@ class Lake:
             except TableStopped:
                 names.append(full_name(database, name_of(name)))
                 continue
-            if state and state.properties.get(DESTINATION) == destination:
+            if state and LOG not in state.properties and state.properties.get(DESTINATION) == destination:
                 names.append(state.properties[TABLE])
         return names
 

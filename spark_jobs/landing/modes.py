@@ -1,0 +1,53 @@
+"""How a table's changes come into the lake, by table: plain values of the lake's configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+
+class Mode(StrEnum):
+    """What a run does with a table's share of a claim before it acks."""
+
+    MERGE = "merge"  # merges it into the table
+    LAND_FIRST = "land_first"  # appends it to the table's log, from which the table follows
+    APPEND = "append"  # appends it to the table's log, and there is no merged table
+
+    @property
+    def lands(self) -> bool:
+        return self is not Mode.MERGE
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """`tables` maps patterns (`shop.*`, as in a shell) to modes; the first that fits counts, else `default`."""
+
+    default: Mode = Mode.MERGE
+    tables: Mapping[str, Mode] = field(default_factory=dict)
+
+    def of(self, table: str) -> Mode:
+        """The mode of `database.table`."""
+        return next((one for pattern, one in self.tables.items() if fnmatchcase(table, pattern)), self.default)
+
+    @property
+    def any_lands(self) -> bool:
+        """Whether some table may be landed."""
+        return any(one.lands for one in (self.default, *self.tables.values()))
+
+
+MERGE_ALL = Modes()
+
+
+def modes_json(modes: Modes) -> str:
+    """For a configuration that holds text."""
+    return json.dumps(asdict(modes))
+
+
+def modes_from(text: str) -> Modes:
+    """The modes that `modes_json` wrote; `merge` for an empty object."""
+    node = json.loads(text)
+    tables = {pattern: Mode(one) for pattern, one in node.get("tables", {}).items()}
+    return Modes(Mode(node.get("default", Mode.MERGE)), tables)
