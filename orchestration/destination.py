@@ -49,7 +49,7 @@ class CdcDestination(dg.Component, Settings):
         job = drain_job(self, delta)
         taking, rewinding = snapshot_job(self), rewind_job(self)
         beginning = [] if self.snapshot == "never" else [snapshot_sensor(self, taking, rewinding)]
-        scheduled = self.trigger.kind == "schedule"
+        scheduled = self.starts.kind == "schedule"
         own = dg.Definitions(
             assets=[*external_assets(self, tables), delta],
             asset_checks=[lag_check(self)],

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
 import dagster as dg
 from dagster._utils.schedules import is_valid_cron_schedule
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from cdc_core.errors import ConfigError
 from cdc_core.schema.names import split_name
+from orchestration.freshness import parse_freshness
 from orchestration.names import Names
 from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
 
 _N = TypeVar("_N", int, float)
+_DRAINS, _STAYS = 300.0, 3000.0  # seconds of a run; Dagster's own limit for one is 3600 where `sluice` starts it
+_START_SECONDS = 15.0  # that the start of a run takes, until its first claim
+ENDLESS = 1 << 62  # rows: only their age starts a run
 
 
 class Service(dg.Model, dg.Resolvable):
@@ -90,9 +95,12 @@ class Limits(dg.Config):
     batch_size: int = Field(
         2_000_000,
         ge=1,
-        description="About how many rows a claim has. Transactions stay whole. The ring's bytes bound it too.",
+        description="How many rows a claim has at most. Transactions stay whole. The store's bytes bound it too.",
     )
     max_batches: int = Field(1_000, ge=1, description="The run begins no more batches than these.")
+    freshness: str = Field(
+        "", description="30s: claims wait for more rows, but no row for longer; asap: the run stays."
+    )
     max_seconds: float = Field(300, gt=0, description="The run begins no batch after this time.")
     linger_seconds: float = Field(10, ge=0, description="The run ends when the store is empty for this long.")
     lease_seconds: float = Field(60, gt=0, description="A claim is given back when its run is silent for this long.")
@@ -114,6 +122,7 @@ class Settings(dg.Model, dg.Resolvable):
     group: str | None = None
     owners: list[str] = []
     tags: dict[str, str] = {}
+    freshness: str = ""
     trigger: Trigger = Trigger()
     ddl: DdlRules = DdlRules()
     snapshot: Literal["initial", "never", "when_needed"] = "never"
@@ -121,7 +130,7 @@ class Settings(dg.Model, dg.Resolvable):
     lag_warning_seconds: float = 300
     batch_size: int = 2_000_000
     max_batches: int = 1_000
-    max_seconds: float = 300
+    max_seconds: float | None = None  # 300, or _STAYS with `freshness: asap`
     linger_seconds: float = 10
     lease_seconds: float = 60
     parallelism: int = 4
@@ -135,8 +144,24 @@ class Settings(dg.Model, dg.Resolvable):
 
     @field_validator("client_id", "batch_size", "max_batches", "max_seconds", "lease_seconds", "parallelism")
     @classmethod
-    def _positive(cls, value: float) -> float:
-        return _at_least(1, value)
+    def _positive(cls, value: float | None) -> float | None:
+        return value if value is None else _at_least(1, value)
+
+    @field_validator("freshness")
+    @classmethod
+    def _is_freshness(cls, text: str) -> str:
+        try:
+            parse_freshness(text)
+        except ConfigError as error:
+            raise ValueError(f"{error.message}; {error.hint}") from error
+        return text
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        both = sorted(self.trigger.model_fields_set & {"kind", "minimum_rows", "freshness_seconds", "cron"})
+        if self.freshness and both:
+            raise ValueError(f"freshness and trigger.{both[0]} both say when runs start; leave one of them out")
+        return self
 
     @field_validator("audit")
     @classmethod
@@ -160,7 +185,24 @@ class Settings(dg.Model, dg.Resolvable):
 
     @property
     def limits(self) -> Limits:
-        return Limits(**{name: getattr(self, name) for name in Limits.model_fields})
+        longest = self.max_seconds or (_STAYS if self.stays else _DRAINS)
+        return Limits(**{name: getattr(self, name) for name in Limits.model_fields} | {"max_seconds": longest})
+
+    @property
+    def stays(self) -> bool:
+        """Whether a run is always there and waits for rows."""
+        return parse_freshness(self.freshness).asap
+
+    @property
+    def starts(self) -> Trigger:
+        """What starts a run: the trigger, or what the declared freshness makes of it."""
+        declared = parse_freshness(self.freshness)
+        if declared.cron:
+            return self.trigger.model_copy(update={"kind": "schedule", "cron": declared.cron})
+        if declared.seconds:
+            waits = {"minimum_rows": ENDLESS, "freshness_seconds": max(0.0, declared.seconds - _START_SECONDS)}
+            return self.trigger.model_copy(update=waits)
+        return self.trigger
 
 
 def _at_least(least: int, value: _N) -> _N:

@@ -21,6 +21,7 @@ from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.session.claim import Claim
 from orchestration.assets import checks
 from orchestration.assets.metadata import batch_metadata, ddl_metadata
+from orchestration.assets.turns import Turns, queued
 from orchestration.first_rows import FirstRows
 from orchestration.names import ACKED_TAG, Names
 from orchestration.settings import Limits
@@ -42,6 +43,7 @@ class Drain:
     connector: Connector
     lake: SparkLake
     clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
     first: FirstRows | None = None
 
     @property
@@ -51,18 +53,22 @@ class Drain:
     def run(self) -> Iterator[dg.AssetCheckResult]:
         """Drains. Yields every declared check once, at the end."""
         limits, deadline = self.limits, self.clock() + self.limits.max_seconds
+        turns = Turns(limits, self.connector, self.clock, self.sleep, self._others_wait)
         tally, before = self._begin(), None
-        while tally.batches < limits.max_batches and (left := deadline - self.clock()) > 0:
+        while tally.batches < limits.max_batches and (left := turns.left(deadline)) > 0:
             mended: set[str] = set()
             with self.connector.claim(
-                limits.batch_size,
+                turns.pace.rows,
                 owner=self.run_id,
-                timeout_seconds=min(limits.linger_seconds, left),
+                timeout_seconds=turns.patience(left),
                 lease_seconds=limits.lease_seconds,
                 mended=mended,
             ) as claim:
+                if claim is None and turns.stays:
+                    continue
                 if claim is None:
                     break
+                turns.begin(claim)
                 stopped = {*claim.stopped, *self._check(claim, before, tally), *self._begin_first(claim)}
                 tally.keep_stopped(stopped)
                 applied = self.lake.apply(claim, self.run_id, limits.parallelism, sorted(stopped))
@@ -74,10 +80,11 @@ class Drain:
                 self.lake.note(claim, batch, self.run_id, doubts)
                 mended.update(batch.mended)
             before = claim
+            turns.end(claim, batch)
             tally.add(batch, verdicts, doubts)
             tally.keep_stopped(tally.stopped.keys() - mended)
             self._report(claim, batch)
-        self.context.log.info(f"{tally.batches} batches, then {self._end(tally, deadline)}")
+        self.context.log.info(f"{tally.batches} batches, then {self._end(tally, deadline, turns)}")
         yield from tally.results()
 
     def _begin(self) -> checks.Tally:
@@ -149,7 +156,12 @@ class Drain:
         tags = {"cdc/batch_id": str(claim.batch_id), ACKED_TAG: str(claim.end)}
         context.instance.add_run_tags(self.run_id, tags)
 
-    def _end(self, tally: checks.Tally, deadline: float) -> str:
+    def _others_wait(self) -> bool:
+        return queued(self.context.instance, self.names.asset)
+
+    def _end(self, tally: checks.Tally, deadline: float, turns: Turns) -> str:
+        if turns.gives_way:
+            return "another job of the destination is queued"
         if tally.batches >= self.limits.max_batches:
             return f"max_batches {self.limits.max_batches} reached"
         if self.clock() >= deadline:

@@ -25,7 +25,7 @@ def drain_schedule(settings: Settings, job: UnresolvedAssetJobDefinition) -> dg.
     return dg.ScheduleDefinition(
         name=f"cdc_{settings.names.safe}_schedule",
         job=job,
-        cron_schedule=settings.trigger.cron,
+        cron_schedule=settings.starts.cron,
         tags=settings.names.run_tags,
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )

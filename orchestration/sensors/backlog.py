@@ -84,11 +84,12 @@ def _decide(
     client: ClientStatus,
     now: float,
 ) -> dg.RunRequest | dg.SkipReason:
-    if settings.trigger.kind == "schedule":
+    if settings.starts.kind == "schedule":
         return dg.SkipReason(f"{client.backlog_rows} rows are waiting for the schedule")
     filters = dg.RunsFilter(tags=settings.names.run_tags)
     runs = summarize(context.instance.get_run_records(filters, limit=_RECENT_RUNS))
-    decision = decide(settings.destination, client, status.lag_seconds, runs, settings.trigger, now)
+    standing = settings.stays and status.error is None
+    decision = decide(settings.destination, client, status.lag_seconds, runs, settings.starts, now, standing=standing)
     if isinstance(decision, dg.SkipReason) and (waits := waits_for(client, status.clients)):
         context.log.warning(waits)
         return dg.SkipReason(waits)

@@ -9,7 +9,7 @@ import dagster as dg
 
 from cdc_core.destination.client_status import ClientStatus
 from orchestration.sensors.runs import Runs
-from orchestration.settings import Trigger
+from orchestration.settings import ENDLESS, Trigger
 
 
 def dead_owners(client: ClientStatus, has_ended: Callable[[str], bool]) -> list[str]:
@@ -19,18 +19,27 @@ def dead_owners(client: ClientStatus, has_ended: Callable[[str], bool]) -> list[
 
 
 def decide(
-    destination: str, client: ClientStatus, lag_seconds: float | None, runs: Runs, trigger: Trigger, now: float
+    destination: str,
+    client: ClientStatus,
+    lag_seconds: float | None,
+    runs: Runs,
+    trigger: Trigger,
+    now: float,
+    *,
+    standing: bool = False,
 ) -> dg.RunRequest | dg.SkipReason:
-    """One run at a time, for a backlog that is large or old enough; else the reason not to start one, for people."""
+    """One run at a time, for a backlog that is large or old enough, or `standing` to wait for rows; else the reason not
+    to start one, for people."""
     waiting = client.waiting
     for claim in client.claims:
         return dg.SkipReason(f"batch {claim.batch_id} in flight by run {_short(claim.owner)}")
     if runs.active:
         return dg.SkipReason(f"run {_short(runs.active)} is {runs.active_status.replace('_', ' ')}")
-    if waiting == 0:
+    if waiting == 0 and not standing:
         return dg.SkipReason(f"drained at {client.cursor or 'the start'}")
-    if waiting < trigger.minimum_rows and (lag_seconds or 0) < trigger.freshness_seconds:
-        return dg.SkipReason(f"{waiting} rows are waiting; a run starts at {trigger.minimum_rows}")
+    if not standing and waiting < trigger.minimum_rows and (lag_seconds or 0) < trigger.freshness_seconds:
+        at = f"{trigger.minimum_rows}" if trigger.minimum_rows < ENDLESS else "their time"
+        return dg.SkipReason(f"{waiting} rows are waiting; a run starts at {at}")
     if now < runs.next_try:
         times = "once" if runs.failures == 1 else f"{runs.failures} times"
         pause = f"next try in {runs.next_try - now:.0f} s"

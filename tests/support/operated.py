@@ -79,8 +79,9 @@ def until(what: str, look: Callable[[], _T | None], seconds: float = PATIENCE) -
 
 
 @contextmanager
-def operated(mysql: MySqlServer, spark: str, folder: Path, *tables: str) -> Iterator[Operated]:
-    """Starts the service and Dagster for a database with these tables, each with an integer key and a text."""
+def operated(mysql: MySqlServer, spark: str, folder: Path, *tables: str, **settings: Any) -> Iterator[Operated]:
+    """Starts the service and Dagster for a database with these tables, each with an integer key and a text. `settings`
+    are more of defs.yaml."""
     with ExitStack() as parts:
         database = parts.enter_context(mysql.database("operated"))
         conf = write_conf(folder / "conf", mysql, database)
@@ -94,7 +95,7 @@ def operated(mysql: MySqlServer, spark: str, folder: Path, *tables: str) -> Iter
         lake = Lake(folder / "lake", complete=True)
         place = {"destination": "shop", "lake": lake.root, "conf": str(conf), "service": doors, "spark": spark}
         limits = {"trigger": {"interval_seconds": 2}, "linger_seconds": 1, "complete": True}
-        write_component(folder / "defs" / "shop" / "defs.yaml", place | limits)
+        write_component(folder / "defs" / "shop" / "defs.yaml", place | limits | settings)
         started = Dagster(
             folder / "dagster", port=free_port(), defs=folder / "defs", environment={CONF_VARIABLE: str(conf)}
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -367,6 +368,15 @@ def test_no_batch_is_begun_after_max_seconds() -> None:
 
     assert drain(canal, max_seconds=1e-9).success
     assert canal.log == []
+
+
+def test_a_run_asap_stays_until_its_time() -> None:
+    """It drains, and does not end when the store is empty."""
+    canal = MemoryCanal(batches=2)
+    began = time.monotonic()
+    assert drain(canal, freshness="asap", max_seconds=2.0).success
+    assert canal.log == ["claim 1", "ack 1", "claim 2", "ack 2"]
+    assert time.monotonic() - began >= 2.0
 
 
 def test_the_tables_of_a_destination_cannot_be_materialized_apart() -> None:

@@ -199,6 +199,32 @@ def test_a_small_backlog_waits_until_it_is_old() -> None:
     assert isinstance(old, dg.RunRequest)
 
 
+def test_a_declared_freshness_starts_a_run_in_time() -> None:
+    """However many rows there are."""
+    trigger = Settings(destination="shop", lake="/lake", freshness="60s").starts
+    young = decide("shop", client(), 10.0, Runs(), trigger, 0.0)
+    assert isinstance(young, dg.SkipReason)
+    assert young.skip_message == "60 rows are waiting; a run starts at their time"
+    assert isinstance(decide("shop", client(), 46.0, Runs(), trigger, 0.0), dg.RunRequest)
+
+
+def test_asap_there_is_always_a_run(instance: dg.DagsterInstance) -> None:
+    """One, which waits for rows; none is started at a destination that is in trouble."""
+    canal = MemoryCanal()
+    assert len(tick(canal, instance, freshness="asap").run_requests) == 1
+    assert not tick(canal, instance).run_requests
+
+    a_run(instance, dg.DagsterRunStatus.STARTED)
+    assert "is started" in said(tick(canal, instance, freshness="asap"))
+
+
+def test_asap_a_destination_in_trouble_gets_no_run(instance: dg.DagsterInstance) -> None:
+    """The trouble is told instead."""
+    canal = MemoryCanal()
+    canal.error = ErrorReport("SourceError", "away", "mysql", "Start it.", 0.0)
+    assert "failed" in said(tick(canal, instance, freshness="asap"))
+
+
 def test_a_ddl_statement_alone_starts_a_run() -> None:
     """It is an item like a row: the lake must follow it though no row comes."""
     waiting = replace(client(), backlog_rows=0, backlog_ddl=1)

@@ -1,0 +1,41 @@
+"""The freshness that a destination declares: `30s`, `5m`, `asap`, or a cron expression."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dagster._utils.schedules import is_valid_cron_schedule
+
+from cdc_core.errors import ConfigError
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+_LENGTH = re.compile(r"(\d+)\s*([smh])")
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """`seconds` after which a row is in the lake at the latest, 0 where nothing is declared. `asap`: a run is always
+    there and waits for rows. `cron`: runs start by the clock."""
+
+    seconds: float = 0.0
+    asap: bool = False
+    cron: str = ""
+
+
+def parse_freshness(text: str | None) -> Freshness:
+    """Raises ConfigError."""
+    text = (text or "").strip()
+    if not text:
+        return Freshness()
+    if text == "asap":
+        return Freshness(asap=True)
+    if (length := _LENGTH.fullmatch(text)) and int(length[1]):
+        return Freshness(float(int(length[1]) * _UNITS[length[2]]))
+    if is_valid_cron_schedule(text):
+        return Freshness(cron=text)
+    raise ConfigError(
+        f"{text!r} is no freshness",
+        place="freshness",
+        hint='Write 30s, 5m, 1h, asap, or a cron expression ("0 3 * * *").',
+    )
