@@ -5,6 +5,7 @@
 `store_disk_flight`: the same rows through Flight to a client, from a service with a store on disk beside one without.
 `store_disk_claim`: the most memory that is no file's, over the ring, while a service hands out all of it as one claim.
 `store_disk_restart`: from a start with all of it on disk to the first claim.
+`store_disk_claim_large`, `store_disk_restart_large`: the same of 4 GB in one claim, and of 8 GB, in another process.
 
     python -m tests.bench.bench_store [--scale 0.1] [--only flight]
 """
@@ -147,18 +148,69 @@ def one_claim(mysql: MySqlServer, begin: tuple[str, int], rows: int, size: int) 
         report("store_disk_claim", max(seen) - ring, "MB", config)
 
 
+def wide(gigabytes: float) -> tuple[list[str], int]:
+    """What writes so much binlog in rows of 4 kB, and their number. The table itself keeps nothing."""
+    thousands = int(gigabytes * 1e9 / 4_000_000)
+    row = "INSERT INTO bench.t SELECT at * 1000 + d, REPEAT(CHAR(33 + d % 90), 3970) FROM seed.d"
+    work = f"SET at = 0; WHILE at < {thousands} DO {row}; SET at = at + 1; END WHILE;"
+    procedure = f"CREATE PROCEDURE seed.wide() BEGIN DECLARE at INT DEFAULT 0; {work} END"
+    table = "CREATE TABLE bench.t (id BIGINT PRIMARY KEY, note VARCHAR(4000) CHARACTER SET latin1) ENGINE=BLACKHOLE"
+    return [table, "SET sql_log_bin = 0", procedure, "SET sql_log_bin = 1", "CALL seed.wide()"], thousands * 1000
+
+
+def large(mysql: MySqlServer, scale: float) -> None:
+    statements, rows = wide(8 * scale)
+    begin = fill(mysql, statements)
+    with tempfile.TemporaryDirectory(prefix="bench-store-") as place, tempfile.TemporaryDirectory() as conf:
+        keys = {"sluice__store__bytes": 64 << 30, "sluice__store__dir": place}
+        service = Service(Path(conf), mysql, begin, **keys)
+        for stop in (False, True):
+            began = time.monotonic()
+            service.start()
+            try:
+                service.until(lambda status: status.get("state") == "running", seconds=600, pause=0.01)
+                if not stop:
+                    service.until(lambda status: status["backlog_rows"] >= rows, seconds=3600, pause=1)
+                    claimed_at_once(service, rows // 2, 4 * scale)
+                    continue
+                with connect(service.http, service.flight) as connector:
+                    assert connector.get_without_ack(1000, owner="bench", timeout_seconds=60) is not None
+                    seconds, held = time.monotonic() - began, service.status()["store"]["bytes"]
+                report("store_disk_restart_large", seconds, "s", {"mb_on_disk": round(held / 1e6), "limit": 2})
+            finally:
+                service.stop()
+
+
+def claimed_at_once(service: Service, rows: int, gigabytes: float) -> None:
+    """The most memory over the ring while one claim of so many rows is handed out; it is given back."""
+    before = service.memory()["anonymous"]
+    seen, done = [before], threading.Event()
+    watch = threading.Thread(target=sample, args=(service, seen, done))
+    watch.start()
+    seconds = streamed(service, rows)
+    done.set()
+    watch.join()
+    ring = RING / 1e6
+    config = {"claim_gb": gigabytes, "before": round(before - ring), "seconds": round(seconds), "limit": 300}
+    report("store_disk_claim_large", max(seen) - ring, "MB", config)
+
+
 MEASUREMENTS = {"into": into_volumes, "rows": rows_and_restart, "flight": through_flight, "claim": one_claim}
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--scale", type=float, default=1.0)
-    options.add_argument("--only", choices=MEASUREMENTS, default=None)
+    options.add_argument("--only", choices=[*MEASUREMENTS, "large"], default=None)
     given = options.parse_args()
     scale = given.scale
     with tempfile.TemporaryDirectory(prefix="bench-mysql-") as directory:
         mysql = MySqlServer("8.0.31", Path(directory), **OPTIONS).start()
         try:
+            if given.only in (None, "large"):
+                large(mysql, scale)
+            if given.only == "large":
+                return
             inserts = int(4_000_000 * scale)
             begin = fill(mysql, backlog(inserts))
             rows, size = inserts + inserts // 5 + inserts // 20, mysql.position()[1]
