@@ -20,7 +20,15 @@ from cdc_core.rows.columns.cells import Cells, ZeroDates
 from cdc_core.rows.images import RowImages
 from cdc_core.rows.net_kernels import blank, choose
 from cdc_core.rows.plan import Plan
-from cdc_core.rows.system_columns import CHANGES, REMOVE, UPSERT, changes_columns, optional, partial_columns
+from cdc_core.rows.system_columns import (
+    CHANGES,
+    LACKS_COLUMNS,
+    REMOVE,
+    UPSERT,
+    changes_columns,
+    optional,
+    partial_columns,
+)
 from cdc_core.rows.table_rows import TableRows
 
 
@@ -129,7 +137,7 @@ def _optional(
 def _lacks_columns(plan: Plan, chunk: Chunk, images: RowImages) -> DecodeError:
     image = int(images.lacking().argmax())
     return DecodeError(
-        f"a row image of {plan.schema.name} lacks columns, which mode changes cannot show",
+        f"a row image of {plan.schema.name} {LACKS_COLUMNS}",
         place=chunk.place(int(images.event[image])),
         hint="Read in mode net, or SET GLOBAL binlog_row_image=FULL (sessions may override it).",
     )

@@ -23,6 +23,7 @@ UPSERT, REMOVE, BASE, INSERT = (
     4,
 )  # of `_sluice_op` in mode net; the last two only with partial images
 BEFORE = ("update_before", "delete")  # of `_sluice_op` in mode changes: rows as they were before the change
+LACKS_COLUMNS = "lacks columns, which mode changes cannot show"  # how an error says so of a row image
 VALUE = "value"  # the one field of the struct around a column that images may leave out: absent is a NULL struct
 _PLACE = ("_sluice_journal", "_sluice_position")
 _OPERATIONS = strings(("", "insert", "update_before", "update_after", "delete"))

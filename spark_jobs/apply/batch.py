@@ -16,12 +16,16 @@ from spark_jobs.apply.cascade import NOTHING, Cascades
 from spark_jobs.apply.ddl.copies import Copier, copied
 from spark_jobs.apply.ddl.follow import follow
 from spark_jobs.apply.kept import broken_otherwise, keep, snapshots_of
+from spark_jobs.apply.landing import check_log, land, land_statements, lands
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot, Refusal, TableResult
-from spark_jobs.apply.table import Batch, apply_table
+from spark_jobs.apply.table import Batch, CatchUp, apply_table
 from spark_jobs.lake.failures import SparkRefusal
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import EVOLVE, Policies
 from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.append import Landed
+from spark_jobs.landing.modes import MERGE_ALL, Modes
+from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
 
 
@@ -43,14 +47,17 @@ def apply_batch(
     clock: Callable[[], float] = time.time,
     policies: Policies = EVOLVE,
     copier: Copier | None = None,
+    modes: Modes = MERGE_ALL,
+    notes: Notes | None = None,
+    catch_up: CatchUp | None = None,
 ) -> BatchResult:
     """Follows the claim's DDL statements, then applies every table, but those of `stopped` that no statement mended, up
     to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, of stopped ones too.
 
     Plans of up to `sent_rows` rows are sent with the statement instead of being pulled by Spark's workers: starting a
     Python worker to plan and to read costs more, and Spark then knows how few they are. A run gives all its batches the
-    same `fence` and `sampled`, the tables whose odd rows were named. `cascades` are followed when the tables are
-    written.
+    same `fence`, `notes` and `sampled`, the tables whose odd rows were named. `cascades` are followed when the tables
+    are written. Tables that `modes` names are landed instead.
 
     Raises LakeError for a batch that goes back. Any error but TableStopped is raised when all tables are at rest. What
     they committed stays; when the claim comes again, they add nothing.
@@ -65,9 +72,11 @@ def apply_batch(
     fence = fence or Fence(lake, sessions)
     sampled = set() if sampled is None else sampled
     held = frozenset(stopped)
+    cascading = cascades.tables(claim) if cascades and modes.any_lands else frozenset[str]()
     batch = Batch(
-        claim, lake, sessions, flight_url, token, run_id, max_splits, sent_rows, fence, clock, policies, sampled, held
-    )
+        claim, lake, sessions, flight_url, token, run_id, max_splits, sent_rows, fence, clock, policies, sampled, held,
+        modes, cascading, notes or Notes(), catch_up,
+    )  # fmt: skip
     ddl = follow(batch)
     stopped = {*held, *(refusal.table for refusal in ddl.refused)} - {*ddl.mended}
     kept = snapshots_of(batch)
@@ -85,26 +94,35 @@ def apply_batch(
     refused = ddl.refused + tuple(one for one in results if isinstance(one, Refusal))
     done = cascades.follow(batch, {*stopped, *(one.table for one in refused)}) if cascades else NOTHING
     applied = tuple(one for one in results if isinstance(one, TableResult))
+    landed = tuple(one for one in results if isinstance(one, Landed))
+    emptied, unlanded = land_statements(batch, {*stopped, *(one.table for one in refused)})
+    refused += tuple(unlanded)
     refused += done.refused
     copies, refused = copied(batch, copier, refused) if copier else ((), refused)
     broken += broken_otherwise(batch, copies, done.unlogged)
     whole = {*ddl.mended, *(one.table for one in copies)} & held
     unapplied = tuple(table.name for table in tables if table.name in stopped)
     followed = ddl.followed + copies
-    return BatchResult(applied, refused, followed, done.cascaded, tuple(sorted(whole)), tuple(broken), unapplied)
+    return BatchResult(
+        applied, refused, followed, done.cascaded, tuple(sorted(whole)), tuple(broken), unapplied,
+        (*landed, *emptied), batch.notes.untold(),
+    )  # fmt: skip
 
 
 def _take(
     batch: Batch, table: TableRange, stopped: Collection[str]
-) -> tuple[TableResult | Refusal | None, BrokenSnapshot | None]:
+) -> tuple[TableResult | Landed | Refusal | None, BrokenSnapshot | None]:
     """What became of one table, None for a stopped one; and the snapshot that its changes broke. They are kept for it
     first: what is in the table is in the log."""
     broken = keep(batch, table)
     return (None if table.name in stopped else _apply_or_refuse(batch, table)), broken
 
 
-def _apply_or_refuse(batch: Batch, table: TableRange) -> TableResult | Refusal:
+def _apply_or_refuse(batch: Batch, table: TableRange) -> TableResult | Landed | Refusal:
     try:
+        if lands(batch, table) and (landed := land(batch, table)) is not None:
+            return landed
+        check_log(batch, table.name)
         try:
             return apply_table(batch, table)
         except SparkRefusal:

@@ -21,6 +21,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import SourceError, TableStopped
 from cdc_core.schema.names import full_name, split_name
+from cdc_core.session.claim import Claim
 from spark_jobs.apply.cascade_sql import FIXED, GONE, KEYS, merge, without
 from spark_jobs.apply.in_snapshots import tell
 from spark_jobs.apply.late_keys import released, renamed, why_released, written_since
@@ -108,6 +109,12 @@ class Cascades:
     def __exit__(self, *_: object) -> None:
         if self._connection is not None:
             self._connection.close()
+
+    def tables(self, claim: Claim) -> frozenset[str]:
+        """The tables that cascade, and those whose rows a cascade changes. Raises SourceUnavailable."""
+        if claim.ddl:
+            self._keys = None
+        return frozenset(full_name(*one) for key in self._foreign_keys() for one in (key.child, key.parent))
 
     def follow(self, batch: Batch, stopped: Collection[str]) -> Done:
         """Does the cascades of all parents in the claim, but for tables in `stopped`. A table is refused whose parent

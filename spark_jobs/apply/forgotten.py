@@ -16,6 +16,7 @@ from spark_jobs.lake.ledger import Ledger, StopNote, TableNote
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.columns import log_app_id
 
 
 def forgotten_stops(ledger: Ledger, claim: Claim) -> tuple[Refusal, ...]:
@@ -26,10 +27,10 @@ def forgotten_stops(ledger: Ledger, claim: Claim) -> tuple[Refusal, ...]:
         again = claim.moved <= note.epoch and claim.start.version() < note.version
         if table in claim.stopped or again:
             continue
-        path = lake.path(*split_name(table))
+        path, app = _written(lake, claim, table, note.epoch)
         if _is_newer(lake, path, note):
             continue
-        (applied,) = lake.applied(path, [app_id(claim.destination, claim.client_id, table, note.epoch)])
+        (applied,) = lake.applied(path, [app])
         if applied is None or applied < note.version:
             message = "changes of it were acked while it was stopped, and the stop is gone: the lake misses them"
             error = TableStopped(message, place=path, hint=copy_hint(claim.destination, table))
@@ -47,6 +48,15 @@ def unnoted_stops(ledger: Ledger, claim: Claim, noted: Collection[str]) -> dict[
         for name in missed
         if name not in known or _is_newer(ledger.lake, ledger.lake.path(*split_name(name)), known[name])
     }
+
+
+def _written(lake: Lake, claim: Claim, table: str, epoch: int) -> tuple[str, str]:
+    """Where the table's changes are, and the app id that says how far: in its change log where it has that alone."""
+    path, log = lake.path(*split_name(table)), lake.log_path(*split_name(table))
+    owner = (claim.destination, claim.client_id, table, epoch)
+    if lake.origin(path) is None and lake.origin(log) is not None:
+        return log, log_app_id(*owner)
+    return path, app_id(*owner)
 
 
 def _is_newer(lake: Lake, path: str, note: StopNote) -> bool:

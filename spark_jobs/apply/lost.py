@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
@@ -34,10 +35,10 @@ def lost_rows(
     refused = []
     for table in sorted(set(tables)):
         path = lake.path(*split_name(table))
-        gtids = _gtids(lake, path, claim)
-        if gtids not in asked:
+        found = {_gtids(lake, path, claim), _gtids_of_log(lake, table, claim)}
+        for gtids in found - asked.keys():
             asked[gtids] = _missing_for_good(gtids, missing, sleep)
-        if lost := asked[gtids]:
+        if lost := ",".join(sorted({asked[gtids] for gtids in found} - {""})):
             message = f"its rows of the transactions {lost} are lost at the source: the present server lacks them"
             error = TableStopped(message, place=path, hint=copy_hint(claim.destination, table))
             refused.append(Refusal(table, error, copy_needed=True))
@@ -54,6 +55,20 @@ def _gtids(lake: Lake, path: str, claim: Claim) -> str:
                 return str(note.get("gtid") or "") if note["epoch"] < claim.moved else ""
     except TableNotFoundError:
         pass
+    return ""
+
+
+def _gtids_of_log(lake: Lake, table: str, claim: Claim) -> str:
+    """The same of the table's change log: what it has beyond the cursor is merged later. A damaged one stops its table
+    when it is written."""
+    copied = None
+    with suppress(TableStopped):
+        state = lake.state(lake.path(*split_name(table)), "")
+        copied = state.copied if state else None
+    if copied is not None and copied.epoch >= claim.moved:
+        return ""
+    with suppress(DeltaError):
+        return _gtids(lake, lake.log_path(*split_name(table)), claim)
     return ""
 
 

@@ -13,6 +13,7 @@ from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.ledger import TableNote
 from spark_jobs.lake.remedy import copy_hint, spelled_out
+from spark_jobs.landing.append import Landed
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,9 @@ class BrokenSnapshot:
 class BatchResult:
     """What became of a claim's tables, in the claim's order; of those only that were not stopped before. `followed`:
     its DDL statements. `whole`: tables that were stopped, and that a statement or a copy made right before the rows.
-    `broken`: snapshots that cannot be finished; `unapplied`: stopped tables whose changes were kept for one alone."""
+    `broken`: snapshots that cannot be finished; `unapplied`: stopped tables whose changes were kept for one alone.
+    `landed`: tables whose changes are in their logs; `instead`: why tables that were to be landed are merged in this
+    run, where nobody was told yet."""
 
     applied: tuple[TableResult, ...] = ()
     refused: tuple[Refusal, ...] = ()
@@ -123,6 +126,13 @@ class BatchResult:
     whole: tuple[str, ...] = ()
     broken: tuple[BrokenSnapshot, ...] = ()
     unapplied: tuple[str, ...] = ()
+    landed: tuple[Landed, ...] = ()
+    instead: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def log_ends(self) -> dict[str, int]:
+        """How far the logs are, by table."""
+        return {one.table: one.end for one in self.landed if one.end is not None}
 
     @property
     def mended(self) -> tuple[str, ...]:
@@ -135,7 +145,21 @@ class BatchResult:
         unapplied = dict.fromkeys(self.unapplied, TableNote(stopped=True))
         mended = dict.fromkeys(self.mended, TableNote())
         applied = {result.table: _note(result, doubts.get(result.table)) for result in self.applied}
-        return unapplied | mended | applied | {one.table: TableNote(stopped=True) for one in self.refused}
+        landed = {one.table: _landed_note(one) for one in self.landed}
+        return unapplied | mended | landed | applied | {one.table: TableNote(stopped=True) for one in self.refused}
+
+
+def _landed_note(landed: Landed) -> TableNote:
+    """`delta_version` is the log's."""
+    counts = landed.counts
+    return TableNote(
+        inserts=counts.raw_inserts,
+        updates=counts.raw_updates,
+        deletes=counts.raw_deletes,
+        net_rows=landed.images,
+        replayed=landed.replayed,
+        delta_version=landed.log_version,
+    )
 
 
 def _note(result: TableResult, doubt: Doubt | None) -> TableNote:

@@ -21,6 +21,8 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.policies import EVOLVE, Policies
 from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.modes import MERGE_ALL, Modes
+from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.source import Source
 
@@ -28,7 +30,8 @@ from spark_jobs.snapshot.source import Source
 @dataclass(frozen=True, slots=True)
 class SparkLake:
     """`fence` and `sampled` (the tables whose odd rows were named) are the run's own; `token` opens the service's
-    Flight door. `source`: None where a run cannot read the source. `cascades`: None where none follow."""
+    Flight door. `source`: None where a run cannot read the source. `cascades`: None where none follow. `modes`: which
+    tables are landed; `notes` are the run's own."""
 
     connector: Connector
     lake: Lake
@@ -41,6 +44,8 @@ class SparkLake:
     sampled: set[str] = field(default_factory=set)
     policies: Policies = EVOLVE
     zero_dates: ZeroDates = "fail"
+    modes: Modes = MERGE_ALL
+    notes: Notes = field(default_factory=Notes)
 
     @property
     def ledger(self) -> Ledger:
@@ -90,6 +95,8 @@ class SparkLake:
             policies=self.policies,
             copier=Copier(self.source, self.policies.copy_rows, self.zero_dates) if self.source else None,
             cascades=self.cascades,
+            modes=self.modes,
+            notes=self.notes,
         )
         for one in applied.broken:
             self.connector.snapshots.break_off(one.table, one.id, one.reason)
@@ -98,4 +105,5 @@ class SparkLake:
     def note(self, claim: Claim, result: BatchResult, run_id: str, doubts: Mapping[str, Doubt] | None = None) -> None:
         """Writes the batch, and the `doubts` of tables, into the ledger: after the tables' commits, before the ack."""
         notes = result.notes(doubts or {})
-        self.ledger.note(claim, notes | unnoted_stops(self.ledger, claim, notes), run_id, self.clock())
+        unnoted = unnoted_stops(self.ledger, claim, notes)
+        self.ledger.note(claim, notes | unnoted, run_id, self.clock(), result.log_ends)

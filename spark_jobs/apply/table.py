@@ -36,6 +36,7 @@ from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import FEW_ROWS, transaction
 from spark_jobs.landing.modes import MERGE_ALL, Modes
+from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
 
 _VIEW = "sluice_net"
@@ -49,7 +50,8 @@ CatchUp = Callable[["Batch", str], None]  # of `database.table`; raises TableSto
 class Batch:
     """A claim with what all its tables need. `sent_rows`: plans of up to so many rows are sent with the statement.
     `sampled`: tables whose odd rows the run has named already. `stopped`: tables that were stopped before the claim.
-    `modes` says which tables are landed; `catch_up` merges all that a table's change log has and the table has not."""
+    `modes` says which tables are landed, but those of `cascading`; `notes` are the run's. `catch_up` merges all that a
+    table's change log has and the table has not."""
 
     claim: Claim
     lake: Lake
@@ -65,6 +67,8 @@ class Batch:
     sampled: set[str] = field(default_factory=set)
     stopped: Collection[str] = ()
     modes: Modes = MERGE_ALL
+    cascading: Collection[str] = ()
+    notes: Notes = field(default_factory=Notes)
     catch_up: CatchUp | None = None
 
 
@@ -133,16 +137,16 @@ def _fenced_state(batch: Batch, table: TableRange, path: str, app: str) -> Table
     if state is None:
         return None
     state.check_owner(claim.destination, table.name, path)
-    _check_ledger(batch, state, path)
+    check_ledger(batch, state.applied, path)
     return batch.fence.enter(path, app, state)
 
 
-def _check_ledger(batch: Batch, state: TableState, path: str) -> None:
-    """Without a ledger nobody sees a cursor that was lost, but the table itself."""
+def check_ledger(batch: Batch, applied: int | None, path: str) -> None:
+    """Without a ledger nobody sees a cursor that was lost, but the table itself, which is at version `applied`."""
     claim, reached = batch.claim, batch.claim.reached
-    if reached is None or reached.how is not How.START or state.applied is None:
+    if reached is None or reached.how is not How.START or applied is None:
         return
-    if state.applied < reached.position.version():
+    if applied < reached.position.version():
         ledger = Ledger(batch.lake, claim.destination, claim.client_id)
         if not ledger.stretches():
             raise LakeError(

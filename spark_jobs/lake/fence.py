@@ -60,6 +60,10 @@ class Fence:
         self._inside.add(path)
         return self._lake.state(path, app) or state
 
+    def entered(self, path: str) -> bool:
+        """Whether this run has fenced the table."""
+        return path in self._inside
+
     def skip(self, path: str) -> None:
         """This run made the table, with its token, so it has no earlier writer."""
         self._inside.add(path)

@@ -7,9 +7,10 @@ Written with delta-rs, without Spark. It does not say that nothing was lost befo
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Writer, check_writer
 
 _EXTREMES = "SELECT epoch AS e, min(end_version) AS first, max(end_version) AS last FROM batches GROUP BY epoch"
+NO_LOGS: Mapping[str, int] = MappingProxyType({})
 _COMPACT_EVERY = 200  # batches: each leaves a small file
 _DOUBTS = (
     "SELECT epoch, end_version, tables, committed_at FROM batches "
@@ -177,13 +179,25 @@ class Ledger:
                     found[name] = Doubt(**{**note["doubt"], "keys": tuple(note["doubt"]["keys"])})
         return found
 
-    def note(self, claim: Claim, tables: dict[str, TableNote], run_id: str, now: float) -> bool:
-        """Notes a batch whose tables are committed. False when its end was noted before."""
+    def landed(self, table: str, upto: int) -> dict[int, int]:
+        """By epoch up to `upto`, the version up to which the table's change log had its changes at an ack."""
+        ledger = self._open()
+        if ledger is None:
+            return {}
+        found = {epoch: ledger.transaction_version(self._landed(table, epoch)) for epoch in range(upto + 1)}
+        return {epoch: end for epoch, end in found.items() if end is not None}
+
+    def note(
+        self, claim: Claim, tables: dict[str, TableNote], run_id: str, now: float, landed: Mapping[str, int] = NO_LOGS
+    ) -> bool:
+        """Notes a batch whose tables are committed, and how far each table's change log is. False when its end was
+        noted before."""
         noted, end = self.version(claim.epoch), claim.end.version()
         if noted is not None and noted >= end:
             return False
         row = pa.RecordBatch.from_pylist([_row(claim, tables, run_id, now)], _SCHEMA)
-        transaction = CommitProperties(app_transactions=[Transaction(self._app(claim.epoch), end)])
+        logs = [Transaction(self._landed(table, claim.epoch), at) for table, at in landed.items()]
+        transaction = CommitProperties(app_transactions=[Transaction(self._app(claim.epoch), end), *logs])
         options = self.lake.storage or None
         try:
             write_deltalake(self.path, row, mode="append", commit_properties=transaction, storage_options=options)
@@ -222,6 +236,9 @@ class Ledger:
 
     def _app(self, epoch: int) -> str:
         return f"sluice:{self.destination}:{self.client_id}:ledger:{epoch}"
+
+    def _landed(self, table: str, epoch: int) -> str:
+        return f"sluice:{self.destination}:{self.client_id}:{table}:landed:{epoch}"
 
 
 def _select(table: DeltaTable, question: str) -> Sequence[dict[str, Any]]:

@@ -51,21 +51,27 @@ class OpenedLog:
     @property
     def primary_key(self) -> tuple[str, ...]:
         """As of the last append."""
-        return tuple(json.loads(self._properties.get(PRIMARY_KEY, "[]")))
+        return tuple(json.loads(self.properties.get(PRIMARY_KEY, "[]")))
 
     @property
     def fence(self) -> str:
         """The token of the run that fenced it last."""
-        return self._properties.get(FENCE, "")
+        return self.properties.get(FENCE, "")
 
     @property
-    def _properties(self) -> dict[str, str]:
+    def properties(self) -> dict[str, str]:
         return dict(self.table.metadata().configuration)
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether the Delta table there is this log."""
+        found = tuple(self.properties.get(name) for name in (DESTINATION, TABLE, LOG))
+        return found == (self.log.destination, self.log.name, "true")
 
     def check_owner(self) -> None:
         """Raises TableStopped when the Delta table there is not this log."""
-        found, log = self._properties, self.log
-        if (found.get(DESTINATION), found.get(TABLE), found.get(LOG)) == (log.destination, log.name, "true"):
+        found, log = self.properties, self.log
+        if self.is_owned:
             return
         owner = f"table {found.get(TABLE)!r} of destination {found.get(DESTINATION)!r}"
         whose = owner if TABLE in found else "one that Sluice did not make"

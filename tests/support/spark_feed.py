@@ -107,7 +107,10 @@ class Feed(flight.FlightServerBase):
         inserts = sum(c.before is None for c in changes)
         deletes = sum(c.after is None for c in changes)
         if asked["mode"] == "changes":
-            return table, _images(table, changes), {}
+            updates = len(changes) - inserts - deletes
+            raw = {"raw_inserts": inserts, "raw_deletes": deletes, "raw_updates": updates}
+            images = _images(table, changes)
+            return table, images, {"rows": images.num_rows} | raw
         raw = {"raw_inserts": inserts, "raw_deletes": deletes, "raw_updates": len(changes) - inserts - deletes}
         rows, counts = _by_key(table, changes) if table.key else _by_row(table, changes)
         plan = {"rows": rows.num_rows, "insert_only": len(changes) == inserts} | raw | counts
@@ -121,9 +124,10 @@ def _images(table: Table, changes: Sequence[Change]) -> pa.Table:
         names = ("update_before", "update_after") if change.before and change.after else ("delete", "insert")
         for row, name in zip((change.before, change.after), names, strict=True):
             if row is not None:
-                rows.append((*row, name, 1, change.position, number))
+                rows.append((*row, name, 1, change.position, number, 1_000_000 * change.position))
     system = [("_sluice_op", pa.string()), ("_sluice_journal", pa.int32())]
     system += [("_sluice_position", pa.int64()), ("_sluice_row", pa.int32())]
+    system += [("_sluice_timestamp", pa.timestamp("us", "UTC"))]
     return _arrow(rows, pa.schema([*table.fields, *(pa.field(*one) for one in system)]))
 
 

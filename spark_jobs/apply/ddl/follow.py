@@ -21,6 +21,7 @@ from spark_jobs.apply.ddl.standing import standing
 from spark_jobs.apply.ddl.steps import Step, steps
 from spark_jobs.apply.result import Followed, Refusal
 from spark_jobs.apply.table import Batch
+from spark_jobs.landing.modes import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ def follow(batch: Batch) -> Following:
 
 
 def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Followed | Refusal]:
+    if step.kind is EffectKind.RENAME and all(batch.modes.of(name) is Mode.APPEND for name in step.tables):
+        return
     if step.kind is EffectKind.RENAME:
         yield from rename(batch, step, stopped)
         return
@@ -61,6 +64,8 @@ def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Fo
         there = batch.lake.tables(effect.database, batch.claim.destination)
         names = sorted({*there, *(name for name in stopped if split_name(name)[0] == effect.database)})
     for name in names:
+        if batch.modes.of(name) is Mode.APPEND:
+            continue  # it has a change log alone
         if name in stopped:
             mended = mend(batch, step, effect, name)
             if mended is not None:

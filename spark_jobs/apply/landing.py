@@ -1,0 +1,125 @@
+"""A claim's tables that are landed instead of merged. One that cannot be landed is merged, and the run says why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from cdc_core.errors import TableStopped
+from cdc_core.rows.system_columns import LACKS_COLUMNS
+from cdc_core.schema.ddl import EffectKind
+from cdc_core.schema.names import split_name
+from cdc_core.session.claim import TableRange
+from spark_jobs.apply.epochs import followed_to
+from spark_jobs.apply.result import Refusal
+from spark_jobs.apply.table import Batch, check_ledger
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.state import app_id
+from spark_jobs.landing.append import Landed, Share, append
+from spark_jobs.landing.evolution import why_not
+from spark_jobs.landing.images import Emptied
+from spark_jobs.landing.log import TableLog
+from spark_jobs.landing.merged import check_known
+from spark_jobs.landing.modes import Mode
+
+_EMPTYING = (EffectKind.TRUNCATE, EffectKind.DROP)
+
+
+def lands(batch: Batch, table: TableRange) -> bool:
+    """Whether the table's changes go to its log. Notes why not, where they should."""
+    if not batch.modes.of(table.name).lands or table.name in batch.notes.instead:
+        return False
+    reason = why_not(table.schema)
+    if not reason and table.name in batch.cascading:
+        reason = "a foreign key of it deletes or changes rows without the binlog"
+    if reason:
+        batch.notes.instead[table.name] = reason
+    return not reason
+
+
+def land(batch: Batch, table: TableRange) -> Landed | None:
+    """Lands the table's changes; None where their images leave columns out, so that they are merged. Raises
+    TableStopped for a table that cannot take them."""
+    try:
+        return append(_share(batch, table.name))
+    except TableStopped as error:
+        if LACKS_COLUMNS not in error.message:
+            raise
+        batch.notes.instead[table.name] = "row images leave columns out (binlog_row_image is not FULL)"
+        return None
+
+
+def check_log(batch: Batch, table: str) -> None:
+    """Once a run. Raises TableStopped where changes that were acked went with the table's log, also before the table is
+    merged without it; LakeError where the ledger went."""
+    claim, log = batch.claim, _log(batch, table)
+    if (table, claim.epoch) in batch.notes.checked:
+        return
+    opened = log.open()
+    if opened is not None and not opened.is_owned:
+        opened = None
+    check_known(log, opened, Ledger(batch.lake, claim.destination, claim.client_id), claim)
+    check_ledger(batch, opened.end(claim.epoch) if opened else None, log.path)
+    batch.notes.checked.add((table, claim.epoch))
+
+
+def land_statements(batch: Batch, stopped: Collection[str]) -> tuple[list[Landed], list[Refusal]]:
+    """The rows of statements that emptied landed tables which have no other rows in the claim."""
+    landed: list[Landed] = []
+    refused: list[Refusal] = []
+    if not batch.modes.any_lands:
+        return landed, refused
+    others = {name for name in _emptied(batch) if batch.modes.of(name).lands} - {one.name for one in batch.claim.tables}
+    for name in sorted(others - {*stopped, *batch.notes.instead}):
+        try:
+            found = append(replace(_share(batch, name), has_rows=False))
+        except TableStopped as error:
+            refused.append(Refusal(name, error).with_remedy(batch.claim.destination))
+        else:
+            landed += [found] if found.images else []
+    return landed, refused
+
+
+def _share(batch: Batch, table: str) -> Share:
+    claim, log = batch.claim, _log(batch, table)
+    emptied = _emptied(batch).get(table, [])
+    merged = batch.modes.of(table) is not Mode.APPEND
+    check_log(batch, table)
+    return Share(
+        claim, log, batch.flight_url, batch.token, batch.run_id, batch.fence, batch.clock,
+        after=_followed(batch, table) if merged else None, emptied=emptied,
+        merge_all=(lambda: _merge_all(batch, table)) if merged else None,
+    )  # fmt: skip
+
+
+def _merge_all(batch: Batch, table: str) -> None:
+    """Before a log is begun anew. Raises TableStopped where it cannot be merged."""
+    if batch.catch_up is None:
+        hint = f"Drain {batch.claim.destination} from Dagster, where change logs are merged."
+        raise TableStopped("its change log must be begun anew, and nobody merges it before", place=table, hint=hint)
+    batch.catch_up(batch, table)
+
+
+def _followed(batch: Batch, table: str) -> int | None:
+    """Rows up to there come again from before a statement that the table has followed: it has them, and its columns
+    are others."""
+    claim = batch.claim
+    if not claim.epoch:
+        return None
+    path = batch.lake.path(*split_name(table))
+    state = batch.lake.state(path, app_id(claim.destination, claim.client_id, table, claim.epoch))
+    return followed_to(claim, state) if state else None
+
+
+def _emptied(batch: Batch) -> dict[str, list[Emptied]]:
+    """By table, the claim's statements after which it has no rows."""
+    found: dict[str, list[Emptied]] = {}
+    for ddl in batch.claim.ddl:
+        for effect in ddl.effects:
+            if effect.kind in _EMPTYING:
+                found.setdefault(effect.name, []).append(Emptied(ddl.position))
+    return found
+
+
+def _log(batch: Batch, table: str) -> TableLog:
+    return TableLog(batch.lake, batch.claim.destination, batch.claim.client_id, table)

@@ -1,0 +1,254 @@
+"""One table's share of a claim, appended to its change log in one commit of delta-rs.
+
+The commit carries the claim's end. What is up to the last one is left out, so a claim may come again with other
+boundaries, and an append whose answer was lost is found. A run fences each log once: an append that began on a log
+which another run has fenced or written since is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError, SchemaMismatchError
+from deltalake.schema import Schema
+
+from cdc_core.client.changes import PlanCounts, Rows, TableRead
+from cdc_core.errors import LakeError, SluiceError, TableStopped
+from cdc_core.rows.system_columns import CHANGES
+from cdc_core.session.claim import Claim
+from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.state import DESTINATION, FENCE, LOG, TABLE
+from spark_jobs.lake.types import lake_columns
+from spark_jobs.landing.definition import STATISTICS, log_properties, statistics
+from spark_jobs.landing.evolution import evolution
+from spark_jobs.landing.images import Emptied, Images, log_schema, own_fields
+from spark_jobs.landing.log import OpenedLog, TableLog
+
+_COMPACT_EVERY = 100  # commits: each leaves a file, or a few
+_ROOM = "Make the lake writable and give it room; the batch stays claimable."
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What became of one table's share of a claim. `end`: the version up to which its log has the epoch's changes, None
+    where it has none. `images`: rows that this try appended. `counts` are the service's. `begun_anew`: why the log was
+    begun anew, "" where it was not."""
+
+    table: str
+    end: int | None
+    images: int = 0
+    counts: PlanCounts = field(default_factory=PlanCounts)
+    log_version: int | None = None
+    replayed: bool = False
+    created: bool = False
+    added_columns: tuple[str, ...] = ()
+    begun_anew: str = ""
+    seconds: float = 0.0
+    landed_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One table's share of a claim, and what it takes to land it. `after`: rows up to this version are left out,
+    besides those that the log has. `emptied`: statements of the claim that deleted all rows. `has_rows`: the claim has
+    others of it too. `merge_all` merges what the log has and the table has not, before a log is begun anew; None for a
+    table that is not merged."""
+
+    claim: Claim
+    log: TableLog
+    flight_url: str
+    token: str
+    run_id: str
+    fence: Fence
+    clock: Callable[[], float]
+    after: int | None = None
+    emptied: Sequence[Emptied] = ()
+    has_rows: bool = True
+    merge_all: Callable[[], None] | None = None
+
+
+def append(share: Share) -> Landed:
+    """Lands the share. Raises TableStopped for what is this table's trouble, LakeError where the lake cannot be
+    written, and what Flight raises."""
+    began = time.perf_counter()
+    opened, epoch = enter(share), share.claim.epoch
+    end = opened.end(epoch) if opened else None
+    if opened and end is not None and end >= share.claim.end.version():
+        return Landed(share.log.name, end, log_version=opened.version, replayed=True, landed_at=share.clock())
+    after = max((one for one in (end, share.after) if one is not None), default=None)
+    emptied = [one for one in share.emptied if one.position.version() > (after or 0)] if opened else []
+    if not share.has_rows:
+        if opened is None or not emptied:
+            return Landed(share.log.name, end, log_version=opened.version if opened else None, landed_at=share.clock())
+        images = Images(share.claim, _fields(opened.table), None, None, emptied)
+        return _committed(share, opened, images, after, Landed(share.log.name, None), began)
+    with Rows(share.flight_url, share.token or None) as rows:
+        read = rows.info(share.claim, share.log.name, mode=CHANGES, after=after)
+        if not read.rows and not emptied:
+            return Landed(share.log.name, end, log_version=opened.version if opened else None, landed_at=share.clock())
+        ready, landed = _ready(share, opened, read)
+        images = Images(share.claim, _fields(ready.table), read, rows, emptied)
+        return _committed(share, ready, images, after, landed, began)
+
+
+def enter(share: Share) -> OpenedLog | None:
+    """The log, which only this run changes from now on; None where there is none."""
+    log, fence = share.log, share.fence
+    opened = log.open()
+    if opened is None:
+        return None
+    opened.check_owner()
+    if not fence.entered(log.path):
+        app = log.app(share.claim.epoch)
+        if (state := log.lake.state(log.path, app)) is not None:
+            fence.enter(log.path, app, state)
+        opened = log.open()
+    if opened is not None and opened.fence != fence.token:
+        hint = "Nothing is to be done: the run that has the claim now writes this log."
+        message = "another run has taken the change log over, so this run lost its claim"
+        raise LakeError(message, place=log.path, hint=hint)
+    return opened
+
+
+def _ready(share: Share, opened: OpenedLog | None, read: TableRead) -> tuple[OpenedLog, Landed]:
+    """The log with the columns of the read, and how it changed for that."""
+    log, lake_types = share.log, lake_columns(read.schema, read.table)
+    assert lake_types  # raises for names that no Delta table can have
+    if opened is None:
+        _written(log, lambda: _create(share, read, log_schema(read.schema)))
+        share.fence.skip(log.path)
+        return _there(log), Landed(log.name, None, counts=read.counts, created=True)
+    found = evolution(opened.columns, own_fields(read.schema))
+    if found.anew:
+        if share.merge_all is not None:
+            share.merge_all()
+        _written(log, lambda: _begin_anew(share, opened, read))
+        told = f"{found.anew}; what it had before is in its version {opened.version}"
+        return _described(share, _there(log), read), Landed(log.name, None, counts=read.counts, begun_anew=told)
+    ready = opened
+    if found.added:
+        fields = Schema.from_arrow(pa.schema(found.added)).fields
+        _written(log, lambda: opened.table.alter.add_columns(fields))
+        ready = _there(log)
+    ready = _described(share, ready, read)
+    return ready, Landed(log.name, None, counts=read.counts, added_columns=tuple(one.name for one in found.added))
+
+
+def _described(share: Share, opened: OpenedLog, read: TableRead) -> OpenedLog:
+    """The log with the properties that its next rows need."""
+    wanted = log_properties(share.claim, read.table) | {STATISTICS: statistics(read.table)}
+    if all(opened.properties.get(name) == value for name, value in wanted.items()):
+        return opened
+    _written(share.log, lambda: opened.table.alter.set_table_properties(wanted, raise_if_not_exists=False))
+    return _there(share.log)
+
+
+def _create(share: Share, read: TableRead, schema: pa.Schema) -> None:
+    log = share.log
+    properties = {DESTINATION: log.destination, TABLE: log.name, LOG: "true", FENCE: share.fence.token}
+    properties |= log_properties(share.claim, read.table) | {STATISTICS: statistics(read.table)}
+    DeltaTable.create(
+        log.path,
+        schema,
+        configuration=properties,
+        storage_options=log.lake.storage or None,
+        raise_if_key_not_exists=False,
+    )
+
+
+def _begin_anew(share: Share, opened: OpenedLog, read: TableRead) -> None:
+    """An empty log with the columns of the read; its ends and its history stay."""
+    nothing = log_schema(read.schema).empty_table()
+    storage = share.log.lake.storage or None
+    write_deltalake(opened.table, nothing, mode="overwrite", schema_mode="overwrite", storage_options=storage)
+
+
+def _there(log: TableLog) -> OpenedLog:
+    opened = log.open()
+    if opened is None:
+        hint = "See who removes it; the batch stays claimable."
+        raise LakeError("the change log is gone again", place=log.path, hint=hint)
+    return opened
+
+
+def _fields(table: DeltaTable) -> list[pa.Field]:
+    return list(pa.schema(table.schema().to_arrow()))
+
+
+def _committed(
+    share: Share, opened: OpenedLog, images: Images, after: int | None, landed: Landed, began: float
+) -> Landed:
+    log, claim = share.log, share.claim
+    end = claim.end.version()
+    properties = CommitProperties(
+        app_transactions=[Transaction(log.app(claim.epoch), end)],
+        custom_metadata={"userMetadata": _note(share, landed.counts, after)},
+    )
+    stream = pa.RecordBatchReader.from_batches(images.schema, iter(images))
+    storage = log.lake.storage or None
+
+    def write() -> None:
+        write_deltalake(opened.table, stream, mode="append", storage_options=storage, commit_properties=properties)
+
+    _written(log, write, images)
+    _check_count(log, opened.table, images.count)
+    _compact(opened.table)
+    return Landed(
+        log.name, end, images.count, landed.counts, int(opened.table.version()), created=landed.created,
+        added_columns=landed.added_columns, begun_anew=landed.begun_anew,
+        seconds=time.perf_counter() - began, landed_at=share.clock(),
+    )  # fmt: skip
+
+
+def _note(share: Share, counts: PlanCounts, after: int | None) -> str:
+    """Delta's user metadata of an append, as JSON: what the merged table's commits have of a batch."""
+    claim = share.claim
+    fields = {"destination": claim.destination, "client_id": claim.client_id, "epoch": claim.epoch}
+    fields |= {"table": share.log.name, "batch_id": claim.batch_id, "run_id": share.run_id, "after": after}
+    fields |= {"gtid": str(claim.end.gtid or ""), "start": str(claim.start), "end": str(claim.end)}
+    return json.dumps(fields | {"low": claim.start.version(), "version": claim.end.version(), "landed": asdict(counts)})
+
+
+def _written(log: TableLog, write: Callable[[], None], images: Images | None = None) -> None:
+    """Raises the service's own error, TableStopped for what this log causes, LakeError for what may pass."""
+    try:
+        write()
+    except SluiceError:
+        raise
+    except Exception as error:
+        if images is not None and images.error is not None:
+            raise images.error from None
+        words = first_line(error)
+        if isinstance(error, SchemaMismatchError | DeltaProtocolError):
+            message = f"its change log cannot take its rows: {words}"
+            raise TableStopped(message, place=log.path, hint=copy_hint(log.destination, log.name)) from error
+        if isinstance(error, CommitFailedError):
+            hint = "Another run wrote it at the same time; the batch stays claimable."
+            raise LakeError(f"changes cannot be landed: {words}", place=log.path, hint=hint) from error
+        if isinstance(error, DeltaError | OSError | pa.ArrowException):
+            raise LakeError(f"changes cannot be landed: {words}", place=log.path, hint=_ROOM) from error
+        raise
+
+
+def _check_count(log: TableLog, table: DeltaTable, images: int) -> None:
+    """Raises TableStopped where delta-rs counted other rows than came."""
+    commit = table.history(1)[0]
+    added = commit.get("operationMetrics", {}).get("num_added_rows")
+    if commit["version"] == table.version() and added is not None and int(added) != images:
+        message = f"{added} rows are in the change log, of {images} that came"
+        raise TableStopped(message, place=log.path, hint=copy_hint(log.destination, log.name))
+
+
+def _compact(table: DeltaTable) -> None:
+    """Makes few files of many small ones, now and then. It changes no row, and what keeps it from it may pass."""
+    if table.version() % _COMPACT_EVERY == _COMPACT_EVERY - 1:
+        with suppress(DeltaError, OSError):
+            table.optimize.compact()

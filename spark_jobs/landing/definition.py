@@ -1,0 +1,54 @@
+"""What a log's properties say of its rows: the definition that they have, and where their epochs began.
+
+A log keeps the columns that the source dropped, so its own do not tell which ones the table has now.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from cdc_core.errors import TableStopped
+from cdc_core.schema.table import TableSchema
+from cdc_core.session.claim import Claim
+from spark_jobs.lake.state import PRIMARY_KEY
+from spark_jobs.landing.columns import EPOCH, VERSION
+
+DEFINITION = "sluice.definition"
+STATISTICS = "delta.dataSkippingStatsColumns"  # without it, Delta keeps those of the first 32 columns alone
+_EPOCH = "sluice.epoch."
+
+
+def log_properties(claim: Claim, schema: TableSchema) -> dict[str, str]:
+    """What a log must say before it takes the claim's rows of the table: rows that it has not handed on yet have this
+    definition too."""
+    began = {"moved": claim.moved, "seamless": [list(one) for one in claim.seamless]}
+    return {
+        PRIMARY_KEY: json.dumps(list(schema.primary_key)),
+        DEFINITION: json.dumps(schema.to_dict()),
+        f"{_EPOCH}{claim.epoch}": json.dumps(began),
+    }
+
+
+def statistics(schema: TableSchema) -> str:
+    """The columns of which a log keeps statistics: those by which its rows are found, and a key of one column."""
+    return ",".join([EPOCH, VERSION, *schema.primary_key[: len(schema.primary_key) == 1]])
+
+
+def definition_of(properties: Mapping[str, str], place: str) -> TableSchema:
+    """The definition of the rows. Raises TableStopped for a log that does not have it."""
+    text = properties.get(DEFINITION)
+    if text is None:
+        hint = "Make the table anew (sluice copy)."
+        raise TableStopped("the change log does not have the definition of its rows", place=place, hint=hint)
+    return TableSchema.from_dict({name: value for name, value in json.loads(text).items() if name != "version"})
+
+
+def epoch_began(properties: Mapping[str, str], epoch: int, place: str) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """What the claims of an epoch said: `moved` and `seamless`. Raises TableStopped where the log does not have it."""
+    text = properties.get(f"{_EPOCH}{epoch}")
+    if text is None:
+        hint = "Make the table anew (sluice copy): rows of this epoch may be another server's."
+        raise TableStopped(f"the change log does not say where epoch {epoch} began", place=place, hint=hint)
+    fields = json.loads(text)
+    return int(fields["moved"]), tuple((int(one), int(left)) for one, left in fields["seamless"])

@@ -1,0 +1,21 @@
+"""What one run remembers of the tables that it lands or not. Safe to use for several tables side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Notes:
+    """`instead`: why tables are merged in this run although they are to be landed; `told`: those of them of which the
+    run's log has word. `checked`: (table, epoch) whose log was compared with the ledger."""
+
+    instead: dict[str, str] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    checked: set[tuple[str, int]] = field(default_factory=set)
+
+    def untold(self) -> dict[str, str]:
+        """The reasons that nobody has heard yet, which are told by this."""
+        new = {table: why for table, why in self.instead.items() if table not in self.told}
+        self.told.update(new)
+        return new
