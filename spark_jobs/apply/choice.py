@@ -28,7 +28,7 @@ def statement(lake: Lake, path: str, read: TableRead, state: TableState, view: s
         return append_copies(path, view, names) if read.counts.insert_only else merge_copies(path, view, columns)
     if state.fresh:
         return append_upserts(path, view, names)
-    deletes, between = bool(read.counts.deletes), _key_range(lake, path, read, state)
+    deletes, between = bool(read.counts.deletes), key_range(lake, path, read, state)
     return merge_keyed(path, view, names, key, deletes=deletes, between=between)
 
 
@@ -40,7 +40,7 @@ def _whole(path: str, read: TableRead, view: str, columns: tuple[LakeColumn, ...
     return whole_rows(path, view, columns, key, defaults, gone=bool(read.counts.deletes))
 
 
-def _key_range(lake: Lake, path: str, read: TableRead, state: TableState) -> tuple[int, int] | None:
+def key_range(lake: Lake, path: str, read: TableRead, state: TableState) -> tuple[int, int] | None:
     """The batch's range of keys, where it spares Spark enough files: its bounds are constants in generated code, which
     Spark then compiles anew for each batch."""
     key, low, high = read.table.primary_key, read.counts.min_key, read.counts.max_key

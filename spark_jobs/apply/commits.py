@@ -107,6 +107,13 @@ def ddl_note(claim: Claim, table: str, run_id: str, kind: str, ddl: Ddl, version
     return _json(_owner(claim, table) | fields | {"position": str(ddl.position), "text": ddl.text[:_TEXT]})
 
 
+def log_note(claim: Claim, table: str, run_id: str) -> str:
+    """Delta's user metadata of the commit that merges a part of the table's log, as JSON. `claim` stands for those that
+    brought the part."""
+    fields = {"run_id": run_id, "gtid": "", "version": claim.end.version(), "log": {"after": claim.start.version()}}
+    return _json(_owner(claim, table) | fields)
+
+
 def is_step(commit: DeltaCommit, claim: Claim, table: str, version: int) -> bool:
     """Whether the commit is the one of a statement's step."""
     noted = _note_in(commit)
@@ -137,7 +144,7 @@ def earlier_commits(lake: Lake, path: str, claim: Claim, decision: Decision, aft
     for commit in lake.commits(path):
         noted = _note_in(commit)
         if owner.items() <= noted.items():
-            if "copy" in noted:  # earlier rows came with it, so no commit before it counts
+            if "copy" in noted or "log" in noted:  # earlier rows came with it, so no commit before it counts
                 whole, copied = True, noted["version"] > start
                 break
             if "ddl" in noted:  # the claim's rows are all behind its statements
@@ -180,10 +187,11 @@ def _commit(commit: DeltaCommit, noted: dict[str, Any], decision: Decision) -> C
 
 
 def _note_in(commit: DeltaCommit) -> dict[str, Any]:
-    """The note in a commit's user metadata, empty for a commit that is neither a batch's nor a copy's."""
+    """The note in a commit's user metadata, empty for a commit that is not a batch's, a statement's, a copy's or a
+    log's."""
     try:
         fields = json.loads(commit.user_metadata or "{}")
     except ValueError:
         return {}
-    kinds = {"counts", "ddl", "copy"}
+    kinds = {"counts", "ddl", "copy", "log"}
     return fields if isinstance(fields, dict) and kinds & fields.keys() else {}

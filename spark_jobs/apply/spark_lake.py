@@ -16,6 +16,7 @@ from spark_jobs.apply.ddl.copies import Copier
 from spark_jobs.apply.forgotten import forgotten_stops, unnoted_stops
 from spark_jobs.apply.lost import lost_rows
 from spark_jobs.apply.result import BatchResult, Refusal
+from spark_jobs.apply.table import CatchUp
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
@@ -31,7 +32,8 @@ from spark_jobs.snapshot.source import Source
 class SparkLake:
     """`fence` and `sampled` (the tables whose odd rows were named) are the run's own; `token` opens the service's
     Flight door. `source`: None where a run cannot read the source. `cascades`: None where none follow. `modes`: which
-    tables are landed; `notes` are the run's own."""
+    tables are landed; `notes` are the run's own. `catch_up` merges a table's log; `redefined` is told the tables that
+    followed a statement, behind it."""
 
     connector: Connector
     lake: Lake
@@ -46,6 +48,8 @@ class SparkLake:
     zero_dates: ZeroDates = "fail"
     modes: Modes = MERGE_ALL
     notes: Notes = field(default_factory=Notes)
+    catch_up: CatchUp | None = None
+    redefined: Callable[[str], None] | None = None
 
     @property
     def ledger(self) -> Ledger:
@@ -97,9 +101,13 @@ class SparkLake:
             cascades=self.cascades,
             modes=self.modes,
             notes=self.notes,
+            catch_up=self.catch_up,
         )
         for one in applied.broken:
             self.connector.snapshots.break_off(one.table, one.id, one.reason)
+        if self.redefined is not None:
+            for table in dict.fromkeys(one.table for one in applied.followed):
+                self.redefined(table)
         return applied
 
     def note(self, claim: Claim, result: BatchResult, run_id: str, doubts: Mapping[str, Doubt] | None = None) -> None:

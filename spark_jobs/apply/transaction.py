@@ -10,6 +10,7 @@ from spark_jobs.apply.whole_rows import NO_SUCH_ROW
 from spark_jobs.lake.defaults import UNKNOWN_DEFAULT
 from spark_jobs.lake.equality import FEWER_COPIES
 
+NO_KEY, NOT_A_ROW = "SLUICE_NO_KEY", "SLUICE_NOT_A_ROW"
 _BUILD = "make the table anew (sluice copy)."
 _STOPS = {  # the word that a statement raises in Spark: what it means, and what to do
     FEWER_COPIES: (
@@ -20,6 +21,14 @@ _STOPS = {  # the word that a statement raises in Spark: what it means, and what
         "an update carries only what changed, and the lake does not have its row",
         f"The lake never had that row: SET GLOBAL binlog_row_image=FULL, or {_BUILD} After a reset, the row may have "
         "been deleted later: reset again, with a batch_size that puts its update and its delete into one claim.",
+    ),
+    NO_KEY: (
+        "a column of the primary key has a zero or partial date, which becomes NULL",
+        f"Set sluice.zero.dates to string, or correct the row; then {_BUILD}",
+    ),
+    NOT_A_ROW: (
+        "the change log has an entry that is no row",
+        f"The merged table cannot follow it: {_BUILD}",
     ),
     UNKNOWN_DEFAULT: (
         "an insert leaves out a column whose default is unknown",

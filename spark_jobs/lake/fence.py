@@ -68,6 +68,14 @@ class Fence:
         """This run made the table, with its token, so it has no earlier writer."""
         self._inside.add(path)
 
+    def leave(self, path: str) -> None:
+        """The table may be another run's meanwhile: `enter` fences it anew."""
+        self._inside.discard(path)
+
+    def owns(self, state: TableState) -> bool:
+        """Whether no other run has fenced the table of that state since this one did."""
+        return state.properties.get(FENCE) == self.token
+
     def check(self, path: str) -> None:
         """Raises LakeError when another run has fenced the table since this one did."""
         if self._lake.open(path).metadata().configuration.get(FENCE) != self.token:

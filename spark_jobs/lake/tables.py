@@ -26,6 +26,7 @@ from spark_jobs.lake.repaired import RepairNote
 from spark_jobs.lake.state import DESTINATION, LOG, TABLE, DeltaCommit, Origin, TableState
 from spark_jobs.lake.types import LakeColumn, delta_type
 
+_LOG_SUFFIX = "__log"
 _RECENT = 20  # commits that are read first
 
 
@@ -51,7 +52,7 @@ class Lake:
 
     def log_path(self, database: str, table: str) -> str:
         """Where a table's change log is. Raises TableStopped for a name that no folder can have."""
-        return self.path(database, f"{table}__log")
+        return self.path(database, f"{table}{_LOG_SUFFIX}")
 
     def ledger_path(self, destination: str, client_id: int) -> str:
         return f"{self.root}/_sluice/{folder_of(destination)}/{client_id}/batches"
@@ -64,6 +65,10 @@ class Lake:
     def staging_path(self, destination: str, name: str) -> str:
         """Where rows lie until they are in their table."""
         return f"{self.root}/_sluice/{folder_of(destination)}/staging/{name}"
+
+    def parking_path(self, destination: str, client_id: int) -> str:
+        """Where is noted which tables wait for another try of their merge."""
+        return f"{self.root}/_sluice/{folder_of(destination)}/{client_id}/parked"
 
     def writer_path(self, destination: str) -> str:
         return f"{self.root}/_sluice/{folder_of(destination)}/writer"
@@ -113,6 +118,24 @@ class Lake:
         Raises LakeError when a folder cannot be read."""
         databases = [name_of(name) for name in self._folders(self.root) if name != "_sluice"]
         return [name for database in databases for name in self.tables(database, destination) if self._is_live(name)]
+
+    def logs(self, destination: str) -> list[str]:
+        """The tables, `database.table`, that have a change log. Raises LakeError when a folder cannot be read."""
+        found = []
+        for database in (name for name in self._folders(self.root) if name != "_sluice"):
+            for name in self._folders(f"{self.root}/{database}"):
+                if name_of(name).endswith(_LOG_SUFFIX):
+                    properties = self._properties(f"{self.root}/{database}/{name}")
+                    if properties.get(DESTINATION) == destination and properties.get(LOG) == "true":
+                        found.append(properties[TABLE])
+        return found
+
+    def _properties(self, path: str) -> dict[str, str]:
+        """None of a table that cannot be read: who opens it says so."""
+        try:
+            return dict(self.open(path).metadata().configuration)
+        except (DeltaError, OSError):
+            return {}
 
     def _is_live(self, name: str) -> bool:
         try:

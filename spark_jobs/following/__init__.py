@@ -1,0 +1,12 @@
+"""A table's change log in; one Delta commit of the merged table out, exactly once, at the table's own pace.
+
+The way of a log, in order:
+
+    pending    which rows of a log its merged table lacks: by statistics, without Spark
+    net        the SQL of the last row of each key in a part of the log
+    merge      one part of one log becomes one commit of the merged table
+    parked     tables whose merge failed: why, how often, when the next try is due
+    follow     the logs of one run, side by side, each in its own time
+    catch_up   a log is merged whole, before a DDL statement or another way of writing the table
+    now        the view of a table as of the end of its log
+"""

@@ -1,0 +1,104 @@
+"""The logs of one run, side by side, each in its own time.
+
+A table whose merge fails waits, longer after each failure, while the others go on; nothing of its log is lost. A run
+stays for a while when there is nothing to merge, because starting one costs more than waiting. Trouble of all tables
+(Spark or the lake is away) ends the run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from cdc_core.errors import TableStopped
+from spark_jobs.following.merge import Merged, Merger, TakenOver
+from spark_jobs.following.parked import Parked, Parking
+
+_STEP_BACK, _LONGEST = 5.0, 120.0  # seconds in which a run leaves a table to another one; longer each time
+_NEVER = (0.0, 0.0)
+_LOOK = 1.0  # seconds between two looks at the logs
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a run goes: so many tables side by side, no part begun after `max_seconds`; it ends when nothing was there to
+    merge for `linger_seconds`. `parked`: tables that wait are tried at once."""
+
+    parallelism: int = 4
+    max_seconds: float = 300.0
+    linger_seconds: float = 10.0
+    parked: bool = False
+
+
+@dataclass
+class Follow:
+    """One run over the logs of `tables`, which is asked again and again: tables come and go."""
+
+    merger: Merger
+    parking: Parking
+    tables: Callable[[], Sequence[str]]
+    pace: Pace = Pace()
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+    _left: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _tried: set[str] = field(default_factory=set)
+
+    def run(self) -> Iterator[Merged | Parked]:
+        """What becomes of each part. Raises LakeError, when the tables that are being merged are through."""
+        deadline, busy = self.clock() + self.pace.max_seconds, self.clock()
+        under_way: dict[Future[Merged], str] = {}
+        with ThreadPoolExecutor(self.pace.parallelism, thread_name_prefix="follow") as pool:
+            while True:
+                if self.clock() < deadline:
+                    for table in self._due(set(under_way.values()), self.pace.parallelism - len(under_way)):
+                        under_way[pool.submit(self.merger.next, table)] = table
+                if not under_way:
+                    if self.clock() >= deadline or self.clock() - busy >= self.pace.linger_seconds:
+                        return
+                    self.sleep(_LOOK)
+                    continue
+                done, _ = wait(under_way, timeout=_LOOK, return_when=FIRST_COMPLETED)
+                for future in done:
+                    outcome = self._outcome(under_way.pop(future), future)
+                    if outcome:
+                        busy = self.clock()
+                        yield outcome
+
+    def _due(self, busy: set[str], most: int) -> list[str]:
+        """Up to `most` tables that have something to merge, the longest behind first."""
+        if most <= 0:
+            return []
+        parked, found = self.parking.tables(), []
+        for table in self.tables():
+            waits = table in parked and not parked[table].is_due(self.now())
+            if table in busy or self._left.get(table, _NEVER)[0] > self.clock():
+                continue
+            if waits and not (self.pace.parked and table not in self._tried):
+                continue
+            try:
+                pending = self.merger.follows.pending(table)
+            except TableStopped:  # the merge says so
+                found.append((0.0, table))
+                continue
+            if pending is not None:
+                found.append((pending.since, table))
+            elif table in parked:
+                self.parking.free(table)  # it was made anew, or merged otherwise
+        return [table for _, table in sorted(found)[:most]]
+
+    def _outcome(self, table: str, future: Future[Merged]) -> Merged | Parked | None:
+        self._tried.add(table)
+        try:
+            merged = future.result()
+        except TakenOver:
+            pause = min(_LONGEST, 2 * self._left[table][1]) if table in self._left else _STEP_BACK
+            self._left[table] = (self.clock() + pause, pause)
+            return None
+        except TableStopped as error:
+            return self.parking.park(table, error, self.now())
+        self._left.pop(table, None)
+        self.parking.free(table)
+        return merged

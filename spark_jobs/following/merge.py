@@ -1,0 +1,276 @@
+"""One part of one log becomes one commit of the merged table.
+
+The commit carries the app id of the rows' epoch and the version up to which they go, as a batch's does. Rows at or
+below the version that the table has are left out, so a part that comes again adds nothing. The statement is a MERGE by
+key, also into an empty table: one that comes late, of a run that is dead, is skipped, refused, or changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.client.changes import PlanCounts, TableRead
+from cdc_core.errors import LakeError, TableStopped
+from cdc_core.rows.columns.batch import arrow_fields
+from cdc_core.schema.table import TableSchema
+from spark_jobs.apply.choice import key_range
+from spark_jobs.apply.commits import log_note
+from spark_jobs.apply.decision import Decision
+from spark_jobs.apply.epochs import recurring_to
+from spark_jobs.apply.preparation import Prepared, prepare
+from spark_jobs.apply.statements import merge_keyed
+from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
+from spark_jobs.copy.commit import CONFLICTS
+from spark_jobs.following.net import bounds, last_emptying, last_rows
+from spark_jobs.following.now import shown
+from spark_jobs.following.pending import Follows, Pending, key_bounds
+from spark_jobs.lake.failures import SparkRefusal, lake_errors
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.policies import EVOLVE, Policies
+from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.replacement import replace_table, rows_of
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.state import DeltaCommit, TableState
+from spark_jobs.lake.transaction import FEW_ROWS, transaction
+from spark_jobs.lake.types import lake_columns
+from spark_jobs.landing.definition import definition_of
+from spark_jobs.session import Sessions
+
+_TRIES = 5  # of a table that others write meanwhile
+
+
+class TakenOver(LakeError):
+    """Another run writes the merged table: one that follows a statement, copies it, or merges the same log."""
+
+    def __init__(self, path: str) -> None:
+        hint = "Nothing is to be done: its log is merged when that run is through."
+        super().__init__("another run writes the merged table", place=path, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What merging brought a table: the parts, and the rows of the log in them; `inserted`, `updated` and `deleted` as
+    Delta counted them. It has its log up to version `upto` of `epoch`. `since`: when the oldest of the rows landed;
+    `merged_at`: when they were in the table, in seconds since 1970. `contradiction`: why the table must take no more
+    changes; `untold`: why its view is as it was; "" for nothing. Falsy where there was nothing to merge."""
+
+    table: str
+    parts: int = 0
+    rows: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    epoch: int = 0
+    upto: int = 0
+    delta_version: int | None = None
+    since: float = 0.0
+    merged_at: float = 0.0
+    seconds: float = 0.0
+    added_columns: tuple[str, ...] = ()
+    contradiction: str = ""
+    untold: str = ""
+
+    def __bool__(self) -> bool:
+        return self.parts > 0
+
+    def __add__(self, later: Merged) -> Merged:
+        if not self or not later:
+            return self or later
+        counts = {name: getattr(self, name) + getattr(later, name) for name in _ADDED}
+        return replace(later, since=min(self.since, later.since), **counts)
+
+
+_ADDED = ("parts", "rows", "inserted", "updated", "deleted", "seconds", "added_columns")
+
+
+@dataclass(frozen=True, slots=True)
+class Merger:
+    """Merges logs for one run, whose `fence` keeps the statements of earlier ones out. `views`: a table's view is made
+    anew behind each merge. Safe for several tables side by side; two of the same table get in each other's way and do
+    no harm."""
+
+    follows: Follows
+    sessions: Sessions
+    fence: Fence
+    run_id: str = ""
+    policies: Policies = EVOLVE
+    views: bool = False
+    clock: Callable[[], float] = time.time
+
+    def whole(self, table: str, *, sleep: Callable[[float], None] = time.sleep) -> Merged:
+        """Merges all that the log has by now. Raises what `next` raises; TakenOver when others keep writing."""
+        done, left = Merged(table), _TRIES
+        while True:
+            try:
+                merged = self.next(table)
+            except TakenOver:
+                left -= 1
+                if not left:
+                    raise
+                sleep(1.0)
+                continue
+            if not merged:
+                return done
+            done += merged
+            if merged.contradiction:
+                hint = copy_hint(self.follows.destination, table)
+                raise TableStopped(merged.contradiction, place=self.follows.path(table), hint=hint)
+
+    def next(self, table: str) -> Merged:
+        """Merges the first part that the table lacks.
+
+        Raises TableStopped when the table cannot take it, TakenOver when another run writes the table, LakeError for
+        trouble of all tables.
+        """
+        try:
+            merged = self._next(table)
+        except SparkRefusal:
+            merged = self._next(table)  # in another session
+        return replace(merged, untold=shown(self.sessions, self.follows, table)) if merged and self.views else merged
+
+    def _next(self, table: str) -> Merged:
+        found = self._entered(table)
+        if found is None:
+            return Merged(table)
+        path = self.follows.path(table)
+        try:
+            return self._merged(found, path)
+        except TableStopped as error:
+            if NOT_A_ROW not in str(error.__cause__):
+                raise
+            return self._emptied(found, path)
+        except LakeError as error:
+            if self._is_anothers(path, error):
+                self.fence.leave(path)
+                raise TakenOver(path) from error
+            raise
+
+    def _entered(self, table: str) -> Pending | None:
+        """What the table lacks, once only this run changes it."""
+        follows, found = self.follows, self.follows.pending(table)
+        if found is None or found.state is None:
+            return found
+        path = follows.path(table)
+        found.state.check_owner(follows.destination, table, path)
+        entered = self.fence.enter(path, follows.app(table, found.part.epoch), found.state)
+        return found if entered is found.state else follows.pending(table)
+
+    def _is_anothers(self, path: str, error: LakeError) -> bool:
+        """Whether the error comes of another writer of the table, and not of the table."""
+        if any(word in error.message for word in CONFLICTS):
+            return True
+        state = self.follows.lake.state(path, "")
+        return state is not None and not self.fence.owns(state)
+
+    def _merged(self, found: Pending, path: str) -> Merged:
+        began, follows, part = time.perf_counter(), self.follows, found.part
+        app = follows.app(found.table, part.epoch)
+        metadata = log_note(follows.stands_for(found.log, part.epoch, part), found.table, self.run_id)
+        with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, found.table)):
+            prepared = self._prepared(spark, found, path, app)
+            statement = self._statement(path, found, prepared.state)
+            self.fence.check(path)
+            with transaction(spark, app, part.upto, metadata, few=part.rows <= FEW_ROWS):
+                run_statement(spark, statement, path)
+        commit = self._committed(found, path, app, metadata)
+        return self._outcome(found, commit, prepared.added_columns, began)
+
+    def _outcome(self, found: Pending, commit: DeltaCommit | None, added: tuple[str, ...], began: float) -> Merged:
+        part = found.part
+        return Merged(
+            found.table,
+            parts=1,
+            rows=part.rows,
+            inserted=commit.count("numTargetRowsInserted") if commit else 0,
+            updated=commit.count("numTargetRowsUpdated") if commit else 0,
+            deleted=commit.count("numTargetRowsDeleted") if commit else 0,
+            epoch=part.epoch,
+            upto=part.upto,
+            delta_version=commit.version if commit else None,
+            since=part.since,
+            merged_at=self.clock(),
+            seconds=time.perf_counter() - began,
+            added_columns=added,
+            contradiction=_contradiction(commit) if commit else "",
+        )
+
+    def _emptied(self, found: Pending, path: str) -> Merged:
+        """One commit in which all rows go: up to the last entry of the part that says so. For a table whose statements
+        were not followed, because it had a log alone."""
+        follows, began = self.follows, time.perf_counter()
+        app = follows.app(found.table, found.part.epoch)
+        with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, found.table)):
+            upto = spark.sql(last_emptying(self._log(found), found.part)).collect()[0][0]
+            part = replace(found.part, upto=upto, whole=False)
+            state = found.state or self._prepared(spark, found, path, app).state
+            metadata = log_note(follows.stands_for(found.log, part.epoch, part), found.table, self.run_id)
+            self.fence.check(path)
+            with transaction(spark, app, upto, metadata):
+                rows = rows_of(spark, path, state.version, "false")
+                replace_table(path, rows, state.columns, state.own_properties, state.comment)
+        emptied = replace(found, part=part)
+        return self._outcome(emptied, self._committed(emptied, path, app, metadata), (), began)
+
+    def _log(self, found: Pending) -> str:
+        """The log to read from, in SQL: as it was when the part was chosen."""
+        return f"delta.{quote(self.follows.log_path(found.table))} VERSION AS OF {found.log.version():d}"
+
+    def _prepared(self, spark: SparkSession, found: Pending, path: str, app: str) -> Prepared:
+        """The table with the columns of the part's rows."""
+        follows = self.follows
+        schema = definition_of(found.log.metadata().configuration, follows.log_path(found.table))
+        changed, again = self.policies.of(found.table).changed, self._may_recur(found, path)
+        read, destination, lake = _read(schema, found), follows.destination, follows.lake
+        return prepare(spark, lake, self.fence, path, destination, read, found.state, app, changed, again=again)
+
+    def _statement(self, path: str, found: Pending, state: TableState) -> str:
+        log = self.follows.log_path(found.table)
+        read = _read(definition_of(found.log.metadata().configuration, log), found)
+        there = {column.name for column in state.columns}
+        names = [column.name for column in lake_columns(read.schema, read.table) if column.name in there]
+        key = read.table.primary_key
+        if not key:
+            hint = "Set its mode to merge, and make it anew (sluice copy)."
+            raise TableStopped("a log without a primary key cannot be merged", place=log, hint=hint)
+        rows = last_rows(self._log(found), bounds(found.part), names, key)
+        between = key_range(self.follows.lake, path, read, state)
+        return merge_keyed(path, rows, names, key, deletes=True, between=between)
+
+    def _may_recur(self, found: Pending, path: str) -> bool:
+        """Whether rows that come again, of an earlier definition perhaps, may be among the part's."""
+        if found.state is None:
+            return False
+        stands = self.follows.stands_for(found.log, found.part.epoch, found.part)
+        upto = recurring_to(self.follows.lake, path, stands, found.table, keyed=True, copied=found.state.copied)
+        decision = Decision(found.table, found.part.upto, after=found.part.after, recurs_to=upto)
+        return decision.may_recur(found.part.after, 0)
+
+    def _committed(self, found: Pending, path: str, app: str, metadata: str) -> DeltaCommit | None:
+        """The commit, None where another run has made one of that version. Raises TableStopped where the table does not
+        have the part after all."""
+        lake, part = self.follows.lake, found.part
+        commit = next((one for one in lake.commits(path) if one.user_metadata == metadata), None)
+        state = lake.state(path, app)
+        if state is None or state.applied is None or state.applied < part.upto:
+            hint = copy_hint(self.follows.destination, found.table)
+            raise TableStopped(f"the merged table did not take version {part.upto}", place=path, hint=hint)
+        return commit
+
+
+def _contradiction(commit: DeltaCommit) -> str:
+    met = commit.count("numTargetRowsUpdated") + commit.count("numTargetRowsDeleted")
+    keys, inserted = commit.count("numSourceRows"), commit.count("numTargetRowsInserted")
+    return f"{keys} keys of the log met {met} rows: a key is there more than once" if inserted + met > keys else ""
+
+
+def _read(schema: TableSchema, found: Pending) -> TableRead:
+    """The log's rows as the service would describe them."""
+    rows, key = found.part.rows, schema.primary_key
+    low, high = key_bounds(found.log, found.part, key[0]) if len(key) == 1 else (None, None)
+    counts = PlanCounts(rows=rows, raw_updates=rows, min_key=low, max_key=high)
+    return TableRead(pa.schema(arrow_fields(schema)), schema, counts, rows, ())

@@ -1,0 +1,49 @@
+"""The SQL of a part of a log: the last row of each key. Pure functions.
+
+The bounds of epoch and version are constants, so that Spark leaves files out by their statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_jobs.apply.transaction import NO_KEY, NOT_A_ROW
+from spark_jobs.following.pending import Part
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.types import OP
+from spark_jobs.landing.columns import EPOCH, NTH, TRUNCATE, VERSION
+
+_RANK = "_sluice_rank"
+
+
+def bounds(part: Part) -> str:
+    """The condition for the rows of a part."""
+    after = f" AND {VERSION} > {part.after:d}" if part.after is not None else ""
+    return f"{EPOCH} = {part.epoch:d}{after} AND {VERSION} <= {part.upto:d}"
+
+
+def last_rows(log: str, where: str, columns: Sequence[str], key: Sequence[str], rank: str = "") -> str:
+    """A query in brackets: of each key of the log's rows that `where` names, the columns of the last row, and `OP`: 1
+    for a row that is there now, 2 for one that is gone. `log` is what to read from; `rank` orders the rows."""
+    listed, keys = ", ".join(map(quote, columns)), ", ".join(map(quote, key))
+    order = rank or f"{VERSION} DESC, {NTH} DESC"
+    ranked = f"SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS {_RANK} FROM {log}"  # noqa: S608
+    return f"(SELECT {listed}, {_op(key)} AS {OP} FROM ({ranked} WHERE {where}) WHERE {_RANK} = 1)"  # noqa: S608
+
+
+def last_emptying(log: str, part: Part) -> str:
+    """A query for the version of the part's last entry by which all rows go."""
+    return f"SELECT max({VERSION}) FROM {log} WHERE {bounds(part)} AND {OP} = '{TRUNCATE}'"  # noqa: S608
+
+
+def _op(key: Sequence[str]) -> str:
+    missing = " OR ".join(f"{quote(name)} IS NULL" for name in key)
+    return (
+        f"CASE WHEN {OP} = '{TRUNCATE}' THEN {_raised(NOT_A_ROW, OP)} WHEN {missing} THEN {_raised(NO_KEY, OP)} "
+        f"WHEN {OP} IN ('insert', 'update_after') THEN 1 WHEN {OP} IN ('delete', 'update_before') THEN 2 "
+        f"ELSE {_raised(NOT_A_ROW, OP)} END"
+    )
+
+
+def _raised(word: str, column: str) -> str:
+    return f"CAST(raise_error(concat('{word}: ', coalesce({column}, ''))) AS INT)"

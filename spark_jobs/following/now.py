@@ -1,0 +1,123 @@
+"""`{database}.{table}__now`: a landed table as of the end of its log, whatever of it is merged.
+
+The view reads one version of the merged table, without the keys that the log has behind what that version has, and the
+last rows of these keys. So it stays exact while the log grows and while the table is merged. It is made anew behind
+each merge, and behind each statement that the table follows. It lives in Spark's catalog; another Spark gets its SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from deltalake import DeltaTable
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.errors import SluiceError, TableStopped
+from cdc_core.schema.names import split_name
+from spark_jobs.following.net import last_rows
+from spark_jobs.following.pending import Follows, epochs_in, opened
+from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.state import TableState
+from spark_jobs.lake.types import OP, LakeColumn
+from spark_jobs.landing.columns import EPOCH, NTH, VERSION
+from spark_jobs.landing.definition import definition_of
+from spark_jobs.session import Sessions
+
+SUFFIX = "__now"
+_ORDER = f"{EPOCH} DESC, {VERSION} DESC, {NTH} DESC"
+
+
+def view_name(table: str) -> str:
+    """The view of `database.table`, in SQL."""
+    database, name = split_name(table)
+    return f"{quote(database)}.{quote(name + SUFFIX)}"
+
+
+def now_sql(follows: Follows, table: str) -> str:
+    """The view's query. Raises TableStopped for a table without a log, or one that was dropped."""
+    log, path = opened(follows.lake, follows.log_path(table)), follows.path(table)
+    if log is None:
+        hint = "Name a table whose mode is land_first; other tables are as of their last batch."
+        raise TableStopped("the lake has no change log of the table", place=table, hint=hint)
+    state = follows.lake.state(path, "")
+    if state is None or state.dropped:
+        hint = "Its first merge makes it; start the job that merges."
+        raise TableStopped("the lake has no such table", place=table, hint=hint)
+    key = definition_of(log.metadata().configuration, log.table_uri).primary_key
+    there = {field.name for field in log.schema().fields}
+    source = f"delta.{quote(follows.log_path(table))}"
+    newer = _Newer(source, key, _behind(follows, table, log, state))
+    return newer.over(f"delta.{quote(path)} VERSION AS OF {state.version:d}", state.columns, there)
+
+
+def make_view(spark: SparkSession, follows: Follows, table: str) -> None:
+    """Makes the view, or makes it anew; takes it away where the table is gone."""
+    try:
+        query = now_sql(follows, table)
+    except TableStopped:
+        drop_view(spark, table)
+        return
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS {quote(split_name(table)[0])}")
+    spark.sql(f"CREATE OR REPLACE VIEW {view_name(table)} AS {query}")
+
+
+def shown(sessions: Sessions, follows: Follows, table: str) -> str:
+    """Makes the view. Why it could not, "" where it could: the tables are right without it."""
+    try:
+        with sessions.take() as spark, lake_errors(table):
+            make_view(spark, follows, table)
+    except SluiceError as error:
+        return f"its view {view_name(table)} is as it was: {error.message}"
+    return ""
+
+
+def shown_anew(sessions: Sessions, follows: Follows, table: str) -> None:
+    """The same for a table that followed a statement, where it has a log."""
+    with suppress(SluiceError):
+        if opened(follows.lake, follows.log_path(table)) is not None:
+            shown(sessions, follows, table)
+
+
+def drop_view(spark: SparkSession, table: str) -> None:
+    """Takes the view away where there is one."""
+    if spark.catalog.databaseExists(quote(split_name(table)[0])):
+        spark.sql(f"DROP VIEW IF EXISTS {view_name(table)}")
+
+
+class _Newer:
+    """The rows of a log that a version of the merged table lacks: those that fit `where`."""
+
+    def __init__(self, source: str, key: Sequence[str], where: str) -> None:
+        self._source, self._key, self._where = source, key, where
+
+    def over(self, merged: str, columns: Sequence[LakeColumn], there: set[str]) -> str:
+        """The query. `there`: the columns that the log has."""
+        listed = ", ".join(f"t.{quote(column.name)}" for column in columns)
+        last = ", ".join(_value(column, there) for column in columns)
+        same = " AND ".join(f"t.{quote(name)} = l.{quote(name)}" for name in self._key)
+        known = [column.name for column in columns if column.name in there]
+        newer = last_rows(self._source, self._where, known, self._key, _ORDER)
+        return (
+            f"SELECT {listed} FROM {merged} AS t LEFT ANTI JOIN {newer} AS l ON {same} "  # noqa: S608
+            f"UNION ALL SELECT {last} FROM {newer} AS l WHERE l.{OP} = 1"
+        )
+
+
+def _value(column: LakeColumn, there: set[str]) -> str:
+    value = f"l.{quote(column.name)}" if column.name in there else "NULL"
+    return f"CAST({value} AS {column.type}) AS {quote(column.name)}"
+
+
+def _behind(follows: Follows, table: str, log: DeltaTable, state: TableState) -> str:
+    """The condition for the log's rows that this version of the merged table lacks."""
+    epochs, parts = epochs_in(log), []
+    for epoch in epochs:
+        if state.copied is not None and epoch < state.copied.epoch:
+            continue
+        there = follows.lake.state(follows.path(table), follows.app(table, epoch), state.version)
+        after = follows.merged_to(log, there, epoch)
+        parts.append(f"({EPOCH} = {epoch:d}" + (f" AND {VERSION} > {after:d})" if after is not None else ")"))
+    newest = max((*epochs, state.copied.epoch if state.copied else -1), default=-1)
+    return " OR ".join([*parts, f"{EPOCH} > {newest:d}"])

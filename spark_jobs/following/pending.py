@@ -1,0 +1,217 @@
+"""Which rows of a log its merged table lacks: by the logs of both and the statistics of files, without reading a row.
+
+The rows of an epoch count behind the version that the merged table has of it. Earlier epochs come first, and those
+before a copy of the table never. A part ends where a file ends, so that a backlog becomes commits of bounded size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from cdc_core.errors import LakeError, TableStopped
+from cdc_core.position import EntryPosition, split_version
+from cdc_core.schema.names import split_name
+from cdc_core.session.claim import Claim
+from spark_jobs.apply.epochs import ALWAYS, followed_to
+from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.columns import EPOCH, VERSION, log_app_id
+from spark_jobs.landing.definition import epoch_began
+
+PART_ROWS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file of a log: the epochs and the versions that its rows lie between, how many they are, and when it was
+    written, in seconds since 1970. One that was compacted may have rows of several epochs."""
+
+    epochs: tuple[int, int]
+    low: int
+    high: int
+    rows: int
+    written: float
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of `epoch` behind version `after` up to `upto`: at most `rows`, the oldest landed at `since`. `whole`:
+    nothing of the epoch is left behind it."""
+
+    epoch: int
+    after: int | None
+    upto: int
+    rows: int
+    since: float
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The first part of a log that the merged table lacks, and all that it lacks: `rows` up to version `end` of the
+    last epoch, the oldest landed at `since`. `log` is the version of the log that was read; `state` is the merged
+    table's for the part's epoch."""
+
+    table: str
+    part: Part
+    rows: int
+    since: float
+    end: int
+    log: DeltaTable
+    state: TableState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """The merged tables of one client of one destination, and their logs."""
+
+    lake: Lake
+    destination: str
+    client_id: int
+    part_rows: int = PART_ROWS
+
+    def app(self, table: str, epoch: int) -> str:
+        return app_id(self.destination, self.client_id, table, epoch)
+
+    def path(self, table: str) -> str:
+        return self.lake.path(*split_name(table))
+
+    def log_path(self, table: str) -> str:
+        return self.lake.log_path(*split_name(table))
+
+    def pending(self, table: str) -> Pending | None:
+        """None where the merged table has all of its log, or where there is none. Raises LakeError; TableStopped for a
+        damaged log."""
+        log = opened(self.lake, self.log_path(table))
+        if log is None:
+            return None
+        found: list[tuple[Part, TableState | None]] = []
+        files = log_files(log)
+        for epoch in _epochs_of(files):
+            state = self.lake.state(self.path(table), self.app(table, epoch))
+            if state is not None and state.copied is not None and epoch < state.copied.epoch:
+                continue  # the copy replaced what these rows would change
+            end = log.transaction_version(log_app_id(self.destination, self.client_id, table, epoch))
+            after = self.merged_to(log, state, epoch)
+            found += [(part, state) for part in parts(files, epoch, after, end, self.part_rows)]
+        if not found:
+            return None
+        (first, state), rows = found[0], sum(part.rows for part, _ in found)
+        since, end = min(part.since for part, _ in found), found[-1][0].upto
+        return Pending(table, first, rows, since, end, log, state)
+
+    def merged_to(self, log: DeltaTable, state: TableState | None, epoch: int) -> int | None:
+        """The version up to which the merged table has the epoch's rows, None for nothing."""
+        if state is None:
+            return None
+        followed = followed_to(self.stands_for(log, epoch), state)
+        known = [version for version in (state.applied, followed) if version is not None]
+        return max(known, default=None)
+
+    def stands_for(self, log: DeltaTable, epoch: int, part: Part | None = None) -> Claim:
+        """A claim in the place of those whose rows a part of the log has: its epoch, and its range."""
+        moved, seamless = epoch_began(log.metadata().configuration, epoch, log.table_uri)
+        start, end = (part.after or 4, part.upto) if part else (4, 4)
+        return Claim(
+            self.destination, self.client_id, 0, place_of(start), place_of(end), (), 0, 0, 0, (), epoch, "", 0.0,
+            moved=moved, seamless=seamless,
+        )  # fmt: skip
+
+
+def opened(lake: Lake, path: str) -> DeltaTable | None:
+    """The log at a path, None for none. Raises TableStopped for a damaged one, LakeError for one that is away."""
+    try:
+        return lake.open(path)
+    except TableNotFoundError:
+        return None
+    except DeltaError as error:
+        hint = "Restore its _delta_log. If that cannot be: move the log away, and make the table anew (sluice copy)."
+        raise TableStopped(f"the change log is damaged: {first_line(error)}", place=path, hint=hint) from error
+    except OSError as error:
+        hint = "See that the lake can be read; nothing is lost meanwhile."
+        raise LakeError(f"the change log cannot be opened: {first_line(error)}", place=path, hint=hint) from error
+
+
+def log_files(log: DeltaTable) -> list[LogFile]:
+    """The files of a log that have rows. Raises TableStopped where one has no statistics."""
+    actions = pa.table(log.get_add_actions(flatten=True))
+    if not actions.num_rows:
+        return []
+    names = (f"min.{EPOCH}", f"max.{EPOCH}", f"min.{VERSION}", f"max.{VERSION}", "num_records", "modification_time")
+    lacks = [name for name in names if name not in actions.column_names or actions[name].null_count]
+    if lacks:
+        hint = f"Keep statistics of {EPOCH} and {VERSION} (delta.dataSkippingStatsColumns), and rewrite the file."
+        raise TableStopped(f"a file of the change log has no {lacks[0]}", place=log.table_uri, hint=hint)
+    written = actions["modification_time"].cast(pa.int64()).to_pylist()
+    columns = [actions[name].to_pylist() for name in names[:5]]
+    unit = _per_second(actions["modification_time"].type)
+    return [
+        LogFile((int(first), int(last)), int(low), int(high), int(rows), at / unit)
+        for first, last, low, high, rows, at in zip(*columns, written, strict=True)
+        if rows
+    ]
+
+
+def epochs_in(log: DeltaTable) -> list[int]:
+    """The epochs that a log may have rows of, in order."""
+    return _epochs_of(log_files(log))
+
+
+def key_bounds(log: DeltaTable, part: Part, column: str) -> tuple[int | None, int | None]:
+    """Between which values a column of integers is in the files with the part's rows; None where nobody knows."""
+    files = pa.table(log.get_add_actions(flatten=True))
+    least, most = f"min.{column}", f"max.{column}"
+    if least not in files.column_names or most not in files.column_names:
+        return None, None
+    names = (f"min.{EPOCH}", f"max.{EPOCH}", f"min.{VERSION}", f"max.{VERSION}", least, most)
+    rows = zip(*(files[name].to_pylist() for name in names), strict=True)
+    behind = -1 if part.after is None else part.after
+    own = [
+        (low, high)
+        for first, last, begin, end, low, high in rows
+        if first <= part.epoch <= last and end > behind and begin <= part.upto
+    ]
+    if not own or any(not isinstance(value, int) for pair in own for value in pair):
+        return None, None
+    return min(low for low, _ in own), max(high for _, high in own)
+
+
+def parts(files: Sequence[LogFile], epoch: int, after: int | None, end: int | None, most: int) -> list[Part]:
+    """What a merged table at `after` lacks of one epoch, in parts of about `most` rows. `end`: the log's, behind which
+    it has no row of the epoch."""
+    behind, last = -1 if after is None else after, ALWAYS if end is None else end
+    own = (file for file in files if file.epochs[0] <= epoch <= file.epochs[1])
+    highs = [(min(file.high, last), file) for file in own]
+    left = sorted(((high, file) for high, file in highs if high > behind), key=lambda one: (one[0], one[1].low))
+    found: list[Part] = []
+    taken: list[LogFile] = []
+    for number, (high, file) in enumerate(left):
+        taken.append(file)
+        whole = number == len(left) - 1
+        rows = sum(one.rows for one in taken)
+        if whole or (rows >= most and left[number + 1][0] > high):
+            start, since = found[-1].upto if found else after, min(one.written for one in taken)
+            upto = max(high, end or 0) if whole else high
+            found.append(Part(epoch, start, upto, rows, since, whole))
+            taken = []
+    return found
+
+
+def place_of(version: int) -> EntryPosition:
+    """The position of a version, in a journal whose name is not known but for its number."""
+    number, offset = split_version(version)
+    return EntryPosition(f"journal.{number:06d}", offset)
+
+
+def _epochs_of(files: Sequence[LogFile]) -> list[int]:
+    return sorted({epoch for file in files for epoch in range(file.epochs[0], file.epochs[1] + 1)})
+
+
+def _per_second(kind: pa.DataType) -> float:
+    return {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit] if pa.types.is_timestamp(kind) else 1e3

@@ -1,0 +1,195 @@
+"""Changes land in logs and are merged from there, at any moment and killed at any step: the tables are the source's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_core.errors import LakeError, TableStopped
+from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.following import merge as merging
+from spark_jobs.following.merge import Merged, Merger
+from spark_jobs.lake.sql import quote
+from tests.support.landed import LandedShop, opened_landed
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[LandedShop]:
+    with opened_landed(mysql8, spark_remote, tmp_path) as shop:
+        yield shop
+
+
+class Killed(Exception):
+    """A process that ends here."""
+
+
+def changes(rng: random.Random, table: str, keys: int = 12) -> list[str]:
+    """Random statements on `id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2)`, of which one at least changes a
+    row."""
+    found = [f"REPLACE INTO {table} VALUES (0, 'first{rng.randrange(1 << 40)}', 0)"]
+    for _ in range(rng.randint(1, 12)):
+        one, other, value = rng.randrange(keys), rng.randrange(keys), rng.randrange(10_000)
+        found.append(
+            rng.choice(
+                [
+                    f"REPLACE INTO {table} VALUES ({one}, 'v{value}', {value}.25)",
+                    f"REPLACE INTO {table} VALUES ({one}, NULL, NULL)",
+                    f"UPDATE {table} SET v = 'u{value}' WHERE id <= {one}",
+                    f"DELETE FROM {table} WHERE id = {one}",
+                    f"DELETE FROM {table} WHERE id BETWEEN {one} AND {one + 3}",
+                    f"UPDATE IGNORE {table} SET id = {other} WHERE id = {one}",
+                ]
+            )
+        )
+    return found
+
+
+def test_random_changes_merged_at_random_moments_are_the_source(shop: LandedShop) -> None:
+    """Claims of any size; key changes, deletes and inserts of the same key. The view is the source at each moment, the
+    merged table when all is merged."""
+    rng = random.Random(5)
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
+    shop.land()
+    for _ in range(8):
+        shop.execute(*changes(rng, "t"))
+        shop.land(rng.choice([1, 3, 1000]))
+        if rng.random() < 0.4:
+            shop.merger().next(shop.named("t"))
+        assert shop.now("t") == shop.source("t")
+    merged = shop.merger().whole(shop.named("t"))
+
+    assert shop.differences("t") == {"t": (0, 0, 0)}
+    assert shop.merger().follows.pending(shop.named("t")) is None
+    assert not shop.merger().whole(shop.named("t"))
+    assert not merged.contradiction
+
+
+def test_a_backlog_becomes_several_commits(shop: LandedShop) -> None:
+    """Each part ends where a file of the log ends, and none is larger than it must be."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
+    shop.land()
+    for number in range(5):
+        shop.execute(*(f"REPLACE INTO t VALUES ({row}, '{number}', {number})" for row in range(number, number + 4)))
+        shop.land()
+
+    merged = shop.merger(part_rows=6).whole(shop.named("t"))
+
+    assert merged.parts >= 3
+    assert shop.differences("t") == {"t": (0, 0, 0)}
+
+
+STEPS = ("_entered", "prepare", "_statement", "run_statement", "_committed")
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch, epochs: int) -> None:
+    """Before and behind each step, the first merge and later ones. With two epochs the second begins with rows that the
+    table has."""
+    rng, begun = random.Random(11), shop.read()
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
+    shop.land()
+    for step in STEPS:
+        for behind in (False, True):
+            shop.execute(*changes(rng, "t"))
+            shop.land()
+            with monkeypatch.context() as patch:
+                _die(patch, step, behind)
+                with pytest.raises(Killed):
+                    shop.merger().whole(shop.named("t"))
+            if rng.random() < 0.5:
+                shop.execute(*changes(rng, "t"))
+                shop.land()
+            shop.merger().whole(shop.named("t"))
+            assert shop.now("t") == shop.source("t") == shop.merged("t"), (step, behind)
+        if epochs == 2 and step == STEPS[1]:
+            shop.execute(*changes(rng, "t"))
+            shop.land()
+            shop.reset(begun)
+            shop.land(5)
+
+
+def _die(patch: pytest.MonkeyPatch, step: str, behind: bool) -> None:
+    owner: Any = merging if hasattr(merging, step) else Merger
+    real: Callable[..., Any] = getattr(owner, step)
+
+    def dying(*args: Any, **kwargs: Any) -> Any:
+        if behind:
+            real(*args, **kwargs)
+        raise Killed
+
+    patch.setattr(owner, step, dying)
+
+
+def test_a_statement_of_a_dead_run_changes_nothing(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent when the next run is through, which had more to merge."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
+    shop.execute("INSERT INTO t VALUES (1, 'a', 1), (2, 'a', 1)")
+    shop.land()
+    late: list[tuple[Any, ...]] = []
+    real = merging.run_statement
+
+    def keep(spark: Any, statement: str, path: str) -> None:
+        late.append((statement, path, spark.conf.get("spark.databricks.delta.write.txnAppId"),
+                     spark.conf.get("spark.databricks.delta.write.txnVersion")))  # fmt: skip
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(merging, "run_statement", keep)
+        with pytest.raises(Killed):
+            shop.merger().whole(shop.named("t"))
+    shop.execute("DELETE FROM t WHERE id = 1", "UPDATE t SET v = 'b'")
+    shop.land()
+    shop.merger().whole(shop.named("t"))
+    statement, path, app, version = late[0]
+    with shop.lake.sessions.take() as spark, merging.transaction(spark, app, int(version)):
+        real(spark, statement, path)
+
+    assert shop.differences("t") == {"t": (0, 0, 0)}
+
+
+def test_a_table_that_refuses_rows_waits_alone_and_catches_up(shop: LandedShop) -> None:
+    """The others go on, its log grows, the pause grows; mended it has everything."""
+    for table in ("bad", "good"):
+        shop.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
+        shop.execute(f"INSERT INTO {table} VALUES (1, 'a', 1)")
+    shop.land()
+    outcomes = shop.follow()
+    assert {one.table for one in outcomes} == {shop.named("bad"), shop.named("good")}
+    path = shop.lake.lake.path(shop.database, "bad")
+    with shop.lake.sessions.take() as spark:
+        spark.sql(f"ALTER TABLE delta.{quote(path)} ADD CONSTRAINT small CHECK (n < 10)").collect()
+    for number in (2, 30, 4):
+        for table in ("bad", "good"):
+            shop.execute(f"INSERT INTO {table} VALUES ({number}, 'a', {number})")
+        shop.land()
+        outcomes = shop.follow(parked=True)
+        assert [one.table for one in outcomes if isinstance(one, Merged)].count(shop.named("good")) == 1
+    waits = shop.parking.tables()[shop.named("bad")]
+    assert waits.tries == 2
+    assert "small" in waits.reason
+    assert waits.next_try - waits.since > 15
+    assert [one.table for one in shop.follow()] == []  # it is not due yet
+    assert shop.merged("good") == shop.source("good") == shop.now("good")
+    assert shop.now("bad") == shop.source("bad")
+
+    with shop.lake.sessions.take() as spark:
+        spark.sql(f"ALTER TABLE delta.{quote(path)} DROP CONSTRAINT small").collect()
+    assert [type(one) for one in shop.follow(parked=True)] == [Merged]
+    assert shop.parking.tables() == {}
+    assert shop.differences("bad", "good") == {"bad": (0, 0, 0), "good": (0, 0, 0)}
+
+
+def test_spark_that_is_away_ends_the_run_and_parks_nobody(shop: LandedShop) -> None:
+    """It is no table's trouble."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))", "INSERT INTO t VALUES (1, 'a')")
+    shop.land()
+    with pytest.raises(LakeError) as caught:
+        shop.follow(remote="sc://127.0.0.1:1")
+    assert not isinstance(caught.value, TableStopped)
+    assert shop.parking.tables() == {}
