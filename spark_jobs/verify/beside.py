@@ -13,6 +13,7 @@ from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
+from spark_jobs.following.pending import Follows
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.binlog import position
@@ -21,6 +22,7 @@ from spark_jobs.snapshot.oracle import describe
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.verify.audit import Settle, as_the_lake_has, audit, leave
 from spark_jobs.verify.candidates import TooMany
+from spark_jobs.verify.merged import await_merged
 from spark_jobs.verify.standing import Place
 from spark_jobs.verify.verify import Reader, Verified, await_lake, definitions_compared, or_why_not
 
@@ -46,6 +48,7 @@ class Beside:
         """
         name, epoch = full_name(database, table), self.connector.client_status().epoch
         path = self.lake.path(database, table)
+        follows = Follows(self.lake, self.connector.destination, self.connector.client_id)
         state = self.lake.state(path, app_id(self.connector.destination, self.connector.client_id, name, epoch))
         if state is None or state.dropped:
             return None
@@ -64,7 +67,12 @@ class Beside:
                 lambda: self.connector.client_status().cursor,
             )
             await_lake(connection, reader, low, in_time, self.sleep)
-        return or_why_not(name, low, lambda: self._compared(database, table, state, low, in_time))
+
+        def compared() -> Verified | None:
+            await_merged(follows, name, in_time, self.sleep)
+            return self._compared(database, table, state, low, in_time)
+
+        return or_why_not(name, low, compared)
 
     def _compared(
         self, database: str, table: str, state: TableState, low: EntryPosition, in_time: Callable[[], bool]

@@ -23,6 +23,7 @@ from cdc_core.rows.system_columns import CHANGES, is_before, versions
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 from spark_jobs.copy.hold import Hold, held
+from spark_jobs.following.pending import Follows
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.binlog import position, reaches
@@ -87,6 +88,7 @@ class Place:
         """
         owner = f"verify-{uuid.uuid4().hex[:12]}"
         with held(self.connector, owner, reason="a table was compared meanwhile") as hold:
+            self._await_merged(sleep)
             before = self.connector.client_status()
             with connect(self.source) as connection:
                 connection.autocommit(True)
@@ -108,6 +110,16 @@ class Place:
                         seen.add(key)
                         rows[key] = row
             yield Standing(rows, frozenset(undecided), state, place, before.epoch, hold)
+
+    def _await_merged(self, sleep: Callable[[float], None]) -> None:
+        """While a claim is held nothing more lands, so a table that lands first comes to where the lake stands."""
+        follows = Follows(self.lake, self.connector.destination, self.connector.client_id)
+        for _ in range(_POLLS):
+            if follows.pending(self.schema.name) is None:
+                return
+            sleep(0.5)
+        hint = "Verify again; rows of its log are merged by a run of the job that merges."
+        raise Moving("the table does not have its whole change log", place=self.schema.name, hint=hint)
 
     def _at_source(self, keys: Collection[bytes]) -> dict[bytes, Row | None]:
         found: dict[bytes, Row | None] = dict.fromkeys(keys)

@@ -19,6 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 from cdc_core.errors import LakeError, SluiceError
 from cdc_core.position import EntryPosition, split_version
 from cdc_core.schema.names import full_name
+from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
@@ -29,6 +30,7 @@ from spark_jobs.snapshot.oracle import OracleTable, describe, exists, stream
 from spark_jobs.snapshot.source import Source
 from spark_jobs.verify.compare import Comparison, compare
 from spark_jobs.verify.definition import LakeDefinition, definition_differences
+from spark_jobs.verify.merged import await_merged
 
 Answer = TypeVar("Answer")
 
@@ -101,7 +103,7 @@ def verify(
     with snapshot(source, lambda: clock() < deadline, sleep) as (connection, position):
         await_lake(connection, reader, position, lambda: clock() < deadline, sleep)
         for database, table in tables:
-            yield _verified(connection, database, table, lake, reader, position)
+            yield _verified(connection, database, table, lake, reader, position, lambda: clock() < deadline, sleep)
         for database, table in besides:
             if not exists(connection, database, table):
                 error = "the lake has the table, and the source has not: it was dropped unseen"
@@ -109,11 +111,19 @@ def verify(
 
 
 def _verified(
-    connection: pymysql.Connection[Any], database: str, table: str, lake: Lake, reader: Reader, position: EntryPosition
+    connection: pymysql.Connection[Any],
+    database: str,
+    table: str,
+    lake: Lake,
+    reader: Reader,
+    position: EntryPosition,
+    in_time: Callable[[], bool],
+    sleep: Callable[[float], None],
 ) -> Verified:
     name = full_name(database, table)
 
     def compared() -> Verified:
+        await_merged(Follows(lake, reader.destination, reader.client_id), name, in_time, sleep)
         comparison, definition = _compare_table(connection, database, table, lake, reader, position)
         return Verified(name, comparison, position, definition)
 
