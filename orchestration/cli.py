@@ -16,6 +16,7 @@ import typer
 
 from cdc_core.errors import SluiceError
 from orchestration.cli_ddl import ddl
+from orchestration.cli_now import now
 from orchestration.cli_verify import verify
 from orchestration.options import (
     Client,
@@ -182,6 +183,7 @@ def reload(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json =
 
 
 app.command()(verify)
+app.command()(now)
 
 
 @app.command()

@@ -17,6 +17,7 @@ from cdc_core.schema.names import escaped, split_name
 
 DESTINATION_TAG = "cdc/destination"
 JOB_TAG = "cdc/job_of"  # the destination of a run of any job but the drain
+MERGE_TAG = "cdc/merge_of"  # the destination of a run that merges change logs
 ACKED_TAG = "cdc/to"  # how far a run acked; a run without this tag acked nothing
 
 # Dagster makes names of checks from an asset's key: other characters are an error there, or become `_`.
@@ -43,6 +44,11 @@ class Names:
         return f"drain_{self.safe}"
 
     @property
+    def merging(self) -> str:
+        """The name of the multi-asset of the tables that follow their logs, of its op, its job and its pool."""
+        return f"merge_{self.safe}"
+
+    @property
     def canal(self) -> str:
         return f"canal_{self.safe}"
 
@@ -60,10 +66,19 @@ class Names:
     def delta(self, table: str) -> dg.AssetKey:
         return dg.AssetKey(["delta", self.destination, *_parts(table)])
 
+    def log(self, table: str) -> dg.AssetKey:
+        *database, name = _parts(table)
+        return dg.AssetKey(["delta", self.destination, *database, f"{name}__log"])
+
     @property
     def run_tags(self) -> dict[str, str]:
         """Of the runs that drain."""
         return {DESTINATION_TAG: self.destination}
+
+    @property
+    def merge_tags(self) -> dict[str, str]:
+        """Of the runs that merge change logs."""
+        return {MERGE_TAG: self.destination}
 
     @property
     def job_tags(self) -> dict[str, str]:

@@ -18,6 +18,9 @@ from cdc_core.schema.table import TableSchema
 from orchestration.source import source_of
 from spark_jobs.apply.cascade import Cascades
 from spark_jobs.apply.spark_lake import SparkLake
+from spark_jobs.following.merge import Merger
+from spark_jobs.following.now import shown_anew
+from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import policies_from
 from spark_jobs.lake.tables import Lake
@@ -69,13 +72,32 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """Whether the lake has the table, whatever it holds."""
         return Lake(self.root).has(table.database, table.table)
 
+    @property
+    def lake(self) -> Lake:
+        return Lake(self.root, complete=self.complete)
+
+    @contextmanager
+    def merging(self, destination: str, client_id: int, run_id: str) -> Iterator[Merger]:
+        """What merges change logs in one run."""
+        lake = self.lake
+        with Sessions(self.remote, self.token or "") as sessions:
+            follows, fence = Follows(lake, destination, client_id), Fence(lake, sessions)
+            yield Merger(follows, sessions, fence, run_id, policies_from(self.ddl), views=True)
+
     @contextmanager
     def open(self, connector: Connector, token: str | None) -> Iterator[SparkLake]:
         """The lake for one run. Its Spark sessions are made when they are needed, and end with the block."""
-        lake = Lake(self.root, complete=self.complete)
+        lake = self.lake
+        follows = Follows(lake, connector.destination, connector.client_id)
         with Sessions(self.remote, self.token or "") as sessions:
             spark_lake = SparkLake(
-                connector, lake, sessions, token or "", Fence(lake, sessions), policies=policies_from(self.ddl)
+                connector,
+                lake,
+                sessions,
+                token or "",
+                Fence(lake, sessions),
+                policies=policies_from(self.ddl),
+                redefined=lambda table: shown_anew(sessions, follows, table),
             )
             if self.conf is None:
                 yield spark_lake

@@ -63,6 +63,15 @@ def delta_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg
     )
 
 
+def merged_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg.AssetSpec:
+    """A Delta table that follows its change log."""
+    spec = delta_spec(settings, table, schema)
+    key = f"one row per {', '.join(schema.primary_key)}" if schema and schema.primary_key else "the source's rows"
+    view = f"`{table}__now` is the table as of the end of its log."
+    text = f"{_comment(schema)}{table} as of its last merge: {key}, each change applied exactly once. {view}"
+    return spec.replace_attributes(deps=[settings.names.log(table)], description=text)
+
+
 def _lake_columns(schema: TableSchema | None) -> tuple[dict[str, dg.TableSchema], str]:
     """The metadata of a Delta table's columns, and why there are none: the table then stops when its rows come."""
     try:

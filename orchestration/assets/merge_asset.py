@@ -1,0 +1,176 @@
+"""The Delta tables that follow their change logs, as one multi-asset: each is merged at its own pace.
+
+It needs the lake and Spark alone: the service is asked for nothing but to stop a table that contradicts its log.
+"""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from cdc_core.errors import LakeError, SluiceError
+from orchestration import processes
+from orchestration.assets.drain_asset import MAX_RETRIES, RETRY_SECONDS
+from orchestration.assets.lineage import Schemas, merged_spec
+from orchestration.failures import failure
+from orchestration.names import Names
+from orchestration.resources import CanalResource, LakeResource
+from orchestration.settings import Settings
+from spark_jobs.following.follow import Follow, Pace
+from spark_jobs.following.merge import Merged
+from spark_jobs.following.parked import Parked, Parking
+from spark_jobs.following.pending import Follows, place_of
+from spark_jobs.lake.remedy import copy_hint
+
+MERGED = "merged"
+_TEXT = "The table takes what its change log has: its last merge did not fail."
+
+
+class Following(dg.Config):
+    """How a run merges. The defaults are those of `defs.yaml`."""
+
+    max_seconds: float = Field(300, gt=0, description="The run begins no merge after this time.")
+    linger_seconds: float = Field(10, ge=0, description="The run ends when nothing is to be merged for this long.")
+    parallelism: int = Field(4, ge=1, description="Tables merged side by side.")
+    parked: bool = Field(False, description="Try tables that wait after a failure at once.")
+
+
+@dataclass(slots=True)
+class Run:
+    """What one run works with. `tables` are declared; others with a log are merged all the same. `stop` has the service
+    note that a table takes no more changes."""
+
+    context: dg.AssetExecutionContext
+    names: Names
+    tables: Sequence[str]
+    follow: Follow
+    stop: Callable[[Merged], None]
+    done: dict[str, Merged] = field(default_factory=dict)
+
+    def run(self) -> Iterator[dg.AssetCheckResult]:
+        """Merges. Yields every declared check once, at the end."""
+        for outcome in self.follow.run():
+            if isinstance(outcome, Parked):
+                self.context.log.error(f"{outcome.table} waits, try {outcome.tries}: {outcome.reason}. {outcome.hint}")
+            else:
+                self._report(outcome)
+        parked = self.follow.parking.tables()
+        for table in self.tables:
+            yield _check(self.names.delta(table), parked.get(table), self.done.get(table))
+
+    def _report(self, merged: Merged) -> None:
+        if merged.contradiction:
+            self.stop(merged)
+        if merged.untold:
+            self.context.log.warning(f"{merged.table}: {merged.untold}")
+        before = self.done.get(merged.table)
+        self.done[merged.table] = before + merged if before else merged
+        metadata = self._metadata(merged)
+        self.context.log_event(dg.AssetMaterialization(self.names.delta(merged.table), metadata=metadata))
+
+    def _metadata(self, merged: Merged) -> dict[str, Any]:
+        left = self.follow.merger.follows.pending(merged.table)
+        facts: dict[str, Any] = {
+            "rows": merged.rows,
+            "rows_inserted": merged.inserted,
+            "rows_updated": merged.updated,
+            "rows_deleted": merged.deleted,
+            "rows_left": left.rows if left else 0,
+            "lag_seconds": max(0.0, round(merged.merged_at - merged.since, 3)),
+            "merge_seconds": round(merged.seconds, 3),
+            "epoch": merged.epoch,
+            "applied": merged.upto,
+            "log_end": left.end if left else merged.upto,
+            "run_id": self.context.run.run_id,
+        }
+        return facts | ({"delta_version": merged.delta_version} if merged.delta_version is not None else {})
+
+
+def merge_asset(settings: Settings, tables: Schemas, is_landed: Callable[[str], bool]) -> dg.AssetsDefinition:
+    """The tables of a destination that follow their logs. `is_landed` says of any table whether it does."""
+    names = settings.names
+    own = {table: schema for table, schema in tables.items() if is_landed(table)}
+
+    @dg.multi_asset(
+        name=names.merging,
+        specs=[merged_spec(settings, table, schema) for table, schema in own.items()],
+        check_specs=[dg.AssetCheckSpec(MERGED, asset=names.delta(table), description=_TEXT) for table in own],
+        config_schema=_config_schema(settings),
+        required_resource_keys={names.canal, names.lake},
+        pool=names.merging,
+        description=f"Merges the change logs of {settings.destination}, table by table.",
+    )
+    def merge(context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        canal: CanalResource = getattr(context.resources, names.canal)
+        lake: LakeResource = getattr(context.resources, names.lake)
+        processes.note(context.op_execution_context)
+        pace = Pace(**context.op_execution_context.op_config)
+        try:
+            with lake.merging(settings.destination, settings.client_id, context.run.run_id) as merger:
+                parking = Parking(merger.follows.lake, settings.destination, settings.client_id)
+                follow = Follow(merger, parking, lambda: _landed(merger.follows, is_landed), pace)
+                yield from Run(context, names, list(own), follow, lambda one: _stop(canal, merger.follows, one)).run()
+        except SluiceError as error:
+            if isinstance(error, LakeError) and context.retry_number < MAX_RETRIES:
+                pause = RETRY_SECONDS * 2**context.retry_number
+                raise dg.RetryRequested(max_retries=MAX_RETRIES, seconds_to_wait=pause) from error
+            raise failure(error) from error
+
+    return merge
+
+
+def merge_job(settings: Settings, asset: dg.AssetsDefinition) -> Any:
+    """The job that the sensor starts."""
+    return dg.define_asset_job(
+        settings.names.merging,
+        selection=dg.AssetSelection.assets(*asset.keys).without_checks() | dg.AssetSelection.checks(asset),
+        executor_def=dg.in_process_executor,
+        tags=settings.names.merge_tags,
+        description=f"Merge the change logs of {settings.destination} into their tables.",
+    )
+
+
+def _landed(follows: Follows, is_landed: Callable[[str], bool]) -> list[str]:
+    return [table for table in follows.lake.logs(follows.destination) if is_landed(table)]
+
+
+def _stop(canal: CanalResource, follows: Follows, merged: Merged) -> None:
+    """Has the service note it, as of a table that contradicts a batch."""
+    hint = copy_hint(follows.destination, merged.table)
+    with canal.connect() as connector:
+        position = place_of(merged.upto)
+        connector.stop_table(merged.table, reason=merged.contradiction, hint=hint, position=position, copy_needed=True)
+
+
+def _check(key: dg.AssetKey, parked: Parked | None, done: Merged | None) -> dg.AssetCheckResult:
+    """Red for a table that waits after a failure."""
+    if parked is None:
+        text = f"{done.rows} rows of its log merged" if done else "nothing was to be merged"
+        return dg.AssetCheckResult(passed=True, asset_key=key, check_name=MERGED, description=text)
+    return dg.AssetCheckResult(
+        passed=False,
+        asset_key=key,
+        check_name=MERGED,
+        description=f"{parked.reason}. {parked.hint} Its log grows meanwhile, and nothing is lost.",
+        metadata={
+            "reason": parked.reason,
+            "hint": parked.hint,
+            "tries": parked.tries,
+            "since": dg.MetadataValue.timestamp(parked.since),
+            "next_try": dg.MetadataValue.timestamp(parked.next_try),
+        },
+    )
+
+
+def _config_schema(settings: Settings) -> dict[str, dg.Field]:
+    """A run's config; the destination's limits are the defaults."""
+    known = {"parallelism": settings.parallelism, "linger_seconds": settings.linger_seconds}
+    known |= {"max_seconds": settings.max_seconds}
+    return {
+        name: dg.Field(field.annotation, default_value=known.get(name, field.default), description=field.description)
+        for name, field in Following.model_fields.items()
+    }

@@ -1,0 +1,31 @@
+"""`sluice now`: the SQL of the views that show landed tables as of the end of their logs, for any Spark with Delta."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from cdc_core.errors import LakeError
+from spark_jobs.following.now import now_sql, view_name
+from spark_jobs.following.pending import Follows
+from spark_jobs.lake.tables import Lake
+
+
+def run(destination: str, tables: Sequence[str], lake: str, client: int, *, as_json: bool) -> int:
+    """Prints one statement for each table, or a line of JSON; for all that have a log where none is named. The SQL
+    stays exact until the table is made anew or changes its columns; newer SQL reads less of the log.
+
+    Raises TableStopped for a table without a log, LakeError where the lake has none.
+    """
+    follows = Follows(Lake(lake), destination, client)
+    named = list(dict.fromkeys(tables)) or follows.lake.logs(destination)
+    if not named:
+        hint = "Name the lake of a destination with `apply: land_first`, once a run has landed changes."
+        raise LakeError(f"no table of {destination} has a change log", place=lake, hint=hint)
+    for table in named:
+        view, query = view_name(table), now_sql(follows, table)
+        if as_json:
+            print(json.dumps({"table": table, "view": view, "sql": query}), flush=True)
+        else:
+            print(f"CREATE OR REPLACE VIEW {view} AS {query};", flush=True)
+    return 0

@@ -1,0 +1,90 @@
+"""The sensor that looks at the change logs of a destination, and starts a run that merges them.
+
+It reads the logs of Delta tables alone, with delta-rs. One run at a time; a run that finds nothing more to merge stays
+for a while, so not every change starts one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import dagster as dg
+
+from cdc_core.errors import SluiceError, TableStopped
+from orchestration import processes
+from orchestration.resources import LakeResource
+from orchestration.sensors.runs import Runs, summarize
+from orchestration.settings import Settings, Trigger
+from spark_jobs.following.parked import Parking
+from spark_jobs.following.pending import Follows, Pending
+
+_RECENT_RUNS = 12
+
+
+def merging_sensor(settings: Settings, job: dg.JobDefinition, is_landed: Callable[[str], bool]) -> dg.SensorDefinition:
+    """Level-triggered, as the sensor on the backlog is."""
+    names = settings.names
+
+    @dg.sensor(
+        name=f"{names.merging}_logs",
+        job=job,
+        minimum_interval_seconds=settings.trigger.interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        required_resource_keys={names.lake},
+        description=f"Starts a run when a change log of {settings.destination} has what its table lacks.",
+    )
+    def sensor(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        for run_id in processes.fail_gone(context.instance, names.merge_tags):
+            context.log.warning(f"run {run_id} has no process any more: failed")
+        lake: LakeResource = getattr(context.resources, names.lake)
+        records = context.instance.get_run_records(dg.RunsFilter(tags=names.merge_tags), limit=_RECENT_RUNS)
+        runs = summarize(records)
+        if runs.active:
+            return dg.SkipReason(f"run {runs.active[:8]} is {runs.active_status.replace('_', ' ')}")
+        follows = Follows(lake.lake, settings.destination, settings.client_id)
+        try:
+            waiting = _waiting(follows, is_landed, time.time())
+        except SluiceError as error:
+            return dg.SkipReason(f"the lake is away: {error}")
+        return decide(settings.destination, waiting, runs, settings.trigger, time.time())
+
+    return sensor
+
+
+def decide(
+    destination: str, waiting: Sequence[Pending], runs: Runs, trigger: Trigger, now: float
+) -> dg.RunRequest | dg.SkipReason:
+    """A run for logs that are far enough ahead, or long enough; else the reason not to start one."""
+    if not waiting:
+        return dg.SkipReason("every table has its log")
+    rows, since = sum(one.rows for one in waiting), min(one.since for one in waiting)
+    if rows < trigger.minimum_rows and now - since < trigger.freshness_seconds:
+        return dg.SkipReason(f"{rows} rows are to be merged; a run starts at {trigger.minimum_rows}")
+    if now < runs.next_try:
+        return dg.SkipReason(f"the last run failed ({runs.last[:8]}); next try in {runs.next_try - now:.0f} s")
+    ends = ",".join(f"{one.table}:{one.part.epoch}:{one.part.after}" for one in waiting)
+    return dg.RunRequest(run_key=f"{destination}:{runs.last[:8] or 'first'}:{hash_of(ends)}")
+
+
+def hash_of(text: str) -> str:
+    """A short name for a long text."""
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _waiting(follows: Follows, is_landed: Callable[[str], bool], now: float) -> list[Pending]:
+    """What is to be merged, but of tables that wait after a failure. A damaged log starts a run, which says so."""
+    parked = Parking(follows.lake, follows.destination, follows.client_id).tables()
+    found = []
+    for table in follows.lake.logs(follows.destination):
+        if not is_landed(table) or (table in parked and not parked[table].is_due(now)):
+            continue
+        try:
+            pending = follows.pending(table)
+        except TableStopped:
+            continue
+        if pending is not None:
+            found.append(pending)
+    return found

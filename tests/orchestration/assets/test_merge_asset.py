@@ -1,0 +1,116 @@
+"""A run that merges logs: what Dagster shows of each table; real Dagster over doubles of the logs and the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from cdc_core.errors import TableStopped
+from orchestration.assets.lineage import declared
+from orchestration.assets.merge_asset import MERGED, merge_asset
+from orchestration.settings import Settings
+from spark_jobs.following.merge import Merged
+from spark_jobs.following.pending import Part, Pending
+from spark_jobs.lake.tables import Lake
+from tests.support.canal_double import ORDERS, USERS, MemoryCanal
+
+
+class LoggedLake(Lake):
+    """A lake with the logs of both tables."""
+
+    def logs(self, destination: str) -> list[str]:
+        return [f"{destination}.orders", f"{destination}.users"]
+
+
+@dataclass
+class MemoryLogs:
+    """In the place of the lake's resource: `left` counts the parts of each log; `refuses` names a table that takes
+    none."""
+
+    lake: Lake
+    left: dict[str, int]
+    refuses: str = ""
+    contradiction: str = ""
+    destination: str = "shop"
+    client_id: int = 1001
+    runs: list[str] = field(default_factory=list)
+
+    @property
+    def follows(self) -> MemoryLogs:
+        return self
+
+    @contextmanager
+    def merging(self, *_: Any) -> Iterator[MemoryLogs]:
+        yield self
+
+    def pending(self, table: str) -> Pending | None:
+        rows = 10 * self.left.get(table, 0)
+        part = Part(0, 100, 200, rows, 5.0)
+        return Pending(table, part, rows, 5.0, 200 + rows, None, None) if rows else None  # type: ignore[arg-type]
+
+    def next(self, table: str) -> Merged:
+        self.runs.append(table)
+        if table == self.refuses:
+            raise TableStopped("a constraint refuses a row", place=table, hint="Drop the constraint.")
+        self.left[table] -= 1
+        return Merged(table, 1, 10, 4, 3, 1, 0, 200, 7, 5.0, 8.5, 0.5, contradiction=self.contradiction)
+
+
+def merge(logs: MemoryLogs, canal: MemoryCanal | None = None, **config: Any) -> dg.ExecuteInProcessResult:
+    settings = Settings(destination="shop", lake="/lake", tables=["shop.orders", "shop.users"], linger_seconds=0)
+    asset = merge_asset(settings, declared(settings, [ORDERS, USERS]), lambda _: True)
+    return dg.materialize(
+        [asset],
+        resources={"canal_shop": canal or MemoryCanal(), "lake_shop": logs},
+        run_config={"ops": {"merge_shop": {"config": config}}} if config else None,
+        instance=dg.DagsterInstance.ephemeral(),
+        raise_on_error=False,
+    )
+
+
+def checks(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
+    return {one.asset_key.path[-1]: one for one in result.get_asset_check_evaluations()}
+
+
+def test_each_part_is_a_materialization_with_its_lag(tmp_path: Path) -> None:
+    """Rows, what is left, and the seconds since the rows landed; the checks pass."""
+    result = merge(MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 2, "shop.users": 1}))
+
+    assert result.success
+    shown = [
+        event.step_materialization_data.materialization for event in result.all_events if event.is_step_materialization
+    ]
+    assert sorted(one.asset_key.path[-1] for one in shown) == ["orders", "orders", "users"]
+    facts = {name: value.value for name, value in shown[-1].metadata.items()}
+    assert (facts["rows"], facts["rows_inserted"], facts["lag_seconds"], facts["delta_version"]) == (10, 4, 3.5, 7)
+    assert {name: one.passed for name, one in checks(result).items()} == {"orders": True, "users": True}
+
+
+def test_a_table_that_waits_is_red_with_the_reason_and_the_others_go_on(tmp_path: Path) -> None:
+    """Until a run merges it. A run started by hand tries it at once."""
+    logs = MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1, "shop.users": 1}, refuses="shop.orders")
+    result = merge(logs)
+
+    assert result.success
+    found = checks(result)["orders"]
+    assert (found.check_name, found.passed) == (MERGED, False)
+    assert "a constraint refuses a row" in (found.description or "")
+    assert found.metadata["tries"].value == 1
+    assert checks(result)["users"].passed
+    assert not checks(merge(logs))["orders"].passed
+    assert logs.runs.count("shop.orders") == 1
+    logs.refuses = ""
+    assert checks(merge(logs, parked=True))["orders"].passed
+
+
+def test_a_table_that_contradicts_its_log_stops(tmp_path: Path) -> None:
+    """The service notes it, as of a batch."""
+    canal = MemoryCanal()
+    merge(MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1}, contradiction="a key is there twice"), canal)
+
+    assert [(one.table, one.reason) for one in canal.stopped] == [("shop.orders", "a key is there twice")]
