@@ -50,6 +50,7 @@ def changes(rng: random.Random, table: str, keys: int = 12) -> list[str]:
     return found
 
 
+@pytest.mark.full
 def test_random_changes_merged_at_random_moments_are_the_source(shop: LandedShop) -> None:
     """Claims of any size; key changes, deletes and inserts of the same key. The view is the source at each moment, the
     merged table when all is merged."""
@@ -70,6 +71,7 @@ def test_random_changes_merged_at_random_moments_are_the_source(shop: LandedShop
     assert not merged.contradiction
 
 
+@pytest.mark.full
 def test_a_backlog_becomes_several_commits(shop: LandedShop) -> None:
     """Each part ends where a file of the log ends, and none is larger than it must be."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
@@ -87,6 +89,7 @@ def test_a_backlog_becomes_several_commits(shop: LandedShop) -> None:
 STEPS = ("_entered", "prepare", "_statement", "run_statement", "_committed")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch, epochs: int) -> None:
     """Before and behind each step, the first merge and later ones. With two epochs the second begins with rows that the
