@@ -18,8 +18,10 @@ from cdc_core.schema.table import TableSchema
 from orchestration.source import source_of
 from spark_jobs.apply.cascade import Cascades
 from spark_jobs.apply.spark_lake import SparkLake
+from spark_jobs.following.catch_up import CatchUp
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.now import shown_anew
+from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import policies_from
@@ -97,6 +99,7 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
                 token or "",
                 Fence(lake, sessions),
                 policies=policies_from(self.ddl),
+                catch_up=CatchUp(Parking(lake, connector.destination, connector.client_id)),
                 redefined=lambda table: shown_anew(sessions, follows, table),
             )
             if self.conf is None:

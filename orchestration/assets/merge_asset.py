@@ -168,8 +168,8 @@ def _check(key: dg.AssetKey, parked: Parked | None, done: Merged | None) -> dg.A
 
 def _config_schema(settings: Settings) -> dict[str, dg.Field]:
     """A run's config; the destination's limits are the defaults."""
-    known = {"parallelism": settings.parallelism, "linger_seconds": settings.linger_seconds}
-    known |= {"max_seconds": settings.max_seconds}
+    limits = settings.limits
+    known = {name: getattr(limits, name) for name in ("parallelism", "linger_seconds", "max_seconds")}
     return {
         name: dg.Field(field.annotation, default_value=known.get(name, field.default), description=field.description)
         for name, field in Following.model_fields.items()

@@ -47,7 +47,7 @@ def merging_sensor(settings: Settings, job: dg.JobDefinition, is_landed: Callabl
             waiting = _waiting(follows, is_landed, time.time())
         except SluiceError as error:
             return dg.SkipReason(f"the lake is away: {error}")
-        return decide(settings.destination, waiting, runs, settings.trigger, time.time())
+        return decide(settings.destination, waiting, runs, settings.starts, time.time())
 
     return sensor
 

@@ -1,0 +1,1 @@
+"""Logs that are merged into their tables."""
