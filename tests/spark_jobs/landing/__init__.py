@@ -1,0 +1,1 @@
+"""Changes that land in logs."""
