@@ -32,6 +32,7 @@ from cdc_core.source.settings import SourceSettings
 
 _FIRST_DELAY, _LAST_DELAY = 1.0, 30.0  # seconds between attempts
 _LEAST_PATIENCE = 1.0  # seconds of a server's silence
+_GATHER, _FEW = 0.01, 1 << 16  # seconds for which at most so many bytes wait to become one block
 _RANDOM = secrets.SystemRandom()
 
 
@@ -74,6 +75,7 @@ class Dump:
         self._failures = 0
         self._journal = ""
         self._sock: socket.socket | None = None
+        self._flushed = (0.0, 0)  # when all that had come was handed on, and how many bytes that were
 
     def __repr__(self) -> str:
         state = "connected" if self.status.connected else "away"
@@ -138,6 +140,9 @@ class Dump:
         heard = self._clock()
         while not stop.is_set():
             count = self._receive(sock, framer)
+            if not count and (pause := self._pause()) > 0:
+                stop.wait(pause)
+                continue
             if self._hand_on(framer, flush=count == 0) or count:
                 heard = self._clock()  # after `on_block`, whose time is not the server's silence
             elif self._clock() - heard > patience:
@@ -146,6 +151,13 @@ class Dump:
                 )
             if not count:
                 poll.poll(max(0.0, heard + patience - self._clock()) * 1000 + 1)
+
+    def _pause(self) -> float:
+        """How long more bytes are waited for. Each block has its price, and a busy server sends small transactions one
+        by one. After a silence the first bytes go on at once."""
+        flushed, received = self._flushed
+        few = 0 < self.status.received_bytes - received < _FEW
+        return flushed + _GATHER - self._clock() if few else 0.0
 
     def _receive(self, sock: socket.socket, framer: Framer) -> int:
         """The number of bytes received; 0 when the socket has none for now."""
@@ -166,6 +178,8 @@ class Dump:
                 self._on_reset(self._journal)
             self._on_block(block)
             any_block = True
+        if flush:
+            self._flushed = (self._clock(), self.status.received_bytes)
         if any_block:
             self.status.last_block = self._clock()
         self.status.heartbeats += framer.heartbeats - beats

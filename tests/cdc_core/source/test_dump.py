@@ -40,6 +40,7 @@ class Reader:
         self.blocks: list[Block] = []
         self.servers: list[ServerInfo] = []
         self.resets = 0
+        self.standing: float | None = None
         self.looks = 0  # at the clock: some for each time that the dump wakes
         self.error: BaseException | None = None
         self.stop = threading.Event()
@@ -65,9 +66,13 @@ class Reader:
     def _reset(self, _: str) -> None:
         self.resets += 1
 
+    def stand(self) -> None:
+        """Time passes no more for the dump, until `standing` is None."""
+        self.standing = time.monotonic()
+
     def _clock(self) -> float:
         self.looks += 1
-        return time.monotonic()
+        return time.monotonic() if self.standing is None else self.standing
 
     def _take(self, block: Block) -> None:
         if self._also:
@@ -190,6 +195,27 @@ def test_an_idle_dump_costs_nothing(mysql8: MySqlServer) -> None:
         assert reader.looks - looks <= 10 * (status.heartbeats - heartbeats + 1)
         assert status.reconnects == 0
         reader.end()
+
+
+def test_small_transactions_wait_for_each_other(mysql8: MySqlServer) -> None:
+    """While the clock stands, those that come are gathered; when it goes on, they come as one block. 64 KB do not
+    wait."""
+    with table(mysql8) as t, reading(mysql8) as reader:
+        reader.stand()
+        reader.reach(mysql8.position())
+        insert(mysql8, t)
+        wait(lambda: reader.dump.status.received_bytes > reader.dump._flushed[1])
+        before = len(reader.blocks)
+        insert(mysql8, t, 5)
+        time.sleep(0.5)
+        assert len(reader.blocks) == before
+        reader.standing = None
+        reader.reach(mysql8.position())
+        assert len(reader.blocks) <= before + 2
+        assert contiguous(reader.blocks)
+        reader.stand()
+        insert(mysql8, t, body="REPEAT('x', 100000)")
+        reader.reach(mysql8.position())
 
 
 def test_a_quiet_dump_ends_when_it_is_woken(mysql8: MySqlServer) -> None:
