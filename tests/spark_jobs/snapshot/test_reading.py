@@ -179,11 +179,12 @@ def test_a_source_that_sends_nothing_is_an_error(
     with pytest.raises(SourceUnavailable, match=r"sent nothing for 2 seconds") as caught:
         list(read_chunk(source(server), schema, "id < 500 OR SLEEP(60) = 0", limits=Limits(batch_bytes=1 << 16)))
     assert "SHOW PROCESSLIST" in caught.value.hint
+    end(server, "KILL", "SLEEP(60)")  # else the database cannot be dropped before the server misses its client
 
 
 def end(server: MySqlServer, kill: str, text: str) -> None:
     with server.root() as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT id, info FROM information_schema.processlist WHERE info LIKE '%%SLEEP(0.01)%%'")
+        cursor.execute("SELECT id, info FROM information_schema.processlist WHERE info LIKE '%%SLEEP(%%'")
         (number,) = (number for number, info in cursor.fetchall() if text in info and "processlist" not in info)
         cursor.execute(f"{kill} {number}")
 
