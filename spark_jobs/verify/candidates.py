@@ -6,7 +6,7 @@ differed all the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ from spark_jobs.snapshot.chunk import COMPARED, where
 from spark_jobs.snapshot.chunks import plan_chunks
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.verify.lake_rows import lake_rows
+from spark_jobs.verify.row_text import lake_text
 from spark_jobs.verify.sums import Hashed, Sums, buckets_for, hashed, rows_question, sums_question
 
-ROWS_PER_RANGE = 1_000_000
+ROWS_PER_RANGE = 4_000_000
 CONNECTIONS = 2
 _MOST_ROWS = 5_000_000  # of buckets that differ: their keys are in memory
 
@@ -59,15 +60,18 @@ def candidates(source: Source, schema: TableSchema, table: DeltaTable, connectio
     listed = wanted.tolist()
     for rows in _answers(source, [rows_question(schema, buckets, listed, one) for one in ranges], connections):
         source_rows.update((key, int(value)) for key, value in rows)
-    return Candidates(*counts, _differing(source_rows, hashed(schema, buckets, lake_rows(table, schema)), wanted))
+    rows_of_lake = hashed(schema, buckets, lake_rows(table, schema))
+    return Candidates(*counts, _differing(source_rows, rows_of_lake, wanted, schema.primary_key))
 
 
-def _differing(source: set[tuple[bytes, int]], lake: Iterable[Hashed], wanted: Any) -> tuple[bytes, ...]:
+def _differing(
+    source: set[tuple[bytes, int]], lake: Iterable[Hashed], wanted: Any, key: Sequence[str]
+) -> tuple[bytes, ...]:
     """Takes each row of the lake from those of the source. A second copy of a row is one that differs."""
     found: set[bytes] = set()
     for part in lake:
         chosen = np.isin(part.buckets, wanted)
-        keys = part.keys.filter(pa.array(chosen)).to_pylist()
+        keys = lake_text(part.rows.filter(pa.array(chosen)), key).to_pylist()
         for pair in zip(keys, part.hashes[chosen].tolist(), strict=True):
             if pair in source:
                 source.remove(pair)

@@ -1,13 +1,15 @@
-"""The first 64 bits of SHA-256, and CRC32, of many texts: compiled, without a Python object for each.
+"""A row's hash and its bucket, by the server and of the lake's rows: from the CRC32 of each value.
 
-SHA-256, because every server has it (MySQL 9.6 moved MD5 out), and CRC32 is too short: 64 bits cannot be equal by
-chance.
+The server gives CRC32 of a value without making one text of the whole row, which would take most of its time. Each
+column has a factor of its own, and the row is multiplied by its key: values that two columns or two rows exchange are
+seen. Two different rows of a key have the same hash with a chance of 1 in 2**32. Odd values of equal rows may differ in
+their hash, as in `row_text`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,114 +17,74 @@ import pyarrow as pa
 from numba import types
 
 from cdc_core.binlog.checksum import crc32
-from cdc_core.compiled.kernel import BYTES, LONGS, Bytes, Longs, helper, kernel
+from cdc_core.compiled.kernel import BYTES, LONGS, Bytes, Longs, kernel
+from cdc_core.rows.columns.batch import arrow_fields
+from cdc_core.schema.table import Column, TableSchema
+from spark_jobs.verify.row_text import lake_value, source_value
 
 Words = npt.NDArray[np.uint64]
-_u32 = cast("Callable[[Any], Any]", np.uint32)
+_MASK = 0xFFFFFFFF
+_NULL = 0x9E3779B9  # stands for the CRC32 of a NULL
+_VALID = types.Array(types.boolean, 1, "C", readonly=True)
 
 
-def _roots(power: int, count: int) -> npt.NDArray[np.uint32]:
-    """The first 32 bits of the fractions of the roots of the first primes (FIPS 180-4, 4.2.2 and 5.3.3)."""
-    primes = [n for n in range(2, 312) if all(n % d for d in range(2, int(n**0.5) + 1))][:count]
-    return np.array([_root(prime << 32 * power, power) & 0xFFFFFFFF for prime in primes], np.uint32)
+def source_hash(schema: TableSchema) -> str:
+    """The SQL of a row's hash: a BIGINT UNSIGNED."""
+    return f"{_source_mix(schema, [column.name for column in schema.shown])} * ({source_key_hash(schema)} | 1)"
 
 
-def _root(number: int, power: int) -> int:
-    low, high = 0, 1 << 64
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if middle**power <= number else (low, middle)
-    return low
+def source_key_hash(schema: TableSchema) -> str:
+    """The SQL of the hash of a row's key, of 32 bits."""
+    return _source_mix(schema, schema.primary_key)
 
 
-_K, _START = _roots(3, 64), _roots(2, 8)
+def lake_hash(batch: pa.RecordBatch, names: Sequence[str], keys: Words) -> Words:
+    """The hash of each row; `keys` are those of their keys."""
+    return cast("Words", _lake_mix(batch, names) * (keys | np.uint64(1)))
 
 
-@helper
-def _turned(value: Any, by: int) -> Any:
-    return _u32(value >> _u32(by)) | _u32(value << _u32(32 - by))
+def lake_key_hash(batch: pa.RecordBatch, key: Sequence[str]) -> Words:
+    """The hash of each row's key."""
+    return _lake_mix(batch, key)
 
 
-@helper
-def _compress(state: Any, block: Any, w: Any) -> None:
-    for k in range(16):
-        at = 4 * k
-        w[k] = _u32(_u32(block[at]) << _u32(24) | _u32(block[at + 1]) << _u32(16)
-                    | _u32(block[at + 2]) << _u32(8) | _u32(block[at + 3]))  # fmt: skip
-    for k in range(16, 64):
-        x, y = w[k - 15], w[k - 2]
-        s0 = _turned(x, 7) ^ _turned(x, 18) ^ (x >> _u32(3))
-        s1 = _turned(y, 17) ^ _turned(y, 19) ^ (y >> _u32(10))
-        w[k] = _u32(w[k - 16] + s0 + w[k - 7] + s1)
-    a, b, c, d, e, f, g, h = state[0], state[1], state[2], state[3], state[4], state[5], state[6], state[7]
-    for k in range(64):
-        s1 = _turned(e, 6) ^ _turned(e, 11) ^ _turned(e, 25)
-        t1 = _u32(h + s1 + ((e & f) ^ (~e & g)) + _K[k] + w[k])
-        s0 = _turned(a, 2) ^ _turned(a, 13) ^ _turned(a, 22)
-        t2 = _u32(s0 + ((a & b) ^ (a & c) ^ (b & c)))
-        h, g, f, e = g, f, e, _u32(d + t1)
-        d, c, b, a = c, b, a, _u32(t1 + t2)
-    state[0] += a
-    state[1] += b
-    state[2] += c
-    state[3] += d
-    state[4] += e
-    state[5] += f
-    state[6] += g
-    state[7] += h
+def _factor(number: int) -> int:
+    """An odd number of 32 bits for each column, by its place (Knuth, 6.4: multiplicative hashing)."""
+    return 0x9E3779B1 * (2 * number + 1) & _MASK
 
 
-@kernel(types.void(BYTES, LONGS, types.uint64[::1]))
-def _crc32(data: Bytes, offsets: Longs, out: Words) -> None:
+def _source_mix(schema: TableSchema, names: Sequence[str]) -> str:
+    columns, kinds = {c.name: c for c in schema.shown}, {field.name: field.type for field in arrow_fields(schema)}
+    parts = [f"{_crc(columns[name], kinds[name])} * {_factor(at)}" for at, name in enumerate(names)]
+    return f"({_xor(parts)} & {_MASK})"
+
+
+def _crc(column: Column, kind: pa.DataType) -> str:
+    """An integer without a sign: `IFNULL` alone makes a DECIMAL of it, which the operators for bits cut off."""
+    return f"(IFNULL(CRC32({source_value(column, kind)}), {_NULL}) | 0)"
+
+
+def _xor(parts: Sequence[str]) -> str:
+    """Half by half, because a server's stack bears no chain of thousands of operators."""
+    if len(parts) == 1:
+        return f"({parts[0]})"
+    middle = len(parts) // 2
+    return f"({_xor(parts[:middle])} ^ {_xor(parts[middle:])})"
+
+
+def _lake_mix(batch: pa.RecordBatch, names: Sequence[str]) -> Words:
+    found = np.zeros(batch.num_rows, np.uint64)
+    for at, name in enumerate(names):
+        values = lake_value(batch.column(name))
+        _add(*_parts(values), np.asarray(values.is_valid()), np.uint64(_factor(at)), found)
+    return found & np.uint64(_MASK)
+
+
+@kernel(types.void(BYTES, LONGS, _VALID, types.uint64, types.uint64[::1]))
+def _add(data: Bytes, offsets: Longs, valid: npt.NDArray[np.bool_], factor: np.uint64, out: Words) -> None:
     for row in range(len(out)):
-        out[row] = np.uint64(crc32(data, offsets[row], offsets[row + 1]))
-
-
-@kernel(types.void(BYTES, LONGS, types.uint64[::1]))
-def _sha256(data: Bytes, offsets: Longs, out: Words) -> None:
-    words, block = np.empty(64, np.uint32), np.empty(64, np.uint8)
-    state = np.empty(8, np.uint32)
-    for row in range(len(out)):
-        at, end = offsets[row], offsets[row + 1]
-        length, padded = end - at, False
-        state[:] = _START
-        while True:
-            here = min(64, end - at)
-            for k in range(here):
-                block[k] = data[at + k]
-            at += here
-            if here < 64:
-                for k in range(here, 64):
-                    block[k] = 0
-                if not padded:
-                    block[here] = 0x80
-                    padded = True
-                    here += 1
-                if here <= 56:
-                    for k in range(8):
-                        block[63 - k] = np.uint8((length * 8 >> 8 * k) & 0xFF)
-                    _compress(state, block, words)
-                    break
-            _compress(state, block, words)
-            if padded:
-                here = 0
-        out[row] = np.uint64(state[0]) << np.uint64(32) | np.uint64(state[1])
-
-
-def row_hashes(texts: pa.Array) -> Words:
-    """The first 64 bits of the SHA-256 of each large_binary; none is NULL."""
-    data, offsets = _parts(texts)
-    found = np.empty(len(texts), np.uint64)
-    _sha256(data, offsets, found)
-    return found
-
-
-def checksums(texts: pa.Array) -> Words:
-    """The CRC32 of each large_binary; none is NULL."""
-    data, offsets = _parts(texts)
-    found = np.empty(len(texts), np.uint64)
-    _crc32(data, offsets, found)
-    return found
+        crc = np.uint64(crc32(data, offsets[row], offsets[row + 1])) if valid[row] else np.uint64(_NULL)
+        out[row] ^= crc * factor
 
 
 def _parts(texts: pa.Array) -> tuple[Bytes, Longs]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from cdc_core.charsets.charsets import charset
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.column_type import ColumnType as Type
 from cdc_core.schema.table import Column, TableSchema
@@ -24,6 +25,10 @@ NULL = b"N"
 PLAIN_SCALE = 6  # Arrow prints no decimal of so few places with an exponent
 _MICROS = ".000000"
 _BYTES = pa.large_binary()
+_PLAIN = (
+    Type.STRING, Type.VAR_STRING, Type.VARCHAR, Type.TINY_BLOB, Type.BLOB, Type.MEDIUM_BLOB, Type.LONG_BLOB,
+)  # fmt: skip
+"""Types whose bytes the server gives as they are."""
 
 
 def source_text(schema: TableSchema, names: Sequence[str]) -> str:
@@ -41,9 +46,24 @@ def lake_text(rows: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
     return pc.binary_join_element_wise(*parts, separator, **null).fill_null(NULL).cast(_BYTES)
 
 
+def source_value(column: Column, kind: pa.DataType) -> str:
+    """The SQL of the text of one column alone, NULL for NULL, as bytes of UTF-8."""
+    name = quote(column.name)
+    if _is_long(kind):
+        plain = column.type_code in _PLAIN and (pt.is_binary(kind) or charset(column).is_utf8)
+        return name if plain else _bytes_of(name, kind)
+    return _expression(column, kind)
+
+
+def _is_long(kind: pa.DataType) -> bool:
+    """Whether its text begins with a length where it is one of several."""
+    texts = pt.is_string(kind) or pt.is_large_string(kind) or pt.is_binary(kind) or pt.is_large_binary(kind)
+    return bool(texts or pt.is_struct(kind) or pt.is_list(kind) or pt.is_large_list(kind))
+
+
 def _expression(column: Column, kind: pa.DataType) -> str:
     name = quote(column.name)
-    if pt.is_string(kind) or pt.is_binary(kind) or pt.is_struct(kind) or pt.is_list(kind):
+    if _is_long(kind):
         return _measured(_bytes_of(name, kind))
     if column.type_code == Type.FLOAT:
         return f"{name} * 1e0"  # the server prints six digits of a FLOAT, but all of a DOUBLE
@@ -77,23 +97,31 @@ def _real(name: str, text: str) -> str:
 
 
 def _text(values: pa.Array) -> pa.Array:
+    """As one of several texts in a row."""
+    if pt.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return _counted(lake_value(values)) if _is_long(values.type) else lake_value(values)
+
+
+def lake_value(values: pa.Array) -> pa.Array:
+    """The text of one column alone that the lake has, as large_binary."""
     kind = values.type
     if pt.is_dictionary(kind):
-        return _text(values.dictionary_decode())
+        return lake_value(values.dictionary_decode())
     if pt.is_floating(kind):
         return double_text(values)
     if pt.is_struct(kind):
-        return _counted(_shapes(values))
+        return _shapes(values)
     if pt.is_list(kind) or pt.is_large_list(kind):
-        return _counted(_vectors(values))
+        return _vectors(values)
+    if _is_long(kind):
+        return values.cast(_BYTES)
     if pt.is_decimal(kind) and kind.scale > PLAIN_SCALE:
         return values.view(pa.decimal128(kind.precision, 0)).cast(pa.string()).cast(_BYTES)
     if pt.is_timestamp(kind):
         values = values.cast(pa.timestamp("us", kind.tz)).view(pa.timestamp("us"))
     elif pt.is_boolean(kind):
         values = values.cast(pa.int8())
-    elif not (pt.is_integer(kind) or pt.is_decimal(kind) or pt.is_date(kind)):
-        return _counted(values.cast(_BYTES))
     return values.cast(pa.string()).cast(_BYTES)
 
 

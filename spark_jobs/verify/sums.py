@@ -1,4 +1,4 @@
-"""How many rows each bucket has, and the XOR of their hashes, on both sides. A row's bucket is a CRC32 of its key.
+"""How many rows each bucket has, and the XOR of their hashes, on both sides. A row's bucket is by its key's hash.
 
 Buckets and not ranges of keys: only the server knows the order of a collation, and both know a key's text. The server
 reads ranges all the same, over several connections, each by a short statement at a time of its own.
@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from cdc_core.schema.table import TableSchema
 from spark_jobs.snapshot.sql import quote
-from spark_jobs.verify.row_hash import Words, checksums, row_hashes
-from spark_jobs.verify.row_text import lake_text, source_text
+from spark_jobs.verify.row_hash import Words, lake_hash, lake_key_hash, source_hash, source_key_hash
+from spark_jobs.verify.row_text import source_text
 
-ROWS_PER_BUCKET, _MOST = 128, 1 << 16
+ROWS_PER_BUCKET, _MOST = 512, 1 << 16
 
 
 def buckets_for(rows: int) -> int:
@@ -50,7 +50,7 @@ class Sums:
 def sums_question(schema: TableSchema, buckets: int, where: str) -> str:
     """Asks the server for bucket, rows and hash of the rows in a range of keys."""
     return (
-        f"SELECT {_bucket(schema, buckets)} AS sluice_bucket, COUNT(*), BIT_XOR({_hash(schema)}) "  # noqa: S608
+        f"SELECT {_bucket(schema, buckets)} AS sluice_bucket, COUNT(*), BIT_XOR({source_hash(schema)}) "  # noqa: S608
         f"FROM {_rows(schema, where)} GROUP BY sluice_bucket ORDER BY NULL"
     )
 
@@ -60,14 +60,14 @@ def rows_question(schema: TableSchema, buckets: int, wanted: Iterable[int], wher
     listed = ", ".join(map(str, wanted))
     chosen = f"{_bucket(schema, buckets)} IN ({listed})" + (f" AND {where}" if where else "")
     key = source_text(schema, schema.primary_key)
-    return f"SELECT CAST({key} AS BINARY), {_hash(schema)} FROM {_rows(schema, chosen)}"  # noqa: S608
+    return f"SELECT CAST({key} AS BINARY), {source_hash(schema)} FROM {_rows(schema, chosen)}"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """Rows of the lake: the text of each one's key, its bucket and its hash."""
+    """Rows of the lake, with the bucket and the hash of each."""
 
-    keys: pa.Array
+    rows: pa.RecordBatch
     buckets: npt.NDArray[np.int64]
     hashes: Words
 
@@ -75,18 +75,12 @@ class Hashed:
 def hashed(schema: TableSchema, buckets: int, batches: Iterable[pa.RecordBatch]) -> Iterator[Hashed]:
     names = [column.name for column in schema.shown]
     for batch in batches:
-        keys = lake_text(batch, schema.primary_key)
-        here = (checksums(keys) & np.uint64(buckets - 1)).astype(np.int64)
-        yield Hashed(keys, here, row_hashes(lake_text(batch, names)))
+        keys = lake_key_hash(batch, schema.primary_key)
+        yield Hashed(batch, (keys & np.uint64(buckets - 1)).astype(np.int64), lake_hash(batch, names, keys))
 
 
 def _bucket(schema: TableSchema, buckets: int) -> str:
-    return f"CRC32({source_text(schema, schema.primary_key)}) & {buckets - 1}"
-
-
-def _hash(schema: TableSchema) -> str:
-    text = source_text(schema, [column.name for column in schema.shown])
-    return f"CAST(CONV(LEFT(SHA2({text}, 256), 16), 16, 10) AS UNSIGNED)"
+    return f"{source_key_hash(schema)} & {buckets - 1}"
 
 
 def _rows(schema: TableSchema, where: str) -> str:
