@@ -84,6 +84,43 @@ def test_a_table_is_paused_and_resumed(shop: Operated, launchpad: Launchpad) -> 
     assert shop.connector.client_status().stopped == ()
 
 
+def test_a_cursor_is_set_back(shop: Operated, launchpad: Launchpad) -> None:
+    """The dry run changes nothing; the run for good begins a new epoch, the rows come again, and the lake is what the
+    source is. Both are in the history of the store, with the reason and what they found."""
+    journal, offset = shop.mysql.position()
+    shop.sql("INSERT INTO orders VALUES (20, 'x')", "UPDATE orders SET note = 'y' WHERE id = 1")
+    assert shop.differences("orders", "users") == []
+    before = shop.connector.client_status()
+
+    launchpad.open("rewind_shop")
+    launchpad.fill("reason", "to see what it means")
+    launchpad.fill("position", f"{journal}:{offset}")
+    assert succeeded(shop, launchpad.launch())
+    launchpad.shows("Nothing was done")
+    assert shop.connector.client_status().epoch == before.epoch
+
+    launchpad.open("rewind_shop")
+    launchpad.fill("reason", "the lake was restored")
+    launchpad.fill("dry_run", "false")
+    assert succeeded(shop, launchpad.launch())
+    assert shop.connector.client_status().epoch == before.epoch + 1
+    assert shop.differences("orders", "users") == []
+    assert told(shop, NAMES.store) == [
+        ("rewind", "the lake was restored", "done"),
+        ("rewind", "the lake was restored", "begun"),
+        ("rewind, dry run", "to see what it means", "done"),
+        ("rewind, dry run", "to see what it means", "begun"),
+    ]
+
+
+def told(shop: Operated, key: dg.AssetKey) -> list[tuple[str, str, str]]:
+    """Action, reason and outcome of the orders in an asset's history, the latest first."""
+    records = shop.instance.fetch_observations(key, limit=1000).records
+    metadata = [record.asset_observation.metadata for record in records if record.asset_observation]
+    wanted = [{name: value.value for name, value in one.items()} for one in metadata if "outcome" in one]
+    return [(str(one["action"]), str(one["reason"]), str(one["outcome"])) for one in wanted]
+
+
 def test_wrong_orders_say_what_to_do(shop: Operated, launchpad: Launchpad) -> None:
     """A wrong type is told before the launch, a wrong value by the run, by the field and with the remedy. Nothing is
     changed."""
