@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.types as pt
 from numba import types
 
 from cdc_core.binlog.checksum import crc32
@@ -61,7 +62,9 @@ def _source_mix(schema: TableSchema, names: Sequence[str]) -> str:
 
 def _crc(column: Column, kind: pa.DataType) -> str:
     """An integer without a sign: `IFNULL` alone makes a DECIMAL of it, which the operators for bits cut off."""
-    return f"(IFNULL(CRC32({source_value(column, kind)}), {_NULL}) | 0)"
+    crc = f"CRC32({source_value(column, kind)})"
+    dated = pt.is_date(kind) or pt.is_timestamp(kind)  # a zero date is NULL here
+    return f"(IFNULL({crc}, {_NULL}) | 0)" if column.nullable or dated else crc
 
 
 def _xor(parts: Sequence[str]) -> str:

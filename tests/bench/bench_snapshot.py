@@ -11,7 +11,6 @@ our time, and the most memory of the process that reads; Spark's is its heap.
 from __future__ import annotations
 
 import argparse
-import itertools
 import tempfile
 import threading
 import time
@@ -127,15 +126,19 @@ class Arena:
     def drain(self) -> int:
         """Until nothing is left. The number of rows."""
         lake, rows = SparkLake(self.connector, self.lake, self.sessions, "", Fence(self.lake, self.sessions)), 0
-        for _ in itertools.count():
-            with self.connector.claim(1_000_000, owner="bench", timeout_seconds=3, lease_seconds=600) as claim:
-                if claim is None:
-                    return rows
-                batch = lake.apply(claim, "bench", 1, claim.stopped)
-                assert not batch.refused, batch.refused
-                lake.note(claim, batch, "bench")
-                rows += claim.rows
-        raise AssertionError("unreachable")
+        while batch := self.batch(lake):
+            rows += batch
+        return rows
+
+    def batch(self, lake: SparkLake) -> int:
+        """One claim, from its claim to its ack. The number of rows, 0 when nothing waits."""
+        with self.connector.claim(1_000_000, owner="bench", timeout_seconds=3, lease_seconds=600) as claim:
+            if claim is None:
+                return 0
+            batch = lake.apply(claim, "bench", 1, claim.stopped)
+            assert not batch.refused, batch.refused
+            lake.note(claim, batch, "bench")
+            return claim.rows
 
     def check_equal(self) -> None:
         """Source and lake, row by row."""
