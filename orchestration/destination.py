@@ -34,6 +34,7 @@ from orchestration.settings import Settings, secret
 from orchestration.source import CONF_VARIABLE
 from orchestration.store import lag_check
 from spark_jobs.lake.policies import policies_json
+from spark_jobs.landing.modes import modes_json
 
 _BY_HAND = (ddl_job, pause_job, rematerialize_job, repair_job, resume_job, rollback_job)
 
@@ -83,6 +84,7 @@ def _lake(settings: Settings) -> LakeResource:
         complete=settings.complete,
         conf=settings.conf or os.environ.get(CONF_VARIABLE),
         ddl=policies_json(settings.ddl.policies),
+        apply=modes_json(settings.modes),
     )
 
 

@@ -26,6 +26,7 @@ from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import policies_from
 from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.modes import Mode, modes_from
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.source import connect
 
@@ -69,10 +70,12 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     complete: bool = False
     conf: str | None = None
     ddl: str = "{}"  # the policies of the tables, as JSON
+    apply: str = "{}"  # their modes, as JSON
 
     def has(self, table: TableSchema) -> bool:
-        """Whether the lake has the table, whatever it holds."""
-        return Lake(self.root).has(table.database, table.table)
+        """Whether the lake has the table, whatever it holds; or is to have its change log alone."""
+        alone = modes_from(self.apply).of(table.name) is Mode.APPEND
+        return alone or Lake(self.root).has(table.database, table.table)
 
     @property
     def lake(self) -> Lake:
@@ -101,6 +104,7 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
                 policies=policies_from(self.ddl),
                 catch_up=CatchUp(Parking(lake, connector.destination, connector.client_id)),
                 redefined=lambda table: shown_anew(sessions, follows, table),
+                modes=modes_from(self.apply),
             )
             if self.conf is None:
                 yield spark_lake

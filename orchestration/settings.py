@@ -14,6 +14,7 @@ from cdc_core.schema.names import split_name
 from orchestration.freshness import parse_freshness
 from orchestration.names import Names
 from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
+from spark_jobs.landing.modes import Mode, Modes
 
 _N = TypeVar("_N", int, float)
 _DRAINS, _STAYS = 300.0, 3000.0  # seconds of a run; Dagster's own limit for one is 3600 where `sluice` starts it
@@ -89,6 +90,14 @@ class DdlRules(dg.Model, dg.Resolvable):
         return Policies(TablePolicy(self.dropped, self.changed), tables, self.copy_rows)
 
 
+class ApplyRules(dg.Model, dg.Resolvable):
+    """How changes come into the lake: docs/landing.md. `tables` maps patterns, `shop.*` as in a shell, to modes; the
+    first that fits counts."""
+
+    mode: Mode = Mode.MERGE
+    tables: dict[str, Mode] = {}
+
+
 class Limits(dg.Config):
     """How a run drains. Each can be set for one run in the Launchpad; the defaults are those of `defs.yaml`."""
 
@@ -124,6 +133,7 @@ class Settings(dg.Model, dg.Resolvable):
     tags: dict[str, str] = {}
     freshness: str = ""
     trigger: Trigger = Trigger()
+    apply: Mode | ApplyRules = Mode.MERGE
     ddl: DdlRules = DdlRules()
     snapshot: Literal["initial", "never", "when_needed"] = "never"
     audit: str | None = None  # a cron expression
@@ -182,6 +192,11 @@ class Settings(dg.Model, dg.Resolvable):
     @property
     def names(self) -> Names:
         return Names(self.destination)
+
+    @property
+    def modes(self) -> Modes:
+        """How each table's changes come into the lake."""
+        return Modes(self.apply.mode, self.apply.tables) if isinstance(self.apply, ApplyRules) else Modes(self.apply)
 
     @property
     def limits(self) -> Limits:

@@ -15,6 +15,7 @@ import dagster as dg
 
 from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.session.claim import Claim
+from orchestration.assets.landed import ROWS_LANDED, ROWS_LANDED_TEXT
 from orchestration.names import Names
 from orchestration.settings import Settings
 from spark_jobs.apply.checks import CHECKS, ROWS_ADD_UP, Verdict
@@ -23,13 +24,14 @@ from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.remedy import copy_hint
 
 TAKES_CHANGES = "takes_changes"
+_TAKES = "The table is not stopped by a change that it cannot take."
 
 
 @dataclass(slots=True)
 class Tally:
     """What the checks of a run came to, by declared table: how many batches passed, the last verdict that did not, and
     which tables are stopped. `doubts`: the rows of each table that were not as the source's changes presume, since it
-    was made; `noted`: what the ledger has of them."""
+    was made; `noted`: what the ledger has of them. `logs`: declared tables whose changes land in their logs."""
 
     names: Names
     tables: Sequence[str]
@@ -39,6 +41,7 @@ class Tally:
     stopped: dict[str, StoppedTable] = field(default_factory=dict)
     doubts: dict[str, Doubt] = field(default_factory=dict)
     noted: dict[str, Doubt] = field(default_factory=dict)
+    logs: Sequence[str] = ()
 
     def doubts_to_note(self, batch: BatchResult) -> dict[str, Doubt]:
         """The totals of tables that became doubtful with the batch, or twice as doubtful as was noted: of a lake that
@@ -57,6 +60,8 @@ class Tally:
         for result in batch.applied:
             if result.doubt:
                 self.doubts[result.table] = self.doubts.get(result.table, Doubt()) + result.doubt
+        for landed in batch.landed:
+            self.passed[landed.table, ROWS_LANDED] = self.passed.get((landed.table, ROWS_LANDED), 0) + 1
         for one in verdicts:
             if one.passed:
                 self.passed[one.table, one.check] = self.passed.get((one.table, one.check), 0) + 1
@@ -73,6 +78,10 @@ class Tally:
             key = self.names.delta(table)
             for check in CHECKS:
                 yield self._result(key, table, check.name)
+            yield _takes_changes(key, self.stopped.get(table), self._copy(table))
+        for table in self.logs:
+            key = self.names.log(table)
+            yield self._result(key, table, ROWS_LANDED)
             yield _takes_changes(key, self.stopped.get(table), self._copy(table))
 
     def _copy(self, table: str) -> str:
@@ -93,14 +102,19 @@ class Tally:
         )
 
 
-def check_specs(settings: Settings, tables: Sequence[str]) -> list[dg.AssetCheckSpec]:
-    """The checks of the tables, as a drain declares them."""
+def check_specs(settings: Settings, tables: Sequence[str], logs: Sequence[str] = ()) -> list[dg.AssetCheckSpec]:
+    """The checks of the tables and of change logs, as a drain declares them."""
     descriptions = {check.name: check.description for check in CHECKS}
-    descriptions[TAKES_CHANGES] = "The table is not stopped by a change that it cannot take."
+    descriptions[TAKES_CHANGES] = _TAKES
+    landing = {ROWS_LANDED: ROWS_LANDED_TEXT, TAKES_CHANGES: _TAKES}
     return [
         dg.AssetCheckSpec(name, asset=settings.names.delta(table), description=text)
         for table in tables
         for name, text in descriptions.items()
+    ] + [
+        dg.AssetCheckSpec(name, asset=settings.names.log(table), description=text)
+        for table in logs
+        for name, text in landing.items()
     ]
 
 

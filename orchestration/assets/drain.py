@@ -20,6 +20,7 @@ from cdc_core.client.connector import Connector
 from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.session.claim import Claim
 from orchestration.assets import checks
+from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata
 from orchestration.assets.turns import Turns, queued
 from orchestration.first_rows import FirstRows
@@ -34,7 +35,8 @@ from spark_jobs.apply.spark_lake import SparkLake
 @dataclass(frozen=True, slots=True)
 class Drain:
     """What one run works with. `tables` have declared checks; other tables of a claim are applied all the same.
-    `first`: tables that the lake does not have begin with a snapshot; without it, with the rows that come."""
+    `first`: tables that the lake does not have begin with a snapshot; without it, with the rows that come.
+    `logs`: declared tables whose changes land in their logs."""
 
     context: dg.AssetExecutionContext
     names: Names
@@ -45,6 +47,7 @@ class Drain:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     first: FirstRows | None = None
+    logs: Sequence[str] = ()
 
     @property
     def run_id(self) -> str:
@@ -96,7 +99,7 @@ class Drain:
             self.context.log.warning(told)
         stopped = {stop.table: stop for stop in client.stopped}
         doubts = self.lake.doubts()
-        return checks.Tally(self.names, self.tables, stopped=stopped, doubts=doubts, noted=dict(doubts))
+        return checks.Tally(self.names, self.tables, stopped=stopped, doubts=doubts, noted=dict(doubts), logs=self.logs)
 
     def _check(self, claim: Claim, before: Claim | None, tally: checks.Tally) -> list[str]:
         """Raises LakeError for a claim that does not begin where the lake ends. Stops the tables that have rows which
@@ -104,7 +107,7 @@ class Drain:
         if before is not None and follows(claim, before):
             return []
         self.lake.check_claim(claim)
-        lost = (*self.lake.lost_rows(claim, self.tables), *self.lake.forgotten_stops(claim))
+        lost = (*self.lake.lost_rows(claim, (*self.tables, *self.logs)), *self.lake.forgotten_stops(claim))
         for refusal in lost:
             tally.stopped[refusal.table] = self._stop(claim, refusal)
         return [refusal.table for refusal in lost]
@@ -135,14 +138,21 @@ class Drain:
 
     def _report(self, claim: Claim, batch: BatchResult) -> None:
         """A materialization for each table, a line in the log, the run's tags: the batch is checked and acked."""
-        context, tables = self.context, len(batch.applied) + len(batch.refused)
+        context, tables = self.context, len(batch.applied) + len(batch.refused) + len(batch.landed)
+        for table, reason in batch.instead.items():
+            context.log.warning(f"{table} is merged in this run and not landed: {reason}")
         for followed in batch.followed:
             context.log.info(f"{followed.table}: {followed.outcome}, by {followed.position}: {followed.text}")
         statements = ddl_metadata(batch.followed)
         applied = {result.table: batch_metadata(claim, result, self.run_id) for result in batch.applied}
         for table in dict.fromkeys((*statements, *applied)):
             metadata = statements.get(table, {}) | applied.get(table, {})
+            if table in batch.instead:
+                metadata["merged_because"] = batch.instead[table]
             context.log_event(dg.AssetMaterialization(self.names.delta(table), metadata=metadata))
+        for landed in batch.landed:
+            metadata = landed_metadata(claim, landed, self.run_id)
+            context.log_event(dg.AssetMaterialization(self.names.log(landed.table), metadata=metadata))
         slowest = max((result.merge_seconds for result in batch.applied), default=0.0)
         context.log.info(
             f"batch {claim.batch_id} acked: {claim.rows} rows of {tables} tables, {claim.start} to {claim.end}, "

@@ -23,6 +23,7 @@ from cdc_core.errors import (
 from orchestration import processes
 from orchestration.assets import checks
 from orchestration.assets.drain import Drain
+from orchestration.assets.landed import LandedTables, log_spec
 from orchestration.assets.lineage import Schemas, delta_spec
 from orchestration.failures import failure
 from orchestration.first_rows import FirstRows
@@ -45,16 +46,22 @@ RETRY_SECONDS = 5.0  # before the first; twice as long before the next
 
 def delta_asset(settings: Settings, tables: Schemas) -> dg.AssetsDefinition:
     """The Delta tables of one destination, drained together."""
-    names = settings.names
+    names, landed = settings.names, LandedTables(settings.modes, tables)
+    merged = {table: schema for table, schema in tables.items() if not landed.lands(table)}
+    logs = [table for table in tables if table not in merged]
+    does = "lands and merges" if logs and merged else "lands" if logs else "merges"
 
     @dg.multi_asset(
         name=names.asset,
-        specs=[delta_spec(settings, table, schema) for table, schema in tables.items()],
-        check_specs=checks.check_specs(settings, list(tables)),
+        specs=[
+            *(delta_spec(settings, table, schema) for table, schema in merged.items()),
+            *(log_spec(settings, table) for table in logs),
+        ],
+        check_specs=checks.check_specs(settings, list(merged), logs),
         config_schema=_config_schema(settings.limits),
         required_resource_keys={names.canal, names.lake},
         pool=names.asset,
-        description=f"Claims the backlog of {settings.destination} and merges it, batch after batch.",
+        description=f"Claims the backlog of {settings.destination} and {does} it, batch after batch.",
     )
     def drain(context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckResult]:
         canal: CanalResource = getattr(context.resources, names.canal)
@@ -65,7 +72,8 @@ def delta_asset(settings: Settings, tables: Schemas) -> dg.AssetsDefinition:
             with canal.connect() as connector, lake.open(connector, canal.token) as spark_lake:
                 begins = settings.snapshot != "never" and lake.conf is not None
                 first = FirstRows(connector, lake.has) if begins else None
-                yield from Drain(context, names, list(tables), limits, connector, spark_lake, first=first).run()
+                drain = Drain(context, names, list(merged), limits, connector, spark_lake, first=first, logs=logs)
+                yield from drain.run()
         except (dg.Failure, dg.DagsterError):
             raise
         except Exception as error:

@@ -74,6 +74,7 @@ class Turns:
         """It was acked."""
         rows = {table.name: table.rows for table in claim.tables}
         merged = [Merged(r.table, rows.get(r.table, 0), r.merge_seconds) for r in batch.applied if not r.replayed]
+        merged += [Merged(one.table, rows.get(one.table, 0), one.seconds) for one in batch.landed if not one.replayed]
         self.pace = self.pace.after(self.clock() - self._begun, [one for one in merged if one.rows])
 
 

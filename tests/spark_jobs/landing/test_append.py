@@ -100,6 +100,7 @@ def test_claims_with_other_boundaries_add_what_is_new(service: Feed, lake: Lake)
 
 
 def test_rows_that_come_again_after_a_rewind_are_of_another_epoch(service: Feed, lake: Lake) -> None:
+    """The log has an end for each epoch."""
     append(share(lake, service, service.claim(1, 5, 70)))
     append(share(lake, service, service.claim(2, 25, 45, epoch=2)))
     assert rows(lake) == ALL + [(2, version(at), "insert", at, "x") for at in (30, 40)]
@@ -109,6 +110,7 @@ def test_rows_that_come_again_after_a_rewind_are_of_another_epoch(service: Feed,
 
 
 def test_a_claim_without_rows_of_the_table_makes_no_commit(service: Feed, lake: Lake) -> None:
+    """The log's end stays where its last rows were."""
     append(share(lake, service, service.claim(1, 5, 70)))
     landed = append(share(lake, service, service.claim(2, 70, 90)))
     assert (landed.images, landed.end, landed.replayed) == (0, version(70), False)
@@ -183,6 +185,7 @@ def test_fewer_images_than_the_service_counted_are_not_committed(
 
 
 def test_the_services_own_errors_stay(service: Feed, lake: Lake) -> None:
+    """A claim that is gone is told as such, and no log is made."""
     claim = service.claim(1, 5, 15)
     del service.claims[1]
     with pytest.raises(RangeGone):
@@ -232,6 +235,7 @@ def test_a_column_that_the_log_cannot_hold_begins_it_anew(
 
 
 def test_a_log_is_not_begun_anew_before_it_is_merged(service: Feed, lake: Lake) -> None:
+    """The table stops with the reason, and the log keeps its rows."""
     append(share(lake, service, service.claim(1, 5, 15)))
     columns_of(service, ("id", pa.int32()), ("v", pa.int64()))
     service.put(service.tables[NAME], [Change(80, None, (8, 1))])
@@ -276,6 +280,7 @@ def test_another_table_in_the_place_of_the_log_stops_it(service: Feed, lake: Lak
 
 
 def test_a_damaged_log_stops_its_table(service: Feed, lake: Lake) -> None:
+    """With the remedy; the batch of the others goes on."""
     append(share(lake, service, service.claim(1, 5, 15)))
     path = Path(lake.log_path("shop", "orders")) / "_delta_log" / "00000000000000000000.json"
     path.write_text("{")

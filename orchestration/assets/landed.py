@@ -1,0 +1,94 @@
+"""Which tables of a destination land first: they have an asset for their change log, which the drain materializes.
+
+A table of which it is known that it cannot be landed has none: the drain merges it, and says so. So does a run for one
+of which only its rows show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from cdc_core.schema.names import split_name
+from cdc_core.schema.table import TableSchema
+from cdc_core.session.claim import Claim
+from orchestration.assets.metadata import lag_seconds
+from orchestration.settings import Settings
+from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.append import Landed
+from spark_jobs.landing.evolution import why_not
+from spark_jobs.landing.modes import Mode, Modes
+
+ROWS_LANDED = "rows_landed"
+ROWS_LANDED_TEXT = "The change log got every row that the service counted, once."
+
+
+@dataclass(frozen=True, slots=True)
+class LandedTables:
+    """`schemas`: the declared tables; None where only the name is known."""
+
+    modes: Modes
+    schemas: Mapping[str, TableSchema | None]
+
+    def mode(self, table: str) -> Mode:
+        """What a run does with it, as far as its definition tells."""
+        schema = self.schemas.get(table)
+        return Mode.MERGE if schema is not None and why_not(schema) else self.modes.of(table)
+
+    def lands(self, table: str) -> bool:
+        return self.mode(table).lands
+
+    def follows(self, table: str) -> bool:
+        """Whether its Delta table is merged from its log, by a run of its own."""
+        return self.mode(table) is Mode.LAND_FIRST
+
+
+def log_spec(settings: Settings, table: str) -> dg.AssetSpec:
+    """One table's change log."""
+    names = settings.names
+    return dg.AssetSpec(
+        names.log(table),
+        deps=[names.store, names.source(table)],
+        group_name=settings.group or names.safe,
+        kinds={"delta"},
+        owners=settings.owners,
+        tags={**settings.tags, "cdc/destination": names.safe},
+        skippable=True,
+        description=f"Every change of {table} as of the last acked batch: a row for each image, appended exactly once.",
+        metadata={
+            "dagster/table_name": f"{table}__log",
+            "dagster/storage_kind": "delta",
+            "path": dg.MetadataValue.path(Lake(settings.lake).log_path(*split_name(table))),
+        },
+    )
+
+
+def landed_metadata(claim: Claim, landed: Landed, run_id: str) -> dict[str, Any]:
+    """The metadata of one log's materialization in one batch. Dagster plots the numbers."""
+    counts = landed.counts
+    facts: dict[str, Any] = {
+        "rows": counts.raw,
+        "images": landed.images,
+        "inserts": counts.raw_inserts,
+        "updates": counts.raw_updates,
+        "deletes": counts.raw_deletes,
+        "start_position": str(claim.start),
+        "end_position": str(claim.end),
+        "batch_id": claim.batch_id,
+        "epoch": claim.epoch,
+        "land_seconds": round(landed.seconds, 3),
+        "replayed": landed.replayed,
+        "run_id": run_id,
+        **lag_seconds(claim.execute_times, landed.landed_at),
+    }
+    known = {
+        "gtid": str(claim.end.gtid or ""),
+        "log_version": landed.log_version,
+        "log_end": landed.end,
+        "added_columns": list(landed.added_columns),
+        "begun_anew": landed.begun_anew,
+    }
+    return facts | {name: value for name, value in known.items() if value not in ("", None, [])}
