@@ -16,7 +16,9 @@ from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.schema.table import TableSchema
 from orchestration.assets.audit import audit_definitions
 from orchestration.assets.drain_asset import delta_asset
-from orchestration.assets.lineage import declared, external_assets
+from orchestration.assets.landed import LandedTables
+from orchestration.assets.lineage import Schemas, declared, external_assets
+from orchestration.assets.merge_asset import merge_asset, merge_job
 from orchestration.jobs.ddl import ddl_job
 from orchestration.jobs.drain import drain_job, drain_schedule
 from orchestration.jobs.pause import pause_job
@@ -29,6 +31,7 @@ from orchestration.jobs.snapshot import snapshot_job
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.sensors.backlog import backlog_sensor
 from orchestration.sensors.ended import ended_sensors
+from orchestration.sensors.merging import merging_sensor
 from orchestration.sensors.snapshots import snapshot_sensor
 from orchestration.settings import Settings, secret
 from orchestration.source import CONF_VARIABLE
@@ -50,6 +53,7 @@ class CdcDestination(dg.Component, Settings):
         job = drain_job(self, delta)
         taking, rewinding = snapshot_job(self), rewind_job(self)
         beginning = [] if self.snapshot == "never" else [snapshot_sensor(self, taking, rewinding)]
+        merging = _merging(self, tables)
         scheduled = self.starts.kind == "schedule"
         own = dg.Definitions(
             assets=[*external_assets(self, tables), delta],
@@ -60,7 +64,17 @@ class CdcDestination(dg.Component, Settings):
             resources={self.names.canal: canal, self.names.lake: lake},
         )
         audited = audit_definitions(self, list(tables)) if self.audit else dg.Definitions()
-        return dg.Definitions.merge(own, audited).with_reconstruction_metadata(kept)
+        return dg.Definitions.merge(own, merging, audited).with_reconstruction_metadata(kept)
+
+
+def _merging(settings: Settings, tables: Schemas) -> dg.Definitions:
+    """What merges the logs of tables that land first; nothing where there are none."""
+    landed = LandedTables(settings.modes, tables)
+    if not any(landed.follows(table) for table in tables):
+        return dg.Definitions()
+    asset = merge_asset(settings, tables, landed.follows)
+    job = merge_job(settings, asset)
+    return dg.Definitions(assets=[asset], jobs=[job], sensors=[merging_sensor(settings, job, landed.follows)])
 
 
 def _canal(settings: Settings) -> CanalResource:

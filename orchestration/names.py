@@ -45,8 +45,12 @@ class Names:
 
     @property
     def merging(self) -> str:
-        """The name of the multi-asset of the tables that follow their logs, of its op, its job and its pool."""
+        """The name of the multi-asset of the tables that follow their logs, of its op and its pool."""
         return f"merge_{self.safe}"
+
+    @property
+    def merging_job(self) -> str:
+        return f"merge_logs_{self.safe}"
 
     @property
     def canal(self) -> str:

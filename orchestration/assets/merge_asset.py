@@ -126,7 +126,7 @@ def merge_asset(settings: Settings, tables: Schemas, is_landed: Callable[[str], 
 def merge_job(settings: Settings, asset: dg.AssetsDefinition) -> Any:
     """The job that the sensor starts."""
     return dg.define_asset_job(
-        settings.names.merging,
+        settings.names.merging_job,
         selection=dg.AssetSelection.assets(*asset.keys).without_checks() | dg.AssetSelection.checks(asset),
         executor_def=dg.in_process_executor,
         tags=settings.names.merge_tags,

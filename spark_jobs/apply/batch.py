@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.session.claim import Claim, TableRange
@@ -16,7 +17,7 @@ from spark_jobs.apply.cascade import NOTHING, Cascades
 from spark_jobs.apply.ddl.copies import Copier, copied
 from spark_jobs.apply.ddl.follow import follow
 from spark_jobs.apply.kept import broken_otherwise, keep, snapshots_of
-from spark_jobs.apply.landing import check_log, land, land_statements, lands
+from spark_jobs.apply.landing import land, land_statements, lands, merge_before_statements, merge_log
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot, Refusal, TableResult
 from spark_jobs.apply.table import Batch, CatchUp, apply_table
 from spark_jobs.lake.failures import SparkRefusal
@@ -77,8 +78,10 @@ def apply_batch(
         claim, lake, sessions, flight_url, token, run_id, max_splits, sent_rows, fence, clock, policies, sampled, held,
         modes, cascading, notes or Notes(), catch_up,
     )  # fmt: skip
-    ddl = follow(batch)
-    stopped = {*held, *(refusal.table for refusal in ddl.refused)} - {*ddl.mended}
+    behind = merge_before_statements(batch)
+    ddl = follow(replace(batch, stopped=held | behind.keys()))
+    late = tuple(behind[table] for table in sorted(behind.keys() - {*ddl.mended}))
+    stopped = {*held, *behind, *(refusal.table for refusal in ddl.refused)} - {*ddl.mended}
     kept = snapshots_of(batch)
     tables = [table for table in claim.tables if table.name not in stopped or table.name in kept]
     largest_first = sorted(tables, key=lambda table: -table.rows)
@@ -91,7 +94,7 @@ def apply_batch(
             raise
     taken = [futures[table.name].result() for table in tables]
     results, broken = [one for one, _ in taken], [one for _, one in taken if one]
-    refused = ddl.refused + tuple(one for one in results if isinstance(one, Refusal))
+    refused = late + ddl.refused + tuple(one for one in results if isinstance(one, Refusal))
     done = cascades.follow(batch, {*stopped, *(one.table for one in refused)}) if cascades else NOTHING
     applied = tuple(one for one in results if isinstance(one, TableResult))
     landed = tuple(one for one in results if isinstance(one, Landed))
@@ -122,7 +125,7 @@ def _apply_or_refuse(batch: Batch, table: TableRange) -> TableResult | Landed | 
     try:
         if lands(batch, table) and (landed := land(batch, table)) is not None:
             return landed
-        check_log(batch, table.name)
+        merge_log(batch, table.name)
         try:
             return apply_table(batch, table)
         except SparkRefusal:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from cdc_core.errors import TableStopped
+from cdc_core.errors import LakeError, TableStopped
 from cdc_core.rows.system_columns import LACKS_COLUMNS
 from cdc_core.schema.ddl import EffectKind
-from cdc_core.schema.names import split_name
+from cdc_core.schema.names import full_name, split_name
 from cdc_core.session.claim import TableRange
 from spark_jobs.apply.epochs import followed_to
 from spark_jobs.apply.result import Refusal
 from spark_jobs.apply.table import Batch, check_ledger
+from spark_jobs.lake.failures import SparkRefusal
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import app_id
 from spark_jobs.landing.append import Landed, Share, append
@@ -63,6 +64,44 @@ def check_log(batch: Batch, table: str) -> None:
     batch.notes.checked.add((table, claim.epoch))
 
 
+def merge_log(batch: Batch, table: str) -> None:
+    """Merges all that the table's log has, before something else writes the table; once, unless the run lands more.
+    Raises TableStopped where that cannot be."""
+    if table in batch.notes.merged or (batch.modes.of(table) is Mode.APPEND and table not in batch.notes.instead):
+        return
+    check_log(batch, table)
+    opened = _log(batch, table).open()
+    if opened is not None and opened.is_owned:
+        _merge_all(batch, table)
+    batch.notes.merged.add(table)
+
+
+def merge_before_statements(batch: Batch) -> dict[str, Refusal]:
+    """Merges the logs of the tables that the claim's statements name: rows of before a statement have the columns of
+    before it. The tables whose log cannot be merged, which do not follow."""
+    refused = {}
+    for name in sorted(_named(batch) - {*batch.stopped}):
+        try:
+            try:
+                merge_log(batch, name)
+            except SparkRefusal:
+                merge_log(batch, name)  # in another session
+        except TableStopped as error:
+            refused[name] = Refusal(name, error, copy_needed=True).with_remedy(batch.claim.destination)
+    return refused
+
+
+def _named(batch: Batch) -> set[str]:
+    """The tables that the claim's statements name; of a dropped database all that the lake has."""
+    found: set[str] = set()
+    for effect in (effect for ddl in batch.claim.ddl for effect in ddl.effects):
+        if effect.kind is EffectKind.DROP_DATABASE:
+            found |= {*batch.lake.tables(effect.database, batch.claim.destination)}
+        else:
+            found |= {effect.name, full_name(*effect.to)} if effect.to else {effect.name}
+    return found
+
+
 def land_statements(batch: Batch, stopped: Collection[str]) -> tuple[list[Landed], list[Refusal]]:
     """The rows of statements that emptied landed tables which have no other rows in the claim."""
     landed: list[Landed] = []
@@ -85,6 +124,7 @@ def _share(batch: Batch, table: str) -> Share:
     emptied = _emptied(batch).get(table, [])
     merged = batch.modes.of(table) is not Mode.APPEND
     check_log(batch, table)
+    batch.notes.merged.discard(table)
     return Share(
         claim, log, batch.flight_url, batch.token, batch.run_id, batch.fence, batch.clock,
         after=_followed(batch, table) if merged else None, emptied=emptied,
@@ -93,11 +133,15 @@ def _share(batch: Batch, table: str) -> Share:
 
 
 def _merge_all(batch: Batch, table: str) -> None:
-    """Before a log is begun anew. Raises TableStopped where it cannot be merged."""
+    """Raises TableStopped where the log cannot be merged, LakeError where this process merges none."""
     if batch.catch_up is None:
-        hint = f"Drain {batch.claim.destination} from Dagster, where change logs are merged."
-        raise TableStopped("its change log must be begun anew, and nobody merges it before", place=table, hint=hint)
-    batch.catch_up(batch, table)
+        hint = f"Drain {batch.claim.destination} from Dagster, whose runs merge change logs; the batch stays claimable."
+        raise LakeError("its change log must be merged first, and nobody does it here", place=table, hint=hint)
+    try:
+        batch.catch_up(batch, table)
+    except TableStopped as error:
+        error.message = f"its change log cannot be merged, which must come first: {error.message}"
+        raise
 
 
 def _followed(batch: Batch, table: str) -> int | None:

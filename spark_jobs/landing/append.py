@@ -84,7 +84,9 @@ def append(share: Share) -> Landed:
     if opened and end is not None and end >= share.claim.end.version():
         return Landed(share.log.name, end, log_version=opened.version, replayed=True, landed_at=share.clock())
     after = max((one for one in (end, share.after) if one is not None), default=None)
-    emptied = [one for one in share.emptied if one.position.version() > (after or 0)] if opened else []
+    emptied = [one for one in share.emptied if one.position.version() > (after or 0)]
+    if opened is None or not opened.ends(epoch):
+        emptied = []  # nothing was there
     if not share.has_rows:
         if opened is None or not emptied:
             return Landed(share.log.name, end, log_version=opened.version if opened else None, landed_at=share.clock())

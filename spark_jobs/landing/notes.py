@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 @dataclass(slots=True)
 class Notes:
     """`instead`: why tables are merged in this run although they are to be landed; `told`: those of them of which the
-    run's log has word. `checked`: (table, epoch) whose log was compared with the ledger."""
+    run's log has word. `checked`: (table, epoch) whose log was compared with the ledger. `merged`: tables whose log
+    is merged whole, and has got nothing since."""
 
     instead: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
     checked: set[tuple[str, int]] = field(default_factory=set)
+    merged: set[str] = field(default_factory=set)
 
     def untold(self) -> dict[str, str]:
         """The reasons that nobody has heard yet, which are told by this."""

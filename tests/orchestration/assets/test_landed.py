@@ -47,6 +47,18 @@ def test_the_drain_materializes_the_logs_of_landed_tables(
     assert checks == {"rows_landed", "takes_changes"}
 
 
+def test_another_job_merges_what_lands_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lineage is source, store, log, table. A log alone is merged by nobody."""
+    definitions = loaded(tmp_path, monkeypatch, apply="land_first")
+    log, orders = (dg.AssetKey(["delta", "shop", "shop", name]) for name in ("orders__log", "orders"))
+    graph = definitions.resolve_asset_graph()
+    assert graph.get(orders).parent_keys == {log}
+    assert {one.name for one in definitions.sensors or ()} >= {"cdc_shop_backlog", "merge_shop_logs"}
+    (tmp_path / "other").mkdir()
+    alone = loaded(tmp_path / "other", monkeypatch, apply="append")
+    assert "merge_shop_logs" not in {one.name for one in alone.sensors or ()}
+
+
 def test_merge_is_what_there_is_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A destination without `apply` has the assets that it had."""
     asset = drained(loaded(tmp_path, monkeypatch))
