@@ -185,6 +185,8 @@ def test_tables_that_cannot_be_landed_say_so(shop: Shop, monkeypatch: pytest.Mon
     )  # fmt: skip
     shop.execute("INSERT INTO part VALUES (1, 1)")
     shop.drain()
+    merging = Merging()
+    shop.lake = lands(shop, Mode.LAND_FIRST, catch_up=merging)
     for _ in range(2):
         shop.execute(
             *(f"INSERT INTO {name} VALUES (FLOOR(RAND() * 1e9){more})" for name, more in
@@ -204,6 +206,7 @@ def test_tables_that_cannot_be_landed_say_so(shop: Shop, monkeypatch: pytest.Mon
     assert {name.split(".")[1] for name in merged} == {"bare", "odd", "named", "part"}
     assert [row[0] for row in changes(shop, "t", "id")] == ["insert"] * len(changes(shop, "t", "id"))
     assert changes(shop, "part", "v") == [("insert", 1)]
+    assert merging.asked == [f"{shop.database}.part"]
 
 
 def test_a_log_that_is_gone_stops_its_table_alone(shop: Shop) -> None:
