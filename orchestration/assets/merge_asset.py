@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
 from cdc_core.errors import LakeError, SluiceError
@@ -123,7 +124,7 @@ def merge_asset(settings: Settings, tables: Schemas, is_landed: Callable[[str], 
     return merge
 
 
-def merge_job(settings: Settings, asset: dg.AssetsDefinition) -> Any:
+def merge_job(settings: Settings, asset: dg.AssetsDefinition) -> UnresolvedAssetJobDefinition:
     """The job that the sensor starts."""
     return dg.define_asset_job(
         settings.names.merging_job,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_core.errors import SluiceError, TableStopped
 from orchestration import processes
@@ -22,12 +23,14 @@ from spark_jobs.following.pending import Follows, Pending
 _RECENT_RUNS = 12
 
 
-def merging_sensor(settings: Settings, job: dg.JobDefinition, is_landed: Callable[[str], bool]) -> dg.SensorDefinition:
+def merging_sensor(
+    settings: Settings, job: UnresolvedAssetJobDefinition, is_landed: Callable[[str], bool]
+) -> dg.SensorDefinition:
     """Level-triggered, as the sensor on the backlog is."""
     names = settings.names
 
     @dg.sensor(
-        name=f"{names.merging}_logs",
+        name=f"{names.merging}_backlog",
         job=job,
         minimum_interval_seconds=settings.trigger.interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,

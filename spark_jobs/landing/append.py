@@ -27,7 +27,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import DESTINATION, FENCE, LOG, TABLE
 from spark_jobs.lake.types import lake_columns
-from spark_jobs.landing.definition import STATISTICS, log_properties, statistics
+from spark_jobs.landing.definition import STATISTICS, definition_of, log_properties, statistics
 from spark_jobs.landing.evolution import evolution
 from spark_jobs.landing.images import Emptied, Images, log_schema, own_fields
 from spark_jobs.landing.log import OpenedLog, TableLog
@@ -135,6 +135,8 @@ def _ready(share: Share, opened: OpenedLog | None, read: TableRead) -> tuple[Ope
         _written(log, lambda: _begin_anew(share, opened, read))
         told = f"{found.anew}; what it had before is in its version {opened.version}"
         return _described(share, _there(log), read), Landed(log.name, None, counts=read.counts, begun_anew=told)
+    if share.merge_all is not None and _is_redefined(opened, read):
+        share.merge_all()  # what the log has yet to hand on is of the definition before
     ready = opened
     if found.added:
         fields = Schema.from_arrow(pa.schema(found.added)).fields
@@ -142,6 +144,10 @@ def _ready(share: Share, opened: OpenedLog | None, read: TableRead) -> tuple[Ope
         ready = _there(log)
     ready = _described(share, ready, read)
     return ready, Landed(log.name, None, counts=read.counts, added_columns=tuple(one.name for one in found.added))
+
+
+def _is_redefined(opened: OpenedLog, read: TableRead) -> bool:
+    return definition_of(opened.properties, opened.log.path).version != read.table.version
 
 
 def _described(share: Share, opened: OpenedLog, read: TableRead) -> OpenedLog:
