@@ -108,7 +108,7 @@ def merge_asset(settings: Settings, tables: Schemas, is_landed: Callable[[str], 
     def merge(context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckResult]:
         canal: CanalResource = getattr(context.resources, names.canal)
         lake: LakeResource = getattr(context.resources, names.lake)
-        processes.note(context.op_execution_context)
+        context.instance.add_run_tags(context.run.run_id, names.merge_tags | processes.tag(context.run.run_id))
         pace = Pace(**context.op_execution_context.op_config)
         try:
             with lake.merging(settings.destination, settings.client_id, context.run.run_id) as merger:

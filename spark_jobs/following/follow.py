@@ -18,7 +18,7 @@ from spark_jobs.following.parked import Parked, Parking
 
 _STEP_BACK, _LONGEST = 5.0, 120.0  # seconds in which a run leaves a table to another one; longer each time
 _NEVER = (0.0, 0.0)
-_LOOK = 1.0  # seconds between two looks at the logs
+_LOOK, _LIST = 1.0, 10.0  # seconds between two looks at the logs, and between two listings of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Pace:
 
 @dataclass
 class Follow:
-    """One run over the logs of `tables`, which is asked again and again: tables come and go."""
+    """One run over the logs of `tables`, which is asked now and then: tables come and go."""
 
     merger: Merger
     parking: Parking
@@ -45,6 +45,7 @@ class Follow:
     sleep: Callable[[float], None] = time.sleep
     _left: dict[str, tuple[float, float]] = field(default_factory=dict)
     _tried: set[str] = field(default_factory=set)
+    _listed: tuple[float, Sequence[str]] | None = None
 
     def run(self) -> Iterator[Merged | Parked]:
         """What becomes of each part. Raises LakeError, when the tables that are being merged are through."""
@@ -72,7 +73,7 @@ class Follow:
         if most <= 0:
             return []
         parked, found = self.parking.tables(), []
-        for table in self.tables():
+        for table in self._known():
             waits = table in parked and not parked[table].is_due(self.now())
             if table in busy or self._left.get(table, _NEVER)[0] > self.clock():
                 continue
@@ -88,6 +89,12 @@ class Follow:
             elif table in parked:
                 self.parking.free(table)  # it was made anew, or merged otherwise
         return [table for _, table in sorted(found)[:most]]
+
+    def _known(self) -> Sequence[str]:
+        """The tables, listed anew now and then."""
+        if self._listed is None or self.clock() - self._listed[0] >= _LIST:
+            self._listed = (self.clock(), self.tables())
+        return self._listed[1]
 
     def _outcome(self, table: str, future: Future[Merged]) -> Merged | Parked | None:
         self._tried.add(table)
