@@ -183,7 +183,7 @@ def _store_figures(ring: Ring) -> StoreFigures:
         ack=ack.sequence,
         items=ring.log.events,
         bytes=ring.log.nbytes,
-        capacity_items=ring.capacity_items,
+        capacity_items=None if ring.disk_bytes else ring.capacity_items,
         capacity_bytes=ring.disk_bytes or ring.capacity_bytes,
     )
 

@@ -115,7 +115,7 @@ class Destination:
             reached=Reached(How.BATCH, 0, self.cursor) if self.cursor else None,
             epoch=1,
             backlog_rows=len(self.blocks),
-            backlog_bytes=1000,
+            backlog_bytes=9_000_000,
             put=900,
             get=500,
             ack=400,
