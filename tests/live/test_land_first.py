@@ -20,7 +20,7 @@ from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes
 from tests.support.shop import Shop, opened_shop
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.full]
 
 
 @pytest.fixture
@@ -80,7 +80,6 @@ def test_a_table_follows_its_log_whatever_the_mode(shop: Shop) -> None:
     assert shop.differences("t", "bare") == {"t": (0, 0, 0), "bare": (0, 0, 0)}
 
 
-@pytest.mark.full
 def test_statements_and_images_that_a_log_cannot_take(shop: Shop) -> None:
     """A column of another type, all rows deleted, and images that leave columns out."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200), w INT DEFAULT 7)")
