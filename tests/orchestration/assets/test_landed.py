@@ -53,10 +53,10 @@ def test_another_job_merges_what_lands_first(tmp_path: Path, monkeypatch: pytest
     log, orders = (dg.AssetKey(["delta", "shop", "shop", name]) for name in ("orders__log", "orders"))
     graph = definitions.resolve_asset_graph()
     assert graph.get(orders).parent_keys == {log}
-    assert {one.name for one in definitions.sensors or ()} >= {"cdc_shop_backlog", "merge_shop_logs"}
+    assert {one.name for one in definitions.sensors or ()} >= {"cdc_shop_backlog", "merge_shop_backlog"}
     (tmp_path / "other").mkdir()
     alone = loaded(tmp_path / "other", monkeypatch, apply="append")
-    assert "merge_shop_logs" not in {one.name for one in alone.sensors or ()}
+    assert "merge_shop_backlog" not in {one.name for one in alone.sensors or ()}
 
 
 def test_merge_is_what_there_is_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
