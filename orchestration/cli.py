@@ -16,6 +16,7 @@ import typer
 
 from cdc_core.errors import SluiceError
 from orchestration.cli_ddl import ddl
+from orchestration.cli_maintain import maintain
 from orchestration.cli_now import now
 from orchestration.cli_verify import verify
 from orchestration.options import (
@@ -182,6 +183,7 @@ def reload(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json =
     _switch("reload", name, service, token, as_json)
 
 
+app.command()(maintain)
 app.command()(verify)
 app.command()(now)
 

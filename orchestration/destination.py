@@ -21,6 +21,7 @@ from orchestration.assets.lineage import Schemas, declared, external_assets
 from orchestration.assets.merge_asset import merge_asset, merge_job
 from orchestration.jobs.ddl import ddl_job
 from orchestration.jobs.drain import drain_job, drain_schedule
+from orchestration.jobs.maintain import maintain_job, maintain_schedule
 from orchestration.jobs.pause import pause_job
 from orchestration.jobs.rematerialize import rematerialize_job
 from orchestration.jobs.repair import repair_job
@@ -54,12 +55,14 @@ class CdcDestination(dg.Component, Settings):
         taking, rewinding = snapshot_job(self), rewind_job(self)
         beginning = [] if self.snapshot == "never" else [snapshot_sensor(self, taking, rewinding)]
         merging = _merging(self, tables)
-        scheduled = self.starts.kind == "schedule"
+        schedules = [drain_schedule(self, job)] if self.starts.kind == "schedule" else []
+        upkeep = maintain_job(self)
+        schedules += [maintain_schedule(self, upkeep)] if self.maintain else []
         own = dg.Definitions(
             assets=[*external_assets(self, tables), delta],
             asset_checks=[lag_check(self)],
-            jobs=[job, taking, rewinding, *(make(self) for make in _BY_HAND)],
-            schedules=[drain_schedule(self, job)] if scheduled else [],
+            jobs=[job, taking, rewinding, upkeep, *(make(self) for make in _BY_HAND)],
+            schedules=schedules,
             sensors=[backlog_sensor(self, job), *ended_sensors(self), *beginning],
             resources={self.names.canal: canal, self.names.lake: lake},
         )

@@ -137,6 +137,7 @@ class Settings(dg.Model, dg.Resolvable):
     ddl: DdlRules = DdlRules()
     snapshot: Literal["initial", "never", "when_needed"] = "never"
     audit: str | None = None  # a cron expression
+    maintain: str | None = None  # a cron expression
     lag_warning_seconds: float = 300
     batch_size: int = 2_000_000
     max_batches: int = 1_000
@@ -173,7 +174,7 @@ class Settings(dg.Model, dg.Resolvable):
             raise ValueError(f"freshness and trigger.{both[0]} both say when runs start; leave one of them out")
         return self
 
-    @field_validator("audit")
+    @field_validator("audit", "maintain")
     @classmethod
     def _is_cron(cls, value: str | None) -> str | None:
         if value is not None and not is_valid_cron_schedule(value):

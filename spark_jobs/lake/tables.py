@@ -28,6 +28,7 @@ from spark_jobs.lake.types import LakeColumn, delta_type
 
 _LOG_SUFFIX = "__log"
 _RECENT = 20  # commits that are read first
+_UPKEEP = ("OPTIMIZE", "VACUUM")  # how such operations begin
 
 
 class Lake:
@@ -219,8 +220,11 @@ class Lake:
             yield from map(_commit, table.history()[_RECENT:])
 
     def written_at(self, path: str) -> int:
-        """When the latest commit was made, in milliseconds since the epoch."""
-        return int(self.open(path).history(1)[0]["timestamp"])
+        """When the latest commit was made that is not upkeep of files, in milliseconds since the epoch. Behind much
+        upkeep: when the oldest of it was made."""
+        recent = self.open(path).history(_RECENT)
+        written = [entry for entry in recent if entry.get("operation", "").partition(" ")[0] not in _UPKEEP]
+        return int((written or recent[-1:])[0]["timestamp"])
 
     def bytes_outside(self, path: str, column: str, low: int, high: int) -> int:
         """The size of the files that have no value of an integer column from `low` to `high`, by their statistics."""

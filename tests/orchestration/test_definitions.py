@@ -182,6 +182,26 @@ def test_an_audit_has_a_schedule_where_it_is_asked(tmp_path: Path, monkeypatch: 
     assert [sensor.name for sensor in load_folder(tmp_path).sensors or []] == ["broken_shop"]
 
 
+def test_tables_are_maintained_by_the_clock_where_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job is there without a schedule too; its pool is its own. A cron that is none is refused."""
+    monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS, USERS])
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    head = "type: orchestration.destination.CdcDestination\nattributes: {destination: shop, lake: /lake"
+    file.write_text(f"{head}}}\n")
+    loaded = load_folder(tmp_path)
+    (node,) = loaded.resolve_job_def("maintain_shop").graph.nodes
+    assert (node.definition.pool, list(loaded.schedules or [])) == ("maintain_shop", [])  # type: ignore[attr-defined]
+    file.write_text(f"{head}, maintain: '0 4 * * *'}}\n")
+    loaded = load_folder(tmp_path)
+    (schedule,) = loaded.schedules or []
+    assert (schedule.name, schedule.cron_schedule) == ("maintain_shop_schedule", "0 4 * * *")  # type: ignore[union-attr]
+    given = schedule.evaluate_tick(dg.build_schedule_context()).run_requests[0].run_config  # type: ignore[union-attr,index]
+    assert dg.validate_run_config(loaded.resolve_job_def("maintain_shop"), given)
+    file.write_text(f"{head}, maintain: 'at night'}}\n")
+    assert [sensor.name for sensor in load_folder(tmp_path).sensors or []] == ["broken_shop"]
+
+
 @pytest.mark.parametrize("name", BY_HAND)
 def test_each_job_by_hand_asks_for_a_reason(shop: dg.Definitions, name: str) -> None:
     """The launchpad shows every field with its description; what a job cannot do without is required."""

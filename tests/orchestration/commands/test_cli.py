@@ -24,7 +24,9 @@ def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.mark.parametrize("command", ["demo", "up", "server", "status", "positions", "reset", "verify", "copy"])
+@pytest.mark.parametrize(
+    "command", ["demo", "up", "server", "status", "positions", "reset", "verify", "copy", "maintain"]
+)
 def test_every_command_explains_itself(command: str) -> None:
     """Each command has help, with --json among its options."""
     done = sluice(command, "--help")

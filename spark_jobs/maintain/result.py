@@ -1,0 +1,57 @@
+"""What became of a table that was maintained: plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from spark_jobs.maintain.shape import Shape
+
+_IDLE = "small files stay until a claim can be held meanwhile"
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """`left` says why nothing was to be done, `failed` why it could not be. `after` is the shape when all was done,
+    `deleted` a number of files. `kept`: why no file was deleted. `idle`: small files stay, because nothing
+    waited to be claimed, and a run that stays could have been disturbed."""
+
+    table: str
+    before: Shape | None = None
+    after: Shape | None = None
+    compacted: bool = False
+    deleted: int = 0
+    retention_hours: int | None = None
+    seconds: float = 0.0
+    left: str = ""
+    failed: str = ""
+    kept: str = ""
+    idle: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON and for metadata: what is known."""
+        told: dict[str, Any] = {"table": self.table}
+        if self.failed:
+            return told | {"error": self.failed}
+        if self.left:
+            return told | {"left_alone": self.left}
+        for name, found in (("before", self.before), ("after", self.after)):
+            if found:
+                told |= {f"files_{name}": found.files, f"small_{name}": found.small, f"bytes_{name}": found.bytes}
+                told[f"version_{name}"] = found.version
+        told |= {"compacted": self.compacted, "files_deleted": self.deleted, "seconds": round(self.seconds, 1)}
+        told |= {"retention_hours": self.retention_hours} | ({"left_for_later": _IDLE} if self.idle else {})
+        return told | ({"files_kept": self.kept} if self.kept else {})
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        if self.failed:
+            return f"failed: {self.failed}"
+        if self.left:
+            return f"left alone: {self.left}"
+        assert self.before is not None
+        assert self.after is not None
+        what = f"{self.before.files} files became {self.after.files}" if self.compacted else f"{self.after.files} files"
+        what += f", {_IDLE}" if self.idle else ""
+        return f"{what}; {self.deleted} old files deleted{f' ({self.kept})' if self.kept else ''}"

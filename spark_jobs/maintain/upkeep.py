@@ -1,0 +1,150 @@
+"""`Upkeep`: one table's small files are rewritten as large ones, and files that no kept version needs are deleted.
+
+A MERGE that began before its files were rewritten would be refused. So the files are rewritten while a claim is held,
+when no run writes. Where nothing waits there is no claim to hold. Then it is tried again for a while, in which the last
+run ends: a run that begins later enters the table by a fence, which refuses the rewriting instead of the MERGE.
+No row changes, no property and no txnVersion. Killed anywhere it is done again, and what is done stays.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from deltalake.exceptions import DeltaError
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.client.connector import Connector
+from cdc_core.errors import LakeError, TableStopped
+from cdc_core.position import EntryPosition
+from cdc_core.schema.names import full_name
+from spark_jobs.copy.commit import CONFLICTS
+from spark_jobs.copy.hold import held
+from spark_jobs.lake.failures import first_line, lake_errors
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.state import LOG, TableState, app_id
+from spark_jobs.lake.tables import Lake
+from spark_jobs.maintain.result import Maintained
+from spark_jobs.maintain.retention import LEAST_HOURS, RETENTION, retention_hours
+from spark_jobs.maintain.shape import LARGE, SMALL, shape
+from spark_jobs.session import Sessions
+
+_TRIES = 5  # a try is lost to a run that wrote the table meanwhile
+_PATIENCE_SECONDS = 900.0
+_REASON = "a table's files were rewritten meanwhile"
+_SETTINGS = {
+    "spark.databricks.delta.optimize.minFileSize": str(SMALL),
+    "spark.databricks.delta.optimize.maxFileSize": str(LARGE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """For the tables of one client. `quiet_seconds`: how long nothing waits until no run lingers any more. `stays`:
+    a run is always there, so files are rewritten while a claim is held, or not at all."""
+
+    connector: Connector
+    lake: Lake
+    sessions: Sessions
+    quiet_seconds: float = 30.0
+    stays: bool = False
+    clock: Callable[[], float] = time.monotonic
+
+    def table(self, database: str, table: str) -> Maintained:
+        """Raises LakeError for a lake or a Spark that fails, SessionError when somebody else has a claim for too long.
+        A table that is stopped, foreign, gone or damaged is left alone."""
+        name, begun = full_name(database, table), self.clock()
+        state = self._state(database, table)
+        if isinstance(state, str):
+            return Maintained(name, left=state)
+        path = self.lake.path(database, table)
+        try:
+            before = shape(self.lake, path)
+            compacted = before.piled_up and self._compact(path)
+            hours = retention_hours(state.properties)
+            deleted = self._vacuum(path, hours) if hours else 0
+            after = shape(self.lake, path)
+        except (DeltaError, OSError) as error:
+            hint = "See that the lake can be read and written, then run it again."
+            raise LakeError(f"the table cannot be read: {first_line(error)}", place=path, hint=hint) from error
+        kept = "" if hours else f"{RETENTION} is {state.properties[RETENTION]!r}, which is not understood"
+        idle = before.piled_up and not compacted
+        return Maintained(name, before, after, compacted, deleted, hours, self.clock() - begun, kept=kept, idle=idle)
+
+    def _state(self, database: str, table: str) -> TableState | str:
+        """The table's state, or why it is left alone."""
+        name, destination = full_name(database, table), self.connector.destination
+        status = self.connector.client_status()
+        for stop in status.stopped:
+            if stop.table == name:
+                return f"it is stopped: {stop.reason}"
+        try:
+            path = self.lake.path(database, table)
+            state = self.lake.state(path, app_id(destination, self.connector.client_id, name, status.epoch))
+            if state is None:
+                return "the lake has no such table"
+            state.check_owner(destination, name, path)
+            log = self.lake.state(self.lake.log_path(database, table), "")
+        except TableStopped as error:
+            return str(error)
+        if log and LOG in log.properties:
+            return "its changes land first, and are merged into it by runs that hold no claim"
+        return "the source has no such table any more" if state.dropped else state
+
+    def _compact(self, path: str) -> bool:
+        """Rewrites small files. False where a run stays and nothing waits, so that no claim can be held.
+
+        Raises LakeError where runs write the table again and again."""
+        conflicts, cursor, quiet_since = 0, self._cursor(), self.clock()
+        deadline = quiet_since + _PATIENCE_SECONDS
+        while conflicts < _TRIES and self.clock() < deadline:
+            with held(self.connector, f"maintain-{uuid.uuid4().hex[:12]}", reason=_REASON) as hold:
+                if hold.claim is None and (now := self._cursor()) != cursor:
+                    cursor, quiet_since = now, self.clock()
+                if hold.claim is None and self.clock() - quiet_since < self.quiet_seconds:
+                    continue  # `held` has waited for two seconds
+                if hold.claim is None and self.stays:
+                    return False
+                hold.check()
+                if self._rewritten(path):
+                    return True
+            conflicts += 1
+        hint = "Run it again; no row is harmed."
+        raise LakeError("runs write the table again and again", place=path, hint=hint)
+
+    def _cursor(self) -> EntryPosition | None:
+        return self.connector.client_status().cursor
+
+    def _rewritten(self, path: str) -> bool:
+        """False where somebody wrote the table meanwhile: then nothing was changed."""
+        with self.sessions.take() as spark, lake_errors(path):
+            try:
+                _with(spark, _SETTINGS, f"OPTIMIZE delta.{quote(path)}")
+            except PySparkException as error:
+                if any(word in str(error) for word in CONFLICTS):
+                    return False
+                raise
+        return True
+
+    def _vacuum(self, path: str, hours: int) -> int:
+        """Deletes files that no version of the last `hours` needs, and returns how many. Never below a week."""
+        command = f"VACUUM delta.{quote(path)} RETAIN {max(hours, LEAST_HOURS)} HOURS"
+        with self.sessions.take() as spark, lake_errors(path):
+            found = spark.sql(f"{command} DRY RUN").count()
+            if found:
+                spark.sql(command).collect()
+        return found
+
+
+def _with(spark: SparkSession, settings: dict[str, str], statement: str) -> None:
+    """Runs a statement with settings that the session has for it alone."""
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        spark.sql(statement).collect()
+    finally:
+        for key in settings:
+            spark.conf.unset(key)

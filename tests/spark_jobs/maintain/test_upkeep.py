@@ -1,0 +1,156 @@
+"""Tables of the lake maintained by `Upkeep`, against a real MySQL, a real service and Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from orchestration.commands.copy import Order
+from orchestration.commands.maintain import run
+from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.state import TableState
+from spark_jobs.maintain.shape import shape
+from spark_jobs.maintain.upkeep import Upkeep
+from tests.support.shop import Shop, opened_shop
+from tests.support.small_lake import app_of
+
+pytestmark = pytest.mark.integration
+RIGHT = {"t": (0, 0, 0)}
+EIGHT_DAYS = 8 * 86_400
+
+
+@pytest.fixture
+def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Shop]:
+    with opened_shop(mysql8, spark_remote, tmp_path) as shop:
+        yield shop
+
+
+def path_of(shop: Shop, table: str = "t") -> str:
+    return shop.lake.lake.path(shop.database, table)
+
+
+def state_of(shop: Shop, table: str = "t") -> TableState:
+    state = shop.lake.lake.state(path_of(shop, table), app_of(shop, table))
+    assert state is not None
+    return state
+
+
+def in_lake(shop: Shop, statement: str) -> None:
+    """Done by Spark; `{}` is the table."""
+    with shop.lake.sessions.take() as spark:
+        spark.sql(statement.replace("{}", f"delta.{quote(path_of(shop))}")).collect()
+
+
+def upkeep(shop: Shop) -> Upkeep:
+    return Upkeep(shop.connector, shop.lake.lake, shop.lake.sessions, quiet_seconds=0)
+
+
+def pieces(shop: Shop) -> None:
+    """Table `t`, at the source and in the lake, there in sixteen files or more."""
+    shop.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))",
+        "INSERT INTO t VALUES " + ", ".join(f"({n}, 'v{n}')" for n in range(200)),
+    )
+    assert shop.drain() == []
+    with shop.lake.sessions.take() as spark:
+        rows = spark.read.format("delta").load(path_of(shop)).repartition(20)
+        rows.write.format("delta").mode("overwrite").save(path_of(shop))
+    assert shape(shop.lake.lake, path_of(shop)).small >= 16
+
+
+def parquet(shop: Shop) -> list[Path]:
+    return sorted(Path(path_of(shop)).rglob("*.parquet"))
+
+
+def test_small_files_become_one_and_old_ones_go(shop: Shop) -> None:
+    """Rows, properties and the place of the stream stay, and a claim that waits is given back; later changes apply.
+    Files that left the table a week ago go, and no others: an older version of this week can still be read."""
+    pieces(shop)
+    before = state_of(shop)
+    shop.execute("UPDATE t SET v = 'new' WHERE id < 10")
+    shop.read()
+    found = upkeep(shop).table(shop.database, "t")
+    assert (found.left, found.compacted, found.deleted) == ("", True, 0)
+    assert found.before is not None
+    assert found.after is not None
+    assert (found.before.small >= 16, found.after.files) == (True, 1)
+    after = state_of(shop)
+    assert (after.applied, after.properties) == (before.applied, before.properties)
+    assert shop.drain() == []
+    assert shop.differences("t") == RIGHT
+    assert not upkeep(shop).table(shop.database, "t").compacted
+
+    orphan = Path(path_of(shop)) / "part-00000-0a0a0a0a-0000-4000-8000-000000000000-c000.snappy.parquet"
+    young = orphan.with_name("part-00001-0a0a0a0a-0000-4000-8000-000000000000-c000.snappy.parquet")
+    for file in (orphan, young):
+        file.write_bytes(b"what a killed run left")
+    os.utime(orphan, (orphan.stat().st_mtime - EIGHT_DAYS,) * 2)
+    was = set(parquet(shop))
+    in_lake(shop, "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 9 days')")
+    assert upkeep(shop).table(shop.database, "t").deleted == 0
+    in_lake(shop, "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 hour')")
+    assert upkeep(shop).table(shop.database, "t").deleted == 1
+    assert was - set(parquet(shop)) == {orphan}
+    assert shop.differences("t") == RIGHT
+
+
+@pytest.mark.full
+def test_where_a_run_was_faster_it_is_tried_again(shop: Shop) -> None:
+    """A rewriting that Delta refused has changed nothing; the next one is done."""
+    pieces(shop)
+    there = upkeep(shop)
+    begun: list[int] = []
+    real = Upkeep._rewritten
+
+    def rewritten(self: Upkeep, path: str) -> bool:
+        begun.append(1)
+        if len(begun) == 1:
+            return False  # as when a run was faster
+        return real(self, path)
+
+    with mock.patch.object(Upkeep, "_rewritten", rewritten):
+        assert there.table(shop.database, "t").compacted
+    assert len(begun) == 2
+    shop.execute("UPDATE t SET v = 'new' WHERE id < 10")
+    assert shop.drain() == []
+    assert shop.differences("t") == RIGHT
+
+
+def test_beside_a_run_that_stays_a_claim_is_needed(shop: Shop) -> None:
+    """Where nothing waits, small files stay, and the metadata say so; with a row that waits they go."""
+    pieces(shop)
+    there = replace(upkeep(shop), stays=True)
+    version = state_of(shop).version
+    left = there.table(shop.database, "t")
+    assert (left.compacted, left.idle, state_of(shop).version) == (False, True, version)
+    assert "left_for_later" in left.to_dict()
+    shop.execute("UPDATE t SET v = 'new' WHERE id < 10")
+    shop.read()
+    assert there.table(shop.database, "t").compacted
+
+
+def test_what_is_not_its_own_is_left_alone(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table that is foreign, stopped or not there, with the reason; the command tells it and ends with 0."""
+    pieces(shop)
+    in_lake(shop, "ALTER TABLE {} SET TBLPROPERTIES ('sluice.destination' = 'other')")
+    version = state_of(shop).version
+    assert "belongs to destination 'other'" in upkeep(shop).table(shop.database, "t").left
+    in_lake(shop, "ALTER TABLE {} SET TBLPROPERTIES ('sluice.destination' = 'shop')")
+    name = f"{shop.database}.t"
+    shop.connector.stop_table(name, reason="paused", hint="resume it", position=shop.read())
+    order = Order(
+        "shop", (name, f"{shop.database}.none"), str(tmp_path / "lake"), tmp_path / "conf", 1001,
+        shop.lake.sessions.remote, "", shop.connector.http_url, "",
+    )  # fmt: skip
+    capsys.readouterr()
+    assert run(order, as_json=True) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    assert [one["left_alone"] for one in told] == ["it is stopped: paused", "the lake has no such table"]
+    assert state_of(shop).version == version + 1
