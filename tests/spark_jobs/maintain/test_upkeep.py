@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -98,28 +97,6 @@ def test_small_files_become_one_and_old_ones_go(shop: Shop) -> None:
     in_lake(shop, "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 hour')")
     assert upkeep(shop).table(shop.database, "t").deleted == 1
     assert was - set(parquet(shop)) == {orphan}
-    assert shop.differences("t") == RIGHT
-
-
-@pytest.mark.full
-def test_where_a_run_was_faster_it_is_tried_again(shop: Shop) -> None:
-    """A rewriting that Delta refused has changed nothing; the next one is done."""
-    pieces(shop)
-    there = upkeep(shop)
-    begun: list[int] = []
-    real = Upkeep._rewritten
-
-    def rewritten(self: Upkeep, path: str) -> bool:
-        begun.append(1)
-        if len(begun) == 1:
-            return False  # as when a run was faster
-        return real(self, path)
-
-    with mock.patch.object(Upkeep, "_rewritten", rewritten):
-        assert there.table(shop.database, "t").compacted
-    assert len(begun) == 2
-    shop.execute("UPDATE t SET v = 'new' WHERE id < 10")
-    assert shop.drain() == []
     assert shop.differences("t") == RIGHT
 
 
