@@ -116,6 +116,7 @@ def test_jobs_sensors_checks_and_pool(shop: dg.Definitions) -> None:
     assert sorted(job.name for job in shop.resolve_all_job_defs() if not job.name.startswith("__")) == [
         "ddl_shop",
         "drain_shop",
+        "maintain_shop",
         "pause_shop",
         "rematerialize_shop",
         "repair_shop",
