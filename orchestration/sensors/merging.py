@@ -47,9 +47,12 @@ def merging_sensor(
             return dg.SkipReason(f"run {runs.active[:8]} is {runs.active_status.replace('_', ' ')}")
         follows = Follows(lake.lake, settings.destination, settings.client_id)
         try:
-            waiting = _waiting(follows, is_landed, time.time())
+            waiting, troubled = _waiting(follows, is_landed, time.time())
         except SluiceError as error:
             return dg.SkipReason(f"the lake is away: {error}")
+        if troubled and time.time() >= runs.next_try:  # the run says what is wrong, and notes when to look again
+            last = runs.last[:8] or "first"
+            return dg.RunRequest(run_key=f"{settings.destination}:{last}:{hash_of(','.join(troubled))}")
         return decide(settings.destination, waiting, runs, settings.starts, time.time())
 
     return sensor
@@ -77,17 +80,19 @@ def hash_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _waiting(follows: Follows, is_landed: Callable[[str], bool], now: float) -> list[Pending]:
-    """What is to be merged, but of tables that wait after a failure. A damaged log starts a run, which says so."""
+def _waiting(follows: Follows, is_landed: Callable[[str], bool], now: float) -> tuple[list[Pending], list[str]]:
+    """What is to be merged, and the tables of which nobody can tell, but for those that wait after a failure."""
     parked = Parking(follows.lake, follows.destination, follows.client_id).tables()
-    found = []
+    found: list[Pending] = []
+    troubled: list[str] = []
     for table in follows.lake.logs(follows.destination):
         if not is_landed(table) or (table in parked and not parked[table].is_due(now)):
             continue
         try:
             pending = follows.pending(table)
         except TableStopped:
+            troubled.append(table)
             continue
         if pending is not None:
             found.append(pending)
-    return found
+    return found, troubled

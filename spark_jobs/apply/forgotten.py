@@ -14,7 +14,7 @@ from cdc_core.session.claim import Claim, is_redefined
 from spark_jobs.apply.result import Refusal
 from spark_jobs.lake.ledger import Ledger, StopNote, TableNote
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.state import app_id
+from spark_jobs.lake.state import LOG, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.columns import log_app_id
 
@@ -54,7 +54,7 @@ def _written(lake: Lake, claim: Claim, table: str, epoch: int) -> tuple[str, str
     """Where the table's changes are, and the app id that says how far: in its change log where it has that alone."""
     path, log = lake.path(*split_name(table)), lake.log_path(*split_name(table))
     owner = (claim.destination, claim.client_id, table, epoch)
-    if lake.origin(path) is None and lake.origin(log) is not None:
+    if lake.origin(path) is None and (there := lake.state(log, "")) is not None and LOG in there.properties:
         return log, log_app_id(*owner)
     return path, app_id(*owner)
 

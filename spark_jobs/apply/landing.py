@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 
 from cdc_core.errors import LakeError, TableStopped
@@ -54,7 +55,7 @@ def check_log(batch: Batch, table: str) -> None:
     """Once a run. Raises TableStopped where changes that were acked went with the table's log, also before the table is
     merged without it; LakeError where the ledger went."""
     claim, log = batch.claim, _log(batch, table)
-    if (table, claim.epoch) in batch.notes.checked:
+    if (table, claim.epoch) in batch.notes.checked or _never_landed(batch, table):
         return
     opened = log.open()
     if opened is not None and not opened.is_owned:
@@ -69,6 +70,8 @@ def merge_log(batch: Batch, table: str) -> None:
     Raises TableStopped where that cannot be."""
     if table in batch.notes.merged or (batch.modes.of(table) is Mode.APPEND and table not in batch.notes.instead):
         return
+    if _never_landed(batch, table):
+        return
     check_log(batch, table)
     opened = _log(batch, table).open()
     if opened is not None and opened.is_owned:
@@ -76,11 +79,27 @@ def merge_log(batch: Batch, table: str) -> None:
     batch.notes.merged.add(table)
 
 
+def _never_landed(batch: Batch, table: str) -> bool:
+    """Whether the table is merged, and nothing of it was acked that is in a log: what lies where its log would be is
+    another table's."""
+    return not batch.modes.of(table).lands and not _acked(batch, table)
+
+
+def _acked(batch: Batch, table: str) -> dict[int, int]:
+    """By epoch, up to where changes that are in the table's log were acked before this run: the ledger is read once."""
+    claim, notes = batch.claim, batch.notes
+    ledger = Ledger(batch.lake, claim.destination, claim.client_id)
+    if not notes.ledger:
+        notes.ledger = (ledger.opened(),)
+    return ledger.landed(table, claim.epoch, notes.ledger[0])
+
+
 def merge_before_statements(batch: Batch) -> dict[str, Refusal]:
-    """Merges the logs of the tables that the claim's statements name: rows of before a statement have the columns of
-    before it. The tables whose log cannot be merged, which do not follow."""
+    """Merges the logs of the tables that the claim's statements name, because rows of before a statement have the
+    columns of before it; and once a run, of those that are no longer landed. The tables whose log cannot be merged,
+    which do not follow."""
     refused = {}
-    for name in sorted(_named(batch) - {*batch.stopped}):
+    for name in sorted((_named(batch) | _left(batch)) - {*batch.stopped}):
         try:
             try:
                 merge_log(batch, name)
@@ -91,11 +110,24 @@ def merge_before_statements(batch: Batch) -> dict[str, Refusal]:
     return refused
 
 
+def _left(batch: Batch) -> set[str]:
+    """Once a run, the tables with a log that are merged now: they may have no further changes."""
+    if batch.notes.swept:
+        return set()
+    batch.notes.swept = True
+    with suppress(LakeError):  # whoever needs such a folder says so
+        logs = batch.lake.logs(batch.claim.destination)
+        return {name for name in logs if not batch.modes.of(name).lands}
+    return set()
+
+
 def _named(batch: Batch) -> set[str]:
     """The tables that the claim's statements name; of a dropped database all that the lake has."""
     found: set[str] = set()
     for effect in (effect for ddl in batch.claim.ddl for effect in ddl.effects):
         if effect.kind is EffectKind.DROP_DATABASE:
+            logs = batch.lake.logs(batch.claim.destination)
+            found |= {name for name in logs if split_name(name)[0] == effect.database}
             found |= {*batch.lake.tables(effect.database, batch.claim.destination)}
         else:
             found |= {effect.name, full_name(*effect.to)} if effect.to else {effect.name}

@@ -20,6 +20,7 @@ from cdc_core.schema.names import split_name
 from cdc_core.session.claim import Claim
 from spark_jobs.apply.result import Refusal
 from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.state import LOG
 from spark_jobs.lake.tables import Lake
 
 _LOOKS = 5  # a server that was just promoted may still apply what it has received
@@ -67,8 +68,10 @@ def _gtids_of_log(lake: Lake, table: str, claim: Claim) -> str:
         copied = state.copied if state else None
     if copied is not None and copied.epoch >= claim.moved:
         return ""
-    with suppress(DeltaError):
-        return _gtids(lake, lake.log_path(*split_name(table)), claim)
+    with suppress(DeltaError, TableStopped):
+        path = lake.log_path(*split_name(table))
+        log = lake.state(path, "")
+        return _gtids(lake, path, claim) if log is not None and LOG in log.properties else ""
     return ""
 
 

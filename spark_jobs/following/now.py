@@ -16,12 +16,12 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.errors import SluiceError, TableStopped
 from cdc_core.schema.names import split_name
 from spark_jobs.following.net import last_rows
-from spark_jobs.following.pending import Follows, epochs_in, opened
+from spark_jobs.following.pending import Follows, epochs_in, is_over, opened
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import OP, LakeColumn
-from spark_jobs.landing.columns import EPOCH, NTH, VERSION
+from spark_jobs.landing.columns import EPOCH, NTH, VERSION, log_app_id
 from spark_jobs.landing.definition import definition_of
 from spark_jobs.session import Sessions
 
@@ -114,7 +114,8 @@ def _behind(follows: Follows, table: str, log: DeltaTable, state: TableState) ->
     """The condition for the log's rows that this version of the merged table lacks."""
     epochs, parts = epochs_in(log), []
     for epoch in epochs:
-        if state.copied is not None and epoch < state.copied.epoch:
+        app = log_app_id(follows.destination, follows.client_id, table, epoch)
+        if is_over(state, epoch) or log.transaction_version(app) is None:
             continue
         there = follows.lake.state(follows.path(table), follows.app(table, epoch), state.version)
         after = follows.merged_to(log, there, epoch)

@@ -19,7 +19,7 @@ from cdc_core.schema.names import split_name
 from cdc_core.session.claim import Claim
 from spark_jobs.apply.epochs import ALWAYS, followed_to
 from spark_jobs.lake.failures import first_line
-from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.lake.state import LOG, TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.columns import EPOCH, VERSION, log_app_id
 from spark_jobs.landing.definition import epoch_began
@@ -94,10 +94,12 @@ class Follows:
         found: list[tuple[Part, TableState | None]] = []
         files = log_files(log)
         for epoch in _epochs_of(files):
-            state = self.lake.state(self.path(table), self.app(table, epoch))
-            if state is not None and state.copied is not None and epoch < state.copied.epoch:
-                continue  # the copy replaced what these rows would change
             end = log.transaction_version(log_app_id(self.destination, self.client_id, table, epoch))
+            if end is None:
+                continue  # a file that was compacted spans the epoch, and has no row of it
+            state = self.lake.state(self.path(table), self.app(table, epoch))
+            if state is not None and is_over(state, epoch):
+                continue
             after = self.merged_to(log, state, epoch)
             found += [(part, state) for part in parts(files, epoch, after, end, self.part_rows)]
         if not found:
@@ -124,10 +126,19 @@ class Follows:
         )  # fmt: skip
 
 
+def is_over(state: TableState, epoch: int) -> bool:
+    """Whether rows of the epoch count no more: the table was copied since, or followed a statement, before which
+    its log was merged, or by which its rows went."""
+    places = [state.followed[0] if state.followed else 0, state.copied.epoch if state.copied else 0]
+    return epoch < max(places)
+
+
 def opened(lake: Lake, path: str) -> DeltaTable | None:
-    """The log at a path, None for none. Raises TableStopped for a damaged one, LakeError for one that is away."""
+    """The log at a path, None for none, or for a table of that name. Raises TableStopped for a damaged one, LakeError
+    for one that is away."""
     try:
-        return lake.open(path)
+        found = lake.open(path)
+        return found if LOG in found.metadata().configuration else None
     except TableNotFoundError:
         return None
     except DeltaError as error:

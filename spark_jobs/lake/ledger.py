@@ -179,9 +179,13 @@ class Ledger:
                     found[name] = Doubt(**{**note["doubt"], "keys": tuple(note["doubt"]["keys"])})
         return found
 
-    def landed(self, table: str, upto: int) -> dict[int, int]:
-        """By epoch up to `upto`, the version up to which the table's change log had its changes at an ack."""
-        ledger = self._open()
+    def opened(self) -> DeltaTable | None:
+        """As it is now, None for none. Raises LakeError."""
+        return self._open()
+
+    def landed(self, table: str, upto: int, ledger: DeltaTable | None) -> dict[int, int]:
+        """By epoch up to `upto`, the version up to which the table's change log had its changes at an ack that the
+        opened `ledger` has."""
         if ledger is None:
             return {}
         found = {epoch: ledger.transaction_version(self._landed(table, epoch)) for epoch in range(upto + 1)}

@@ -6,6 +6,7 @@ A log keeps the columns that the source dropped, so its own do not tell which on
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 from cdc_core.errors import TableStopped
@@ -17,6 +18,7 @@ from spark_jobs.landing.columns import EPOCH, VERSION
 DEFINITION = "sluice.definition"
 STATISTICS = "delta.dataSkippingStatsColumns"  # without it, Delta keeps those of the first 32 columns alone
 _EPOCH = "sluice.epoch."
+_PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 def log_properties(claim: Claim, schema: TableSchema) -> dict[str, str]:
@@ -31,8 +33,10 @@ def log_properties(claim: Claim, schema: TableSchema) -> dict[str, str]:
 
 
 def statistics(schema: TableSchema) -> str:
-    """The columns of which a log keeps statistics: those by which its rows are found, and a key of one column."""
-    return ",".join([EPOCH, VERSION, *schema.primary_key[: len(schema.primary_key) == 1]])
+    """The columns of which a log keeps statistics: those by which its rows are found, and a key of one column, if its
+    name needs no quotes."""
+    key = schema.primary_key if len(schema.primary_key) == 1 and _PLAIN.fullmatch(schema.primary_key[0]) else ()
+    return ",".join([EPOCH, VERSION, *key])
 
 
 def definition_of(properties: Mapping[str, str], place: str) -> TableSchema:

@@ -31,7 +31,7 @@ def merged_to(log: TableLog, epoch: int) -> int:
 
 def check_known(log: TableLog, opened: OpenedLog | None, ledger: Ledger, claim: Claim) -> None:
     """Raises TableStopped where changes were acked that are neither in the log nor merged, nor come again."""
-    for epoch, noted in ledger.landed(log.name, claim.epoch).items():
+    for epoch, noted in ledger.landed(log.name, claim.epoch, ledger.opened()).items():
         end = opened.end(epoch) if opened else None
         if end is not None and end >= noted:
             continue

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from deltalake import DeltaTable
+
 
 @dataclass(slots=True)
 class Notes:
@@ -14,6 +16,8 @@ class Notes:
     instead: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
     checked: set[tuple[str, int]] = field(default_factory=set)
+    ledger: tuple[DeltaTable | None, ...] = ()
+    swept: bool = False
     merged: set[str] = field(default_factory=set)
 
     def untold(self) -> dict[str, str]:

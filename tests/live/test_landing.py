@@ -123,7 +123,7 @@ def test_each_change_lands_once_whatever_is_killed(shop: Shop) -> None:
     found = pa.table(log_of(shop, "t").open().table.to_pyarrow_table())  # type: ignore[union-attr]
     places = Counter(zip(*(found[name].to_pylist() for name in (EPOCH, VERSION, "_sluice_row", OP)), strict=True))
     assert set(places.values()) == {1}
-    noted = shop.lake.ledger.landed(f"{shop.database}.t", 0)
+    noted = shop.lake.ledger.landed(f"{shop.database}.t", 0, shop.lake.ledger.opened())
     assert noted == log_of(shop, "t").open().ends(0)  # type: ignore[union-attr]
 
 

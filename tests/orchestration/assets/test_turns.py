@@ -116,6 +116,16 @@ def test_another_job_comes_first(freshness: str) -> None:
     assert (made.left(300), made.gives_way) == (0, True)
 
 
+def test_a_queue_that_does_not_move_holds_up_no_rows() -> None:
+    """A run that does not stay takes one claim before it gives way; one that waits for rows gives way at once."""
+    canal, time = MemoryCanal(batches=3), Time()
+    made = turns(canal, time, lambda: True)
+    assert (made.left(300), made.gives_way) == (300, False)
+    one_batch(made, canal, time, 1.0)
+    assert (made.left(300), made.gives_way) == (0, True)
+    assert turns(canal, time, lambda: True, freshness="asap").left(300) == 0
+
+
 def test_a_queued_run_of_the_pool_is_seen() -> None:
     """One of another pool, or one that is at work, is not."""
     with dg.DagsterInstance.ephemeral() as instance:

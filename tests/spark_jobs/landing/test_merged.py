@@ -34,7 +34,7 @@ def ledger(tmp_path: Path) -> Ledger:
     made = Ledger(Lake(tmp_path), "d", 1)
     made.note(claim(5, 25), {}, "run", 1.0, {TABLE: version(25)})
     made.note(claim(25, 45), {}, "run", 2.0, {TABLE: version(45)})
-    assert made.landed(TABLE, 2) == {0: version(45)}
+    assert made.landed(TABLE, 2, made.opened()) == {0: version(45)}
     return made
 
 

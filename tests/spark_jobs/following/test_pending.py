@@ -1,0 +1,87 @@
+"""Which rows of a log its merged table lacks, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from spark_jobs.following.pending import Follows
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.state import DESTINATION, FOLLOWED, TABLE, app_id
+from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.append import Share, append
+from spark_jobs.landing.log import TableLog
+from spark_jobs.session import Sessions
+from tests.support.lake_trial import version
+from tests.support.spark_feed import Change, Feed, Table
+
+ORDERS = Table("orders", pa.schema([("id", pa.int32()), ("v", pa.string())]), ("id",))
+NAME = ORDERS.schema.name
+
+
+@pytest.fixture
+def service() -> Iterator[Feed]:
+    feed = Feed()
+    feed.put(ORDERS, [Change(at, None, (at, "x")) for at in (10, 20, 30, 40)])
+    yield feed
+    feed.shutdown()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def land(lake: Lake, service: Feed, number: int, start: int, end: int, epoch: int) -> None:
+    log, fence = TableLog(lake, "d", 1, NAME), Fence(lake, Sessions("sc://127.0.0.1:1"))
+    claim = service.claim(number, start, end, epoch=epoch)
+    append(Share(claim, log, service.url, "", "run", fence, lambda: 1.0))
+
+
+def merged(lake: Lake, epoch: int, to: int, **properties: str) -> None:
+    """The merged table has the epoch's rows up to there."""
+    path = lake.path("shop", "orders")
+    noted = CommitProperties(app_transactions=[Transaction(app_id("d", 1, NAME, epoch), version(to))])
+    write_deltalake(path, pa.table({"id": [1]}), mode="append", commit_properties=noted)
+    owner = {DESTINATION: "d", TABLE: NAME, **properties}
+    DeltaTable(path).alter.set_table_properties(owner, raise_if_not_exists=False)
+
+
+def test_a_compacted_file_spans_an_epoch_without_changes(service: Feed, lake: Lake) -> None:
+    """Epoch 2 had none: it is passed over, and what the table lacks is that of epochs 1 and 3."""
+    land(lake, service, 1, 5, 25, 1)
+    land(lake, service, 2, 5, 45, 3)
+    merged(lake, 1, 15)
+    DeltaTable(lake.log_path("shop", "orders")).optimize.compact()
+    follows = Follows(lake, "d", 1)
+    found = follows.pending(NAME)
+    assert found is not None
+    assert (found.part.epoch, found.part.after, found.part.upto) == (1, version(15), version(25))
+    merged(lake, 1, 25)
+    found = follows.pending(NAME)
+    assert found is not None
+    assert (found.part.epoch, found.part.upto) == (3, version(45))
+    merged(lake, 3, 45)
+    assert follows.pending(NAME) is None
+
+
+def test_rows_of_before_a_statement_of_a_later_epoch_are_over(service: Feed, lake: Lake) -> None:
+    """A TRUNCATE that the table followed in epoch 2 took what was not merged of epoch 1."""
+    land(lake, service, 1, 5, 25, 1)
+    merged(lake, 1, 15, **{FOLLOWED: f"2:{version(30)}"})
+    assert Follows(lake, "d", 1).pending(NAME) is None
+
+
+def test_a_table_where_a_log_would_be_is_none(lake: Lake) -> None:
+    """The source may have tables `orders` and `orders__log`."""
+    merged(lake, 1, 15)
+    path = lake.log_path("shop", "orders")
+    write_deltalake(path, pa.table({"id": [1]}))
+    own = {DESTINATION: "d", TABLE: f"{NAME}__log"}
+    DeltaTable(path).alter.set_table_properties(own, raise_if_not_exists=False)
+    assert Follows(lake, "d", 1).pending(NAME) is None
+    assert lake.logs("d") == []
