@@ -55,7 +55,9 @@ def is_gone(error: BaseException) -> bool:
     """Whether the error says that the server or the session is no longer there."""
     if isinstance(error, grpc.RpcError):
         return True
-    return isinstance(error, PySparkException) and any(word in str(error) for word in _GONE)
+    text = str(error)
+    in_worker = "Traceback (most recent call last)" in text  # what a worker read from was away, and Spark answered
+    return isinstance(error, PySparkException) and not in_worker and any(word in text for word in _GONE)
 
 
 class Sessions:

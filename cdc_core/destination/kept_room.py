@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import structlog
+
 from cdc_core.config.models import InstanceConfig
 from cdc_core.store.disk.room import room
+from cdc_core.store.disk.volume import VOLUME
+from cdc_core.store.disk.volumes import is_store
+
+log = structlog.get_logger(__name__)
 
 _LEAST_BYTES = 16 << 20  # of less it makes no use
 
@@ -16,7 +22,13 @@ def disk_room(config: InstanceConfig) -> int:
         found = _found(config)
     except OSError:  # it cannot even be looked at
         return 0
-    return found if found > _least(config) else 0
+    if found > _least(config):
+        return found
+    place = config.store_dir / config.destination if config.store_dir else None
+    if place is not None and is_store(place) and any(place.glob(f"*{VOLUME}")):
+        return _least(config)  # it may have rows that the source has no more
+    log.warning("nothing is kept on disk: it has less room than memory", destination=config.destination, room=found)
+    return 0
 
 
 def room_now(config: InstanceConfig) -> int:

@@ -12,7 +12,7 @@ from functools import cached_property
 _MEMORY = 0.8  # what each claim leaves of the weight of those before it
 _SPREAD = 0.05  # claims that differ by less than this share of their rows do not tell what a row costs
 _PAYS = 0.97  # a claim of twice the rows pays when a row costs less than this of what it cost
-_SMALLEST = 1_000  # rows of a claim that is cut from a backlog
+_SMALLEST = 100_000  # rows of a claim that is cut from a backlog
 _MARGIN = 0.9  # of the freshness is used
 
 
@@ -111,13 +111,16 @@ class Pace:
 
     @cached_property
     def rows(self) -> int:
-        """The largest claim that pays: of twice the rows, each would cost about as much."""
-        if not self.shares:
+        """The largest claim that pays: of twice the rows, each would cost about as much. Without a freshness, as many
+        as can be."""
+        if not self.shares or not self.freshness:
             return self.most
-        rows = _SMALLEST
-        while rows < self.most and self.seconds(2 * rows) < 2 * self.seconds(rows) * _PAYS:
+        rows = best = _SMALLEST
+        while rows < self.most:  # tables of few rows come in at a jump, behind which more may pay again
+            if self.seconds(2 * rows) < 2 * self.seconds(rows) * _PAYS:
+                best = 2 * rows
             rows *= 2
-        return min(rows, self.most)
+        return min(best, self.most)
 
     def pause(self, waiting: int, since: float) -> float:
         """The seconds for which the next claim may wait for more rows, when `waiting` are there, none of them for

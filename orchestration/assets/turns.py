@@ -1,8 +1,8 @@
 """The turns of one run: when it claims, how many rows, and whether it stays when there are none.
 
 It measures what the claims cost, and leaves the decisions to `Pace`. While it waits it looks whether another job of the
-destination is queued: that one comes first. A run that does not stay claims once all the same, so that a queue which
-does not move does not hold up the rows.
+destination is queued: that one comes first. Each run takes its first turn all the same, so that a queue which does not
+move holds up no rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Turns:
     pace: Pace = field(init=False)
     stays: bool = field(init=False)
     gives_way: bool = field(init=False, default=False)
-    _any: bool = field(init=False, default=False)
+    _asked: bool = field(init=False, default=False)
     _begun: float = field(init=False, default=0.0)
     _pressing: bool = field(init=False, default=True)
 
@@ -47,9 +47,9 @@ class Turns:
 
     def left(self, deadline: float) -> float:
         """Waits while more rows may come without any being late. The seconds until `deadline`; 0 to end the run."""
-        before = None
+        before, first, self._asked = None, not self._asked, True
         while (left := deadline - self.clock()) > 0:
-            self.gives_way = (self._any or self.stays) and self.others_wait()
+            self.gives_way = not first and self.others_wait()
             if self.gives_way:
                 return 0.0
             if self._pressing or not self.pace.freshness:
@@ -70,7 +70,6 @@ class Turns:
 
     def begin(self, claim: Claim) -> None:
         """A claim came. One that is about as large as it may be leaves rows that came before it."""
-        self._any = True
         self._begun, self._pressing = self.clock(), 2 * claim.rows >= self.pace.rows
 
     def end(self, claim: Claim, batch: BatchResult) -> None:

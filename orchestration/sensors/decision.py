@@ -37,7 +37,8 @@ def decide(
         return dg.SkipReason(f"run {_short(runs.active)} is {runs.active_status.replace('_', ' ')}")
     if waiting == 0 and not standing:
         return dg.SkipReason(f"drained at {client.cursor or 'the start'}")
-    if not standing and waiting < trigger.minimum_rows and (lag_seconds or 0) < trigger.freshness_seconds:
+    full = client.holds_back_seconds is not None  # nothing more comes before this client acks, not even a commit
+    if not (standing or full) and waiting < trigger.minimum_rows and (lag_seconds or 0) < trigger.freshness_seconds:
         at = f"{trigger.minimum_rows}" if trigger.minimum_rows < ENDLESS else "their time"
         return dg.SkipReason(f"{waiting} rows are waiting; a run starts at {at}")
     if now < runs.next_try:

@@ -16,6 +16,7 @@ from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.apply.cascade import NOTHING, Cascades
 from spark_jobs.apply.ddl.copies import Copier, copied
 from spark_jobs.apply.ddl.follow import follow
+from spark_jobs.apply.ddl.passing import check_unfollowed
 from spark_jobs.apply.kept import broken_otherwise, keep, snapshots_of
 from spark_jobs.apply.landing import land, land_statements, lands, merge_before_statements, merge_log
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot, Refusal, TableResult
@@ -125,6 +126,7 @@ def _apply_or_refuse(batch: Batch, table: TableRange) -> TableResult | Landed | 
     try:
         if lands(batch, table) and (landed := land(batch, table)) is not None:
             return landed
+        check_unfollowed(batch, table.name)
         merge_log(batch, table.name)
         try:
             return apply_table(batch, table)

@@ -24,7 +24,7 @@ from spark_jobs.landing.log import TableLog
 from spark_jobs.landing.merged import check_known
 from spark_jobs.landing.modes import Mode
 
-_EMPTYING = (EffectKind.TRUNCATE, EffectKind.DROP)
+_EMPTYING = (EffectKind.TRUNCATE, EffectKind.DROP, EffectKind.RENAME)  # the rows of a renamed one go
 
 
 def lands(batch: Batch, table: TableRange) -> bool:

@@ -46,14 +46,14 @@ def lost_rows(
     return tuple(refused)
 
 
-def _gtids(lake: Lake, path: str, claim: Claim) -> str:
-    """The GTIDs in the last commit of a table, "" for none: it is not there, a copy made it, or it was written since
-    reading moved to the present server."""
+def _gtids(lake: Lake, path: str, claim: Claim, since: int = 0) -> str:
+    """The GTIDs in the last commit of a table, "" for none: it is not there, a copy made it, it is of an epoch before
+    `since`, or it was written since reading moved to the present server."""
     try:
         for commit in lake.commits(path):
             note = _note(commit.user_metadata)
             if (note.get("destination"), note.get("client_id")) == (claim.destination, claim.client_id):
-                return str(note.get("gtid") or "") if note["epoch"] < claim.moved else ""
+                return str(note.get("gtid") or "") if since <= note["epoch"] < claim.moved else ""
     except TableNotFoundError:
         pass
     return ""
@@ -62,16 +62,14 @@ def _gtids(lake: Lake, path: str, claim: Claim) -> str:
 def _gtids_of_log(lake: Lake, table: str, claim: Claim) -> str:
     """The same of the table's change log: what it has beyond the cursor is merged later. A damaged one stops its table
     when it is written."""
-    copied = None
+    since = 0  # rows of epochs before a copy of the table count no more
     with suppress(TableStopped):
         state = lake.state(lake.path(*split_name(table)), "")
-        copied = state.copied if state else None
-    if copied is not None and copied.epoch >= claim.moved:
-        return ""
+        since = state.copied.epoch if state and state.copied else 0
     with suppress(DeltaError, TableStopped):
         path = lake.log_path(*split_name(table))
         log = lake.state(path, "")
-        return _gtids(lake, path, claim) if log is not None and LOG in log.properties else ""
+        return _gtids(lake, path, claim, since) if log is not None and LOG in log.properties else ""
     return ""
 
 

@@ -2,7 +2,7 @@
 
 A table whose merge fails waits, longer after each failure, while the others go on; nothing of its log is lost. A run
 stays for a while when there is nothing to merge, because starting one costs more than waiting. Trouble of all tables
-(Spark or the lake is away) ends the run.
+(Spark or the lake is away) ends the run; a log that alone cannot be read makes its table wait.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from cdc_core.errors import TableStopped
+from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.following.merge import Merged, Merger, TakenOver
 from spark_jobs.following.parked import Parked, Parking
 
@@ -45,6 +45,7 @@ class Follow:
     sleep: Callable[[float], None] = time.sleep
     _left: dict[str, tuple[float, float]] = field(default_factory=dict)
     _tried: set[str] = field(default_factory=set)
+    _away: list[Parked] = field(default_factory=list)
     _listed: tuple[float, Sequence[str]] | None = None
 
     def run(self) -> Iterator[Merged | Parked]:
@@ -56,6 +57,8 @@ class Follow:
                 if self.clock() < deadline:
                     for table in self._due(set(under_way.values()), self.pace.parallelism - len(under_way)):
                         under_way[pool.submit(self.merger.next, table)] = table
+                    while self._away:
+                        yield self._away.pop()
                 if not under_way:
                     if self.clock() >= deadline or self.clock() - busy >= self.pace.linger_seconds:
                         return
@@ -83,6 +86,10 @@ class Follow:
                 pending = self.merger.follows.pending(table)
             except TableStopped:  # the merge says so
                 found.append((0.0, table))
+                continue
+            except LakeError as error:  # of this log: the lake was listed, and takes the note
+                self._tried.add(table)
+                self._away.append(self.parking.park(table, error, self.now()))
                 continue
             if pending is not None:
                 found.append((pending.since, table))

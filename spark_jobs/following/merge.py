@@ -39,6 +39,7 @@ from spark_jobs.lake.state import DeltaCommit, TableState
 from spark_jobs.lake.transaction import FEW_ROWS, transaction
 from spark_jobs.lake.types import lake_columns
 from spark_jobs.landing.definition import definition_of
+from spark_jobs.landing.unfollowed import Unfollowed
 from spark_jobs.session import Sessions
 
 _TRIES = 5  # of a table that others write meanwhile
@@ -153,9 +154,11 @@ class Merger:
     def _entered(self, table: str) -> Pending | None:
         """What the table lacks, once only this run changes it."""
         follows, found = self.follows, self.follows.pending(table)
+        path = follows.path(table)
+        if found is not None:
+            Unfollowed(follows.lake, follows.destination, follows.client_id).check(table, found.state, path)
         if found is None or found.state is None:
             return found
-        path = follows.path(table)
         found.state.check_owner(follows.destination, table, path)
         entered = self.fence.enter(path, follows.app(table, found.part.epoch), found.state)
         return found if entered is found.state else follows.pending(table)

@@ -11,7 +11,8 @@ from deltalake import DeltaTable
 class Notes:
     """`instead`: why tables are merged in this run although they are to be landed; `told`: those of them of which the
     run's log has word. `checked`: (table, epoch) whose log was compared with the ledger. `merged`: tables whose log
-    is merged whole, and has got nothing since."""
+    is merged whole, and has got nothing since; `unfollowed`: the
+    statements that merged tables lack, as they were read once."""
 
     instead: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
@@ -19,6 +20,7 @@ class Notes:
     ledger: tuple[DeltaTable | None, ...] = ()
     swept: bool = False
     merged: set[str] = field(default_factory=set)
+    unfollowed: tuple[dict[str, tuple[int, int]], ...] = ()
 
     def untold(self) -> dict[str, str]:
         """The reasons that nobody has heard yet, which are told by this."""

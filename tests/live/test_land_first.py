@@ -18,7 +18,11 @@ from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes
+from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.tables import compared
+from tests.support.copying import repair_of
 from tests.support.shop import Shop, opened_shop
+from tests.support.small_lake import briefly, source_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
 
@@ -97,3 +101,84 @@ def test_statements_and_images_that_a_log_cannot_take(shop: Shop) -> None:
     assert shop.drain() == []
     follow(shop)
     assert shop.differences("t") == {"t": (0, 0, 0)}
+
+
+def test_tables_that_are_merged_again_have_their_whole_log(shop: Shop) -> None:
+    """Also one that has no further changes: another table's batch is enough."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))", "CREATE TABLE other (id INT PRIMARY KEY)")
+    write(shop, 1000)
+    assert shop.drain() == []
+    run(shop, Mode.MERGE)
+    shop.execute("INSERT INTO other VALUES (1)")
+    assert shop.drain() == []
+    assert shop.differences("t", "other") == {"t": (0, 0, 0), "other": (0, 0, 0)}
+
+
+def test_a_source_table_with_the_name_of_a_log(shop: Shop) -> None:
+    """Where nothing lands it is a table as any other, and so is the one whose log it seems to be."""
+    run(shop, Mode.MERGE)
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))", "CREATE TABLE t__log (id INT PRIMARY KEY)")
+    write(shop, 1000)
+    shop.execute("INSERT INTO t__log VALUES (1), (2)")
+    assert shop.drain() == []
+    shop.execute("ALTER TABLE t ADD COLUMN w INT", "INSERT INTO t VALUES (1, 'x', 2)", "INSERT INTO t__log VALUES (3)")
+    assert shop.drain() == []
+    assert shop.differences("t", "t__log") == {"t": (0, 0, 0), "t__log": (0, 0, 0)}
+    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
+    found = list(compared(beside, [(shop.database, "t"), (shop.database, "t__log")]))
+    assert [(one.differences, one.error) for one in found] == [(0, ""), (0, "")]
+
+
+@pytest.mark.parametrize("later", [Mode.LAND_FIRST, Mode.MERGE])
+def test_a_table_that_only_landed_while_a_statement_came_is_copied_first(
+    shop: Shop, tmp_path: Path, later: Mode
+) -> None:
+    """Its log goes on, and the merged table would not show what the statement did. One that was renamed meanwhile has
+    its rows in another log; a table that was emptied, or got an index, shows it by its log."""
+    tables = ("t", "named", "emptied", "indexed")
+    shop.execute(*(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(200))" for name in tables))
+    shop.execute(*(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b')" for name in tables))
+    assert shop.drain() == []
+    follow(shop)
+    run(shop, Mode.APPEND)
+    shop.execute(*(f"UPDATE {name} SET v = 'c' WHERE id = 2" for name in tables))
+    assert shop.drain() == []
+    shop.execute("ALTER TABLE t ADD COLUMN w INT DEFAULT 7", "RENAME TABLE named TO renamed", "TRUNCATE emptied")
+    shop.execute("ALTER TABLE indexed ADD INDEX (v)")
+    now = ("t", "renamed", "emptied", "indexed")
+    shop.execute(*(f"INSERT INTO {name} (id, v) VALUES (3, 'd')" for name in now))
+    assert shop.drain() == []
+    run(shop, later)
+    shop.execute(*(f"INSERT INTO {name} (id, v) VALUES (4, 'e')" for name in now))
+    wrong = {f"{shop.database}.{name}" for name in ("t", "renamed")}
+    if later is Mode.MERGE:
+        assert {*shop.drain()} == wrong
+    else:
+        assert shop.drain() == []
+        follows = Follows(shop.lake.lake, "shop", shop.connector.client_id)
+        merger = Merger(follows, shop.lake.sessions, Fence(shop.lake.lake, shop.lake.sessions), "follow")
+        outcomes = list(Follow(merger, parking(shop), lambda: shop.lake.lake.logs("shop"), Pace(2, 300.0, 0.0)).run())
+        assert {one.table for one in outcomes if isinstance(one, Parked)} == wrong
+    same = dict.fromkeys(("emptied", "indexed"), (0, 0, 0))
+    assert shop.differences(*same) == same
+    repair = repair_of(shop, tmp_path / "conf")
+    for name in ("t", "renamed"):
+        repair.table(shop.database, name)
+    assert shop.drain() == []
+    follow(shop)
+    same = dict.fromkeys(now, (0, 0, 0))
+    assert shop.differences(*same) == same
+    with shop.lake.sessions.take() as spark:
+        assert spark.read.format("delta").load(shop.lake.lake.path(shop.database, "named")).isEmpty()
+
+
+def test_a_table_without_a_key_follows_statements_where_others_only_land(shop: Shop) -> None:
+    run(shop, Mode.APPEND)
+    shop.execute("CREATE TABLE bare (a INT, b INT)", "INSERT INTO bare VALUES (1, 1), (1, 1), (2, 2)")
+    assert shop.drain() == []
+    shop.execute("ALTER TABLE bare ADD COLUMN c INT DEFAULT 7", "INSERT INTO bare VALUES (3, 3, 3)")
+    assert shop.drain() == []
+    assert shop.differences("bare") == {"bare": (0, 0, 0)}
+    shop.execute("TRUNCATE bare", "INSERT INTO bare VALUES (4, 4, 4)")
+    assert shop.drain() == []
+    assert shop.differences("bare") == {"bare": (0, 0, 0)}

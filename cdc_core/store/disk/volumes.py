@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import structlog
+
 from cdc_core.errors import StoreError
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.store.disk.numbers import SchemaNumbers
@@ -30,6 +32,8 @@ from cdc_core.store.disk.volume import HEADS, VOLUME, Volume, Write
 from cdc_core.store.segment import Segment
 
 VOLUME_BYTES = 64 << 20
+log = structlog.get_logger(__name__)
+
 _LABEL = "store.json"
 
 
@@ -59,7 +63,10 @@ class Volumes:
         self.path.mkdir(0o700, parents=True, exist_ok=True)
         self._take_lock()
         label = json.dumps({"format": FORMAT, **belongs_to}, sort_keys=True)
-        if _text(self.path / _LABEL) != label or not self._numbers.load():
+        before = _text(self.path / _LABEL)
+        if before != label or not self._numbers.load():
+            if before:
+                log.warning("the store on disk is emptied: it is of another kind", place=str(self.path))
             self.discard()
             self._numbers.forget()
             _replace(self.path / _LABEL, label)
@@ -88,12 +95,14 @@ class Volumes:
 
     def close(self) -> None:
         """Gives the directory back."""
-        if self._held:
-            self._held[-1].volume.flush()
-            self._held[-1].volume.close()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        try:
+            if self._held:
+                self._held[-1].volume.flush()
+                self._held[-1].volume.close()
+        finally:
+            if self._lock >= 0:
+                os.close(self._lock)
+                self._lock = -1
 
     # -- write
 
@@ -157,7 +166,7 @@ class Volumes:
 
 def is_store(path: Path) -> bool:
     """Whether a directory has or had volumes."""
-    return (path / _LABEL).exists()
+    return os.path.exists(path / _LABEL)  # noqa: PTH110 - False, too, where it may not be looked into (`lost+found`)
 
 
 def _text(path: Path) -> str:

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 
 from cdc_core.errors import TableStopped
 from cdc_core.schema.ddl import Effect, EffectKind
-from cdc_core.schema.names import split_name
+from cdc_core.schema.names import full_name, split_name
 from spark_jobs.apply.ddl.again import check_again
 from spark_jobs.apply.ddl.altering import alter
 from spark_jobs.apply.ddl.creation import create, drop, truncate
 from spark_jobs.apply.ddl.mending import mend
+from spark_jobs.apply.ddl.passing import note_passed, passes_by
 from spark_jobs.apply.ddl.renaming import rename
 from spark_jobs.apply.ddl.standing import standing
 from spark_jobs.apply.ddl.steps import Step, steps
 from spark_jobs.apply.result import Followed, Refusal
 from spark_jobs.apply.table import Batch
-from spark_jobs.landing.modes import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +53,23 @@ def follow(batch: Batch) -> Following:
 
 
 def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Followed | Refusal]:
-    if step.kind is EffectKind.RENAME and all(batch.modes.of(name) is Mode.APPEND for name in step.tables):
-        return
     if step.kind is EffectKind.RENAME:
-        yield from rename(batch, step, stopped)
+        passing = [name for name in step.tables if passes_by(batch, name)]
+        if passing:
+            note_passed(batch, step, [full_name(*effect.to) for effect in step.effects if effect.to])
+        if len(passing) < len(step.tables):
+            yield from rename(batch, step, stopped)
         return
     (effect,) = step.effects
     names = [effect.name]
     if step.kind is EffectKind.DROP_DATABASE:
+        logs = batch.lake.logs(batch.claim.destination) if batch.modes.any_lands else []
         there = batch.lake.tables(effect.database, batch.claim.destination)
-        names = sorted({*there, *(name for name in stopped if split_name(name)[0] == effect.database)})
+        names = sorted({*there, *(name for name in (*logs, *stopped) if split_name(name)[0] == effect.database)})
     for name in names:
-        if batch.modes.of(name) is Mode.APPEND:
-            continue  # it has a change log alone
+        if passes_by(batch, name):
+            note_passed(batch, step, [name])
+            continue
         if name in stopped:
             mended = mend(batch, step, effect, name)
             if mended is not None:

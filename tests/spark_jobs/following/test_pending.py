@@ -9,6 +9,9 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from spark_jobs.following.follow import Follow, Pace
+from spark_jobs.following.merge import Merger
+from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.state import DESTINATION, FOLLOWED, TABLE, app_id
@@ -85,3 +88,29 @@ def test_a_table_where_a_log_would_be_is_none(lake: Lake) -> None:
     DeltaTable(path).alter.set_table_properties(own, raise_if_not_exists=False)
     assert Follows(lake, "d", 1).pending(NAME) is None
     assert lake.logs("d") == []
+
+
+def test_a_log_that_cannot_be_read_makes_its_table_wait_alone(service: Feed, tmp_path: Path) -> None:
+    """The others are looked at, and the run ends as any other."""
+
+    class Torn(Lake):
+        def open(self, path: str, version: int | None = None) -> DeltaTable:
+            if path == self.log_path("shop", "orders") and torn:
+                raise OSError("permission denied")
+            return super().open(path, version)
+
+    torn: list[bool] = []
+    lake, sessions = Torn(tmp_path), Sessions("sc://127.0.0.1:1")
+    land(lake, service, 1, 5, 45, 0)
+    merged(lake, 0, 45)
+    parking = Parking(lake, "d", 1)
+    torn.append(True)
+    merger = Merger(Follows(lake, "d", 1), sessions, Fence(lake, sessions))
+    pace = Pace(linger_seconds=0.0)
+    (outcome,) = Follow(merger, parking, lambda: [NAME, "shop.other"], pace).run()
+    assert isinstance(outcome, Parked)
+    assert "permission denied" in outcome.reason
+    torn.clear()
+    later = Follow(merger, parking, lambda: [NAME, "shop.other"], pace, now=lambda: outcome.next_try)
+    assert list(later.run()) == []
+    assert parking.tables() == {}

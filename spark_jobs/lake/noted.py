@@ -1,0 +1,57 @@
+"""Notes by table: properties of an empty Delta table beside the ledger.
+
+They are not in the tables' own properties: a change of these would refuse what another run writes at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deltalake import DeltaTable, Field, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.schema import PrimitiveType
+
+from cdc_core.errors import LakeError
+from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.tables import Lake
+
+_TRIES = 20  # a try is lost to a commit that came in between
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The notes at one path. Several kinds may share it, each with a prefix of its own."""
+
+    lake: Lake
+    path: str
+
+    def read(self, prefix: str) -> dict[str, str]:
+        """The notes that begin so, by the rest of their name, but those that are empty. Raises LakeError."""
+        try:
+            properties = self.lake.open(self.path).metadata().configuration
+        except TableNotFoundError:
+            return {}
+        except (DeltaError, OSError) as error:
+            raise self._away(error) from error
+        return {key.removeprefix(prefix): text for key, text in properties.items() if text and key.startswith(prefix)}
+
+    def write(self, notes: Mapping[str, str]) -> None:
+        """Puts notes in place of those of the same names, "" for none. Raises LakeError."""
+        storage = self.lake.storage or None
+        for _ in range(_TRIES):
+            try:
+                schema = Schema([Field("note", PrimitiveType("string"))])
+                there = DeltaTable.create(self.path, schema, mode="ignore", storage_options=storage)
+                there.alter.set_table_properties(dict(notes), raise_if_not_exists=False)
+            except CommitFailedError:
+                continue
+            except (DeltaError, OSError) as error:
+                raise self._away(error) from error
+            return
+        hint = "See that nobody else writes it. Nothing is lost: the batch stays claimable, the logs are there."
+        raise LakeError("others keep committing to the notes", place=self.path, hint=hint)
+
+    def _away(self, error: BaseException) -> LakeError:
+        hint = "Make the lake readable and writable. Nothing is lost: the batch stays claimable, the logs are there."
+        return LakeError(f"the notes of tables are away: {first_line(error)}", place=self.path, hint=hint)

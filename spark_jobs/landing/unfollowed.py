@@ -1,0 +1,59 @@
+"""Statements that no merged table followed, because their table had its change log alone then (`apply: append`).
+
+The log goes on over any statement, and a merged table that was made of it would not show what the statement did to the
+rows before it. So such a table is merged again only when a copy has brought its rows. Noted by table, in an empty Delta
+table beside the ledger, before the claim with the statement is acked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_core.errors import TableStopped
+from cdc_core.schema.ddl import Effect, EffectKind
+from spark_jobs.lake.noted import Noted
+from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.state import TableState
+from spark_jobs.lake.tables import Lake
+
+_PREFIX = "sluice.unfollowed."
+_IN_LOG = (EffectKind.CREATE, EffectKind.CREATE_FILLED, EffectKind.DROP, EffectKind.TRUNCATE)  # the log shows these
+
+
+@dataclass(frozen=True, slots=True)
+class Unfollowed:
+    """The notes of one destination and client: of each table the place of the last such statement."""
+
+    lake: Lake
+    destination: str
+    client_id: int
+
+    def places(self) -> dict[str, tuple[int, int]]:
+        """Epoch and version by table. Raises LakeError."""
+        found = {table: text.partition(":") for table, text in self._noted.read(_PREFIX).items()}
+        return {table: (int(epoch), int(version)) for table, (epoch, _, version) in found.items()}
+
+    def note(self, tables: set[str], place: tuple[int, int]) -> None:
+        """Notes a statement; one that comes again changes nothing. Raises LakeError."""
+        there = self.places()
+        new = {table for table in tables if there.get(table, (-1, 0)) < place}
+        if new:
+            self._noted.write({_PREFIX + table: f"{place[0]}:{place[1]}" for table in new})
+
+    def check(self, table: str, state: TableState | None, path: str) -> None:
+        """Raises TableStopped for a merged table that lacks such a statement: no copy has brought its rows since."""
+        place = self.places().get(table)
+        copied = state.copied if state else None
+        if place is None or (copied is not None and (copied.epoch, copied.low) >= place):
+            return
+        message = "it did not follow a statement that came while it had its change log alone (apply: append)"
+        raise TableStopped(message, place=path, hint=copy_hint(self.destination, table))
+
+    @property
+    def _noted(self) -> Noted:
+        return Noted(self.lake, self.lake.parking_path(self.destination, self.client_id))
+
+
+def is_in_log(effect: Effect) -> bool:
+    """Whether the table's log alone says what the statement did, or it did nothing to rows."""
+    return effect.kind in _IN_LOG or (effect.kind is EffectKind.ALTER and not effect.changes)
