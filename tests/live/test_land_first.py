@@ -173,6 +173,7 @@ def test_a_table_that_only_landed_while_a_statement_came_is_copied_first(
 
 
 def test_a_table_without_a_key_follows_statements_where_others_only_land(shop: Shop) -> None:
+    """It is merged all the same, so it has new columns in old rows, and no rows of before a TRUNCATE."""
     run(shop, Mode.APPEND)
     shop.execute("CREATE TABLE bare (a INT, b INT)", "INSERT INTO bare VALUES (1, 1), (1, 1), (2, 2)")
     assert shop.drain() == []
