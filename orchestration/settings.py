@@ -15,6 +15,7 @@ from orchestration.freshness import parse_freshness
 from orchestration.names import Names
 from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
 from spark_jobs.landing.modes import Mode, Modes
+from spark_jobs.maintain.retention import LogRetention, log_hours
 
 _N = TypeVar("_N", int, float)
 _DRAINS, _STAYS = 300.0, 3000.0  # seconds of a run; Dagster's own limit for one is 3600 where `sluice` starts it
@@ -98,6 +99,20 @@ class ApplyRules(dg.Model, dg.Resolvable):
     tables: dict[str, Mode] = {}
 
 
+class LogRules(dg.Model, dg.Resolvable):
+    """How long change logs keep their rows: docs/landing.md. `tables` maps patterns, `shop.*` as in a shell, to times;
+    the first that fits counts."""
+
+    keep: str = "forever"
+    tables: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _are_times(self) -> Self:
+        for text in (self.keep, *self.tables.values()):
+            _log_hours(text)
+        return self
+
+
 class Limits(dg.Config):
     """How a run drains. Each can be set for one run in the Launchpad; the defaults are those of `defs.yaml`."""
 
@@ -138,6 +153,7 @@ class Settings(dg.Model, dg.Resolvable):
     snapshot: Literal["initial", "never", "when_needed"] = "never"
     audit: str | None = None  # a cron expression
     maintain: str | None = None  # a cron expression
+    log_retention: str | LogRules = "forever"
     lag_warning_seconds: float = 300
     batch_size: int = 2_000_000
     max_batches: int = 1_000
@@ -181,6 +197,13 @@ class Settings(dg.Model, dg.Resolvable):
             raise ValueError('is no cron expression, such as "0 3 * * *"')
         return value
 
+    @field_validator("log_retention")
+    @classmethod
+    def _is_time(cls, value: str | LogRules) -> str | LogRules:
+        if isinstance(value, str):
+            _log_hours(value)
+        return value
+
     @field_validator("tables")
     @classmethod
     def _named_in_full(cls, tables: list[str] | None) -> list[str] | None:
@@ -198,6 +221,14 @@ class Settings(dg.Model, dg.Resolvable):
     def modes(self) -> Modes:
         """How each table's changes come into the lake."""
         return Modes(self.apply.mode, self.apply.tables) if isinstance(self.apply, ApplyRules) else Modes(self.apply)
+
+    @property
+    def logs_kept(self) -> LogRetention:
+        """How long each table's change log keeps its rows."""
+        rules = self.log_retention
+        if isinstance(rules, str):
+            return LogRetention(log_hours(rules))
+        return LogRetention(log_hours(rules.keep), {name: log_hours(text) for name, text in rules.tables.items()})
 
     @property
     def limits(self) -> Limits:
@@ -219,6 +250,13 @@ class Settings(dg.Model, dg.Resolvable):
             waits = {"minimum_rows": ENDLESS, "freshness_seconds": max(0.0, declared.seconds - _START_SECONDS)}
             return self.trigger.model_copy(update=waits)
         return self.trigger
+
+
+def _log_hours(text: str) -> None:
+    try:
+        log_hours(text)
+    except ConfigError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from error
 
 
 def _at_least(least: int, value: _N) -> _N:

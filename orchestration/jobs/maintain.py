@@ -5,6 +5,7 @@ It may be killed and run again: what is done stays.
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
 
+from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
@@ -14,11 +15,15 @@ from cdc_core.errors import SluiceError
 from cdc_core.schema.names import split_name
 from orchestration import processes
 from orchestration.failures import failure
+from orchestration.freshness import parse_freshness
 from orchestration.jobs.copying import LONG_RUN, named
 from orchestration.jobs.order import Order, order_facts, traced
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
+from spark_jobs.following.pending import Follows
 from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.modes import Mode
+from spark_jobs.maintain.logs import Kept, LogUpkeep
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.maintain.upkeep import Upkeep
 from spark_jobs.session import Sessions
@@ -50,10 +55,13 @@ def maintain_job(settings: Settings) -> dg.JobDefinition:
             for table in config.tables:
                 named(table)
             with canal.connect() as connector, Sessions(lake.remote, lake.token or "") as sessions:
-                quiet = 20 + settings.linger_seconds
-                upkeep = Upkeep(connector, Lake(lake.root), sessions, quiet, settings.stays)
+                upkeep = Upkeep(connector, Lake(lake.root), sessions, _quiet(settings), settings.stays)
                 tables = dict.fromkeys(config.tables or [one.name for one in connector.tables()])
                 outcomes = {table: _one(context, settings, upkeep, table, config.reason) for table in tables}
+                follows = Follows(upkeep.lake, settings.destination, settings.client_id)
+                logs = [table for table in follows.lake.logs(settings.destination) if _asked(table, config.tables)]
+                for table in logs:
+                    outcomes[f"{table}__log"] = _log(context, settings, LogUpkeep(follows), table, config.reason)
         except SluiceError as error:
             raise failure(error) from error
         _sum_up(context, outcomes)
@@ -64,7 +72,7 @@ def maintain_job(settings: Settings) -> dg.JobDefinition:
         tags={"cdc/maintain": settings.destination, **LONG_RUN, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Rewrite small files of the tables of {settings.destination} as large ones, and delete files that "
-        "no version of the last week needs, while the stream goes on.",
+        "no version of the last week needs, and old rows of change logs (log_retention), while the stream goes on.",
     )
     def maintain() -> None:
         maintain_tables()
@@ -84,11 +92,35 @@ def maintain_schedule(settings: Settings, job: dg.JobDefinition) -> dg.ScheduleD
     )
 
 
+def _quiet(settings: Settings) -> float:
+    """How long nothing waits until no run lingers any more; one that waits for more rows does so without a claim."""
+    waits = min(parse_freshness(settings.freshness).seconds, settings.limits.max_seconds)
+    return 20 + settings.linger_seconds + waits
+
+
+def _asked(table: str, tables: list[str]) -> bool:
+    return not tables or table in tables
+
+
+def _log(context: dg.OpExecutionContext, settings: Settings, upkeep: LogUpkeep, table: str, reason: str) -> Maintained:
+    """Looks after the change log of a table."""
+    alone = settings.modes.of(table) is Mode.APPEND
+    kept = Kept(settings.logs_kept.of(table, alone=alone), alone)
+    return _told(context, settings.names.log(table), f"{table}__log", reason, lambda: upkeep.log(table, kept))
+
+
 def _one(context: dg.OpExecutionContext, settings: Settings, upkeep: Upkeep, table: str, reason: str) -> Maintained:
-    """Looks after a table. Its failure is told in its history and in the log, and does not end the run."""
+    """Looks after a table."""
+    return _told(context, settings.names.delta(table), table, reason, lambda: upkeep.table(*split_name(table)))
+
+
+def _told(
+    context: dg.OpExecutionContext, key: dg.AssetKey, table: str, reason: str, work: Callable[[], Maintained]
+) -> Maintained:
+    """What became of it. A failure is told in its history and in the log, and does not end the run."""
     try:
-        with traced(context, settings.names.delta(table), _ACTION, reason) as findings:
-            found = upkeep.table(*split_name(table))
+        with traced(context, key, _ACTION, reason) as findings:
+            found = work()
             findings |= {name: value for name, value in found.to_dict().items() if name != "table"}
     except dg.Failure as error:
         context.log.error(f"{table} was not maintained: {error.description}")

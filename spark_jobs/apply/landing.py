@@ -23,6 +23,7 @@ from spark_jobs.landing.images import Emptied
 from spark_jobs.landing.log import TableLog
 from spark_jobs.landing.merged import check_known
 from spark_jobs.landing.modes import Mode
+from spark_jobs.landing.whole import gone_past
 
 _EMPTYING = (EffectKind.TRUNCATE, EffectKind.DROP, EffectKind.RENAME)  # the rows of a renamed one go
 
@@ -62,6 +63,7 @@ def check_log(batch: Batch, table: str) -> None:
         opened = None
     check_known(log, opened, Ledger(batch.lake, claim.destination, claim.client_id), claim)
     check_ledger(batch, opened.end(claim.epoch) if opened else None, log.path)
+    batch.notes.past[table] = gone_past(opened, claim.epoch) if opened else {}
     batch.notes.checked.add((table, claim.epoch))
 
 
@@ -159,7 +161,7 @@ def _share(batch: Batch, table: str) -> Share:
     batch.notes.merged.discard(table)
     return Share(
         claim, log, batch.flight_url, batch.token, batch.run_id, batch.fence, batch.clock,
-        after=_followed(batch, table) if merged else None, emptied=emptied,
+        after=_followed(batch, table) if merged else None, emptied=emptied, past=batch.notes.past.get(table, {}),
         merge_all=(lambda: _merge_all(batch, table)) if merged else None,
     )  # fmt: skip
 

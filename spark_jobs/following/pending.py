@@ -19,10 +19,12 @@ from cdc_core.schema.names import split_name
 from cdc_core.session.claim import Claim
 from spark_jobs.apply.epochs import ALWAYS, followed_to
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import LOG, TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.columns import EPOCH, VERSION, log_app_id
 from spark_jobs.landing.definition import epoch_began
+from spark_jobs.landing.whole import lacks_to
 
 PART_ROWS = 2_000_000
 
@@ -87,7 +89,7 @@ class Follows:
 
     def pending(self, table: str) -> Pending | None:
         """None where the merged table has all of its log, or where there is none. Raises LakeError; TableStopped for a
-        damaged log."""
+        damaged log, and for one that lacks changes which the table has not."""
         log = opened(self.lake, self.log_path(table))
         if log is None:
             return None
@@ -101,12 +103,34 @@ class Follows:
             if state is not None and is_over(state, epoch):
                 continue
             after = self.merged_to(log, state, epoch)
+            self._check_whole(log, table, epoch, after)
             found += [(part, state) for part in parts(files, epoch, after, end, self.part_rows)]
+        self._check_gone(log, table, files)
         if not found:
             return None
         (first, state), rows = found[0], sum(part.rows for part, _ in found)
         since, end = min(part.since for part, _ in found), found[-1][0].upto
         return Pending(table, first, rows, since, end, log, state)
+
+    def lacks_to(self, log: DeltaTable, table: str, epoch: int) -> int | None:
+        """The version up to which the epoch's changes are not all in the log, None for nothing."""
+        return lacks_to(log, self.destination, self.client_id, table, epoch)
+
+    def _check_gone(self, log: DeltaTable, table: str, files: Sequence[LogFile]) -> None:
+        """Raises TableStopped where the log has no row left of an epoch that the table lacks."""
+        there = _epochs_of(files)
+        for epoch in set(range(max(there, default=0) + 1)) - {*there}:
+            if self.lacks_to(log, table, epoch) is not None:
+                state = self.lake.state(self.path(table), self.app(table, epoch))
+                if state is None or not is_over(state, epoch):
+                    self._check_whole(log, table, epoch, self.merged_to(log, state, epoch))
+
+    def _check_whole(self, log: DeltaTable, table: str, epoch: int, after: int | None) -> None:
+        lacked = self.lacks_to(log, table, epoch)
+        if lacked is not None and (after is None or after < lacked):
+            what = "has none of its changes" if after is None else f"is at version {after}"
+            message = f"the merged table {what}, and its change log is whole behind version {lacked} of epoch {epoch}"
+            raise TableStopped(message, place=log.table_uri, hint=copy_hint(self.destination, table))
 
     def merged_to(self, log: DeltaTable, state: TableState | None, epoch: int) -> int | None:
         """The version up to which the merged table has the epoch's rows, None for nothing."""

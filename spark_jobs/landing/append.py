@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
@@ -31,9 +31,15 @@ from spark_jobs.landing.definition import STATISTICS, definition_of, log_propert
 from spark_jobs.landing.evolution import evolution
 from spark_jobs.landing.images import Emptied, Images, log_schema, own_fields
 from spark_jobs.landing.log import OpenedLog, TableLog
+from spark_jobs.landing.whole import BEGAN, began, lacking
 
 _COMPACT_EVERY = 100  # commits: each leaves a file, or a few
+_TRIES = 3  # a try is lost to rows of the log that are deleted meanwhile, which delta-rs takes for read
 _ROOM = "Make the lake writable and give it room; the batch stays claimable."
+
+
+class Refused(LakeError):
+    """The commit was refused, because of another one that came behind the state of the log on which it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +65,8 @@ class Landed:
 class Share:
     """One table's share of a claim, and what it takes to land it. `after`: rows up to this version are left out,
     besides those that the log has. `emptied`: statements of the claim that deleted all rows. `has_rows`: the claim has
-    others of it too. `merge_all` merges what the log has and the table has not, before a log is begun anew; None for a
-    table that is not merged."""
+    others of it too. `past`: by epoch, the version up to which changes went past the log. `merge_all` merges what the
+    log has and the table has not, before a log is begun anew; None for a table that is not merged."""
 
     claim: Claim
     log: TableLog
@@ -72,12 +78,20 @@ class Share:
     after: int | None = None
     emptied: Sequence[Emptied] = ()
     has_rows: bool = True
+    past: Mapping[int, int] = field(default_factory=dict)
     merge_all: Callable[[], None] | None = None
 
 
 def append(share: Share) -> Landed:
     """Lands the share. Raises TableStopped for what is this table's trouble, LakeError where the lake cannot be
     written, and what Flight raises."""
+    for _ in range(_TRIES - 1):
+        with suppress(Refused):
+            return _append(share)  # the next try finds out whether it was another run
+    return _append(share)
+
+
+def _append(share: Share) -> Landed:
     began = time.perf_counter()
     opened, epoch = enter(share), share.claim.epoch
     end = opened.end(epoch) if opened else None
@@ -163,6 +177,7 @@ def _create(share: Share, read: TableRead, schema: pa.Schema) -> None:
     log = share.log
     properties = {DESTINATION: log.destination, TABLE: log.name, LOG: "true", FENCE: share.fence.token}
     properties |= log_properties(share.claim, read.table) | {STATISTICS: statistics(read.table)}
+    properties[BEGAN] = began(log, share.claim.epoch).to_json()
     DeltaTable.create(
         log.path,
         schema,
@@ -173,10 +188,15 @@ def _create(share: Share, read: TableRead, schema: pa.Schema) -> None:
 
 
 def _begin_anew(share: Share, opened: OpenedLog, read: TableRead) -> None:
-    """An empty log with the columns of the read; its ends and its history stay."""
+    """An empty log with the columns of the read; its ends and its history stay. From here on it is whole behind its
+    ends alone."""
     nothing = log_schema(read.schema).empty_table()
     storage = share.log.lake.storage or None
-    write_deltalake(opened.table, nothing, mode="overwrite", schema_mode="overwrite", storage_options=storage)
+    noted = CommitProperties(app_transactions=lacking(share.log, opened.ends(share.claim.epoch)))
+    write_deltalake(
+        opened.table, nothing, mode="overwrite", schema_mode="overwrite", storage_options=storage,
+        commit_properties=noted,
+    )  # fmt: skip
 
 
 def _there(log: TableLog) -> OpenedLog:
@@ -197,7 +217,7 @@ def _committed(
     log, claim = share.log, share.claim
     end = claim.end.version()
     properties = CommitProperties(
-        app_transactions=[Transaction(log.app(claim.epoch), end)],
+        app_transactions=[Transaction(log.app(claim.epoch), end), *lacking(log, share.past)],
         custom_metadata={"userMetadata": _note(share, landed.counts, after)},
     )
     stream = pa.RecordBatchReader.from_batches(images.schema, iter(images))
@@ -240,7 +260,7 @@ def _written(log: TableLog, write: Callable[[], None], images: Images | None = N
             raise TableStopped(message, place=log.path, hint=copy_hint(log.destination, log.name)) from error
         if isinstance(error, CommitFailedError):
             hint = "Another run wrote it at the same time; the batch stays claimable."
-            raise LakeError(f"changes cannot be landed: {words}", place=log.path, hint=hint) from error
+            raise Refused(f"changes cannot be landed: {words}", place=log.path, hint=hint) from error
         if isinstance(error, DeltaError | OSError | pa.ArrowException):
             raise LakeError(f"changes cannot be landed: {words}", place=log.path, hint=_ROOM) from error
         raise

@@ -14,7 +14,7 @@ from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import app_id
 from spark_jobs.landing.log import OpenedLog, TableLog
 
-_ALL = 1 << 63  # beyond every version
+ALL = 1 << 63  # beyond every version
 
 
 def merged_to(log: TableLog, epoch: int) -> int:
@@ -25,7 +25,7 @@ def merged_to(log: TableLog, epoch: int) -> int:
         return 0
     copied = state.copied
     if copied is not None and copied.epoch > epoch:
-        return _ALL
+        return ALL
     return max(state.applied or 0, copied.low if copied is not None and copied.epoch == epoch else 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
@@ -11,8 +12,8 @@ from deltalake import DeltaTable
 class Notes:
     """`instead`: why tables are merged in this run although they are to be landed; `told`: those of them of which the
     run's log has word. `checked`: (table, epoch) whose log was compared with the ledger. `merged`: tables whose log
-    is merged whole, and has got nothing since; `unfollowed`: the
-    statements that merged tables lack, as they were read once."""
+    is merged whole, and has got nothing since; `unfollowed`: the statements that merged tables lack, as they were read
+    once. `past`: by table and epoch, the version up to which changes went past its log."""
 
     instead: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
@@ -21,6 +22,7 @@ class Notes:
     swept: bool = False
     merged: set[str] = field(default_factory=set)
     unfollowed: tuple[dict[str, tuple[int, int]], ...] = ()
+    past: dict[str, Mapping[int, int]] = field(default_factory=dict)
 
     def untold(self) -> dict[str, str]:
         """The reasons that nobody has heard yet, which are told by this."""

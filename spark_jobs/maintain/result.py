@@ -14,7 +14,8 @@ _IDLE = "small files stay until a claim can be held meanwhile"
 class Maintained:
     """`left` says why nothing was to be done, `failed` why it could not be. `after` is the shape when all was done,
     `deleted` a number of files. `kept`: why no file was deleted. `idle`: small files stay, because nothing
-    waited to be claimed, and a run that stays could have been disturbed."""
+    waited to be claimed, and a run that stays could have been disturbed. Of a change log: `rows_deleted`, their time of
+    `log_hours` being over (None: all are kept), and `rows_kept`: why none could be."""
 
     table: str
     before: Shape | None = None
@@ -27,6 +28,9 @@ class Maintained:
     failed: str = ""
     kept: str = ""
     idle: bool = False
+    rows_deleted: int = 0
+    log_hours: int | None = None
+    rows_kept: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON and for metadata: what is known."""
@@ -41,6 +45,9 @@ class Maintained:
                 told[f"version_{name}"] = found.version
         told |= {"compacted": self.compacted, "files_deleted": self.deleted, "seconds": round(self.seconds, 1)}
         told |= {"retention_hours": self.retention_hours} | ({"left_for_later": _IDLE} if self.idle else {})
+        if self.log_hours is not None:
+            told |= {"rows_deleted": self.rows_deleted, "log_retention_hours": self.log_hours}
+        told |= {"rows_kept": self.rows_kept} if self.rows_kept else {}
         return told | ({"files_kept": self.kept} if self.kept else {})
 
     @property
@@ -54,4 +61,6 @@ class Maintained:
         assert self.after is not None
         what = f"{self.before.files} files became {self.after.files}" if self.compacted else f"{self.after.files} files"
         what += f", {_IDLE}" if self.idle else ""
+        if self.log_hours is not None:
+            what += f"; {self.rows_deleted} rows deleted{f' ({self.rows_kept})' if self.rows_kept else ''}"
         return f"{what}; {self.deleted} old files deleted{f' ({self.kept})' if self.kept else ''}"

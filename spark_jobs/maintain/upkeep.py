@@ -3,6 +3,7 @@
 A MERGE that began before its files were rewritten would be refused. So the files are rewritten while a claim is held,
 when no run writes. Where nothing waits there is no claim to hold. Then it is tried again for a while, in which the last
 run ends: a run that begins later enters the table by a fence, which refuses the rewriting instead of the MERGE.
+Runs that merge change logs hold no claim, and do a MERGE that is refused again: there, nothing is held.
 No row changes, no property and no txnVersion. Killed anywhere it is done again, and what is done stays.
 """
 
@@ -26,8 +27,9 @@ from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.copy.hold import held
 from spark_jobs.lake.failures import first_line, lake_errors
 from spark_jobs.lake.sql import quote
-from spark_jobs.lake.state import LOG, TableState, app_id
+from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.log import TableLog
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.maintain.retention import LEAST_HOURS, RETENTION, retention_hours
 from spark_jobs.maintain.shape import LARGE, SMALL, shape
@@ -65,7 +67,8 @@ class Upkeep:
         path = self.lake.path(database, table)
         try:
             before = shape(self.lake, path)
-            compacted = before.piled_up and self._compact(path)
+            beside = before.piled_up and self._follows_log(name, state)
+            compacted = before.piled_up and (self._compact_beside(path) if beside else self._compact(path))
             hours = retention_hours(state.properties)
             deleted = self._vacuum(path, hours) if hours else 0
             after = shape(self.lake, path)
@@ -73,7 +76,7 @@ class Upkeep:
             hint = "See that the lake can be read and written, then run it again."
             raise LakeError(f"the table cannot be read: {first_line(error)}", place=path, hint=hint) from error
         kept = "" if hours else f"{RETENTION} is {state.properties[RETENTION]!r}, which is not understood"
-        idle = before.piled_up and not compacted
+        idle = before.piled_up and not compacted and not beside
         return Maintained(name, before, after, compacted, deleted, hours, self.clock() - begun, kept=kept, idle=idle)
 
     def _state(self, database: str, table: str) -> TableState | str:
@@ -89,12 +92,23 @@ class Upkeep:
             if state is None:
                 return "the lake has no such table"
             state.check_owner(destination, name, path)
-            log = self.lake.state(self.lake.log_path(database, table), "")
         except TableStopped as error:
             return str(error)
-        if log and LOG in log.properties:
-            return "its changes land first, and are merged into it by runs that hold no claim"
         return "the source has no such table any more" if state.dropped else state
+
+    def _follows_log(self, table: str, state: TableState) -> bool:
+        """Whether the table's last rows came from its log. Else runs write it that hold claims."""
+        client = self.connector.client_status()
+        try:
+            log = TableLog(self.lake, self.connector.destination, self.connector.client_id, table).open()
+        except TableStopped:
+            return False
+        end = log.end(client.epoch) if log and log.is_owned else None
+        return end is not None and end >= (state.applied or 0)
+
+    def _compact_beside(self, path: str) -> bool:
+        """Rewrites small files beside runs that merge. False where they wrote the same files each time."""
+        return any(self._rewritten(path) for _ in range(_TRIES))
 
     def _compact(self, path: str) -> bool:
         """Rewrites small files. False where a run stays and nothing waits, so that no claim can be held.

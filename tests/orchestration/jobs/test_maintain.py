@@ -10,6 +10,8 @@ import pytest
 from cdc_core.errors import LakeError
 from orchestration.jobs import maintain
 from orchestration.jobs.maintain import maintain_job
+from spark_jobs.lake.tables import Lake
+from spark_jobs.maintain.logs import Kept, LogUpkeep
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.maintain.shape import Shape
 from spark_jobs.maintain.upkeep import Upkeep
@@ -53,6 +55,22 @@ def test_a_table_that_fails_fails_the_run_and_no_other_table(conf: Path) -> None
     assert done.failure == "1 of 2 tables were not maintained: shop.odd"
     outcomes = {asset.rpartition("/")[2]: told["outcome"] for asset, told in done.history}
     assert outcomes == {"odd": "failed", "orders": "done"}
+
+
+def test_change_logs_are_looked_after_as_log_retention_says(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in the history of its own asset; those of tables that are not named are left out."""
+    asked = []
+
+    def log(_: LogUpkeep, table: str, kept: Kept) -> Maintained:
+        asked.append((table, kept))
+        return Maintained(f"{table}__log", left="the table has no change log")
+
+    monkeypatch.setattr(maintain.LogUpkeep, "log", log)
+    monkeypatch.setattr(Lake, "logs", lambda *_: ["shop.orders", "shop.users"])
+    done = run(conf, "shop.orders")
+    assert done.success
+    assert asked == [("shop.orders", Kept(None, alone=False))]
+    assert "orders__log" in {asset.rpartition("/")[2] for asset, _ in done.history}
 
 
 def test_an_empty_reason_is_refused(conf: Path) -> None:

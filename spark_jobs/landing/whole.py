@@ -1,0 +1,90 @@
+"""Since where a change log is whole: up to which version of an epoch the table's changes are not all in it.
+
+A log begins beside a table that may have rows; changes of a table that was merged for a while went past it; old rows
+are deleted when their time is over; and where it cannot take new columns it begins anew. Each is noted in the commit
+that does it, or in the next append, as the version of an app id of its own: a property would refuse each append that
+is under way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from deltalake import DeltaTable, Transaction
+
+from cdc_core.schema.names import split_name
+from spark_jobs.lake.state import FOLLOWED
+from spark_jobs.landing.log import OpenedLog, TableLog
+from spark_jobs.landing.merged import ALL, merged_to
+
+BEGAN = "sluice.log_began"
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The merged table when its log began: by epoch, the version up to which it had the changes, and the last statement
+    that it had followed, as its property says. `version` is Delta's, -1 for none. `empty`: it had no row, or was not
+    there."""
+
+    empty: bool
+    at: Mapping[int, int]
+    followed: str = ""
+    version: int = -1
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Began | None:
+        """None for a log that does not say it."""
+        text = properties.get(BEGAN)
+        if text is None:
+            return None
+        fields = json.loads(text)
+        at = {int(epoch): int(version) for epoch, version in fields["at"].items()}
+        return cls(fields["empty"], at, fields["followed"], fields["version"])
+
+
+def began(log: TableLog, epoch: int) -> Began:
+    """What a log says that begins in `epoch`. Raises what `Lake.state` raises."""
+    path = log.lake.path(*split_name(log.name))
+    state = log.lake.state(path, "")
+    if state is None:
+        return Began(True, {})
+    at = {one: version for one in range(epoch + 1) if (version := merged_to(log, one))}
+    empty = state.copied is None and not log.lake.open(path).get_add_actions().num_rows
+    return Began(empty, at, state.properties.get(FOLLOWED, ""), state.version)
+
+
+def whole_app_id(destination: str, client_id: int, table: str, epoch: int) -> str:
+    """The app id whose version says up to where the log is not whole."""
+    return f"sluice:{destination}:{client_id}:{table}:whole:{epoch}"
+
+
+def lacks_to(log: DeltaTable, destination: str, client_id: int, table: str, epoch: int) -> int | None:
+    """The version up to which the epoch's changes are not all in the log; None where all are, as far as it says."""
+    began = Began.of(log.metadata().configuration)
+    first = began.at.get(epoch) if began and not began.empty else None
+    noted = log.transaction_version(whole_app_id(destination, client_id, table, epoch))
+    return max((one for one in (first, noted) if one is not None), default=None)
+
+
+def lacking(log: TableLog, upto: Mapping[int, int]) -> list[Transaction]:
+    """What a commit carries after which the log is not whole up to the version of each epoch."""
+    apps = {epoch: whole_app_id(log.destination, log.client_id, log.name, epoch) for epoch in upto}
+    return [Transaction(apps[epoch], version) for epoch, version in upto.items() if version < ALL]
+
+
+def gone_past(opened: OpenedLog, epoch: int) -> dict[int, int]:
+    """By epoch up to `epoch`, the version up to which changes were merged into the table without being landed."""
+    first, found = Began.of(opened.properties), dict[int, int]()
+    for one in range(epoch + 1):
+        there = merged_to(opened.log, one)
+        if there >= ALL:
+            continue
+        known = max(opened.end(one) or 0, first.at.get(one, 0) if first else 0)
+        if there > known:
+            found[one] = there
+    return found

@@ -1,0 +1,183 @@
+"""`LogUpkeep`: a change log's old rows go when their time is over, its small files become large, and old files go.
+
+All of it is delta-rs', beside runs that land and merge. delta-rs refuses an append that is under way when rows are
+deleted; the run does it again. What is deleted the merged table has had for a week at least, so every version of the
+table that can be read still finds in the log what it lacks: merges, views, a table made anew from an earlier one.
+The commit that deletes says up to where; from then on a table that lacks such rows is told, and not merged.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, QueryBuilder
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from cdc_core.errors import LakeError, TableStopped
+from cdc_core.schema.names import full_name, split_name
+from spark_jobs.following.pending import Follows, log_files
+from spark_jobs.lake.failures import first_line
+from spark_jobs.landing.columns import EPOCH, TIME, VERSION, log_app_id
+from spark_jobs.landing.log import OpenedLog, TableLog
+from spark_jobs.landing.whole import lacking, lacks_to
+from spark_jobs.maintain.as_of import as_of, is_younger
+from spark_jobs.maintain.result import Maintained
+from spark_jobs.maintain.retention import LEAST_HOURS, RETENTION, retention_hours
+from spark_jobs.maintain.shape import LARGE, shape
+
+_TRIES = 5  # a try is lost to a run that rewrote the same files
+_UNKNOWN = "what it had a week ago is not known any more: set delta.logRetentionDuration to more than a week"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How long a log's rows are kept, in hours; None for ever. `alone`: the log has no merged table."""
+
+    hours: int | None = None
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogUpkeep:
+    """For the logs of one client. The clock gives seconds since 1970."""
+
+    follows: Follows
+    clock: Callable[[], float] = time.time
+
+    def log(self, table: str, kept: Kept) -> Maintained:
+        """Raises LakeError for a lake that fails. A log that is foreign, gone or damaged is left alone."""
+        begun = self.clock()
+        name = full_name(split_name(table)[0], f"{split_name(table)[1]}__log")
+        log = TableLog(self.follows.lake, self.follows.destination, self.follows.client_id, table)
+        try:
+            opened = log.open()
+            if opened is None:
+                return Maintained(name, left="the table has no change log")
+            opened.check_owner()
+            before = shape(log.lake, log.path)
+            rows, why = self._delete(opened, kept) if kept.hours is not None else (0, "")
+            compacted = _compacted(log)
+            hours = retention_hours(opened.properties)
+            deleted = len(_vacuumed(log, hours)) if hours else 0
+            after = shape(log.lake, log.path)
+        except TableStopped as error:
+            return Maintained(name, left=str(error))
+        except (DeltaError, OSError) as error:
+            hint = "See that the lake can be read and written, then run it again; no row is harmed."
+            raise LakeError(
+                f"the log cannot be looked after: {first_line(error)}", place=log.path, hint=hint
+            ) from error
+        unread = "" if hours else f"{RETENTION} is {opened.properties[RETENTION]!r}, which is not understood"
+        return Maintained(
+            name, before, after, compacted, deleted, hours, self.clock() - begun, kept=unread,
+            rows_deleted=rows, rows_kept=why, log_hours=kept.hours,
+        )  # fmt: skip
+
+    def _delete(self, opened: OpenedLog, kept: Kept) -> tuple[int, str]:
+        """How many rows went, and why none could."""
+        assert kept.hours is not None
+        had = self._had(opened, kept)
+        if isinstance(had, str):
+            return 0, had
+        limit = datetime.fromtimestamp(self.clock(), UTC) - timedelta(hours=max(kept.hours, LEAST_HOURS))
+        upto = _aged(opened.table, had, limit)
+        return _deleted(opened.log, upto) if upto else 0, ""
+
+    def _had(self, opened: OpenedLog, kept: Kept) -> dict[int, int] | str:
+        """By epoch, what the merged table had a week ago; of a log alone what itself had. Why nobody knows it, as
+        text."""
+        follows, table = self.follows, opened.log.name
+        path = opened.log.path if kept.alone else follows.path(table)
+        state = follows.lake.state(path, "")
+        if state is None:
+            return "the table is not there, so all that it lacks is kept"
+        hours = retention_hours(state.properties)
+        if hours is None:
+            return f"{RETENTION} of the table is not understood"
+        moment = datetime.fromtimestamp(self.clock(), UTC) - timedelta(hours=hours)
+        there = as_of(follows.lake, path, moment)
+        if there is None:
+            return "" if is_younger(follows.lake.open(path), moment) else _UNKNOWN
+        newest = max((file.epochs[1] for file in log_files(opened.table)), default=-1)
+        if kept.alone:
+            apps = (log_app_id(follows.destination, follows.client_id, table, epoch) for epoch in range(newest + 1))
+            found = dict(enumerate(map(there.transaction_version, apps)))
+            return {epoch: version for epoch, version in found.items() if version is not None}
+        return self._merged(opened, there.version(), newest)
+
+    def _merged(self, opened: OpenedLog, version: int, newest: int) -> dict[int, int]:
+        """What a version of the merged table had of each epoch. Of those before its copy it needs nothing."""
+        table, found = opened.log.name, dict[int, int]()
+        for epoch in range(newest + 1):
+            state = self.follows.lake.state(self.follows.path(table), self.follows.app(table, epoch), version)
+            if state is None:
+                return {}
+            if state.copied is not None and epoch < state.copied.epoch:
+                found[epoch] = opened.end(epoch) or 0
+            elif state.applied is not None:
+                found[epoch] = min(state.applied, opened.end(epoch) or 0)
+        return found
+
+
+def _aged(log: DeltaTable, had: Mapping[int, int], limit: datetime) -> dict[int, int]:
+    """By epoch, the version up to which all rows were executed before `limit`, of those up to `had`; without epochs of
+    which the log has no such row."""
+    files, found = log_files(log), dict[int, int]()
+    for epoch, upto in had.items():
+        if not any(one.epochs[0] <= epoch <= one.epochs[1] and one.low <= upto for one in files):
+            continue
+        where = f"{EPOCH} = {epoch:d} AND {VERSION} <= {upto:d}"
+        asked = f"SELECT min({VERSION}) FROM log WHERE {where} AND {TIME} >= TIMESTAMP '{limit.isoformat()}'"  # noqa: S608
+        young = _one(log, asked)
+        last = _one(log, f"SELECT max({VERSION}) FROM log WHERE {where} AND {VERSION} < {young:d}") if young else upto  # noqa: S608
+        if last is not None and _one(log, f"SELECT count(*) FROM log WHERE {where} AND {VERSION} <= {last:d}"):  # noqa: S608
+            found[epoch] = last
+    return found
+
+
+def _one(log: DeltaTable, question: str) -> int | None:
+    rows = pa.table(QueryBuilder().register("log", log).execute(question).read_all())
+    value = rows.column(0)[0].as_py()
+    return None if value is None else int(value)
+
+
+def _deleted(log: TableLog, upto: Mapping[int, int]) -> int:
+    """Deletes the rows in one commit that says so. Raises LakeError where runs rewrite the same files again and
+    again."""
+    gone = " OR ".join(f"({EPOCH} = {epoch:d} AND {VERSION} <= {version:d})" for epoch, version in upto.items())
+    note = json.dumps({"retention": {"table": log.name, "upto": {str(one): version for one, version in upto.items()}}})
+    for _ in range(_TRIES):
+        opened = log.open()
+        if opened is None:
+            return 0
+        known = {one: lacks_to(opened.table, log.destination, log.client_id, log.name, one) or 0 for one in upto}
+        noted = lacking(log, {one: max(version, known[one]) for one, version in upto.items()})
+        properties = CommitProperties(app_transactions=noted, custom_metadata={"userMetadata": note})
+        try:
+            done = opened.table.delete(gone, commit_properties=properties)
+        except CommitFailedError:
+            continue
+        return int(done.get("num_deleted_rows") or 0)
+    hint = "Run it again; no row is harmed."
+    raise LakeError("runs rewrite the log's files again and again", place=log.path, hint=hint)
+
+
+def _compacted(log: TableLog) -> bool:
+    """Whether small files became large ones; a run that does the same at that moment goes first."""
+    if not shape(log.lake, log.path).piled_up:
+        return False
+    try:
+        log.lake.open(log.path).optimize.compact(target_size=LARGE, max_concurrent_tasks=1)
+    except CommitFailedError:
+        return False
+    return True
+
+
+def _vacuumed(log: TableLog, hours: int) -> list[str]:
+    table = log.lake.open(log.path)
+    return table.vacuum(max(hours, LEAST_HOURS), dry_run=False, full=True)
