@@ -87,6 +87,7 @@ def test_what_the_table_had_for_a_week_goes(shop: LandedShop) -> None:
     assert shop.now("t") == shop.source("t") == shop.merged("t")
 
 
+@pytest.mark.full
 def test_what_waits_to_be_merged_stays(shop: LandedShop) -> None:
     """However old it is: of a table that waits after a failure, and of one that was never merged."""
     for table in ("t", "never"):
@@ -146,6 +147,7 @@ def test_an_append_that_meets_a_deletion_is_done_again(shop: LandedShop, monkeyp
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
+@pytest.mark.full
 def test_a_table_younger_than_a_week_keeps_its_log(shop: LandedShop) -> None:
     """So does one that is kept for longer."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a')")
