@@ -18,6 +18,7 @@ from cdc_core.errors import SluiceError
 from orchestration.cli_ddl import ddl
 from orchestration.cli_maintain import maintain
 from orchestration.cli_now import now
+from orchestration.cli_remake import remake
 from orchestration.cli_verify import verify
 from orchestration.options import (
     Client,
@@ -186,6 +187,7 @@ def reload(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json =
 app.command()(maintain)
 app.command()(verify)
 app.command()(now)
+app.command()(remake)
 
 
 @app.command()

@@ -23,6 +23,7 @@ from orchestration.jobs.ddl import ddl_job
 from orchestration.jobs.drain import drain_job, drain_schedule
 from orchestration.jobs.maintain import maintain_job, maintain_schedule
 from orchestration.jobs.pause import pause_job
+from orchestration.jobs.remake import remake_job
 from orchestration.jobs.rematerialize import rematerialize_job
 from orchestration.jobs.repair import repair_job
 from orchestration.jobs.resume import resume_job
@@ -77,7 +78,9 @@ def _merging(settings: Settings, tables: Schemas) -> dg.Definitions:
         return dg.Definitions()
     asset = merge_asset(settings, tables, landed.follows)
     job = merge_job(settings, asset)
-    return dg.Definitions(assets=[asset], jobs=[job], sensors=[merging_sensor(settings, job, landed.follows)])
+    return dg.Definitions(
+        assets=[asset], jobs=[job, remake_job(settings)], sensors=[merging_sensor(settings, job, landed.follows)]
+    )
 
 
 def _canal(settings: Settings) -> CanalResource:

@@ -48,7 +48,7 @@ def now_sql(follows: Follows, table: str) -> str:
     key = definition_of(log.metadata().configuration, log.table_uri).primary_key
     there = {field.name for field in log.schema().fields}
     source = f"delta.{quote(follows.log_path(table))}"
-    newer = _Newer(source, key, _behind(follows, table, log, state))
+    newer = Newer(source, key, _behind(follows, table, log, state))
     return newer.over(f"delta.{quote(path)} VERSION AS OF {state.version:d}", state.columns, there)
 
 
@@ -86,7 +86,7 @@ def drop_view(spark: SparkSession, table: str) -> None:
         spark.sql(f"DROP VIEW IF EXISTS {view_name(table)}")
 
 
-class _Newer:
+class Newer:
     """The rows of a log that a version of the merged table lacks: those that fit `where`."""
 
     def __init__(self, source: str, key: Sequence[str], where: str) -> None:

@@ -107,11 +107,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class DeltaCommit:
-    """One commit in a table's log: the version that it made, its user metadata ("" for none), and Delta's counts."""
+    """One commit in a table's log: the version that it made, its user metadata ("" for none), Delta's counts, and what
+    Delta calls it."""
 
     version: int
     user_metadata: str
     metrics: Mapping[str, str | int]
+    operation: str = ""
 
     def count(self, *names: str) -> int:
         """The first of the metrics that the commit has, 0 for none."""

@@ -242,4 +242,6 @@ def _column(field: Any) -> LakeColumn:
 
 
 def _commit(entry: dict[str, Any]) -> DeltaCommit:
-    return DeltaCommit(entry["version"], entry.get("userMetadata") or "", entry.get("operationMetrics", {}))
+    return DeltaCommit(
+        entry["version"], entry.get("userMetadata") or "", entry.get("operationMetrics", {}), entry.get("operation", "")
+    )

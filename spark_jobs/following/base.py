@@ -1,0 +1,250 @@
+"""What a table is made anew from: one of its earlier versions, or nothing, and what its log has behind that. No Spark.
+
+Refused is whatever would give other rows than the table should have: a log that is not whole behind the base, and what
+changed the table since by another way than its log: statements, batches that were merged directly, copies, repairs.
+What others did to the table since is undone, and told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from cdc_core.errors import LakeError, TableStopped
+from spark_jobs.apply.epochs import followed_to
+from spark_jobs.following.pending import Follows, log_files
+from spark_jobs.lake.copied import COPIED
+from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.repaired import REPAIRED
+from spark_jobs.lake.state import FOLLOWED, DeltaCommit, TableState
+from spark_jobs.landing.definition import definition_of
+from spark_jobs.landing.log import OpenedLog, TableLog
+from spark_jobs.landing.unfollowed import Unfollowed
+from spark_jobs.landing.whole import Began
+
+_TRUNCATE = "truncate"
+_WAYS = {"counts": "merged a batch directly", "copy": "copied the table", "repair": "repaired rows"}
+_OF_ROWS = ("WRITE", "MERGE", "UPDATE", "DELETE", "RESTORE", "TRUNCATE", "CREATE OR REPLACE", "REPLACE")
+_NOTED = ("counts", "copy", "repair", "ddl", "log", "remade")
+_LOOKS = 5  # versions behind a copy's rows until its properties are there
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The log's rows of `epoch` behind version `after` up to `upto`, as far as the table has them."""
+
+    epoch: int
+    after: int | None
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """`version` of the merged table, None for nothing. `stretches` are applied to it in order, at most `rows` of the
+    log; the table is at `place` (epoch, version) before and after it. `truncated`: the version of the last statement
+    since that emptied the table. `undone`: commits of others since, which are lost by it."""
+
+    table: str
+    version: int | None
+    now: TableState
+    log: OpenedLog
+    stretches: tuple[Stretch, ...]
+    place: tuple[int, int]
+    rows: int
+    key: tuple[str, ...]
+    truncated: int | None = None
+    undone: tuple[str, ...] = ()
+
+
+def copied_version(follows: Follows, table: str) -> int:
+    """The version of the table that its last copy or snapshot made. Raises LakeError where that is not known."""
+    path = follows.path(table)
+    now = _now(follows, table)
+    for commit in follows.lake.commits(path):
+        if "copy" in _noted(commit):
+            for version in range(commit.version, min(commit.version + _LOOKS, now.version) + 1):
+                state = follows.lake.state(path, "", version)
+                if state is not None and state.properties.get(COPIED) == now.properties.get(COPIED):
+                    return version
+            break
+    hint = f"Name a version, or begin from nothing. {copy_hint(follows.destination, table)}"
+    raise LakeError("the table's history has no copy or snapshot of it", place=path, hint=hint)
+
+
+def base_of(follows: Follows, table: str, version: int | None) -> Base:
+    """Raises LakeError where the table cannot be made from that, with what can be done; what reading a lake raises."""
+    now, log = _now(follows, table), _log(follows, table)
+    before = None if version is None else _earlier(follows, table, version, now)
+    began = Began.of(log.properties)
+    if began is None:
+        raise _refused(follows, table, "its change log does not say since where it is whole")
+    if before is None and not began.empty:
+        raise _refused(follows, table, "the table had rows before its change log began")
+    since = before.version if before else began.version
+    commits = [one for one in follows.lake.commits(follows.path(table)) if one.version > since]
+    followed = before.properties.get(FOLLOWED, "") if before else began.followed
+    if REPAIRED in now.properties and min((one.version for one in commits), default=since + 1) > since + 1:
+        raise _refused(follows, table, "whether its rows were repaired since is not in its history any more")
+    truncated = _check_ways(follows, table, commits, followed, now)
+    _check_same(follows, table, before, now, log)
+    Unfollowed(follows.lake, follows.destination, follows.client_id).check(table, now, follows.path(table))
+    stretches = tuple(_stretches(follows, table, version, began, now, log))
+    place = _place(follows, table, log)
+    rows = sum(one.rows for one in log_files(log.table) if any(_has(one.epochs, one.high, part) for part in stretches))
+    key = definition_of(log.properties, log.log.path).primary_key
+    others = takewhile(lambda one: "remade" not in _noted(one), commits)  # what came before is undone already
+    undone = tuple(f"version {one.version}: {one.operation}" for one in others if _is_anothers(one))
+    return Base(table, version, now, log, stretches, place, rows, key, truncated, undone)
+
+
+def _now(follows: Follows, table: str) -> TableState:
+    path = follows.path(table)
+    state = follows.lake.state(path, "")
+    if state is None:
+        hint = "The job that merges logs makes it, where its log is whole."
+        raise LakeError("the lake has no such table", place=path, hint=hint)
+    state.check_owner(follows.destination, table, path)
+    if state.dropped:
+        raise LakeError("the source has no such table any more", place=path, hint="Nothing is to be made anew.")
+    return state
+
+
+def _log(follows: Follows, table: str) -> OpenedLog:
+    opened = TableLog(follows.lake, follows.destination, follows.client_id, table).open()
+    if opened is None:
+        raise _refused(follows, table, "the table has no change log")
+    opened.check_owner()
+    return opened
+
+
+def _earlier(follows: Follows, table: str, version: int, now: TableState) -> TableState:
+    path = follows.path(table)
+    if not 0 <= version <= now.version:
+        raise LakeError(f"the table has no version {version}", place=path, hint=f"Its newest is {now.version}.")
+    try:
+        state = follows.lake.state(path, "", version)
+    except TableStopped as error:
+        raise _refused(follows, table, f"version {version} cannot be read any more: {first_line(error)}") from error
+    assert state is not None
+    return state
+
+
+def _check_ways(follows: Follows, table: str, commits: list[DeltaCommit], followed: str, now: TableState) -> int | None:
+    """The version of the last TRUNCATE among the commits. Raises LakeError for what no log has."""
+    truncated = []
+    for commit in commits:
+        noted = _noted(commit)
+        way = next((text for name, text in _WAYS.items() if name in noted), "")
+        if noted.get("ddl") == _TRUNCATE:
+            truncated.append(int(noted["version"]))
+        elif "ddl" in noted:
+            way = f"followed a statement ({str(noted.get('text', ''))[:60]})"
+        if way:
+            raise _refused(
+                follows,
+                table,
+                f"version {commit.version} of the table {way}, which its log does not have",
+                commit.version,
+            )
+    last = now.properties.get(FOLLOWED, "")
+    if last != followed and int(last.partition(":")[2] or 0) not in truncated:
+        raise _refused(
+            follows, table, "the table has followed statements since that its history does not have any more"
+        )
+    return max(truncated, default=None)
+
+
+def _check_same(follows: Follows, table: str, before: TableState | None, now: TableState, log: OpenedLog) -> None:
+    """Raises LakeError for other columns, another copy, or values that came without a note."""
+    if (before.copied if before else None) != now.copied:
+        raise _refused(follows, table, "the table was copied from the source since")
+    if before is not None and _types(before) != _types(now):
+        raise _refused(follows, table, "the table has other columns since")
+    if now.unfilled or (before is not None and before.unfilled):
+        raise _refused(follows, table, "old rows have no values in an added column yet")
+    there = {(column.name, column.type) for column in log.columns}
+    missing = [name for name, kind in _types(now) if (name, kind) not in there]
+    if missing:
+        raise _refused(follows, table, f"its log does not have the column {missing[0]}")
+    if not now.primary_key:
+        raise _refused(follows, table, "it has no primary key")
+
+
+def _stretches(
+    follows: Follows, table: str, version: int | None, began: Began, now: TableState, log: OpenedLog
+) -> Iterator[Stretch]:
+    """What the log has between the base and the table's place. Raises LakeError where it does not have all of it."""
+    path = follows.path(table)
+    for epoch in range(_newest(follows, log) + 1):
+        if now.copied is not None and epoch < now.copied.epoch:
+            continue
+        app = follows.app(table, epoch)
+        present = follows.lake.state(path, app)
+        upto = present.applied if present else None
+        there = follows.lake.state(path, app, version) if version is not None else None
+        had = there.applied if there else began.at.get(epoch) if version is None else None
+        cascaded = [follows.lake.open(path, one).transaction_version(f"{app}:cascade") for one in (version, None)]
+        if cascaded[1] != (cascaded[0] if version is not None else None):
+            raise _refused(follows, table, "a foreign key changed its rows since")
+        if upto is None or (had is not None and had >= upto):
+            continue
+        end, lacks = log.end(epoch), follows.lacks_to(log.table, table, epoch)
+        if end is None or end < upto:
+            raise _refused(follows, table, f"changes of epoch {epoch} were merged without being landed")
+        followed = followed_to(follows.stands_for(log.table, epoch), present) if present else None
+        after = max((one for one in (had, followed) if one is not None), default=None)
+        if lacks is not None and (after is None or after < lacks):
+            raise _refused(follows, table, f"its log is whole behind version {lacks} of epoch {epoch} alone")
+        if after is None or after < upto:
+            yield Stretch(epoch, after, upto)
+
+
+def _place(follows: Follows, table: str, log: OpenedLog) -> tuple[int, int]:
+    """Epoch and version at which the table is."""
+    for epoch in reversed(range(_newest(follows, log) + 1)):
+        state = follows.lake.state(follows.path(table), follows.app(table, epoch))
+        if state is not None and state.applied is not None:
+            return epoch, state.applied
+    raise LakeError(
+        "nothing was merged into the table yet", place=follows.path(table), hint="Start the job that merges."
+    )
+
+
+def _newest(follows: Follows, log: OpenedLog) -> int:
+    """The last epoch of which there may be changes."""
+    known = Ledger(follows.lake, follows.destination, follows.client_id).stretches()
+    return max([*known, *(file.epochs[1] for file in log_files(log.table))], default=0)
+
+
+def _has(epochs: tuple[int, int], high: int, part: Stretch) -> bool:
+    return epochs[0] <= part.epoch <= epochs[1] and (part.after is None or high > part.after)
+
+
+def _types(state: TableState) -> list[tuple[str, str]]:
+    return [(column.name, column.type) for column in state.columns]
+
+
+def _noted(commit: DeltaCommit) -> dict[str, Any]:
+    try:
+        fields = json.loads(commit.user_metadata or "{}")
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _is_anothers(commit: DeltaCommit) -> bool:
+    return commit.operation.startswith(_OF_ROWS) and not any(name in _noted(commit) for name in _NOTED)
+
+
+def _refused(follows: Follows, table: str, why: str, later: int | None = None) -> LakeError:
+    hint = f"Begin from version {later} or a later one. " if later is not None else "Begin from a later version. "
+    return LakeError(
+        f"the table cannot be made from that: {why}",
+        place=follows.path(table),
+        hint=hint + copy_hint(follows.destination, table),
+    )
