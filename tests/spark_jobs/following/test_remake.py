@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,10 @@ TABLE = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))"
 def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[LandedShop]:
     with opened_landed(mysql8, spark_remote, tmp_path) as shop:
         yield shop
+
+
+class Killed(Exception):
+    """A process that ends here."""
 
 
 def remaker(shop: LandedShop) -> Remaker:
@@ -108,6 +112,32 @@ def test_what_no_log_has_is_refused(shop: LandedShop) -> None:
         base_of(shop.follows, shop.named("t"), 9999)
     with pytest.raises(LakeError, match="no copy or snapshot"):
         copied_version(shop.follows, shop.named("t"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("behind", [False, True])
+def test_killed_at_its_commit_it_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch, behind: bool) -> None:
+    """Before it or behind it: the table is as it was or right, at the same place, and goes on."""
+    step(shop, TABLE, "INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2)")
+    step(shop, "UPDATE t SET n = 5")
+    place = state(shop).applied
+    damage(shop)
+    real: Callable[..., Any] = remaking._commit
+
+    def dying(*args: Any, **kwargs: Any) -> Any:
+        if behind:
+            real(*args, **kwargs)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(remaking, "_commit", dying)
+        with pytest.raises(Killed):
+            Remaker(shop.follows, shop.lake.sessions, views=True).table(shop.named("t"), None)
+    assert state(shop).applied == place
+    remaker(shop).table(shop.named("t"), None)
+    assert shop.merged("t") == shop.source("t")
+    step(shop, "INSERT INTO t VALUES (3, 'c', 3)")
+    assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
 @pytest.mark.full
