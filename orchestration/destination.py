@@ -76,11 +76,10 @@ def _merging(settings: Settings, tables: Schemas) -> dg.Definitions:
     landed = LandedTables(settings.modes, tables)
     if not any(landed.follows(table) for table in tables):
         return dg.Definitions()
-    asset = merge_asset(settings, tables, landed.follows)
+    asset = merge_asset(settings, landed)
     job = merge_job(settings, asset)
-    return dg.Definitions(
-        assets=[asset], jobs=[job, remake_job(settings)], sensors=[merging_sensor(settings, job, landed.follows)]
-    )
+    sensor = merging_sensor(settings, job, landed.follows, landed.keeps)
+    return dg.Definitions(assets=[asset], jobs=[job, remake_job(settings)], sensors=[sensor])
 
 
 def _canal(settings: Settings) -> CanalResource:

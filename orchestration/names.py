@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from cdc_core.schema.names import escaped, split_name
+from spark_jobs.following.history.columns import table_of
 
 DESTINATION_TAG = "cdc/destination"
 JOB_TAG = "cdc/job_of"  # the destination of a run of any job but the drain
@@ -73,6 +74,15 @@ class Names:
     def log(self, table: str) -> dg.AssetKey:
         *database, name = _parts(table)
         return dg.AssetKey(["delta", self.destination, *database, f"{name}__log"])
+
+    def history(self, table: str) -> dg.AssetKey:
+        *database, name = _parts(table)
+        return dg.AssetKey(["delta", self.destination, *database, f"{name}__history"])
+
+    def followed(self, work: str) -> dg.AssetKey:
+        """The asset of what a run that merges logs works on: a table, or its history."""
+        table = table_of(work)
+        return self.delta(work) if table is None else self.history(table)
 
     @property
     def run_tags(self) -> dict[str, str]:

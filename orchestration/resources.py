@@ -19,6 +19,7 @@ from orchestration.source import source_of
 from spark_jobs.apply.cascade import Cascades
 from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.following.catch_up import CatchUp
+from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.now import shown_anew
 from spark_jobs.following.parked import Parking
@@ -77,17 +78,22 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         alone = modes_from(self.apply).of(table.name) is Mode.APPEND
         return alone or Lake(self.root).has(table.database, table.table)
 
+    def keeps(self, table: str) -> bool:
+        """Whether `database.table` is to have a history."""
+        return modes_from(self.apply).of(table) is Mode.HISTORY
+
     @property
     def lake(self) -> Lake:
         return Lake(self.root, complete=self.complete)
 
     @contextmanager
-    def merging(self, destination: str, client_id: int, run_id: str) -> Iterator[Merger]:
-        """What merges change logs in one run."""
+    def merging(self, destination: str, client_id: int, run_id: str) -> Iterator[Works]:
+        """What merges change logs, and keeps histories, in one run."""
         lake = self.lake
         with Sessions(self.remote, self.token or "") as sessions:
             follows, fence = Follows(lake, destination, client_id), Fence(lake, sessions)
-            yield Merger(follows, sessions, fence, run_id, policies_from(self.ddl), views=True)
+            merger = Merger(follows, sessions, fence, run_id, policies_from(self.ddl), views=True)
+            yield Works(merger, self.keeps)
 
     @contextmanager
     def open(self, connector: Connector, token: str | None) -> Iterator[SparkLake]:

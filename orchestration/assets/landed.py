@@ -43,7 +43,11 @@ class LandedTables:
 
     def follows(self, table: str) -> bool:
         """Whether its Delta table is merged from its log, by a run of its own."""
-        return self.mode(table) is Mode.LAND_FIRST
+        return self.mode(table).follows
+
+    def keeps(self, table: str) -> bool:
+        """Whether it has a history beside it."""
+        return self.mode(table) is Mode.HISTORY
 
 
 def log_spec(settings: Settings, table: str) -> dg.AssetSpec:

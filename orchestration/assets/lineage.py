@@ -72,6 +72,23 @@ def merged_spec(settings: Settings, table: str, schema: TableSchema | None) -> d
     return spec.replace_attributes(deps=[settings.names.log(table)], description=text)
 
 
+def history_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg.AssetSpec:
+    """The history of a table, which follows the same log."""
+    spec = delta_spec(settings, table, schema)
+    text = (
+        f"{_comment(schema)}Every version of each row of {table}, from the change log: since when, until when, and "
+        "whether it is the present one."
+    )
+    known = {key: value for key, value in spec.metadata.items() if key != "dagster/column_schema"}
+    path = dg.MetadataValue.path(Lake(settings.lake).history_path(*split_name(table)))
+    return spec.replace_attributes(
+        key=settings.names.history(table),
+        deps=[settings.names.log(table), settings.names.delta(table)],
+        description=text,
+        metadata=known | {"dagster/table_name": f"{table}__history", "path": path},
+    )
+
+
 def _lake_columns(schema: TableSchema | None) -> tuple[dict[str, dg.TableSchema], str]:
     """The metadata of a Delta table's columns, and why there are none: the table then stops when its rows come."""
     try:

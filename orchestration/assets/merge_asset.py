@@ -16,18 +16,21 @@ from pydantic import Field
 from cdc_core.errors import LakeError, SluiceError
 from orchestration import processes
 from orchestration.assets.drain_asset import MAX_RETRIES, RETRY_SECONDS
-from orchestration.assets.lineage import Schemas, merged_spec
+from orchestration.assets.landed import LandedTables
+from orchestration.assets.lineage import history_spec, merged_spec
 from orchestration.failures import failure
 from orchestration.names import Names
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
 from spark_jobs.following.follow import Follow, Pace
+from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.merge import Merged
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.remedy import copy_hint
 
 MERGED = "merged"
+_HISTORY = "The history takes what the change log has: its last write did not fail."
 _TEXT = "The table takes what its change log has: its last merge did not fail."
 
 
@@ -61,7 +64,7 @@ class Run:
                 self._report(outcome)
         parked = self.follow.parking.tables()
         for table in self.tables:
-            yield _check(self.names.delta(table), parked.get(table), self.done.get(table))
+            yield _check(self.names.followed(table), parked.get(table), self.done.get(table))
 
     def _report(self, merged: Merged) -> None:
         if merged.contradiction:
@@ -71,10 +74,10 @@ class Run:
         before = self.done.get(merged.table)
         self.done[merged.table] = before + merged if before else merged
         metadata = self._metadata(merged)
-        self.context.log_event(dg.AssetMaterialization(self.names.delta(merged.table), metadata=metadata))
+        self.context.log_event(dg.AssetMaterialization(self.names.followed(merged.table), metadata=metadata))
 
     def _metadata(self, merged: Merged) -> dict[str, Any]:
-        left = self.follow.merger.follows.pending(merged.table)
+        left = self.follow.merger.pending(merged.table)
         facts: dict[str, Any] = {
             "rows": merged.rows,
             "rows_inserted": merged.inserted,
@@ -91,15 +94,22 @@ class Run:
         return facts | ({"delta_version": merged.delta_version} if merged.delta_version is not None else {})
 
 
-def merge_asset(settings: Settings, tables: Schemas, is_landed: Callable[[str], bool]) -> dg.AssetsDefinition:
-    """The tables of a destination that follow their logs. `is_landed` says of any table whether it does."""
+def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition:
+    """The tables of a destination that follow their logs, and their histories."""
     names = settings.names
-    own = {table: schema for table, schema in tables.items() if is_landed(table)}
+    own = {table: schema for table, schema in tables.schemas.items() if tables.follows(table)}
+    kept = {table: schema for table, schema in own.items() if tables.keeps(table)}
 
     @dg.multi_asset(
         name=names.merging,
-        specs=[merged_spec(settings, table, schema) for table, schema in own.items()],
-        check_specs=[dg.AssetCheckSpec(MERGED, asset=names.delta(table), description=_TEXT) for table in own],
+        specs=[
+            *(merged_spec(settings, table, schema) for table, schema in own.items()),
+            *(history_spec(settings, table, schema) for table, schema in kept.items()),
+        ],
+        check_specs=[
+            *(dg.AssetCheckSpec(MERGED, asset=names.delta(table), description=_TEXT) for table in own),
+            *(dg.AssetCheckSpec(MERGED, asset=names.history(table), description=_HISTORY) for table in kept),
+        ],
         config_schema=_config_schema(settings),
         required_resource_keys={names.canal, names.lake},
         pool=names.merging,
@@ -111,10 +121,11 @@ def merge_asset(settings: Settings, tables: Schemas, is_landed: Callable[[str], 
         context.instance.add_run_tags(context.run.run_id, names.merge_tags | processes.tag(context.run.run_id))
         pace = Pace(**context.op_execution_context.op_config)
         try:
-            with lake.merging(settings.destination, settings.client_id, context.run.run_id) as merger:
-                parking = Parking(merger.follows.lake, settings.destination, settings.client_id)
-                follow = Follow(merger, parking, lambda: _landed(merger.follows, is_landed), pace)
-                yield from Run(context, names, list(own), follow, lambda one: _stop(canal, merger.follows, one)).run()
+            with lake.merging(settings.destination, settings.client_id, context.run.run_id) as works:
+                parking = Parking(works.follows.lake, settings.destination, settings.client_id)
+                follow = Follow(works, parking, lambda: works.of(_landed(works.follows, tables.follows)), pace)
+                done = [*own, *(work_of(table) for table in kept)]
+                yield from Run(context, names, done, follow, lambda one: _stop(canal, works.follows, one)).run()
         except SluiceError as error:
             if isinstance(error, LakeError) and context.retry_number < MAX_RETRIES:
                 pause = RETRY_SECONDS * 2**context.retry_number

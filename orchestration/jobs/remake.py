@@ -43,13 +43,13 @@ def remake_job(settings: Settings) -> dg.JobDefinition:
         lake: LakeResource = getattr(context.resources, names.lake)
         with traced(context, named_asset(settings, config.table), _ACTION, config.reason) as findings:
             named(config.table)
-            with lake.merging(settings.destination, settings.client_id, context.run_id) as merger:
-                version = begin_of(merger.follows, config.table, config.begin)
-                findings |= {"dry_run": config.dry_run} | base_facts(base_of(merger.follows, config.table, version))
+            with lake.merging(settings.destination, settings.client_id, context.run_id) as works:
+                version = begin_of(works.follows, config.table, config.begin)
+                findings |= {"dry_run": config.dry_run} | base_facts(base_of(works.follows, config.table, version))
                 if config.dry_run:
                     context.add_output_metadata(findings)
                     return
-                remaker = Remaker(merger.follows, merger.sessions, context.run_id, views=True)
+                remaker = Remaker(works.follows, works.merger.sessions, context.run_id, views=True)
                 made = remaker.table(config.table, version)
             findings |= base_facts(made.base)
             findings |= {"rows": made.rows, "delta_version": made.delta_version, "seconds": round(made.seconds, 1)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -17,6 +18,8 @@ from orchestration import processes
 from orchestration.resources import LakeResource
 from orchestration.sensors.runs import Runs, summarize
 from orchestration.settings import Settings, Trigger
+from spark_jobs.following.history.columns import work_of
+from spark_jobs.following.history.standing import Histories, lacks
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, Pending
 
@@ -24,7 +27,10 @@ _RECENT_RUNS = 12
 
 
 def merging_sensor(
-    settings: Settings, job: UnresolvedAssetJobDefinition, is_landed: Callable[[str], bool]
+    settings: Settings,
+    job: UnresolvedAssetJobDefinition,
+    is_landed: Callable[[str], bool],
+    keeps: Callable[[str], bool],
 ) -> dg.SensorDefinition:
     """Level-triggered, as the sensor on the backlog is."""
     names = settings.names
@@ -47,7 +53,7 @@ def merging_sensor(
             return dg.SkipReason(f"run {runs.active[:8]} is {runs.active_status.replace('_', ' ')}")
         follows = Follows(lake.lake, settings.destination, settings.client_id)
         try:
-            waiting, troubled = _waiting(follows, is_landed, time.time())
+            waiting, troubled = _waiting(follows, is_landed, keeps, time.time())
         except SluiceError as error:
             return dg.SkipReason(f"the lake is away: {error}")
         if troubled and time.time() >= runs.next_try:  # the run says what is wrong, and notes when to look again
@@ -80,19 +86,27 @@ def hash_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _waiting(follows: Follows, is_landed: Callable[[str], bool], now: float) -> tuple[list[Pending], list[str]]:
-    """What is to be merged, and the tables of which nobody can tell, but for those that wait after a failure."""
+def _waiting(
+    follows: Follows, is_landed: Callable[[str], bool], keeps: Callable[[str], bool], now: float
+) -> tuple[list[Pending], list[str]]:
+    """What is to be merged, and the tables and histories of which nobody can tell, but for those that wait after a
+    failure."""
     parked = Parking(follows.lake, follows.destination, follows.client_id).tables()
+    histories = Histories(follows.lake, follows.destination, follows.client_id)
     found: list[Pending] = []
     troubled: list[str] = []
-    for table in follows.lake.logs(follows.destination):
-        if not is_landed(table) or (table in parked and not parked[table].is_due(now)):
-            continue
-        try:
-            pending = follows.pending(table)
-        except TableStopped:
-            troubled.append(table)
-            continue
-        if pending is not None:
-            found.append(pending)
+    for table in (one for one in follows.lake.logs(follows.destination) if is_landed(one)):
+        looks: dict[str, Callable[[str], Pending | None]] = {table: follows.pending}
+        if keeps(table):
+            looks[work_of(table)] = partial(lacks, histories)
+        for work, look in looks.items():
+            if work in parked and not parked[work].is_due(now):
+                continue
+            try:
+                pending = look(table)
+            except TableStopped:
+                troubled.append(work)
+                continue
+            if pending is not None:
+                found.append(pending)
     return found, troubled

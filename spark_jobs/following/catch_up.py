@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 from cdc_core.errors import TableStopped
 from spark_jobs.apply.table import Batch
+from spark_jobs.following.history.columns import work_of
+from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
+from spark_jobs.landing.modes import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +30,26 @@ class CatchUp:
         follows = Follows(batch.lake, batch.claim.destination, batch.claim.client_id)
         batch.fence.leave(follows.path(table))  # a run that merges the log may have fenced the table since
         merger = Merger(follows, batch.sessions, batch.fence, batch.run_id, batch.policies, clock=batch.clock)
+        works = Works(merger, lambda name: batch.modes.of(name) is Mode.HISTORY)
+        if works.keeps(table):
+            works.historian.begin(table)
         try:
             merger.whole(table)
         except TableStopped as error:
             self.parking.park(table, error, batch.clock())
             raise
         self.parking.free(table)
+        if works.keeps(table):
+            self._history(batch, works, table)
+
+    def _history(self, batch: Batch, works: Works, table: str) -> None:
+        """The same for its history. What keeps that from it is no trouble of the table: it waits, and is compared with
+        the table later where the log has lost changes of it."""
+        path, work = works.historian.histories.path(table), work_of(table)
+        batch.fence.leave(path)
+        try:
+            works.historian.whole(table)
+        except TableStopped as error:
+            self.parking.park(work, error, batch.clock())
+        else:
+            self.parking.free(work)

@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from cdc_core.errors import LakeError, TableStopped
-from spark_jobs.following.merge import Merged, Merger, TakenOver
+from spark_jobs.following.merge import Merged, TakenOver
 from spark_jobs.following.parked import Parked, Parking
+from spark_jobs.following.pending import Pending
 
 _STEP_BACK, _LONGEST = 5.0, 120.0  # seconds in which a run leaves a table to another one; longer each time
 _NEVER = (0.0, 0.0)
@@ -32,11 +34,19 @@ class Pace:
     parked: bool = False
 
 
+class Follower(Protocol):
+    """What merges logs for a run: see `Merger`."""
+
+    def pending(self, table: str, /) -> Pending | None: ...
+
+    def next(self, table: str, /) -> Merged: ...
+
+
 @dataclass
 class Follow:
     """One run over the logs of `tables`, which is asked now and then: tables come and go."""
 
-    merger: Merger
+    merger: Follower
     parking: Parking
     tables: Callable[[], Sequence[str]]
     pace: Pace = Pace()
@@ -83,7 +93,7 @@ class Follow:
             if waits and not (self.pace.parked and table not in self._tried):
                 continue
             try:
-                pending = self.merger.follows.pending(table)
+                pending = self.merger.pending(table)
             except TableStopped:  # the merge says so
                 found.append((0.0, table))
                 continue

@@ -122,6 +122,10 @@ class Merger:
                 hint = copy_hint(self.follows.destination, table)
                 raise TableStopped(merged.contradiction, place=self.follows.path(table), hint=hint)
 
+    def pending(self, table: str) -> Pending | None:
+        """What the table lacks. Raises LakeError; TableStopped for a damaged log."""
+        return self.follows.pending(table)
+
     def next(self, table: str) -> Merged:
         """Merges the first part that the table lacks.
 
@@ -228,12 +232,12 @@ class Merger:
         follows = self.follows
         schema = definition_of(found.log.metadata().configuration, follows.log_path(found.table))
         changed, again = self.policies.of(found.table).changed, self._may_recur(found, path)
-        read, destination, lake = _read(schema, found), follows.destination, follows.lake
+        read, destination, lake = read_of(schema, found), follows.destination, follows.lake
         return prepare(spark, lake, self.fence, path, destination, read, found.state, app, changed, again=again)
 
     def _statement(self, path: str, found: Pending, state: TableState) -> str:
         log = self.follows.log_path(found.table)
-        read = _read(definition_of(found.log.metadata().configuration, log), found)
+        read = read_of(definition_of(found.log.metadata().configuration, log), found)
         there = {column.name for column in state.columns}
         names = [column.name for column in lake_columns(read.schema, read.table) if column.name in there]
         key = read.table.primary_key
@@ -271,7 +275,7 @@ def _contradiction(commit: DeltaCommit) -> str:
     return f"{keys} keys of the log met {met} rows: a key is there more than once" if inserted + met > keys else ""
 
 
-def _read(schema: TableSchema, found: Pending) -> TableRead:
+def read_of(schema: TableSchema, found: Pending) -> TableRead:
     """The log's rows as the service would describe them."""
     rows, key = found.part.rows, schema.primary_key
     low, high = key_bounds(found.log, found.part, key[0]) if len(key) == 1 else (None, None)

@@ -14,6 +14,7 @@ from spark_jobs.lake.types import LakeColumn
 DESTINATION, TABLE, COMPLETE = "sluice.destination", "sluice.table", "sluice.complete"
 PRIMARY_KEY, SCHEMA_VERSION, FENCE = "sluice.primary_key", "sluice.schema_version", "sluice.fence"
 LOG = "sluice.log"  # of a table's change log: `landing.log`
+HISTORY = "sluice.history"  # of a table's history: what it began with, and what it was compared with
 UNFILLED, UNFILLED_NUMBER = "sluice.unfilled", "sluice.unfilled_number"
 FOLLOWED = "sluice.followed"  # the last DDL statement that the table followed: epoch and version
 DROPPED = "sluice.dropped"  # the position of the statement after which the source has no such table
@@ -83,6 +84,12 @@ class TableState:
         """Epoch and version of the last DDL statement that the table followed, as far as it is noted."""
         epoch, _, version = self.properties.get(FOLLOWED, "").partition(":")
         return (int(epoch), int(version)) if version else None
+
+    @property
+    def told_places(self) -> set[int]:
+        """The versions that it has by a statement, or by a copy: its properties tell of them."""
+        places = [self.followed[1] if self.followed else None, self.copied.low if self.copied else None]
+        return {one for one in places if one is not None}
 
     def check_owner(self, destination: str, table: str, path: str) -> None:
         """Raises TableStopped when the table at `path` was not made for this destination and source table."""

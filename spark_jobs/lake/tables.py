@@ -23,10 +23,10 @@ from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.folders import folder_of, name_of
 from spark_jobs.lake.repaired import RepairNote
-from spark_jobs.lake.state import DESTINATION, LOG, TABLE, DeltaCommit, Origin, TableState
+from spark_jobs.lake.state import DESTINATION, HISTORY, LOG, TABLE, DeltaCommit, Origin, TableState
 from spark_jobs.lake.types import LakeColumn, delta_type
 
-_LOG_SUFFIX = "__log"
+_LOG_SUFFIX, _HISTORY_SUFFIX = "__log", "__history"
 _RECENT = 20  # commits that are read first
 _UPKEEP = ("OPTIMIZE", "VACUUM")  # how such operations begin
 
@@ -54,6 +54,10 @@ class Lake:
     def log_path(self, database: str, table: str) -> str:
         """Where a table's change log is. Raises TableStopped for a name that no folder can have."""
         return self.path(database, f"{table}{_LOG_SUFFIX}")
+
+    def history_path(self, database: str, table: str) -> str:
+        """Where a table's history is. Raises TableStopped for a name that no folder can have."""
+        return self.path(database, f"{table}{_HISTORY_SUFFIX}")
 
     def ledger_path(self, destination: str, client_id: int) -> str:
         return f"{self.root}/_sluice/{folder_of(destination)}/{client_id}/batches"
@@ -156,8 +160,8 @@ class Lake:
         return [info.base_name for info in found if info.type is FileType.Directory]
 
     def tables(self, database: str, destination: str) -> list[str]:
-        """The tables of a database, `database.table`: those of the destination without their change logs, and those
-        whose Delta log is damaged.
+        """The tables of a database, `database.table`: those of the destination without their change logs and
+        histories, and those whose Delta log is damaged.
 
         Raises LakeError when the database's folder cannot be read.
         """
@@ -169,7 +173,9 @@ class Lake:
             except TableStopped:
                 names.append(full_name(database, name_of(name)))
                 continue
-            if state and LOG not in state.properties and state.properties.get(DESTINATION) == destination:
+            if state is None or LOG in state.properties or HISTORY in state.properties:
+                continue
+            if state.properties.get(DESTINATION) == destination:
                 names.append(state.properties[TABLE])
         return names
 

@@ -17,7 +17,7 @@ from spark_jobs.landing.columns import EPOCH, VERSION
 
 DEFINITION = "sluice.definition"
 STATISTICS = "delta.dataSkippingStatsColumns"  # without it, Delta keeps those of the first 32 columns alone
-_EPOCH = "sluice.epoch."
+EPOCHS = "sluice.epoch."
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -28,7 +28,7 @@ def log_properties(claim: Claim, schema: TableSchema) -> dict[str, str]:
     return {
         PRIMARY_KEY: json.dumps(list(schema.primary_key)),
         DEFINITION: json.dumps(schema.to_dict()),
-        f"{_EPOCH}{claim.epoch}": json.dumps(began),
+        f"{EPOCHS}{claim.epoch}": json.dumps(began),
     }
 
 
@@ -50,7 +50,7 @@ def definition_of(properties: Mapping[str, str], place: str) -> TableSchema:
 
 def epoch_began(properties: Mapping[str, str], epoch: int, place: str) -> tuple[int, tuple[tuple[int, int], ...]]:
     """What the claims of an epoch said: `moved` and `seamless`. Raises TableStopped where the log does not have it."""
-    text = properties.get(f"{_EPOCH}{epoch}")
+    text = properties.get(f"{EPOCHS}{epoch}")
     if text is None:
         hint = "Make the table anew (sluice copy): rows of this epoch may be another server's."
         raise TableStopped(f"the change log does not say where epoch {epoch} began", place=place, hint=hint)

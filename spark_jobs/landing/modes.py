@@ -14,11 +14,17 @@ class Mode(StrEnum):
 
     MERGE = "merge"  # merges it into the table
     LAND_FIRST = "land_first"  # appends it to the table's log, from which the table follows
+    HISTORY = "history"  # the same, and a second table has every version of each row
     APPEND = "append"  # appends it to the table's log, and there is no merged table
 
     @property
     def lands(self) -> bool:
         return self is not Mode.MERGE
+
+    @property
+    def follows(self) -> bool:
+        """Whether the table is merged from its log."""
+        return self in (Mode.LAND_FIRST, Mode.HISTORY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,20 +18,51 @@ from orchestration.commands.service import call
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.following.catch_up import CatchUp
 from spark_jobs.following.follow import Follow, Pace
+from spark_jobs.following.history.columns import CURRENT
+from spark_jobs.following.history.historian import Historian
+from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merged, Merger
 from spark_jobs.following.now import make_view, shown_anew, view_name
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import PART_ROWS, Follows
 from spark_jobs.lake.fence import Fence
+from spark_jobs.landing.columns import EPOCH, NTH, VERSION
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
 from tests.support.shop import Shop, opened_shop, until_running
 
 
+class Killed(Exception):
+    """A process that ends here."""
+
+
+def changes(rng: random.Random, table: str, keys: int = 12) -> list[str]:
+    """Random statements on `id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2)`, of which one at least changes a
+    row."""
+    found = [f"REPLACE INTO {table} VALUES (0, 'first{rng.randrange(1 << 40)}', 0)"]
+    for _ in range(rng.randint(1, 12)):
+        one, other, value = rng.randrange(keys), rng.randrange(keys), rng.randrange(10_000)
+        found.append(
+            rng.choice(
+                [
+                    f"REPLACE INTO {table} VALUES ({one}, 'v{value}', {value}.25)",
+                    f"REPLACE INTO {table} VALUES ({one}, NULL, NULL)",
+                    f"UPDATE {table} SET v = 'u{value}' WHERE id <= {one}",
+                    f"DELETE FROM {table} WHERE id = {one}",
+                    f"DELETE FROM {table} WHERE id BETWEEN {one} AND {one + 3}",
+                    f"UPDATE IGNORE {table} SET id = {other} WHERE id = {one}",
+                ]
+            )
+        )
+    return found
+
+
 @dataclass
 class LandedShop(Shop):
-    """`drain` lands, or merges, as the mode says."""
+    """`drain` lands, or merges, as the mode says; `mode` is that of `run`."""
+
+    mode: Mode = Mode.LAND_FIRST
 
     def named(self, table: str) -> str:
         return f"{self.database}.{table}"
@@ -43,10 +75,10 @@ class LandedShop(Shop):
     def follows(self) -> Follows:
         return Follows(self.lake.lake, "shop", self.connector.client_id)
 
-    def run(self, mode: Mode = Mode.LAND_FIRST) -> None:
+    def run(self, mode: Mode | None = None) -> None:
         """What is drained from here on is another run's, with that mode for all tables."""
         lake, sessions = self.lake.lake, self.lake.sessions
-        self.lake = replace(self.lake, modes=Modes(mode), fence=Fence(lake, sessions), notes=Notes())
+        self.lake = replace(self.lake, modes=Modes(mode or self.mode), fence=Fence(lake, sessions), notes=Notes())
 
     def land(self, batch_size: int = 1000) -> list[str]:
         """Another run lands all that the source has written. Returns the tables that stopped."""
@@ -76,6 +108,35 @@ class LandedShop(Shop):
         """The rows of the merged table."""
         there = self.lake.lake.open(self.lake.lake.path(self.database, table))
         return _counted(QueryBuilder().register("t", there).execute("SELECT * FROM t").read_all())
+
+    def historian(self, part_rows: int = PART_ROWS, sessions: Sessions | None = None) -> Historian:
+        """That of a new run."""
+        merger = self.merger(part_rows, sessions)
+        return Historian(merger.follows, merger.sessions, merger.fence, "run")
+
+    def works(self, part_rows: int = PART_ROWS) -> Works:
+        """A new run that keeps a history of every table."""
+        return Works(self.merger(part_rows), lambda _: True)
+
+    def keep(self, *tables: str, part_rows: int = PART_ROWS) -> None:
+        """A new run merges the logs of these tables, and keeps their histories."""
+        works = self.works(part_rows)
+        for _ in range(3):
+            for work in works.of([self.named(table) for table in tables]):
+                while works.pending(work) and works.next(work):
+                    pass
+
+    def history(self, table: str) -> list[dict[str, Any]]:
+        """The versions of each key, in order."""
+        there = self.lake.lake.open(self.lake.lake.history_path(self.database, table))
+        rows = QueryBuilder().register("t", there).execute("SELECT * FROM t").read_all()
+        found: list[dict[str, Any]] = pa.table(rows).to_pylist()
+        return sorted(found, key=lambda row: (row["id"], row[EPOCH], row[VERSION], row[NTH]))
+
+    def current(self, table: str) -> Counter[Any]:
+        """The rows that are current by the history, as `source` has them."""
+        own = [field.name for field in self.lake.lake.open(self.lake.lake.path(self.database, table)).schema().fields]
+        return Counter(tuple(row[name] for name in own) for row in self.history(table) if row[CURRENT])
 
     def now(self, table: str, *, anew: bool = True) -> Counter[Any]:
         """The rows of the view, which is made `anew` before."""

@@ -11,12 +11,15 @@ from typing import Any
 import dagster as dg
 
 from cdc_core.errors import TableStopped
+from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared
 from orchestration.assets.merge_asset import MERGED, merge_asset
 from orchestration.settings import Settings
+from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.merge import Merged
 from spark_jobs.following.pending import Part, Pending
 from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.modes import Mode, Modes
 from tests.support.canal_double import ORDERS, USERS, MemoryCanal
 
 
@@ -48,6 +51,9 @@ class MemoryLogs:
     def merging(self, *_: Any) -> Iterator[MemoryLogs]:
         yield self
 
+    def of(self, tables: list[str]) -> list[str]:
+        return [*tables, *(work for work in self.left if work not in tables)]
+
     def pending(self, table: str) -> Pending | None:
         rows = 10 * self.left.get(table, 0)
         part = Part(0, 100, 200, rows, 5.0)
@@ -61,9 +67,11 @@ class MemoryLogs:
         return Merged(table, 1, 10, 4, 3, 1, 0, 200, 7, 5.0, 8.5, 0.5, contradiction=self.contradiction)
 
 
-def merge(logs: MemoryLogs, canal: MemoryCanal | None = None, **config: Any) -> dg.ExecuteInProcessResult:
+def merge(
+    logs: MemoryLogs, canal: MemoryCanal | None = None, mode: Mode = Mode.LAND_FIRST, **config: Any
+) -> dg.ExecuteInProcessResult:
     settings = Settings(destination="shop", lake="/lake", tables=["shop.orders", "shop.users"], linger_seconds=0)
-    asset = merge_asset(settings, declared(settings, [ORDERS, USERS]), lambda _: True)
+    asset = merge_asset(settings, LandedTables(Modes(mode), declared(settings, [ORDERS, USERS])))
     return dg.materialize(
         [asset],
         resources={"canal_shop": canal or MemoryCanal(), "lake_shop": logs},
@@ -89,6 +97,19 @@ def test_each_part_is_a_materialization_with_its_lag(tmp_path: Path) -> None:
     facts = {name: value.value for name, value in shown[-1].metadata.items()}
     assert (facts["rows"], facts["rows_inserted"], facts["lag_seconds"], facts["delta_version"]) == (10, 4, 3.5, 7)
     assert {name: one.passed for name, one in checks(result).items()} == {"orders": True, "users": True}
+
+
+def test_a_history_is_an_asset_beside_its_table_and_waits_alone(tmp_path: Path) -> None:
+    """With a check of its own; the table is merged."""
+    work = work_of("shop.users")
+    logs = MemoryLogs(LoggedLake(tmp_path), {"shop.users": 1, work_of("shop.orders"): 1, work: 1}, refuses=work)
+    result = merge(logs, mode=Mode.HISTORY)
+
+    assert result.success
+    shown = {one.asset_key.path[-1] for one in result.get_asset_materialization_events() if one.asset_key}
+    assert shown == {"users", "orders__history"}
+    passed = {name: one.passed for name, one in checks(result).items()}
+    assert passed == {"orders": True, "orders__history": True, "users": True, "users__history": False}
 
 
 def test_a_table_that_waits_is_red_with_the_reason_and_the_others_go_on(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.following import merge as merging
 from spark_jobs.following.merge import Merged, Merger
 from spark_jobs.lake.sql import quote
-from tests.support.landed import LandedShop, opened_landed
+from tests.support.landed import Killed, LandedShop, changes, opened_landed
 
 pytestmark = pytest.mark.integration
 
@@ -23,31 +23,6 @@ pytestmark = pytest.mark.integration
 def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[LandedShop]:
     with opened_landed(mysql8, spark_remote, tmp_path) as shop:
         yield shop
-
-
-class Killed(Exception):
-    """A process that ends here."""
-
-
-def changes(rng: random.Random, table: str, keys: int = 12) -> list[str]:
-    """Random statements on `id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2)`, of which one at least changes a
-    row."""
-    found = [f"REPLACE INTO {table} VALUES (0, 'first{rng.randrange(1 << 40)}', 0)"]
-    for _ in range(rng.randint(1, 12)):
-        one, other, value = rng.randrange(keys), rng.randrange(keys), rng.randrange(10_000)
-        found.append(
-            rng.choice(
-                [
-                    f"REPLACE INTO {table} VALUES ({one}, 'v{value}', {value}.25)",
-                    f"REPLACE INTO {table} VALUES ({one}, NULL, NULL)",
-                    f"UPDATE {table} SET v = 'u{value}' WHERE id <= {one}",
-                    f"DELETE FROM {table} WHERE id = {one}",
-                    f"DELETE FROM {table} WHERE id BETWEEN {one} AND {one + 3}",
-                    f"UPDATE IGNORE {table} SET id = {other} WHERE id = {one}",
-                ]
-            )
-        )
-    return found
 
 
 @pytest.mark.full

@@ -1,0 +1,290 @@
+"""One part of one log, or one comparison with the table, becomes one commit of a history.
+
+The commit carries the history's own app id of the epoch, and the version up to which the changes go; a comparison's is
+a little behind it, where no event ends. A part that comes again adds nothing; a statement that comes late, of a run
+that is dead, is skipped or refused.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from deltalake import DeltaTable
+
+from cdc_core.errors import LakeError, SluiceError, TableStopped
+from spark_jobs.apply.choice import key_range
+from spark_jobs.apply.commits import log_note
+from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
+from spark_jobs.copy.commit import CONFLICTS
+from spark_jobs.following.history import statements
+from spark_jobs.following.history.columns import ANEW, CURRENT, NAMES, OWN, lacking, work_of
+from spark_jobs.following.history.note import HistoryNote
+from spark_jobs.following.history.standing import ROOM, Histories, Standing, lacks, standing, upto
+from spark_jobs.following.merge import Merged, TakenOver, read_of
+from spark_jobs.following.net import bounds
+from spark_jobs.following.pending import Follows, Part, Pending
+from spark_jobs.lake.ddl import alter_table, listed
+from spark_jobs.lake.failures import SparkRefusal, lake_errors
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.state import DESTINATION, FENCE, HISTORY, PRIMARY_KEY, TABLE, DeltaCommit, TableState
+from spark_jobs.lake.transaction import FEW_ROWS, transaction
+from spark_jobs.lake.types import LakeColumn, delta_type
+from spark_jobs.landing.columns import NAMES as LOGS_OWN
+from spark_jobs.landing.definition import definition_of
+from spark_jobs.session import Sessions
+
+_TRIES = 5  # of a history that another run writes
+
+
+@dataclass(frozen=True, slots=True)
+class Historian:
+    """Keeps histories for one run, whose `fence` keeps the statements of earlier ones out."""
+
+    follows: Follows
+    sessions: Sessions
+    fence: Fence
+    run_id: str = ""
+    clock: Callable[[], float] = time.time
+
+    @property
+    def histories(self) -> Histories:
+        follows = self.follows
+        return Histories(follows.lake, follows.destination, follows.client_id, follows.part_rows)
+
+    def pending(self, table: str) -> Pending | None:
+        """What the history lacks, None while it has all, or waits for its table."""
+        return lacks(self.histories, table)
+
+    def whole(self, table: str, *, sleep: Callable[[float], None] = time.sleep) -> Merged:
+        """Brings all that the log has by now, as far as it need not wait for the table."""
+        done, left = Merged(table), _TRIES
+        while True:
+            try:
+                found = self.next(table)
+            except TakenOver:
+                left -= 1
+                if not left:
+                    raise
+                sleep(1.0)
+                continue
+            if not found:
+                return done
+            done += found
+
+    def next(self, table: str) -> Merged:
+        """Brings the first part that the history lacks, or all up to its table and the comparison with it.
+
+        Raises TableStopped when the history cannot take it, TakenOver when another run writes it, LakeError."""
+        try:
+            found = self._next(table)
+        except SparkRefusal:
+            found = self._next(table)  # in another session
+        return replace(found, table=work_of(table))
+
+    def begin(self, table: str) -> None:
+        """Makes the history where there is none. Before the table takes more of its log: so it gets these changes."""
+        with suppress(SluiceError):  # the history's own trouble, which its turn tells
+            found = standing(self.histories, table)
+            if found is not None and found.state is None:
+                self._entered(table, found)
+
+    def _next(self, table: str) -> Merged:
+        histories = self.histories
+        found = standing(histories, table)
+        if found is None or lacks(histories, table) is None:
+            return Merged(table)
+        path = histories.path(table)
+        try:
+            found = self._entered(table, found)
+            if found.waits:
+                return Merged(table)
+            return self._compared(table, found) if found.is_due else self._part(table, found)
+        except LakeError as error:
+            if not isinstance(error, TableStopped) and self._is_anothers(path, error):
+                self.fence.leave(path)
+                raise TakenOver(path) from error
+            raise
+
+    def _part(self, table: str, found: Standing) -> Merged:
+        pending = self.histories.pending(table)
+        return self._took(pending, found) if pending else Merged(table)
+
+    def _is_anothers(self, path: str, error: LakeError) -> bool:
+        if any(word in error.message for word in CONFLICTS):
+            return True
+        state = self.follows.lake.state(path, "")
+        return state is not None and not self.fence.owns(state)
+
+    def _entered(self, table: str, found: Standing) -> Standing:
+        """The same, once only this run changes the history; it is made where there is none."""
+        histories = self.histories
+        path = histories.path(table)
+        if found.state is None:
+            begun = (found.table.epoch, found.table.version) if found.table else None
+            self._make(table, path, found.log, HistoryNote(begun))
+        else:
+            found.state.check_owner(histories.destination, table, path)
+            if HISTORY not in found.state.properties:
+                hint = "Move that table away, or set `apply: land_first` for this one in defs.yaml."
+                raise TableStopped("where its history belongs is another Delta table", place=path, hint=hint)
+            if self.fence.enter(path, "", found.state) is found.state:
+                return found
+        entered = standing(histories, table)
+        if entered is None or entered.state is None:
+            hint = "See who removes it; nothing is lost: the log is there."
+            raise LakeError("the history is gone again", place=path, hint=hint)
+        return entered
+
+    def _make(self, table: str, path: str, log: DeltaTable, note: HistoryNote) -> None:
+        columns = _columns(log)
+        lacking((), columns, path)  # raises for names that are a history's own
+        key = definition_of(log.metadata().configuration, path).primary_key
+        self.follows.lake.check_writable()
+        body = ", ".join(column.ddl for column in (*columns, *OWN))
+        properties = {
+            DESTINATION: self.follows.destination, TABLE: table, HISTORY: note.to_json(), FENCE: self.fence.token,
+            PRIMARY_KEY: json.dumps(list(key)), "delta.enableDeletionVectors": "true",
+        }  # fmt: skip
+        with self.sessions.take() as spark, lake_errors(path, ANEW):
+            spark.sql(
+                f"CREATE TABLE delta.{quote(path)} ({body}) USING delta PARTITIONED BY ({CURRENT}) "
+                f"TBLPROPERTIES ({listed(properties)})"
+            )
+        self.fence.skip(path)
+
+    def _took(self, pending: Pending, found: Standing) -> Merged:
+        """One part; up to the entry by which all rows go, where there is one."""
+        table, path = pending.table, self.histories.path(pending.table)
+        try:
+            return self._wrote(pending, found)
+        except TableStopped as error:
+            if NOT_A_ROW not in str(error.__cause__):
+                raise
+        log, part = _log(self.histories, found, table), pending.part
+        with self.sessions.take() as spark, lake_errors(path, ANEW):
+            row = spark.sql(statements.first_emptying(log, bounds(part))).collect()[0]
+        upto_, micros = int(row[0]), row[1]
+        before = replace(pending, part=replace(part, upto=upto_ - 1, whole=False))
+        done = self._wrote(before, found)
+        emptying = replace(pending, part=replace(part, after=upto_ - 1, upto=upto_, rows=1, whole=False))
+        place = (part.epoch, upto_)
+        return done + self._committed(emptying, statements.close_all(path, place, statements.moment(micros)))
+
+    def _wrote(self, pending: Pending, found: Standing) -> Merged:
+        path, log = self.histories.path(pending.table), found.log
+        columns, key = self._widened(path, _columns(log), log)
+        rows = statements.changes(_log(self.histories, found, pending.table), bounds(pending.part), columns, key)
+        read = read_of(definition_of(log.metadata().configuration, path), replace(pending, log=log))
+        between = key_range(self.follows.lake, path, read, self._state(path))
+        return self._committed(pending, statements.merge_versions(path, rows, columns, key, between))
+
+    def _widened(self, path: str, wanted: Sequence[LakeColumn], log: DeltaTable) -> tuple[list[str], tuple[str, ...]]:
+        """The names of the columns, which the history has after it, and the key."""
+        key, state = definition_of(log.metadata().configuration, path).primary_key, self._state(path)
+        if state.primary_key != key:
+            was, now = ", ".join(state.primary_key), ", ".join(key)
+            raise TableStopped(f"the primary key was ({was}) and is ({now}) now", place=path, hint=ANEW)
+        have = [column for column in state.columns if column.name not in NAMES]
+        if added := lacking(have, wanted, path):
+            with self.sessions.take() as spark, lake_errors(path, ANEW):
+                if any(column.type == "timestamp_ntz" for column in added):
+                    supported = listed({"delta.feature.timestampNtz": "supported"})
+                    alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({supported})")
+                body = ", ".join(column.ddl for column in added)
+                alter_table(spark, self.fence, path, f"ADD COLUMNS ({body})")
+        return [column.name for column in wanted], key
+
+    def _compared(self, table: str, found: Standing) -> Merged:
+        """Brings the history to its table's place, and makes its current rows those of the table there."""
+        histories, path = self.histories, self.histories.path(table)
+        done, place, merged = Merged(table), found.table, found.merged
+        assert place is not None
+        assert merged is not None
+        while (pending := upto(histories, found, table)) is not None:
+            done += self._took(pending, found)
+        columns, key = self._widened(path, merged.columns, found.log)
+        state = histories.lake.state(path, histories.app(table, place.epoch))
+        mark = max(place.version, (state.applied if state else None) or 0) + 1
+        if mark - place.version > ROOM:
+            hint = "Nothing is lost: it goes on with the next change of the table."
+            raise TableStopped("it was compared too often at one place", place=path, hint=hint)
+        with self.sessions.take() as spark, lake_errors(path, ANEW):
+            micros = spark.sql(statements.last_time(_log(histories, found, table), place.epoch, place.version))
+            at = statements.moment(micros.collect()[0][0])
+        rows = statements.rows_of(self.follows.path(table), merged.version, columns, gone=merged.dropped)
+        begins = not found.note.marks and found.note.begun is not None
+        where = (place.epoch, place.version)
+        source = statements.differences(path, rows, columns, key, where, at, begins=begins)
+        part = Part(place.epoch, place.version, mark, 0, self.clock(), whole=False)
+        step = Pending(table, part, 0, part.since, mark, found.log, state)
+        done += self._committed(step, statements.merge_versions(path, source, columns, key))
+        note = HistoryNote.of(self._state(path).properties)
+        marks = {**note.marks, str(place.epoch): (mark, place.version)}
+        passed = {**note.passed, str(place.epoch): max(place.version, note.passed.get(str(place.epoch), 0))}
+        self._noted(path, replace(note, stamp=found.stamp, marks=marks, passed=passed))
+        return done
+
+    def _noted(self, path: str, note: HistoryNote) -> None:
+        with self.sessions.take() as spark, lake_errors(path, ANEW):
+            alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({listed({HISTORY: note.to_json()})})")
+
+    def _committed(self, pending: Pending, statement: str) -> Merged:
+        """One statement as one commit with the part's version."""
+        began, histories, part = time.perf_counter(), self.histories, pending.part
+        path, app = histories.path(pending.table), histories.app(pending.table, part.epoch)
+        metadata = log_note(histories.stands_for(pending.log, part.epoch, part), pending.table, self.run_id)
+        with self.sessions.take() as spark, lake_errors(path, ANEW):
+            self.fence.check(path)
+            with transaction(spark, app, part.upto, metadata, few=0 < part.rows <= FEW_ROWS):
+                run_statement(spark, statement, path)
+        state = histories.lake.state(path, app)
+        if part.rows and (state is None or state.applied is None or state.applied < part.upto):
+            self._pass(path, part)
+        commit = next((one for one in histories.lake.commits(path) if one.user_metadata == metadata), None)
+        return _outcome(pending, commit, self.clock(), time.perf_counter() - began)
+
+    def _pass(self, path: str, part: Part) -> None:
+        """Notes a part for which there was nothing to write: Delta makes no commit of a statement that changes no row,
+        such as a TRUNCATE of a table without one."""
+        note = HistoryNote.of(self._state(path).properties)
+        self._noted(path, replace(note, passed={**note.passed, str(part.epoch): part.upto}))
+
+    def _state(self, path: str) -> TableState:
+        state = self.follows.lake.state(path, "")
+        if state is None:
+            hint = "See who removes it; nothing is lost: the log is there."
+            raise LakeError("the history is gone", place=path, hint=hint)
+        return state
+
+
+def _columns(log: DeltaTable) -> tuple[LakeColumn, ...]:
+    """The table's own, those that the source has no more too."""
+    fields = [field for field in log.schema().fields if field.name not in LOGS_OWN]
+    return tuple(LakeColumn(field.name, delta_type(field.type)) for field in fields)
+
+
+def _log(histories: Histories, found: Standing, table: str) -> str:
+    """The log to read from, in SQL: as it was when the part was chosen."""
+    return f"delta.{quote(histories.log_path(table))} VERSION AS OF {found.log.version():d}"
+
+
+def _outcome(pending: Pending, commit: DeltaCommit | None, at: float, seconds: float) -> Merged:
+    part = pending.part
+    return Merged(
+        pending.table,
+        parts=1,
+        rows=part.rows,
+        inserted=commit.count("numTargetRowsInserted") if commit else 0,
+        updated=commit.count("numTargetRowsUpdated", "numUpdatedRows") if commit else 0,
+        epoch=part.epoch,
+        upto=part.upto,
+        delta_version=commit.version if commit else None,
+        since=part.since,
+        merged_at=at,
+        seconds=seconds,
+    )

@@ -1,0 +1,137 @@
+"""The SQL of a history: one statement that closes versions and opens others. Pure functions.
+
+Where the first change of a key says what its row was before, and the history has no version of it, that one is opened
+and closed: since when it was there is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_jobs.apply.transaction import NO_KEY, NOT_A_ROW
+from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
+from spark_jobs.lake.sql import quote
+from spark_jobs.landing.columns import (
+    DELETE,
+    EPOCH,
+    INSERT,
+    NTH,
+    OP,
+    TIME,
+    TRUNCATE,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    VERSION,
+)
+
+_KIND = "_sluice_kind"  # 0: closes the version that is there, 1: opens one
+_FIRST, _NEXT, _LAST = "_sluice_first", "_sluice_next", "_sluice_last"
+_ORDER = f"{EPOCH}, {VERSION}, {NTH}"
+_OWN = (VALID_FROM, VALID_TO, CURRENT, EPOCH, VERSION, NTH)
+
+
+def changes(log: str, where: str, columns: Sequence[str], key: Sequence[str]) -> str:
+    """A query in brackets: what the log's rows that `where` names mean for a history."""
+    keys, listed = ", ".join(map(quote, key)), ", ".join(map(quote, columns))
+    window = f"(PARTITION BY {keys} ORDER BY {_ORDER})"
+    placed = (
+        f"SELECT *, row_number() OVER {window} = 1 AS {_FIRST}, lead({TIME}) OVER {window} AS {_NEXT}, "  # noqa: S608
+        f"lead({OP}) OVER {window} IS NULL AS {_LAST} FROM {log} WHERE {where}"
+    )
+    kinds = f"SELECT *, explode({_kinds(key)}) AS {_KIND} FROM ({placed})"  # noqa: S608
+    return (
+        f"(SELECT {listed}, {_KIND}, {OP}, CASE WHEN {_KIND} = 1 THEN {TIME} END AS {VALID_FROM}, "  # noqa: S608
+        f"CASE WHEN {_KIND} = 1 THEN {_NEXT} ELSE {TIME} END AS {VALID_TO}, {_KIND} = 1 AND {_LAST} AS {CURRENT}, "
+        f"{_ORDER} FROM ({kinds}))"
+    )
+
+
+def _kinds(key: Sequence[str]) -> str:
+    """What one image does, as an array of kinds."""
+    missing = " OR ".join(f"{quote(name)} IS NULL" for name in key)
+    opens = f"{OP} IN ('{INSERT}', '{UPDATE_AFTER}')"
+    return (
+        f"CASE WHEN {OP} = '{TRUNCATE}' THEN {_raised(NOT_A_ROW)} WHEN {missing} THEN {_raised(NO_KEY)} "
+        f"WHEN {opens} THEN IF({_FIRST}, array(0, 1), array(1)) "
+        f"WHEN {OP} IN ('{DELETE}', '{UPDATE_BEFORE}') THEN IF({_FIRST}, array(0), CAST(array() AS ARRAY<INT>)) "
+        f"ELSE {_raised(NOT_A_ROW)} END"
+    )
+
+
+def _raised(word: str) -> str:
+    return f"CAST(raise_error(concat('{word}: ', coalesce({OP}, ''))) AS ARRAY<INT>)"
+
+
+def differences(
+    path: str, merged: str, columns: Sequence[str], key: Sequence[str], place: tuple[int, int], at: str, *, begins: bool
+) -> str:
+    """A query in brackets: what makes the current rows of a history those of `merged`, a query in brackets with the
+    `columns`. `at`: when that came, in SQL. `begins`: the history has nothing yet, so since when is not known."""
+    same = " AND ".join(f"c.{quote(name)} <=> m.{quote(name)}" for name in columns)
+    on = " AND ".join(f"c.{quote(name)} = m.{quote(name)}" for name in key)
+    there, wanted = f"c.{CURRENT} IS NOT NULL", "m._sluice_one IS NOT NULL"
+    kinds = (
+        f"CASE WHEN {there} AND {wanted} THEN IF({same}, CAST(array() AS ARRAY<INT>), array(0, 1)) "
+        f"WHEN {wanted} THEN array(1) ELSE array(0) END"
+    )
+    values = [f"coalesce(m.{quote(n)}, c.{quote(n)}) AS {quote(n)}" if n in key else f"m.{quote(n)}" for n in columns]
+    joined = (
+        f"SELECT {', '.join(values)}, explode({kinds}) AS {_KIND} FROM "  # noqa: S608
+        f"(SELECT * FROM delta.{quote(path)} WHERE {CURRENT}) AS c FULL OUTER JOIN "
+        f"(SELECT *, 1 AS _sluice_one FROM {merged}) AS m ON {on}"
+    )
+    since = "CAST(NULL AS TIMESTAMP)" if begins else at
+    return (
+        f"(SELECT *, '{INSERT}' AS {OP}, {since} AS {VALID_FROM}, "  # noqa: S608
+        f"CASE WHEN {_KIND} = 0 THEN {at} END AS {VALID_TO}, {_KIND} = 1 AS {CURRENT}, "
+        f"{place[0]:d} AS {EPOCH}, CAST({place[1]:d} AS BIGINT) AS {VERSION}, CAST(-1 AS BIGINT) AS {NTH} "
+        f"FROM ({joined}))"
+    )
+
+
+def rows_of(path: str, version: int, columns: Sequence[str], *, gone: bool) -> str:
+    """A query in brackets: the rows of one version of a table, none of one that is `gone`."""
+    listed, rest = ", ".join(map(quote, columns)), " WHERE false" if gone else ""
+    return f"(SELECT {listed} FROM delta.{quote(path)} VERSION AS OF {version:d}{rest})"  # noqa: S608
+
+
+def merge_versions(
+    path: str, rows: str, columns: Sequence[str], key: Sequence[str], between: tuple[int, int] | None = None
+) -> str:
+    """One MERGE that closes and opens. `between` bounds a key of one integer."""
+    condition = [f"t.{CURRENT} = true", f"s.{_KIND} = 0", *(f"t.{quote(name)} = s.{quote(name)}" for name in key)]
+    if between is not None:
+        condition.append(f"t.{quote(key[0])} BETWEEN {between[0]} AND {between[1]}")
+    written = [quote(name) for name in (*columns, *_OWN)]
+    values = ", ".join(f"s.{name}" for name in written)
+    return (
+        f"MERGE INTO delta.{quote(path)} AS t USING {rows} AS s ON {' AND '.join(condition)} "  # noqa: S608
+        f"WHEN MATCHED THEN UPDATE SET t.{VALID_TO} = s.{VALID_TO}, t.{CURRENT} = false "
+        f"WHEN NOT MATCHED AND (s.{_KIND} = 1 OR s.{OP} IN ('{DELETE}', '{UPDATE_BEFORE}')) "
+        f"THEN INSERT ({', '.join(written)}) VALUES ({values})"
+    )
+
+
+def close_all(path: str, place: tuple[int, int], at: str) -> str:
+    """No row is there any more from a place on, `at` in SQL. Rows that were opened behind it stay: it may come late."""
+    before = f"({EPOCH} < {place[0]:d} OR ({EPOCH} = {place[0]:d} AND {VERSION} < {place[1]:d}))"
+    return f"UPDATE delta.{quote(path)} SET {VALID_TO} = {at}, {CURRENT} = false WHERE {CURRENT} AND {before}"  # noqa: S608
+
+
+def first_emptying(log: str, bounds: str) -> str:
+    """A query for the first entry by which all rows go: its version, and its time in microseconds."""
+    return (
+        f"SELECT {VERSION}, unix_micros({TIME}) FROM {log} "  # noqa: S608
+        f"WHERE {bounds} AND {OP} = '{TRUNCATE}' ORDER BY {VERSION} LIMIT 1"
+    )
+
+
+def last_time(log: str, epoch: int, version: int) -> str:
+    """A query for the time of the last change up to a place, in microseconds."""
+    where = f"{EPOCH} < {epoch:d} OR ({EPOCH} = {epoch:d} AND {VERSION} <= {version:d})"
+    return f"SELECT unix_micros(max({TIME})) FROM {log} WHERE {where}"  # noqa: S608
+
+
+def moment(micros: int | None) -> str:
+    """A time in SQL."""
+    return "CAST(NULL AS TIMESTAMP)" if micros is None else f"timestamp_micros({micros:d})"

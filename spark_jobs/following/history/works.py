@@ -1,0 +1,45 @@
+"""The merges and the histories of one run. A history has a name of its own, so each waits alone after a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spark_jobs.following.history.columns import table_of, work_of
+from spark_jobs.following.history.historian import Historian
+from spark_jobs.following.merge import Merged, Merger
+from spark_jobs.following.pending import Follows, Pending
+
+
+@dataclass(frozen=True, slots=True)
+class Works:
+    """`keeps` says which tables have a history."""
+
+    merger: Merger
+    keeps: Callable[[str], bool]
+
+    @property
+    def follows(self) -> Follows:
+        return self.merger.follows
+
+    @property
+    def historian(self) -> Historian:
+        merger = self.merger
+        return Historian(merger.follows, merger.sessions, merger.fence, merger.run_id, merger.clock)
+
+    def of(self, tables: Sequence[str]) -> list[str]:
+        """The tables, and the names of their histories."""
+        return [*tables, *(work_of(table) for table in tables if self.keeps(table))]
+
+    def pending(self, work: str) -> Pending | None:
+        """What a table or a history lacks."""
+        table = table_of(work)
+        return self.merger.pending(work) if table is None else self.historian.pending(table)
+
+    def next(self, work: str) -> Merged:
+        """The first part of it."""
+        if (table := table_of(work)) is not None:
+            return self.historian.next(table)
+        if self.keeps(work):
+            self.historian.begin(work)
+        return self.merger.next(work)

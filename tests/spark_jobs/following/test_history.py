@@ -1,0 +1,213 @@
+"""Histories follow change logs: every version of a row is there once, and the current ones are the source's rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_core.errors import TableStopped
+from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.following.history import historian as keeping
+from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO, lacking
+from spark_jobs.following.history.historian import Historian
+from spark_jobs.lake.types import LakeColumn
+from spark_jobs.landing.modes import Mode
+from tests.support.landed import Killed, LandedShop, changes, opened_landed
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[LandedShop]:
+    with opened_landed(mysql8, spark_remote, tmp_path) as shop:
+        shop.mode = Mode.HISTORY
+        shop.run()
+        yield shop
+
+
+def versions(shop: LandedShop, table: str, key: int) -> list[tuple[Any, ...]]:
+    """Of one key: the value, and whether begin, end and presence are there."""
+    return [
+        (row["v"], row[VALID_FROM] is not None, row[VALID_TO] is not None, row[CURRENT])
+        for row in shop.history(table)
+        if row["id"] == key
+    ]
+
+
+def check(shop: LandedShop, table: str) -> None:
+    """Each key's versions follow each other without a gap, and what is current is the source."""
+    rows = shop.history(table)
+    for one, later in pairwise(rows):
+        if one["id"] == later["id"]:
+            assert not one[CURRENT], (one, later)
+            assert one[VALID_TO] is None or later[VALID_FROM] is None or one[VALID_TO] <= later[VALID_FROM], (
+                one,
+                later,
+            )
+    assert shop.current(table) == shop.source(table)
+
+
+def test_every_change_is_a_version(shop: LandedShop) -> None:
+    """Many of one key in one second, a key that changes, a row that goes and comes, a TRUNCATE."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))")
+    shop.execute("INSERT INTO t VALUES (1, 'a'), (2, 'a')", "UPDATE t SET v = 'b' WHERE id = 1")
+    shop.land()
+    shop.execute("UPDATE t SET v = 'c' WHERE id = 1", "DELETE FROM t WHERE id = 2", "UPDATE t SET id = 3 WHERE id = 1")
+    shop.execute("INSERT INTO t VALUES (2, 'd')")
+    shop.land()
+    shop.keep("t")
+
+    closed, current = (True, True, False), (True, False, True)
+    assert versions(shop, "t", 1) == [("a", *closed), ("b", *closed), ("c", *closed)]
+    assert versions(shop, "t", 2) == [("a", *closed), ("d", *current)]
+    assert versions(shop, "t", 3) == [("c", *current)]
+    check(shop, "t")
+    before = shop.history("t")
+    shop.keep("t")
+    assert shop.history("t") == before
+
+    shop.execute("UPDATE t SET v = 'e' WHERE id = 2", *["TRUNCATE TABLE t"] * 2, "INSERT INTO t VALUES (3, 'f')")
+    shop.land()
+    shop.keep("t")
+    assert versions(shop, "t", 2)[1:] == [("d", *closed), ("e", *closed)]
+    assert versions(shop, "t", 3) == [("c", *closed), ("f", *current)]
+    check(shop, "t")
+
+
+@pytest.mark.full
+def test_it_begins_with_the_rows_of_the_table(shop: LandedShop) -> None:
+    """Since when they were there is not known."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))", "INSERT INTO t VALUES (1, 'a'), (2, 'a')")
+    shop.run(Mode.MERGE)
+    shop.drain()
+    shop.execute("UPDATE t SET v = 'b' WHERE id = 1")
+    shop.land()
+    shop.keep("t")
+
+    assert versions(shop, "t", 1) in (
+        [("a", False, True, False), ("b", True, False, True)],
+        [("b", False, False, True)],  # the table had it before
+    )
+    assert versions(shop, "t", 2) == [("a", False, False, True)]
+    check(shop, "t")
+
+
+@pytest.mark.full
+def test_it_takes_what_came_without_its_log(shop: LandedShop) -> None:
+    """Changes that were merged directly, in another mode; columns that come and go with their values."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))", "INSERT INTO t VALUES (1, 'a'), (2, 'a')")
+    shop.land()
+    shop.keep("t")
+    shop.execute("UPDATE t SET v = 'b' WHERE id = 1", "DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (5, 'b')")
+    shop.run(Mode.MERGE)
+    shop.drain()
+    shop.execute("UPDATE t SET v = 'c' WHERE id = 5")
+    shop.land()
+    shop.keep("t")
+    check(shop, "t")
+    shop.execute("ALTER TABLE t ADD COLUMN n INT DEFAULT 7", "UPDATE t SET v = 'd' WHERE id = 1")
+    shop.land()
+    shop.keep("t")
+    check(shop, "t")
+    shop.execute("ALTER TABLE t RENAME COLUMN n TO m", "INSERT INTO t VALUES (6, 'x', 1)")
+    shop.land()
+    shop.keep("t")
+    assert shop.current("t") == shop.source("t")
+    shop.execute("ALTER TABLE t DROP COLUMN m", "UPDATE t SET v = 'y' WHERE id = 6")
+    shop.land()
+    shop.keep("t")
+    assert shop.current("t") == shop.source("t")
+    assert {"n", "m"} <= shop.history("t")[0].keys()
+
+
+def test_what_a_history_cannot_hold_stops_it() -> None:
+    """Another type, another spelling, and names of its own; with the remedy. New columns it gets."""
+    have = (LakeColumn("id", "int"), LakeColumn("n", "int"))
+    assert lacking(have, (*have, LakeColumn("m", "string")), "h") == (LakeColumn("m", "string"),)
+    assert lacking(have, have[:1], "h") == ()
+    for column in (LakeColumn("n", "bigint"), LakeColumn("N", "int")):
+        with pytest.raises(TableStopped, match="'n int'") as caught:
+            lacking(have, (column,), "h")
+        assert "Move the folder" in caught.value.hint
+    with pytest.raises(TableStopped, match="a history's own"):
+        lacking(have, (LakeColumn("Valid_From", "date"),), "h")
+
+
+@pytest.mark.full
+def test_changes_that_come_again_make_no_versions(shop: LandedShop) -> None:
+    """After a rewind, while the table goes back in time and comes again."""
+    begun = shop.read()
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))", "INSERT INTO t VALUES (1, 'a'), (2, 'a')")
+    shop.execute("UPDATE t SET v = 'b' WHERE id = 1", "DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (2, 'c')")
+    shop.land()
+    shop.keep("t")
+    before = shop.history("t")
+    shop.reset(begun)
+    shop.batch(3)
+    shop.run()
+    shop.keep("t")
+    assert shop.history("t") == before
+    shop.land(3)
+    shop.keep("t")
+    assert shop.history("t") == before
+    shop.execute("UPDATE t SET v = 'd' WHERE id = 1")
+    shop.land()
+    shop.keep("t")
+    assert [row["v"] for row in shop.history("t") if row["id"] == 1] == ["a", "b", "d"]
+    check(shop, "t")
+
+
+STEPS = ("_entered", "_widened", "_committed", "run_statement", "_noted")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_at_any_step_it_is_the_log_replayed(
+    shop: LandedShop, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Before and behind each step, merged and rewound in between; a history made of the whole log is the same."""
+    rng, begun = random.Random(seed), shop.read()
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
+    shop.execute(*changes(rng, "t"))
+    shop.land()
+    shop.keep("t")  # it is there from the first change on
+    for step in STEPS:
+        for behind in (False, True):
+            shop.execute(*changes(rng, "t"))
+            shop.land(rng.choice([3, 1000]))
+            if rng.random() < 0.5:
+                shop.merger().whole(shop.named("t"))
+            with monkeypatch.context() as patch:
+                die(patch, step, behind)
+                with suppress(Killed):
+                    shop.keep("t", part_rows=rng.choice([5, 100]))
+            shop.keep("t")
+            check(shop, "t")
+        if step == STEPS[1] and seed == 2:
+            shop.reset(begun)
+            shop.land(5)
+    kept = shop.history("t")
+    path = Path(shop.lake.lake.history_path(shop.database, "t"))
+    path.rename(path.with_name("old"))
+    merged = Path(shop.lake.lake.path(shop.database, "t"))
+    merged.rename(merged.with_name("merged"))
+    shop.historian().whole(shop.named("t"))
+    assert shop.history("t") == kept
+
+
+def die(patch: pytest.MonkeyPatch, step: str, behind: bool) -> None:
+    owner: Any = keeping if hasattr(keeping, step) else Historian
+    real: Callable[..., Any] = getattr(owner, step)
+
+    def dying(*args: Any, **kwargs: Any) -> Any:
+        if behind:
+            real(*args, **kwargs)
+        raise Killed
+
+    patch.setattr(owner, step, dying)
