@@ -18,6 +18,7 @@ from orchestration import processes
 from orchestration.assets.drain_asset import MAX_RETRIES, RETRY_SECONDS
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import history_spec, merged_spec
+from orchestration.assets.turns import queued
 from orchestration.failures import failure
 from orchestration.names import Names
 from orchestration.resources import CanalResource, LakeResource
@@ -54,17 +55,36 @@ class Run:
     follow: Follow
     stop: Callable[[Merged], None]
     done: dict[str, Merged] = field(default_factory=dict)
+    red: set[str] = field(default_factory=set)
 
     def run(self) -> Iterator[dg.AssetCheckResult]:
-        """Merges. Yields every declared check once, at the end."""
+        """Merges. Yields every declared check once, at the end; one that changes is shown at once, because a run may
+        stay for long."""
         for outcome in self.follow.run():
             if isinstance(outcome, Parked):
                 self.context.log.error(f"{outcome.table} waits, try {outcome.tries}: {outcome.reason}. {outcome.hint}")
+                self._show(outcome.table, outcome)
             else:
                 self._report(outcome)
+                self._show(outcome.table, None)
         parked = self.follow.parking.tables()
         for table in self.tables:
             yield _check(self.names.followed(table), parked.get(table), self.done.get(table))
+
+    def _show(self, table: str, parked: Parked | None) -> None:
+        """The check of a table that waits now, or does not any more."""
+        if table not in self.tables or (parked is None) == (table not in self.red):
+            return
+        self.red ^= {table}
+        one = _check(self.names.followed(table), parked, self.done.get(table))
+        shown = dg.AssetCheckEvaluation(
+            asset_key=self.names.followed(table),
+            check_name=MERGED,
+            passed=one.passed,
+            description=one.description,
+            metadata=one.metadata,
+        )
+        self.context.log_event(shown)
 
     def _report(self, merged: Merged) -> None:
         if merged.contradiction:
@@ -124,6 +144,7 @@ def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
             with lake.merging(settings.destination, settings.client_id, context.run.run_id) as works:
                 parking = Parking(works.follows.lake, settings.destination, settings.client_id)
                 follow = Follow(works, parking, lambda: works.of(_landed(works.follows, tables.follows)), pace)
+                follow.gives_way = lambda: queued(context.instance, names.merging)
                 done = [*own, *(work_of(table) for table in kept)]
                 yield from Run(context, names, done, follow, lambda one: _stop(canal, works.follows, one)).run()
         except SluiceError as error:
@@ -179,9 +200,11 @@ def _check(key: dg.AssetKey, parked: Parked | None, done: Merged | None) -> dg.A
 
 
 def _config_schema(settings: Settings) -> dict[str, dg.Field]:
-    """A run's config; the destination's limits are the defaults."""
+    """A run's config; the destination's limits are the defaults. With `freshness: asap` a run stays, as the drain's
+    does: the start of another one would cost more than a merge."""
     limits = settings.limits
     known = {name: getattr(limits, name) for name in ("parallelism", "linger_seconds", "max_seconds")}
+    known |= {"linger_seconds": limits.max_seconds} if settings.stays else {}
     return {
         name: dg.Field(field.annotation, default_value=known.get(name, field.default), description=field.description)
         for name, field in Following.model_fields.items()

@@ -44,7 +44,8 @@ class Follower(Protocol):
 
 @dataclass
 class Follow:
-    """One run over the logs of `tables`, which is asked now and then: tables come and go."""
+    """One run over the logs of `tables`, which is asked now and then: tables come and go. `gives_way`: whether another
+    run waits for this one's end."""
 
     merger: Follower
     parking: Parking
@@ -53,6 +54,7 @@ class Follow:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+    gives_way: Callable[[], bool] = lambda: False
     _left: dict[str, tuple[float, float]] = field(default_factory=dict)
     _tried: set[str] = field(default_factory=set)
     _away: list[Parked] = field(default_factory=list)
@@ -62,15 +64,18 @@ class Follow:
         """What becomes of each part. Raises LakeError, when the tables that are being merged are through."""
         deadline, busy = self.clock() + self.pace.max_seconds, self.clock()
         under_way: dict[Future[Merged], str] = {}
+        asks = False  # each run takes its first turn: a queue that does not move holds up nothing
         with ThreadPoolExecutor(self.pace.parallelism, thread_name_prefix="follow") as pool:
             while True:
-                if self.clock() < deadline:
+                ends = self.clock() >= deadline or (asks and self.gives_way())
+                asks = True
+                if not ends:
                     for table in self._due(set(under_way.values()), self.pace.parallelism - len(under_way)):
                         under_way[pool.submit(self.merger.next, table)] = table
                     while self._away:
                         yield self._away.pop()
                 if not under_way:
-                    if self.clock() >= deadline or self.clock() - busy >= self.pace.linger_seconds:
+                    if ends or self.clock() - busy >= self.pace.linger_seconds:
                         return
                     self.sleep(_LOOK)
                     continue

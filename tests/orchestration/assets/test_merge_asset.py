@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from cdc_core.errors import TableStopped
 from orchestration.assets.landed import LandedTables
@@ -68,9 +69,14 @@ class MemoryLogs:
 
 
 def merge(
-    logs: MemoryLogs, canal: MemoryCanal | None = None, mode: Mode = Mode.LAND_FIRST, **config: Any
+    logs: MemoryLogs,
+    canal: MemoryCanal | None = None,
+    mode: Mode = Mode.LAND_FIRST,
+    freshness: str = "",
+    **config: Any,
 ) -> dg.ExecuteInProcessResult:
-    settings = Settings(destination="shop", lake="/lake", tables=["shop.orders", "shop.users"], linger_seconds=0)
+    listed = ["shop.orders", "shop.users"]
+    settings = Settings(destination="shop", lake="/lake", tables=listed, linger_seconds=0, freshness=freshness)
     asset = merge_asset(settings, LandedTables(Modes(mode), declared(settings, [ORDERS, USERS])))
     return dg.materialize(
         [asset],
@@ -118,6 +124,8 @@ def test_a_table_that_waits_is_red_with_the_reason_and_the_others_go_on(tmp_path
     result = merge(logs)
 
     assert result.success
+    told = [one.passed for one in result.get_asset_check_evaluations() if one.asset_key.path[-1] == "orders"]
+    assert told == [False, False]  # at once, and at the end
     found = checks(result)["orders"]
     assert (found.check_name, found.passed) == (MERGED, False)
     assert "a constraint refuses a row" in (found.description or "")
@@ -135,3 +143,24 @@ def test_a_table_that_contradicts_its_log_stops(tmp_path: Path) -> None:
     merge(MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1}, contradiction="a key is there twice"), canal)
 
     assert [(one.table, one.reason) for one in canal.stopped] == [("shop.orders", "a key is there twice")]
+
+
+def test_a_run_stays_where_rows_are_wanted_as_soon_as_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `freshness: asap` it merges what comes later too, and ends when another run waits for its end; not before
+    its first turn, though."""
+    logs = MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1, "shop.users": 0})
+    asked: list[int] = []
+
+    def waits(*_: object) -> bool:
+        asked.append(len(logs.runs))
+        if len(asked) == 3:
+            logs.left["shop.users"] = 1
+        return len(asked) > 5
+
+    monkeypatch.setattr("orchestration.assets.merge_asset.queued", waits)
+    result = merge(logs, freshness="asap")
+
+    assert result.success
+    assert logs.runs == ["shop.orders", "shop.users"]
+    assert asked[0] == 1
+    assert len(asked) == 6
