@@ -13,7 +13,7 @@ from functools import partial
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from cdc_core.errors import SluiceError, TableStopped
+from cdc_core.errors import LakeError, SluiceError, TableStopped
 from orchestration import processes
 from orchestration.resources import LakeResource
 from orchestration.sensors.runs import Runs, summarize
@@ -104,7 +104,7 @@ def _waiting(
                 continue
             try:
                 pending = look(table)
-            except TableStopped:
+            except (TableStopped, LakeError):
                 troubled.append(work)
                 continue
             if pending is not None:

@@ -26,6 +26,7 @@ from spark_jobs.landing.modes import Mode
 from spark_jobs.landing.whole import gone_past
 
 _EMPTYING = (EffectKind.TRUNCATE, EffectKind.DROP, EffectKind.RENAME)  # the rows of a renamed one go
+_MAKING = (EffectKind.CREATE, EffectKind.CREATE_FILLED)  # it may have replaced another one (CREATE OR REPLACE)
 
 
 def lands(batch: Batch, table: TableRange) -> bool:
@@ -194,7 +195,7 @@ def _emptied(batch: Batch) -> dict[str, list[Emptied]]:
     found: dict[str, list[Emptied]] = {}
     for ddl in batch.claim.ddl:
         for effect in ddl.effects:
-            if effect.kind in _EMPTYING:
+            if effect.kind in _EMPTYING or (effect.kind in _MAKING and not effect.conditional):
                 found.setdefault(effect.name, []).append(Emptied(ddl.position))
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdc_core.errors import TableStopped
+from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.table import Batch
 from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.history.works import Works
@@ -49,7 +49,7 @@ class CatchUp:
         batch.fence.leave(path)
         try:
             works.historian.whole(table)
-        except TableStopped as error:
+        except (TableStopped, LakeError) as error:
             self.parking.park(work, error, batch.clock())
         else:
             self.parking.free(work)

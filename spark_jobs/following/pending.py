@@ -23,7 +23,7 @@ from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import LOG, TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.columns import EPOCH, VERSION, log_app_id
-from spark_jobs.landing.definition import epoch_began
+from spark_jobs.landing.definition import EPOCHS, epoch_began
 from spark_jobs.landing.whole import lacks_to
 
 PART_ROWS = 2_000_000
@@ -133,9 +133,10 @@ class Follows:
             raise TableStopped(message, place=log.table_uri, hint=copy_hint(self.destination, table))
 
     def merged_to(self, log: DeltaTable, state: TableState | None, epoch: int) -> int | None:
-        """The version up to which the merged table has the epoch's rows, None for nothing."""
-        if state is None:
-            return None
+        """The version up to which the merged table has the epoch's rows, None for nothing. Of an epoch of which the
+        log has no row, its commits alone tell."""
+        if state is None or f"{EPOCHS}{epoch}" not in log.metadata().configuration:
+            return state.applied if state else None
         followed = followed_to(self.stands_for(log, epoch), state)
         known = [version for version in (state.applied, followed) if version is not None]
         return max(known, default=None)

@@ -27,7 +27,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import DESTINATION, FENCE, LOG, TABLE
 from spark_jobs.lake.types import lake_columns
-from spark_jobs.landing.definition import STATISTICS, definition_of, log_properties, statistics
+from spark_jobs.landing.definition import STATISTICS, definition_of, epoch_property, log_properties, statistics
 from spark_jobs.landing.evolution import evolution
 from spark_jobs.landing.images import Emptied, Images, log_schema, own_fields
 from spark_jobs.landing.log import OpenedLog, TableLog
@@ -104,8 +104,9 @@ def _append(share: Share) -> Landed:
     if not share.has_rows:
         if opened is None or not emptied:
             return Landed(share.log.name, end, log_version=opened.version if opened else None, landed_at=share.clock())
-        images = Images(share.claim, _fields(opened.table), None, None, emptied)
-        return _committed(share, opened, images, after, Landed(share.log.name, None), began)
+        ready = _entered(share, opened)
+        images = Images(share.claim, _fields(ready.table), None, None, emptied)
+        return _committed(share, ready, images, after, Landed(share.log.name, None), began)
     with Rows(share.flight_url, share.token or None) as rows:
         read = rows.info(share.claim, share.log.name, mode=CHANGES, after=after)
         if not read.rows and not emptied:
@@ -162,6 +163,15 @@ def _ready(share: Share, opened: OpenedLog | None, read: TableRead) -> tuple[Ope
 
 def _is_redefined(opened: OpenedLog, read: TableRead) -> bool:
     return definition_of(opened.properties, opened.log.path).version != read.table.version
+
+
+def _entered(share: Share, opened: OpenedLog) -> OpenedLog:
+    """The log with the property that says where the claim's epoch began."""
+    wanted = epoch_property(share.claim)
+    if wanted.items() <= opened.properties.items():
+        return opened
+    _written(share.log, lambda: opened.table.alter.set_table_properties(wanted, raise_if_not_exists=False))
+    return _there(share.log)
 
 
 def _described(share: Share, opened: OpenedLog, read: TableRead) -> OpenedLog:

@@ -24,12 +24,14 @@ _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 def log_properties(claim: Claim, schema: TableSchema) -> dict[str, str]:
     """What a log must say before it takes the claim's rows of the table: rows that it has not handed on yet have this
     definition too."""
+    described = {PRIMARY_KEY: json.dumps(list(schema.primary_key)), DEFINITION: json.dumps(schema.to_dict())}
+    return described | epoch_property(claim)
+
+
+def epoch_property(claim: Claim) -> dict[str, str]:
+    """Where the claim's epoch began."""
     began = {"moved": claim.moved, "seamless": [list(one) for one in claim.seamless]}
-    return {
-        PRIMARY_KEY: json.dumps(list(schema.primary_key)),
-        DEFINITION: json.dumps(schema.to_dict()),
-        f"{EPOCHS}{claim.epoch}": json.dumps(began),
-    }
+    return {f"{EPOCHS}{claim.epoch}": json.dumps(began)}
 
 
 def statistics(schema: TableSchema) -> str:

@@ -183,3 +183,16 @@ def test_a_table_without_a_key_follows_statements_where_others_only_land(shop: S
     shop.execute("TRUNCATE bare", "INSERT INTO bare VALUES (4, 4, 4)")
     assert shop.drain() == []
     assert shop.differences("bare") == {"bare": (0, 0, 0)}
+
+
+def test_a_table_that_is_replaced_while_it_only_lands(mariadb: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
+    """CREATE OR REPLACE is one statement: the rows of before it are gone in the table that is made of the log later."""
+    with opened_shop(mariadb, spark_remote, tmp_path) as shop:
+        run(shop, Mode.APPEND)
+        shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+        assert shop.drain() == []
+        shop.execute("CREATE OR REPLACE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))", "INSERT INTO t VALUES (3, 'c')")
+        assert shop.drain() == []
+        run(shop, Mode.LAND_FIRST)
+        follow(shop)
+        assert shop.differences("t") == {"t": (0, 0, 0)}

@@ -59,6 +59,8 @@ class Histories(Follows):
         known = {one: note.applied(one, version) for one, version in enumerate(reached)}
         begun = -1 if note.begun is None else note.begun[0]
         applied = {one: version for one, version in known.items() if version and one >= begun}
+        if f"{EPOCHS}{epoch}" not in log.metadata().configuration:
+            return None  # the log never had a row of it
         claim = self.stands_for(log, epoch)
         for one in epochs_not_repeated(claim, applied):
             applied.pop(one, None)

@@ -14,9 +14,10 @@ from spark_jobs.following.merge import Merger
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.state import DESTINATION, FOLLOWED, TABLE, app_id
+from spark_jobs.lake.state import DESTINATION, FENCE, FOLLOWED, TABLE, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.append import Share, append
+from spark_jobs.landing.images import Emptied
 from spark_jobs.landing.log import TableLog
 from spark_jobs.session import Sessions
 from tests.support.lake_trial import version
@@ -77,6 +78,33 @@ def test_rows_of_before_a_statement_of_a_later_epoch_are_over(service: Feed, lak
     land(lake, service, 1, 5, 25, 1)
     merged(lake, 1, 15, **{FOLLOWED: f"2:{version(30)}"})
     assert Follows(lake, "d", 1).pending(NAME) is None
+
+
+def test_a_log_that_begins_behind_a_reset(service: Feed, lake: Lake) -> None:
+    """The table was merged in epoch 0, of which the log has nothing."""
+    merged(lake, 0, 15)
+    land(lake, service, 1, 5, 45, 1)
+    found = Follows(lake, "d", 1).pending(NAME)
+    assert found is not None
+    assert (found.part.epoch, found.part.after, found.part.upto) == (1, None, version(45))
+    merged(lake, 1, 45)
+    assert Follows(lake, "d", 1).pending(NAME) is None
+
+
+def test_a_truncate_alone_is_the_first_change_of_an_epoch(service: Feed, lake: Lake) -> None:
+    """Where the epoch began is in the log with it."""
+    land(lake, service, 1, 5, 25, 0)
+    merged(lake, 0, 25)
+    claim, log = service.claim(2, 25, 45, epoch=1), TableLog(lake, "d", 1, NAME)
+    fence = Fence(lake, Sessions("sc://127.0.0.1:1"))
+    fence.skip(log.path)
+    DeltaTable(log.path).alter.set_table_properties({FENCE: fence.token}, raise_if_not_exists=False)
+    emptied = [Emptied(claim.end)]
+    share = Share(claim, log, service.url, "", "run", fence, lambda: 1.0, emptied=emptied, has_rows=False)
+    assert append(share).images == 1
+    found = Follows(lake, "d", 1).pending(NAME)
+    assert found is not None
+    assert (found.part.epoch, found.part.upto) == (1, version(45))
 
 
 def test_a_table_where_a_log_would_be_is_none(lake: Lake) -> None:
