@@ -183,6 +183,16 @@ class Ledger:
         """As it is now, None for none. Raises LakeError."""
         return self._open()
 
+    def last_epoch(self, ledger: DeltaTable | None) -> int:
+        """The last epoch of which the opened `ledger` has a batch, by its files' statistics; -1 for none."""
+        files = pa.table(ledger.get_add_actions(flatten=True)) if ledger is not None else pa.table({})
+        known = files.column("max.epoch").to_pylist() if "max.epoch" in files.column_names else []
+        return max((one for one in known if one is not None), default=-1)
+
+    def reached(self, epoch: int, ledger: DeltaTable | None) -> int:
+        """The version of the last end of an epoch that the opened `ledger` has, 0 for none."""
+        return (ledger.transaction_version(self._app(epoch)) or 0) if ledger is not None else 0
+
     def landed(self, table: str, upto: int, ledger: DeltaTable | None) -> dict[int, int]:
         """By epoch up to `upto`, the version up to which the table's change log had its changes at an ack that the
         opened `ledger` has."""

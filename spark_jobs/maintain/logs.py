@@ -3,6 +3,7 @@
 All of it is delta-rs', beside runs that land and merge. delta-rs refuses an append that is under way when rows are
 deleted; the run does it again. What is deleted the merged table has had for a week at least, so every version of the
 table that can be read still finds in the log what it lacks: merges, views, a table made anew from an earlier one.
+What a history beside the table has yet to take stays as well.
 The commit that deletes says up to where; from then on a table that lacks such rows is told, and not merged.
 """
 
@@ -20,8 +21,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import full_name, split_name
+from spark_jobs.following.history.standing import Histories
 from spark_jobs.following.pending import Follows, log_files
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.state import HISTORY
 from spark_jobs.landing.columns import EPOCH, TIME, VERSION, log_app_id
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.whole import lacking, lacks_to
@@ -32,6 +35,7 @@ from spark_jobs.maintain.shape import LARGE, shape
 
 _TRIES = 5  # a try is lost to a run that rewrote the same files
 _UNKNOWN = "what it had a week ago is not known any more: set delta.logRetentionDuration to more than a week"
+_LACKED = "what its history has yet to take is kept; move a history away that nobody needs any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +83,31 @@ class LogUpkeep:
         )  # fmt: skip
 
     def _delete(self, opened: OpenedLog, kept: Kept) -> tuple[int, str]:
-        """How many rows went, and why none could."""
+        """How many rows went, and why no more could."""
         assert kept.hours is not None
         had = self._had(opened, kept)
         if isinstance(had, str):
             return 0, had
         limit = datetime.fromtimestamp(self.clock(), UTC) - timedelta(hours=max(kept.hours, LEAST_HOURS))
-        upto = _aged(opened.table, had, limit)
-        return _deleted(opened.log, upto) if upto else 0, ""
+        taken, why = self._taken(opened, had)
+        upto = _aged(opened.table, taken, limit)
+        return _deleted(opened.log, upto) if upto else 0, why
+
+    def _taken(self, opened: OpenedLog, had: Mapping[int, int]) -> tuple[Mapping[int, int], str]:
+        """The same, as far as the table's history has it too; and why that is less."""
+        follows, table = self.follows, opened.log.name
+        histories = Histories(follows.lake, follows.destination, follows.client_id)
+        try:
+            state = follows.lake.state(histories.path(table), "")
+            if state is None or HISTORY not in state.properties:
+                return had, ""
+            found = {}
+            for epoch, upto in had.items():
+                there = follows.lake.state(histories.path(table), histories.app(table, epoch))
+                found[epoch] = min(upto, histories.merged_to(opened.table, there, epoch) or 0)
+        except TableStopped as error:
+            return {}, f"what its history lacks is not known, so all rows are kept: {error.message}"
+        return found, _LACKED if found != had else ""
 
     def _had(self, opened: OpenedLog, kept: Kept) -> dict[int, int] | str:
         """By epoch, what the merged table had a week ago; of a log alone what itself had. Why nobody knows it, as

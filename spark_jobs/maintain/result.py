@@ -15,7 +15,7 @@ class Maintained:
     """`left` says why nothing was to be done, `failed` why it could not be. `after` is the shape when all was done,
     `deleted` a number of files. `kept`: why no file was deleted. `idle`: small files stay, because nothing
     waited to be claimed, and a run that stays could have been disturbed. Of a change log: `rows_deleted`, their time of
-    `log_hours` being over (None: all are kept), and `rows_kept`: why none could be."""
+    `log_hours` being over (None: all are kept), and `rows_kept`: why no more could be."""
 
     table: str
     before: Shape | None = None

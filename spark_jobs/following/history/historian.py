@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
 
-from cdc_core.errors import LakeError, SluiceError, TableStopped
+from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.choice import key_range
 from spark_jobs.apply.commits import log_note
 from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
@@ -87,8 +87,10 @@ class Historian:
         return replace(found, table=work_of(table))
 
     def begin(self, table: str) -> None:
-        """Makes the history where there is none. Before the table takes more of its log: so it gets these changes."""
-        with suppress(SluiceError):  # the history's own trouble, which its turn tells
+        """Makes the history where there is none. Before the table takes more of its log: so it gets these changes.
+
+        Raises LakeError for what passes: the table waits until then."""
+        with suppress(TableStopped):  # the history's own trouble, which its turn tells
             found = standing(self.histories, table)
             if found is not None and found.state is None:
                 self._entered(table, found)
@@ -178,7 +180,8 @@ class Historian:
     def _wrote(self, pending: Pending, found: Standing) -> Merged:
         path, log = self.histories.path(pending.table), found.log
         columns, key = self._widened(path, _columns(log), log)
-        rows = statements.changes(_log(self.histories, found, pending.table), bounds(pending.part), columns, key)
+        part, source = pending.part, _log(self.histories, found, pending.table)
+        rows = statements.changes(source, bounds(part), columns, key, path, (part.epoch, part.after))
         read = read_of(definition_of(log.metadata().configuration, path), replace(pending, log=log))
         between = key_range(self.follows.lake, path, read, self._state(path))
         return self._committed(pending, statements.merge_versions(path, rows, columns, key, between))

@@ -7,7 +7,6 @@ at the same place.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,18 +14,18 @@ from deltalake import DeltaTable
 
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
+from cdc_core.session.claim import Claim
 from spark_jobs.apply.epochs import epochs_not_repeated
 from spark_jobs.following.history.columns import ANEW
 from spark_jobs.following.history.note import HistoryNote
-from spark_jobs.following.pending import Follows, Part, Pending, epochs_in, log_files, opened, parts
-from spark_jobs.lake.copied import COPIED
-from spark_jobs.lake.repaired import REPAIRED
-from spark_jobs.lake.state import DROPPED, FOLLOWED, SCHEMA_VERSION, TABLE, TableState, app_id
+from spark_jobs.following.history.stamp import Place, stamp_of
+from spark_jobs.following.pending import Follows, Part, Pending, epochs_in, log_files, opened, parts, place_of
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.state import TABLE, TableState, app_id
 from spark_jobs.landing.columns import log_app_id
 from spark_jobs.landing.definition import EPOCHS
 
 ROOM = 18  # versions behind an event's end that comparisons may use: an event has 19 bytes
-_SAYS = (COPIED, REPAIRED, SCHEMA_VERSION, FOLLOWED, DROPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,22 @@ class Histories(Follows):
     def path(self, table: str) -> str:
         return self.lake.history_path(*split_name(table))
 
+    def table_app(self, table: str, epoch: int) -> str:
+        """The app id of the table's own commits."""
+        return Follows.app(self, table, epoch)
+
+    def table_path(self, table: str) -> str:
+        return Follows.path(self, table)
+
     def _check_whole(self, log: DeltaTable, table: str, epoch: int, after: int | None) -> None:
         """What the log lacks comes by a comparison."""
+
+    def stands_for(self, log: DeltaTable, epoch: int, part: Part | None = None) -> Claim:
+        """Of an epoch of which the log has nothing: for the note of a comparison alone."""
+        if part is None or _says(log, epoch):
+            return Follows.stands_for(self, log, epoch, part)
+        start, end = place_of(part.after or 4), place_of(part.upto)
+        return Claim(self.destination, self.client_id, 0, start, end, (), 0, 0, 0, (), epoch, "", 0.0)
 
     def merged_to(self, log: DeltaTable, state: TableState | None, epoch: int) -> int | None:
         """The version up to which the history has the epoch's changes, also by earlier epochs.
@@ -59,7 +72,7 @@ class Histories(Follows):
         known = {one: note.applied(one, version) for one, version in enumerate(reached)}
         begun = -1 if note.begun is None else note.begun[0]
         applied = {one: version for one, version in known.items() if version and one >= begun}
-        if f"{EPOCHS}{epoch}" not in log.metadata().configuration:
+        if not _says(log, epoch):
             return None  # the log never had a row of it
         claim = self.stands_for(log, epoch)
         for one in epochs_not_repeated(claim, applied):
@@ -71,21 +84,10 @@ class Histories(Follows):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """How far a table or a history is: the last epoch of which it has something, and the version there."""
-
-    epoch: int
-    version: int
-
-    def is_behind(self, other: Place) -> bool:
-        return (self.epoch, self.version) < (other.epoch, other.version)
-
-
-@dataclass(frozen=True, slots=True)
 class Standing:
     """A history beside its table. `state`: the history's, None where there is none yet; `place`: how far it is.
-    `merged` is the table's state, `table` its place. `stamp`: what is true of the table. `lacks`: the log has lost
-    changes that the history has not."""
+    `merged` is the table's state, `table` its place. `stamp`: what is true of the table. `lost`: up to where the log
+    has lost changes that the history has not. `unsettled`: the table is under way, and is to go on first."""
 
     log: DeltaTable
     state: TableState | None
@@ -93,7 +95,8 @@ class Standing:
     merged: TableState | None
     table: Place | None
     stamp: str
-    lacks: bool = False
+    lost: Place | None = None
+    unsettled: bool = False
 
     @property
     def note(self) -> HistoryNote:
@@ -102,50 +105,90 @@ class Standing:
     @property
     def is_due(self) -> bool:
         """Whether both must be compared before the history goes on."""
-        return self.table is not None and (self.lacks or self.note.stamp != self.stamp)
+        return self.table is not None and (self.lost is not None or self.note.stamp != self.stamp)
 
     @property
     def waits(self) -> bool:
-        """Whether they must, and the table has yet to come to where the history is."""
-        if not self.is_due or self.place is None or self.table is None:
+        """Whether they must, and the table has yet to come to where the history is, to what the log has lost, or to
+        where it is settled."""
+        if not self.is_due or self.table is None:
             return False
-        return self.table.is_behind(Place(self.place.epoch, self.place.version - ROOM))
+        if self.unsettled or (self.lost is not None and self.table.is_behind(self.lost)):
+            return True
+        return self.place is not None and self.table.is_behind(Place(self.place.epoch, self.place.version - ROOM))
 
 
 def standing(histories: Histories, table: str) -> Standing | None:
-    """None without a log. Raises TableStopped for a damaged one, LakeError."""
-    follows = Follows(histories.lake, histories.destination, histories.client_id)
+    """None without a log. Raises TableStopped for a damaged one, and where the table went back; LakeError."""
+    ledger = Ledger(histories.lake, histories.destination, histories.client_id)
+    noted = ledger.opened()  # before the log: what was landed by then is in it
     log = opened(histories.lake, histories.log_path(table))
     if log is None:
         return None
     properties = log.metadata().configuration
     epochs = {int(key.removeprefix(EPOCHS)) for key in properties if key.startswith(EPOCHS)} | {*epochs_in(log)}
-    merged = histories.lake.state(follows.path(table), "")
+    epochs.add(ledger.last_epoch(noted))  # batches may have been merged directly
+    merged = histories.lake.state(histories.table_path(table), "")
     if merged is not None and merged.copied is not None:
         epochs.add(merged.copied.epoch)
-    newest = range(max(epochs, default=-1), -1, -1)
-    there = _place(follows, table, newest, merged.version if merged else None)
+    newest = range(max(epochs), -1, -1)
+    there = _place(histories, table, newest, merged)
     state = histories.lake.state(histories.path(table), "")
     own = _own_place(histories, log, table, newest, state)
-    says = {name: merged.properties.get(name, "") for name in _SAYS} if merged else {}
-    if there is not None:
-        end = log.transaction_version(log_app_id(histories.destination, histories.client_id, table, there.epoch))
-        assert merged is not None
-        says["epoch"] = str(there.epoch)
-        beyond = there.version > (end or 0) and there.version not in merged.told_places
-        says["beyond"] = str(there.version) if beyond else ""
-    lacks_some = state is not None and any(_lacks(histories, log, table, one, state) for one in newest)
-    return Standing(log, state, own, merged, there, json.dumps(says), lacks_some)
+    end, unsettled = 0, False
+    if there is not None and merged is not None:
+        app = log_app_id(histories.destination, histories.client_id, table, there.epoch)
+        end = log.transaction_version(app) or 0
+        unsettled = _is_unsettled(merged, there, end, ledger.reached(there.epoch, noted))
+        if not unsettled and own is not None:
+            _check_not_back(log, merged, there, own)
+    stamp = stamp_of(histories, table, merged, there, end, newest)
+    lost = [_lost(histories, log, table, one, state) for one in newest] if state is not None else []
+    last = max((one for one in lost if one is not None), key=lambda one: (one.epoch, one.version), default=None)
+    return Standing(log, state, own, merged, there, stamp, last, unsettled)
 
 
-def _place(follows: Follows, table: str, epochs: Sequence[int], version: int | None) -> Place | None:
-    if version is None:
+def _says(log: DeltaTable, epoch: int) -> bool:
+    """Whether the log says where an epoch began. It does of each of which it has rows."""
+    return f"{EPOCHS}{epoch}" in log.metadata().configuration
+
+
+def _place(histories: Histories, table: str, epochs: Sequence[int], merged: TableState | None) -> Place | None:
+    """The table's. Before it follows a statement it has all of its log up to there, so it is at the statement then."""
+    if merged is None:
         return None
+    path, found = histories.table_path(table), None
     for epoch in epochs:
-        state = follows.lake.state(follows.path(table), follows.app(table, epoch), version)
+        state = histories.lake.state(path, histories.table_app(table, epoch), merged.version)
         if state is not None and state.applied:
-            return Place(epoch, state.applied)
-    return None
+            found = Place(epoch, state.applied)
+            break
+    followed = Place(*merged.followed) if merged.followed else None
+    return followed if found and followed and found.is_behind(followed) else found
+
+
+def _is_unsettled(merged: TableState, there: Place, end: int, reached: int) -> bool:
+    """Whether changes up to the table's place may still come into its log, or into itself. `end`: the log's in that
+    epoch; `reached`: the ledger's, up to which everything was landed or merged."""
+    copied = merged.copied
+    ahead = there.version > reached  # a run is in the middle of a batch, or of a statement
+    if copied is None or copied.epoch != there.epoch:
+        return ahead
+    if there.version < copied.high:  # some rows are of the copy's end already, and their changes come again
+        return reached < copied.high or end > there.version
+    return ahead and there.version != copied.low
+
+
+def _check_not_back(log: DeltaTable, merged: TableState, there: Place, own: Place) -> None:
+    """Raises TableStopped where batches of a later epoch were merged past the log, and the table is not again where the
+    history is: after a rewind it goes back in time, and of another server the places say nothing."""
+    told = merged.copied is not None and merged.copied.epoch == there.epoch
+    if own.epoch >= there.epoch or _says(log, there.epoch) or told or merged.followed == (there.epoch, there.version):
+        return
+    if there.version < own.version:
+        message = f"its table went back to version {there.version}, merged without its log; it has {own.version}"
+        hint = f"After a rewind it goes on when the table has come there again. After a move to another server: {ANEW}"
+        raise TableStopped(message, place=log.table_uri, hint=hint)
 
 
 def _own_place(
@@ -160,13 +203,14 @@ def _own_place(
     return None
 
 
-def _lacks(histories: Histories, log: DeltaTable, table: str, epoch: int, state: TableState) -> bool:
-    """Whether the log has lost changes of the epoch before the history had them, and no comparison made up for it."""
+def _lost(histories: Histories, log: DeltaTable, table: str, epoch: int, state: TableState) -> Place | None:
+    """Up to where the log has lost changes of the epoch before the history had them, and no comparison made up for it;
+    None where it has not."""
     lost = histories.lacks_to(log, table, epoch)
     if lost is None or epoch < HistoryNote.of(state.properties).compared:
-        return False
+        return None
     there = histories.lake.state(histories.path(table), histories.app(table, epoch), state.version)
-    return lost > (histories.merged_to(log, there, epoch) or 0)
+    return Place(epoch, lost) if lost > (histories.merged_to(log, there, epoch) or 0) else None
 
 
 def upto(histories: Histories, found: Standing, table: str) -> Pending | None:

@@ -2,6 +2,9 @@
 
 Where the first change of a key says what its row was before, and the history has no version of it, that one is opened
 and closed: since when it was there is not known.
+
+Delta skips a statement that comes late where another run went as far or farther. One that went less far is in the
+history's rows: the statement looks at them, and raises an error.
 """
 
 from __future__ import annotations
@@ -24,19 +27,27 @@ from spark_jobs.landing.columns import (
     VERSION,
 )
 
+AHEAD = "SLUICE_HISTORY_AHEAD"
+_AHEAD, _KINDS = "_sluice_ahead", "_sluice_kinds"
 _KIND = "_sluice_kind"  # 0: closes the version that is there, 1: opens one
 _FIRST, _NEXT, _LAST = "_sluice_first", "_sluice_next", "_sluice_last"
 _ORDER = f"{EPOCH}, {VERSION}, {NTH}"
 _OWN = (VALID_FROM, VALID_TO, CURRENT, EPOCH, VERSION, NTH)
 
 
-def changes(log: str, where: str, columns: Sequence[str], key: Sequence[str]) -> str:
-    """A query in brackets: what the log's rows that `where` names mean for a history."""
+def changes(
+    log: str, where: str, columns: Sequence[str], key: Sequence[str], path: str, begins: tuple[int, int | None]
+) -> str:
+    """A query in brackets: what the log's rows that `where` names mean for the history at `path`. `begins`: the epoch
+    of the rows, and the version behind which they are; an error is raised where the history is farther."""
+    epoch, after = begins
     keys, listed = ", ".join(map(quote, key)), ", ".join(map(quote, columns))
     window = f"(PARTITION BY {keys} ORDER BY {_ORDER})"
     placed = (
         f"SELECT *, row_number() OVER {window} = 1 AS {_FIRST}, lead({TIME}) OVER {window} AS {_NEXT}, "  # noqa: S608
-        f"lead({OP}) OVER {window} IS NULL AS {_LAST} FROM {log} WHERE {where}"
+        f"lead({OP}) OVER {window} IS NULL AS {_LAST}, "
+        f"{_ahead(path, f'{EPOCH} = {epoch:d} AND {VERSION} > {-1 if after is None else after:d}')} "
+        f"FROM {log} WHERE {where}"
     )
     kinds = f"SELECT *, explode({_kinds(key)}) AS {_KIND} FROM ({placed})"  # noqa: S608
     return (
@@ -51,7 +62,8 @@ def _kinds(key: Sequence[str]) -> str:
     missing = " OR ".join(f"{quote(name)} IS NULL" for name in key)
     opens = f"{OP} IN ('{INSERT}', '{UPDATE_AFTER}')"
     return (
-        f"CASE WHEN {OP} = '{TRUNCATE}' THEN {_raised(NOT_A_ROW)} WHEN {missing} THEN {_raised(NO_KEY)} "
+        f"CASE WHEN {_AHEAD} IS NOT NULL THEN {_raised(AHEAD)} "
+        f"WHEN {OP} = '{TRUNCATE}' THEN {_raised(NOT_A_ROW)} WHEN {missing} THEN {_raised(NO_KEY)} "
         f"WHEN {opens} THEN IF({_FIRST}, array(0, 1), array(1)) "
         f"WHEN {OP} IN ('{DELETE}', '{UPDATE_BEFORE}') THEN IF({_FIRST}, array(0), CAST(array() AS ARRAY<INT>)) "
         f"ELSE {_raised(NOT_A_ROW)} END"
@@ -62,11 +74,17 @@ def _raised(word: str) -> str:
     return f"CAST(raise_error(concat('{word}: ', coalesce({OP}, ''))) AS ARRAY<INT>)"
 
 
+def _ahead(path: str, where: str) -> str:
+    """A column: the version of one of a history's rows that `where` names, NULL where there is none."""
+    return f"(SELECT max({VERSION}) FROM delta.{quote(path)} WHERE {where}) AS {_AHEAD}"  # noqa: S608
+
+
 def differences(
     path: str, merged: str, columns: Sequence[str], key: Sequence[str], place: tuple[int, int], at: str, *, begins: bool
 ) -> str:
     """A query in brackets: what makes the current rows of a history those of `merged`, a query in brackets with the
-    `columns`. `at`: when that came, in SQL. `begins`: the history has nothing yet, so since when is not known."""
+    `columns`. `at`: when that came, in SQL. `begins`: the history has nothing yet, so since when is not known. An error
+    is raised where the history is beyond `place`."""
     same = " AND ".join(f"c.{quote(name)} <=> m.{quote(name)}" for name in columns)
     on = " AND ".join(f"c.{quote(name)} = m.{quote(name)}" for name in key)
     there, wanted = f"c.{CURRENT} IS NOT NULL", "m._sluice_one IS NOT NULL"
@@ -74,18 +92,21 @@ def differences(
         f"CASE WHEN {there} AND {wanted} THEN IF({same}, CAST(array() AS ARRAY<INT>), array(0, 1)) "
         f"WHEN {wanted} THEN array(1) ELSE array(0) END"
     )
+    beyond = f"{EPOCH} > {place[0]:d} OR ({EPOCH} = {place[0]:d} AND {VERSION} > {place[1]:d})"
     values = [f"coalesce(m.{quote(n)}, c.{quote(n)}) AS {quote(n)}" if n in key else f"m.{quote(n)}" for n in columns]
     joined = (
-        f"SELECT {', '.join(values)}, explode({kinds}) AS {_KIND} FROM "  # noqa: S608
+        f"SELECT {', '.join(values)}, {kinds} AS {_KINDS}, {_ahead(path, beyond)} FROM "  # noqa: S608
         f"(SELECT * FROM delta.{quote(path)} WHERE {CURRENT}) AS c FULL OUTER JOIN "
         f"(SELECT *, 1 AS _sluice_one FROM {merged}) AS m ON {on}"
     )
     since = "CAST(NULL AS TIMESTAMP)" if begins else at
+    raised = f"CAST(raise_error('{AHEAD}: ') AS ARRAY<INT>)"
+    exploded = f"SELECT *, explode(IF({_AHEAD} IS NOT NULL, {raised}, {_KINDS})) AS {_KIND} FROM ({joined})"  # noqa: S608
     return (
         f"(SELECT *, '{INSERT}' AS {OP}, {since} AS {VALID_FROM}, "  # noqa: S608
         f"CASE WHEN {_KIND} = 0 THEN {at} END AS {VALID_TO}, {_KIND} = 1 AS {CURRENT}, "
         f"{place[0]:d} AS {EPOCH}, CAST({place[1]:d} AS BIGINT) AS {VERSION}, CAST(-1 AS BIGINT) AS {NTH} "
-        f"FROM ({joined}))"
+        f"FROM ({exploded}))"
     )
 
 

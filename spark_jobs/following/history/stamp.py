@@ -1,0 +1,64 @@
+"""What is true of a table besides its log, as text. Where it changes, its history must be compared with it.
+
+Some commits change rows and leave place and properties as they are: the rows of a repair come behind its note, as do
+the values of an added column, and a foreign key's cascade has an app id of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from spark_jobs.lake.copied import COPIED
+from spark_jobs.lake.repaired import REPAIRED, RepairNote
+from spark_jobs.lake.state import DROPPED, FOLLOWED, SCHEMA_VERSION, UNFILLED, TableState
+from spark_jobs.lake.tables import Lake
+
+_SAYS = (COPIED, REPAIRED, SCHEMA_VERSION, FOLLOWED, DROPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a table or a history is: the last epoch of which it has something, and the version there."""
+
+    epoch: int
+    version: int
+
+    def is_behind(self, other: Place) -> bool:
+        return (self.epoch, self.version) < (other.epoch, other.version)
+
+
+class Tables(Protocol):
+    """Where tables are, and the app ids of their commits."""
+
+    @property
+    def lake(self) -> Lake: ...
+
+    def table_path(self, table: str, /) -> str: ...
+
+    def table_app(self, table: str, epoch: int, /) -> str: ...
+
+
+def stamp_of(
+    tables: Tables, table: str, merged: TableState | None, there: Place | None, end: int, epochs: Iterable[int]
+) -> str:
+    """The table's, whose state is `merged` and whose place is `there`. `end`: its log's in that epoch. `epochs`: those
+    of which it may have something, the last one first."""
+    if merged is None:
+        return json.dumps({})
+    says = {name: merged.properties.get(name, "") for name in _SAYS}
+    if there is not None:
+        beyond = there.version > end and there.version not in merged.told_places
+        says |= {"epoch": str(there.epoch), "beyond": str(there.version) if beyond else ""}
+    if UNFILLED in merged.properties:
+        says["unfilled"] = merged.properties[UNFILLED]
+    delta, repaired = tables.lake.open(tables.table_path(table), merged.version), RepairNote.of(merged.properties)
+    if repaired is not None and (delta.transaction_version(repaired.app) or 0) < repaired.mark:
+        says["unrepaired"] = str(repaired.mark)
+    for epoch in epochs:
+        if cascaded := delta.transaction_version(f"{tables.table_app(table, epoch)}:cascade"):
+            says["cascaded"] = f"{epoch}:{cascaded}"
+            break
+    return json.dumps(says)
