@@ -25,8 +25,8 @@ _QUIET, _LONGEST = 30.0, 300.0  # seconds: of a run that lingers, and of one tha
 
 def run(order: Order, *, as_json: bool, log_hours: int | None = None, freshness: str = "") -> int:
     """1 when a table could not be looked after; the others are. Each is told when it is done. No tables: all that are
-    captured, and all change logs. `log_hours`: how long logs keep rows that their tables have. `freshness`: what the
-    destination declares."""
+    captured, all change logs and histories. `log_hours`: how long logs keep rows that their tables have. `freshness`:
+    what the destination declares."""
     declared = parse_freshness(freshness)
     service, _ = config.load_service(order.conf)
     failed = 0
@@ -42,7 +42,7 @@ def run(order: Order, *, as_json: bool, log_hours: int | None = None, freshness:
             stays=declared.asap,
         )
         tables = [pair(name) for name in order.tables]
-        for done in chain(_each(upkeep, connector, tables), _logs(upkeep, order, log_hours)):
+        for done in chain(_each(upkeep, connector, tables), _logs(upkeep, order, log_hours), _histories(upkeep, order)):
             failed += bool(done.failed)
             print(json.dumps(done.to_dict()) if as_json else f"{done.table}: {done.text}", flush=True)
     return 1 if failed else 0
@@ -66,3 +66,14 @@ def _logs(upkeep: Upkeep, order: Order, hours: int | None) -> Iterator[Maintaine
             yield logs.log(table, Kept(hours))
         except SluiceError as error:
             yield Maintained(f"{table}__log", failed=str(error))
+
+
+def _histories(upkeep: Upkeep, order: Order) -> Iterator[Maintained]:
+    for table in upkeep.lake.logs(order.destination):
+        if order.tables and table not in order.tables:
+            continue
+        try:
+            if upkeep.has_history(table):
+                yield upkeep.history(table)
+        except SluiceError as error:
+            yield Maintained(f"{table}__history", failed=str(error))

@@ -62,6 +62,8 @@ def maintain_job(settings: Settings) -> dg.JobDefinition:
                 logs = [table for table in follows.lake.logs(settings.destination) if _asked(table, config.tables)]
                 for table in logs:
                     outcomes[f"{table}__log"] = _log(context, settings, LogUpkeep(follows), table, config.reason)
+                    if upkeep.has_history(table):
+                        outcomes[f"{table}__history"] = _history(context, settings, upkeep, table, config.reason)
         except SluiceError as error:
             raise failure(error) from error
         _sum_up(context, outcomes)
@@ -107,6 +109,12 @@ def _log(context: dg.OpExecutionContext, settings: Settings, upkeep: LogUpkeep, 
     alone = settings.modes.of(table) is Mode.APPEND
     kept = Kept(settings.logs_kept.of(table, alone=alone), alone)
     return _told(context, settings.names.log(table), f"{table}__log", reason, lambda: upkeep.log(table, kept))
+
+
+def _history(context: dg.OpExecutionContext, settings: Settings, upkeep: Upkeep, table: str, reason: str) -> Maintained:
+    """Looks after the history of a table."""
+    name = f"{table}__history"
+    return _told(context, settings.names.history(table), name, reason, lambda: upkeep.history(table))
 
 
 def _one(context: dg.OpExecutionContext, settings: Settings, upkeep: Upkeep, table: str, reason: str) -> Maintained:

@@ -22,12 +22,12 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.client.connector import Connector
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition
-from cdc_core.schema.names import full_name
+from cdc_core.schema.names import full_name, split_name
 from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.copy.hold import held
 from spark_jobs.lake.failures import first_line, lake_errors
 from spark_jobs.lake.sql import quote
-from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.lake.state import HISTORY, TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.log import TableLog
 from spark_jobs.maintain.result import Maintained
@@ -65,9 +65,36 @@ class Upkeep:
         if isinstance(state, str):
             return Maintained(name, left=state)
         path = self.lake.path(database, table)
+        return self._looked_after(name, path, state, begun, lambda: self._follows_log(name, state))
+
+    def has_history(self, table: str) -> bool:
+        """Whether there is a history of `database.table`, or what was one. Raises LakeError."""
+        try:
+            state = self.lake.state(self.lake.history_path(*split_name(table)), "")
+        except TableStopped:
+            return True
+        return state is not None and HISTORY in state.properties
+
+    def history(self, table: str) -> Maintained:
+        """The same for the history of `database.table`, which no claim writes."""
+        begun, path = self.clock(), self.lake.history_path(*split_name(table))
+        name = f"{table}__history"
+        try:
+            state = self.lake.state(path, "")
+            if state is None:
+                return Maintained(name, left="the table has no history")
+            state.check_owner(self.connector.destination, table, path)
+        except TableStopped as error:
+            return Maintained(name, left=str(error))
+        return self._looked_after(name, path, state, begun, lambda: True)
+
+    def _looked_after(
+        self, name: str, path: str, state: TableState, begun: float, is_beside: Callable[[], bool]
+    ) -> Maintained:
+        """`is_beside`: whether its runs hold no claims."""
         try:
             before = shape(self.lake, path)
-            beside = before.piled_up and self._follows_log(name, state)
+            beside = before.piled_up and is_beside()
             compacted = before.piled_up and (self._compact_beside(path) if beside else self._compact(path))
             hours = retention_hours(state.properties)
             deleted = self._vacuum(path, hours) if hours else 0

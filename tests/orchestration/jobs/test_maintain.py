@@ -73,6 +73,19 @@ def test_change_logs_are_looked_after_as_log_retention_says(conf: Path, monkeypa
     assert "orders__log" in {asset.rpartition("/")[2] for asset, _ in done.history}
 
 
+def test_histories_are_looked_after(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in the history of its own asset; most logs have none."""
+    monkeypatch.setattr(maintain.LogUpkeep, "log", lambda _, table, __: Maintained(f"{table}__log", left="none"))
+    monkeypatch.setattr(Lake, "logs", lambda *_: ["shop.orders", "shop.users"])
+    monkeypatch.setattr(maintain.Upkeep, "has_history", lambda _, table: table == "shop.users")
+    monkeypatch.setattr(maintain.Upkeep, "history", lambda _, table: Maintained(f"{table}__history", left="new"))
+    done = run(conf, "shop.orders", "shop.users")
+    assert done.success
+    told = {asset.rpartition("/")[2]: told for asset, told in done.history if told["outcome"] == "done"}
+    assert told["users__history"]["left_alone"] == "new"
+    assert "orders__history" not in told
+
+
 def test_an_empty_reason_is_refused(conf: Path) -> None:
     """Before anything is done."""
     assert "the reason is empty" in run(conf, "shop.orders", reason=" ").failure

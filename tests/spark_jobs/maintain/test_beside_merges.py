@@ -44,6 +44,26 @@ def test_no_claim_is_held_for_a_table_that_follows_its_log(shop: LandedShop) -> 
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
+def test_a_history_is_maintained_too(shop: LandedShop) -> None:
+    """Its small files become one, its versions stay, and it goes on."""
+    pieces(shop)
+    shop.keep("t")
+    path = shop.lake.lake.history_path(shop.database, "t")
+    with shop.lake.sessions.take() as spark:
+        rows = spark.read.format("delta").load(path).repartition(20)
+        rows.write.format("delta").mode("overwrite").save(path)
+    upkeep, before = Upkeep(shop.connector, shop.lake.lake, shop.lake.sessions, quiet_seconds=1e9), shop.history("t")
+    assert upkeep.has_history(shop.named("t"))
+    found = upkeep.history(shop.named("t"))
+    assert (found.left, found.compacted, found.idle, shape(shop.lake.lake, path).files) == ("", True, False, 1)
+    assert shop.history("t") == before
+    shop.execute("UPDATE t SET v = 'new' WHERE id = 1")
+    assert shop.land() == []
+    shop.keep("t")
+    assert [row["v"] for row in shop.history("t") if row["id"] == 1] == ["v1", "new"]
+    assert shop.current("t") == shop.source("t")
+
+
 def test_upkeep_and_merges_side_by_side(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """OPTIMIZE and VACUUM again and again, while each part of the log is merged: one or the other goes first, and both
     get through."""
