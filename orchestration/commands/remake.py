@@ -23,8 +23,9 @@ def run(order: Order, begin: str, *, dry_run: bool, as_json: bool) -> int:
         return 0
     with Sessions(order.spark, order.spark_token) as sessions:
         made = Remaker(follows, sessions, views=True).table(table, version)
-    facts = base_facts(made.base) | {"rows": made.rows, "delta_version": made.delta_version}
-    _tell(facts, f"{_text(made.base)}: {made.rows} rows, in version {made.delta_version}", as_json=as_json)
+    facts = base_facts(made.base) | {"rows": made.rows, "delta_version": made.delta_version, "untold": made.untold}
+    told = f"{_text(made.base)}: {made.rows} rows, in version {made.delta_version}"
+    _tell(facts, f"{told}\n{made.untold}".strip(), as_json=as_json)
     return 0
 
 

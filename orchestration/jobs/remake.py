@@ -53,6 +53,7 @@ def remake_job(settings: Settings) -> dg.JobDefinition:
                 made = remaker.table(config.table, version)
             findings |= base_facts(made.base)
             findings |= {"rows": made.rows, "delta_version": made.delta_version, "seconds": round(made.seconds, 1)}
+            findings |= {"untold": made.untold} if made.untold else {}
         try:
             facts = order_facts(context, _ACTION, config.reason)
         except SluiceError as error:

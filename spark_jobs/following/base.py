@@ -46,7 +46,7 @@ class Stretch:
 @dataclass(frozen=True, slots=True)
 class Base:
     """`version` of the merged table, None for nothing. `stretches` are applied to it in order, at most `rows` of the
-    log; the table is at `place` (epoch, version) before and after it. `truncated`: the version of the last statement
+    log; the table is at `place` (epoch, version) before and after it. `truncated`: the place of the last statement
     since that emptied the table. `undone`: commits of others since, which are lost by it."""
 
     table: str
@@ -57,7 +57,7 @@ class Base:
     place: tuple[int, int]
     rows: int
     key: tuple[str, ...]
-    truncated: int | None = None
+    truncated: tuple[int, int] | None = None
     undone: tuple[str, ...] = ()
 
 
@@ -82,7 +82,10 @@ def base_of(follows: Follows, table: str, version: int | None) -> Base:
     before = None if version is None else _earlier(follows, table, version, now)
     began = Began.of(log.properties)
     if began is None:
-        raise _refused(follows, table, "its change log does not say since where it is whole")
+        message, hint = "its change log does not say since where it is whole", copy_hint(follows.destination, table)
+        raise LakeError(f"the table cannot be made from it: {message}", place=log.log.path, hint=hint)
+    if before is None and now.version <= began.version:
+        raise _refused(follows, table, "the table is not the one beside which its change log began")
     if before is None and not began.empty:
         raise _refused(follows, table, "the table had rows before its change log began")
     since = before.version if before else began.version
@@ -94,7 +97,7 @@ def base_of(follows: Follows, table: str, version: int | None) -> Base:
     _check_same(follows, table, before, now, log)
     Unfollowed(follows.lake, follows.destination, follows.client_id).check(table, now, follows.path(table))
     stretches = tuple(_stretches(follows, table, version, began, now, log))
-    place = _place(follows, table, log)
+    place = _place(follows, table, log, now)
     rows = sum(one.rows for one in log_files(log.table) if any(_has(one.epochs, one.high, part) for part in stretches))
     key = definition_of(log.properties, log.log.path).primary_key
     others = takewhile(lambda one: "remade" not in _noted(one), commits)  # what came before is undone already
@@ -134,14 +137,16 @@ def _earlier(follows: Follows, table: str, version: int, now: TableState) -> Tab
     return state
 
 
-def _check_ways(follows: Follows, table: str, commits: list[DeltaCommit], followed: str, now: TableState) -> int | None:
-    """The version of the last TRUNCATE among the commits. Raises LakeError for what no log has."""
+def _check_ways(
+    follows: Follows, table: str, commits: list[DeltaCommit], followed: str, now: TableState
+) -> tuple[int, int] | None:
+    """The place of the last TRUNCATE among the commits. Raises LakeError for what no log has."""
     truncated = []
     for commit in commits:
         noted = _noted(commit)
         way = next((text for name, text in _WAYS.items() if name in noted), "")
         if noted.get("ddl") == _TRUNCATE:
-            truncated.append(int(noted["version"]))
+            truncated.append((int(noted["epoch"]), int(noted["version"])))
         elif "ddl" in noted:
             way = f"followed a statement ({str(noted.get('text', ''))[:60]})"
         if way:
@@ -151,8 +156,7 @@ def _check_ways(follows: Follows, table: str, commits: list[DeltaCommit], follow
                 f"version {commit.version} of the table {way}, which its log does not have",
                 commit.version,
             )
-    last = now.properties.get(FOLLOWED, "")
-    if last != followed and int(last.partition(":")[2] or 0) not in truncated:
+    if now.properties.get(FOLLOWED, "") != followed and now.followed not in truncated:
         raise _refused(
             follows, table, "the table has followed statements since that its history does not have any more"
         )
@@ -167,6 +171,11 @@ def _check_same(follows: Follows, table: str, before: TableState | None, now: Ta
         raise _refused(follows, table, "the table has other columns since")
     if now.unfilled or (before is not None and before.unfilled):
         raise _refused(follows, table, "old rows have no values in an added column yet")
+    if before is None and now.unfilled_number:
+        raise _refused(follows, table, "old rows were given the values of an added column, which its log does not have")
+    own = {column.name for column in definition_of(log.properties, log.log.path).columns}
+    if gone := [name for name, _ in _types(now) if name not in own]:
+        raise _refused(follows, table, f"the source has no column {gone[0]} any more, of which rows keep their values")
     there = {(column.name, column.type) for column in log.columns}
     missing = [name for name, kind in _types(now) if (name, kind) not in there]
     if missing:
@@ -180,7 +189,7 @@ def _stretches(
 ) -> Iterator[Stretch]:
     """What the log has between the base and the table's place. Raises LakeError where it does not have all of it."""
     path = follows.path(table)
-    for epoch in range(_newest(follows, log) + 1):
+    for epoch in range(_newest(follows, log, now) + 1):
         if now.copied is not None and epoch < now.copied.epoch:
             continue
         app = follows.app(table, epoch)
@@ -204,9 +213,9 @@ def _stretches(
             yield Stretch(epoch, after, upto)
 
 
-def _place(follows: Follows, table: str, log: OpenedLog) -> tuple[int, int]:
+def _place(follows: Follows, table: str, log: OpenedLog, now: TableState) -> tuple[int, int]:
     """Epoch and version at which the table is."""
-    for epoch in reversed(range(_newest(follows, log) + 1)):
+    for epoch in reversed(range(_newest(follows, log, now) + 1)):
         state = follows.lake.state(follows.path(table), follows.app(table, epoch))
         if state is not None and state.applied is not None:
             return epoch, state.applied
@@ -215,10 +224,11 @@ def _place(follows: Follows, table: str, log: OpenedLog) -> tuple[int, int]:
     )
 
 
-def _newest(follows: Follows, log: OpenedLog) -> int:
+def _newest(follows: Follows, log: OpenedLog, now: TableState) -> int:
     """The last epoch of which there may be changes."""
     known = Ledger(follows.lake, follows.destination, follows.client_id).stretches()
-    return max([*known, *(file.epochs[1] for file in log_files(log.table))], default=0)
+    followed = now.followed[0] if now.followed else 0
+    return max([followed, *known, *(file.epochs[1] for file in log_files(log.table))])
 
 
 def _has(epochs: tuple[int, int], high: int, part: Stretch) -> bool:

@@ -78,25 +78,28 @@ class Remaker:
         follows, path = self.follows, self.follows.path(base.table)
         fence = Fence(follows.lake, self.sessions)
         note = self._note(base)
-        after = fence.enter(path, note.app, base.now, {REPAIRED: note.to_json()})
+        fence.enter(path, note.app, base.now, {REPAIRED: note.to_json()})
         again = base_of(follows, base.table, base.version)
         if (again.stretches, again.place, again.now.columns) != (base.stretches, base.place, base.now.columns):
             raise WentOn(path)
         about = self._about(base, fence.token)
         with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, base.table)):
             rows = self._rows(spark, again)
-            self._check_fence(fence, path)
-            _commit(spark, path, rows, after, note, about)
+            self._check_fence(fence, path, again.now.version)
+            _commit(spark, path, rows, again.now, note, about)
         made = next((one for one in follows.lake.commits(path) if one.user_metadata == about), None)
-        if made is None:
+        if made is None or made.version != again.now.version + 1:  # what came in between is in the log: once more
             raise WentOn(path)
         return Remade(again, made.version, made.count("numOutputRows"))
 
-    def _check_fence(self, fence: Fence, path: str) -> None:
+    def _check_fence(self, fence: Fence, path: str, version: int) -> None:
+        """Raises WentOn where the table is not this run's any more, or not at the version that was looked at."""
         try:
             fence.check(path)
         except LakeError as error:
             raise WentOn(path) from error
+        if self.follows.lake.open(path).version() != version:
+            raise WentOn(path)
 
     def _note(self, base: Base) -> RepairNote:
         """The version of the commit, and what it means. Raises LakeError when there is none left."""
@@ -121,7 +124,7 @@ class Remaker:
         where = _within(base)
         asked = f"SELECT {EPOCH}, {VERSION} FROM {log} WHERE ({where}) AND {OP} = '{TRUNCATE}'"  # noqa: S608
         emptied = max(((int(one[0]), int(one[1])) for one in spark.sql(asked).collect()), default=None)
-        if base.truncated is not None and (emptied is None or emptied[1] < base.truncated):
+        if base.truncated is not None and (emptied is None or emptied < base.truncated):
             hint = f"Begin from a version behind the statement. {copy_hint(self.follows.destination, base.table)}"
             raise LakeError("the log does not have the statement that emptied the table", place=path, hint=hint)
         listed = ", ".join(quote(column.name) for column in base.now.columns)
