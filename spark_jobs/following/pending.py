@@ -95,11 +95,14 @@ class Follows:
             return None
         found: list[tuple[Part, TableState | None]] = []
         files = log_files(log)
-        for epoch in _epochs_of(files):
+        epochs = _epochs_of(files)
+        states = self.lake.states(self.path(table), [self.app(table, epoch) for epoch in epochs])
+        known = dict(zip(epochs, states, strict=False))  # none where there is no table yet
+        for epoch in epochs:
             end = log.transaction_version(log_app_id(self.destination, self.client_id, table, epoch))
             if end is None:
                 continue  # a file that was compacted spans the epoch, and has no row of it
-            state = self.lake.state(self.path(table), self.app(table, epoch))
+            state = known.get(epoch)
             if state is not None and is_over(state, epoch):
                 continue
             after = self.merged_to(log, state, epoch)

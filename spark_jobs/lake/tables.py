@@ -184,10 +184,14 @@ class Lake:
 
         Raises TableStopped for a damaged log, LakeError when the log cannot be read.
         """
+        return next(iter(self.states(path, [app], version)), None)
+
+    def states(self, path: str, apps: Sequence[str], version: int | None = None) -> list[TableState]:
+        """The same for each app id, by one look at the table; none when there is no Delta table."""
         try:
             table = self.open(path, version)
         except TableNotFoundError:
-            return None
+            return []
         except DeltaError as error:
             hint = "Restore its _delta_log, or move the table away and make it anew (sluice copy)."
             raise TableStopped(f"the Delta table is damaged: {first_line(error)}", place=path, hint=hint) from error
@@ -197,9 +201,14 @@ class Lake:
         columns = tuple(_column(field) for field in table.schema().fields)
         properties = dict(table.metadata().configuration)
         comment = str(table.metadata().description or "")
-        applied, copied, repaired = table.transaction_version(app), CopyNote.of(properties), RepairNote.of(properties)
-        applied = repaired.applied(app, applied) if repaired else applied
-        return TableState(table.version(), copied.applied(applied) if copied else applied, columns, properties, comment)
+        copied, repaired = CopyNote.of(properties), RepairNote.of(properties)
+
+        def applied(app: str) -> int | None:
+            version = table.transaction_version(app)
+            version = repaired.applied(app, version) if repaired else version
+            return copied.applied(version) if copied else version
+
+        return [TableState(table.version(), applied(app), columns, properties, comment) for app in apps]
 
     def origin(self, path: str) -> Origin | None:
         """Where the table comes from, None when there is no table that can be read."""

@@ -6,23 +6,28 @@ would hide that changes are gone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
 from cdc_core.session.claim import Claim
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.state import app_id
+from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.landing.log import OpenedLog, TableLog
 
 ALL = 1 << 63  # beyond every version
 
 
-def merged_to(log: TableLog, epoch: int) -> int:
-    """The version up to which the merged table has an epoch's changes; 0 for none. What a copy replaced, it has."""
-    app = app_id(log.destination, log.client_id, log.name, epoch)
-    state = log.lake.state(log.lake.path(*split_name(log.name)), app)
-    if state is None:
-        return 0
+def merged_to(log: TableLog, epochs: Sequence[int]) -> dict[int, int]:
+    """By epoch, the version up to which the merged table has the epoch's changes; 0 for none. What a copy replaced, it
+    has."""
+    apps = [app_id(log.destination, log.client_id, log.name, epoch) for epoch in epochs]
+    states = log.lake.states(log.lake.path(*split_name(log.name)), apps)
+    return dict.fromkeys(epochs, 0) | {epoch: _has(state, epoch) for epoch, state in zip(epochs, states, strict=False)}
+
+
+def _has(state: TableState, epoch: int) -> int:
     copied = state.copied
     if copied is not None and copied.epoch > epoch:
         return ALL
@@ -35,7 +40,7 @@ def check_known(log: TableLog, opened: OpenedLog | None, ledger: Ledger, claim: 
         end = opened.end(epoch) if opened else None
         if end is not None and end >= noted:
             continue
-        there = merged_to(log, epoch)
+        there = merged_to(log, [epoch])[epoch]
         if there >= noted or _comes_again(ledger, claim, epoch, there):
             continue
         what = "is gone" if opened is None else "is older than it was: somebody restored it"

@@ -53,7 +53,7 @@ def began(log: TableLog, epoch: int) -> Began:
     state = log.lake.state(path, "")
     if state is None:
         return Began(True, {})
-    at = {one: version for one in range(epoch + 1) if (version := merged_to(log, one))}
+    at = {one: version for one, version in merged_to(log, range(epoch + 1)).items() if version}
     empty = state.copied is None and not log.lake.open(path).get_add_actions().num_rows
     return Began(empty, at, state.properties.get(FOLLOWED, ""), state.version)
 
@@ -80,8 +80,7 @@ def lacking(log: TableLog, upto: Mapping[int, int]) -> list[Transaction]:
 def gone_past(opened: OpenedLog, epoch: int) -> dict[int, int]:
     """By epoch up to `epoch`, the version up to which changes were merged into the table without being landed."""
     first, found = Began.of(opened.properties), dict[int, int]()
-    for one in range(epoch + 1):
-        there = merged_to(opened.log, one)
+    for one, there in merged_to(opened.log, range(epoch + 1)).items():
         if there >= ALL:
             continue
         known = max(opened.end(one) or 0, first.at.get(one, 0) if first else 0)
