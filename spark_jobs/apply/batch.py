@@ -21,7 +21,7 @@ from spark_jobs.apply.kept import broken_otherwise, keep, snapshots_of
 from spark_jobs.apply.landing import land, land_statements, lands, merge_before_statements, merge_log
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot, Refusal, TableResult
 from spark_jobs.apply.table import Batch, CatchUp, apply_table
-from spark_jobs.lake.failures import SparkRefusal
+from spark_jobs.lake.failures import tried_twice
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import EVOLVE, Policies
 from spark_jobs.lake.tables import Lake
@@ -128,9 +128,6 @@ def _apply_or_refuse(batch: Batch, table: TableRange) -> TableResult | Landed | 
             return landed
         check_unfollowed(batch, table.name)
         merge_log(batch, table.name)
-        try:
-            return apply_table(batch, table)
-        except SparkRefusal:
-            return apply_table(batch, table)  # in another session
+        return tried_twice(lambda: apply_table(batch, table))
     except TableStopped as error:
         return Refusal(table.name, error).with_remedy(batch.claim.destination)

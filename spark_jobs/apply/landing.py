@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.rows.system_columns import LACKS_COLUMNS
@@ -14,7 +15,7 @@ from cdc_core.session.claim import TableRange
 from spark_jobs.apply.epochs import followed_to
 from spark_jobs.apply.result import Refusal
 from spark_jobs.apply.table import Batch, check_ledger
-from spark_jobs.lake.failures import SparkRefusal
+from spark_jobs.lake.failures import tried_twice
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import app_id
 from spark_jobs.landing.append import Landed, Share, append
@@ -104,10 +105,7 @@ def merge_before_statements(batch: Batch) -> dict[str, Refusal]:
     refused = {}
     for name in sorted((_named(batch) | _left(batch)) - {*batch.stopped}):
         try:
-            try:
-                merge_log(batch, name)
-            except SparkRefusal:
-                merge_log(batch, name)  # in another session
+            tried_twice(partial(merge_log, batch, name))
         except TableStopped as error:
             refused[name] = Refusal(name, error, copy_needed=True).with_remedy(batch.claim.destination)
     return refused

@@ -16,7 +16,7 @@ from cdc_core.session.claim import Claim
 from spark_jobs.apply.commits import Commit
 from spark_jobs.apply.view import create_view
 from spark_jobs.lake.doubt import KEYS, Doubt
-from spark_jobs.lake.sql import literal, quote
+from spark_jobs.lake.sql import literal, quote, table_at
 from spark_jobs.lake.types import OP, LakeColumn, lake_columns
 
 _VIEW = "sluice_images"
@@ -60,7 +60,7 @@ def _question(path: str, key: Sequence[LakeColumn], version: int) -> str:
     names = ", ".join(quote(column.name) for column in key)
     shown = ", ".join(f"concat({literal(f'{column.name}=')}, left({_text(column)}, {_LENGTH}))" for column in key)
     same = " AND ".join(f"c.{quote(column.name)} = t.{quote(column.name)}" for column in key)
-    table = f"delta.{quote(path)} VERSION AS OF {version}"
+    table = table_at(path, version)
     return (
         f"WITH c AS (SELECT {names}, min_by({OP}, {_ORDER}) IN ('insert', 'update_after') AS fresh "  # noqa: S608
         f"FROM {_VIEW} GROUP BY {names}), "

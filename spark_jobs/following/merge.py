@@ -8,7 +8,7 @@ key, also into an empty table: one that comes late, of a run that is dead, is sk
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -29,13 +29,14 @@ from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.following.net import bounds, last_emptying, last_rows
 from spark_jobs.following.now import shown
 from spark_jobs.following.pending import Follows, Pending, key_bounds
-from spark_jobs.lake.failures import SparkRefusal, lake_errors
+from spark_jobs.lake.failures import lake_errors, tried_twice
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import EVOLVE, Policies
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import replace_table, rows_of
-from spark_jobs.lake.sql import quote
+from spark_jobs.lake.sql import table_at
 from spark_jobs.lake.state import DeltaCommit, TableState
+from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import FEW_ROWS, transaction
 from spark_jobs.lake.types import lake_columns
 from spark_jobs.landing.definition import definition_of
@@ -105,22 +106,13 @@ class Merger:
 
     def whole(self, table: str, *, sleep: Callable[[float], None] = time.sleep) -> Merged:
         """Merges all that the log has by now. Raises what `next` raises; TakenOver when others keep writing."""
-        done, left = Merged(table), _TRIES
-        while True:
-            try:
-                merged = self.next(table)
-            except TakenOver:
-                left -= 1
-                if not left:
-                    raise
-                sleep(1.0)
-                continue
-            if not merged:
-                return done
+        done = Merged(table)
+        for merged in every_part(table, self.next, sleep):
             done += merged
             if merged.contradiction:
                 hint = copy_hint(self.follows.destination, table)
                 raise TableStopped(merged.contradiction, place=self.follows.path(table), hint=hint)
+        return done
 
     def pending(self, table: str) -> Pending | None:
         """What the table lacks. Raises LakeError; TableStopped for a damaged log."""
@@ -132,10 +124,7 @@ class Merger:
         Raises TableStopped when the table cannot take it, TakenOver when another run writes the table, LakeError for
         trouble of all tables.
         """
-        try:
-            merged = self._next(table)
-        except SparkRefusal:
-            merged = self._next(table)  # in another session
+        merged = tried_twice(lambda: self._next(table))
         return replace(merged, untold=shown(self.sessions, self.follows, table)) if merged and self.views else merged
 
     def _next(self, table: str) -> Merged:
@@ -150,7 +139,7 @@ class Merger:
                 raise
             return self._emptied(found, path)
         except LakeError as error:
-            if self._is_anothers(path, error):
+            if is_anothers(self.follows.lake, self.fence, path, error):
                 self.fence.leave(path)
                 raise TakenOver(path) from error
             raise
@@ -166,13 +155,6 @@ class Merger:
         found.state.check_owner(follows.destination, table, path)
         entered = self.fence.enter(path, follows.app(table, found.part.epoch), found.state)
         return found if entered is found.state else follows.pending(table)
-
-    def _is_anothers(self, path: str, error: LakeError) -> bool:
-        """Whether the error comes of another writer of the table, and not of the table."""
-        if any(word in error.message for word in CONFLICTS):
-            return True
-        state = self.follows.lake.state(path, "")
-        return state is not None and not self.fence.owns(state)
 
     def _merged(self, found: Pending, path: str) -> Merged:
         began, follows, part = time.perf_counter(), self.follows, found.part
@@ -225,7 +207,7 @@ class Merger:
 
     def _log(self, found: Pending) -> str:
         """The log to read from, in SQL: as it was when the part was chosen."""
-        return f"delta.{quote(self.follows.log_path(found.table))} VERSION AS OF {found.log.version():d}"
+        return table_at(self.follows.log_path(found.table), found.log.version())
 
     def _prepared(self, spark: SparkSession, found: Pending, path: str, app: str) -> Prepared:
         """The table with the columns of the part's rows."""
@@ -273,6 +255,32 @@ def _contradiction(commit: DeltaCommit) -> str:
     met = commit.count("numTargetRowsUpdated") + commit.count("numTargetRowsDeleted")
     keys, inserted = commit.count("numSourceRows"), commit.count("numTargetRowsInserted")
     return f"{keys} keys of the log met {met} rows: a key is there more than once" if inserted + met > keys else ""
+
+
+def every_part(table: str, following: Callable[[str], Merged], sleep: Callable[[float], None]) -> Iterator[Merged]:
+    """What `following` brings the table, part by part, until there is nothing more. Raises what it raises; TakenOver
+    when others keep writing."""
+    left = _TRIES
+    while True:
+        try:
+            found = following(table)
+        except TakenOver:
+            left -= 1
+            if not left:
+                raise
+            sleep(1.0)
+            continue
+        if not found:
+            return
+        yield found
+
+
+def is_anothers(lake: Lake, fence: Fence, path: str, error: LakeError) -> bool:
+    """Whether the error comes of another writer of the table at `path`, and not of the table."""
+    if any(word in error.message for word in CONFLICTS):
+        return True
+    state = lake.state(path, "")
+    return state is not None and not fence.owns(state)
 
 
 def read_of(schema: TableSchema, found: Pending) -> TableRead:

@@ -28,7 +28,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.repaired import REPAIRED, ROOM, RepairNote
 from spark_jobs.lake.replacement import replace_table
-from spark_jobs.lake.sql import quote
+from spark_jobs.lake.sql import quote, table_at
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.transaction import transaction
 from spark_jobs.landing.columns import EPOCH, OP, TRUNCATE, VERSION
@@ -120,7 +120,7 @@ class Remaker:
         """The query of the rows that the table must have. Raises WentOn where its log has not the last statement that
         emptied it."""
         path = self.follows.path(base.table)
-        log = f"delta.{quote(base.log.log.path)} VERSION AS OF {base.log.version:d}"
+        log = table_at(base.log.log.path, base.log.version)
         where = _within(base)
         asked = f"SELECT {EPOCH}, {VERSION} FROM {log} WHERE ({where}) AND {OP} = '{TRUNCATE}'"  # noqa: S608
         emptied = max(((int(one[0]), int(one[1])) for one in spark.sql(asked).collect()), default=None)
@@ -128,7 +128,7 @@ class Remaker:
             hint = f"Begin from a version behind the statement. {copy_hint(self.follows.destination, base.table)}"
             raise LakeError("the log does not have the statement that emptied the table", place=path, hint=hint)
         listed = ", ".join(quote(column.name) for column in base.now.columns)
-        begins = f"SELECT {listed} FROM delta.{quote(path)} VERSION AS OF {base.version or 0:d}"  # noqa: S608
+        begins = f"SELECT {listed} FROM {table_at(path, base.version or 0)}"  # noqa: S608
         if base.version is None or emptied is not None:
             begins = "SELECT " + ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in base.now.columns)
             begins += " WHERE false"

@@ -8,8 +8,9 @@ is away, the disk is full, another writer was faster.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from pyspark.errors import PySparkException, PySparkTypeError, PySparkValueError
 
@@ -44,8 +45,19 @@ _PASSING = (
 )
 
 
+_Given = TypeVar("_Given")
+
+
 class SparkRefusal(TableStopped):
     """Spark cannot apply a table's changes, by its own word. Believe it when it comes twice."""
+
+
+def tried_twice(work: Callable[[], _Given]) -> _Given:
+    """What the work gives; where Spark refuses it, once more, in another session. Raises what the work raises."""
+    try:
+        return work()
+    except SparkRefusal:
+        return work()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.connect.functions import col
 from pyspark.sql.connect.session import SparkSession
 
-from spark_jobs.lake.sql import quote
+from spark_jobs.lake.sql import quote, table_at
 from spark_jobs.lake.types import LakeColumn, needs_mapping
 
 MAPPING = "delta.columnMapping.mode"
@@ -42,4 +42,4 @@ def no_rows(spark: SparkSession, columns: Sequence[LakeColumn]) -> DataFrame:
 
 def rows_of(spark: SparkSession, path: str, version: int, where: str = "true") -> DataFrame:
     """The rows of one version of a table."""
-    return spark.sql(f"SELECT * FROM delta.{quote(path)} VERSION AS OF {int(version)} WHERE {where}")  # noqa: S608
+    return spark.sql(f"SELECT * FROM {table_at(path, version)} WHERE {where}")  # noqa: S608

@@ -104,7 +104,7 @@ def _append(share: Share) -> Landed:
     if not share.has_rows:
         if opened is None or not emptied:
             return Landed(share.log.name, end, log_version=opened.version if opened else None, landed_at=share.clock())
-        ready = _entered(share, opened)
+        ready = _saying(share, opened, epoch_property(share.claim))
         images = Images(share.claim, _fields(ready.table), None, None, emptied)
         return _committed(share, ready, images, after, Landed(share.log.name, None), began)
     with Rows(share.flight_url, share.token or None) as rows:
@@ -165,22 +165,17 @@ def _is_redefined(opened: OpenedLog, read: TableRead) -> bool:
     return definition_of(opened.properties, opened.log.path).version != read.table.version
 
 
-def _entered(share: Share, opened: OpenedLog) -> OpenedLog:
-    """The log with the property that says where the claim's epoch began."""
-    wanted = epoch_property(share.claim)
+def _saying(share: Share, opened: OpenedLog, wanted: Mapping[str, str]) -> OpenedLog:
+    """The log with these properties."""
     if wanted.items() <= opened.properties.items():
         return opened
-    _written(share.log, lambda: opened.table.alter.set_table_properties(wanted, raise_if_not_exists=False))
+    _written(share.log, lambda: opened.table.alter.set_table_properties(dict(wanted), raise_if_not_exists=False))
     return _there(share.log)
 
 
 def _described(share: Share, opened: OpenedLog, read: TableRead) -> OpenedLog:
     """The log with the properties that its next rows need."""
-    wanted = log_properties(share.claim, read.table) | {STATISTICS: statistics(read.table)}
-    if all(opened.properties.get(name) == value for name, value in wanted.items()):
-        return opened
-    _written(share.log, lambda: opened.table.alter.set_table_properties(wanted, raise_if_not_exists=False))
-    return _there(share.log)
+    return _saying(share, opened, log_properties(share.claim, read.table) | {STATISTICS: statistics(read.table)})
 
 
 def _create(share: Share, read: TableRead, schema: pa.Schema) -> None:

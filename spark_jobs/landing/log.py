@@ -45,8 +45,7 @@ class OpenedLog:
     @property
     def columns(self) -> tuple[LakeColumn, ...]:
         """The table's own, those that the source has no more too."""
-        fields = [field for field in self.table.schema().fields if field.name not in NAMES]
-        return tuple(LakeColumn(field.name, delta_type(field.type)) for field in fields)
+        return own_columns(self.table)
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -107,3 +106,9 @@ class TableLog:
         except OSError as error:
             hint, words = "See that the lake can be read; the batch stays claimable.", first_line(error)
             raise LakeError(f"the change log cannot be read: {words}", place=self.path, hint=hint) from error
+
+
+def own_columns(log: DeltaTable) -> tuple[LakeColumn, ...]:
+    """The columns of a log that are the table's own, those that the source has no more too."""
+    fields = [field for field in log.schema().fields if field.name not in NAMES]
+    return tuple(LakeColumn(field.name, delta_type(field.type)) for field in fields)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import QueryBuilder
 
 from cdc_core.position import EntryPosition
@@ -35,6 +36,18 @@ from tests.support.shop import Shop, opened_shop, until_running
 
 class Killed(Exception):
     """A process that ends here."""
+
+
+def dies(patch: pytest.MonkeyPatch, owner: Any, step: str, *, behind: bool) -> None:
+    """From now on a process ends at that function of a module or a class: before it, or when it is done."""
+    real: Callable[..., Any] = getattr(owner, step)
+
+    def dying(*args: Any, **kwargs: Any) -> Any:
+        if behind:
+            real(*args, **kwargs)
+        raise Killed
+
+    patch.setattr(owner, step, dying)
 
 
 def changes(rng: random.Random, table: str, keys: int = 12) -> list[str]:

@@ -20,7 +20,7 @@ from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, fill_old_rows, listed
 from spark_jobs.lake.policies import Changed
 from spark_jobs.lake.replacement import replace_table
-from spark_jobs.lake.sql import literal, quote
+from spark_jobs.lake.sql import literal, quote, table_at
 from spark_jobs.lake.state import PRIMARY_KEY, SCHEMA_VERSION, TableState
 
 _OF_LATER_ROWS = (ChangeKind.SET_DEFAULT, ChangeKind.DROP_DEFAULT)
@@ -106,7 +106,7 @@ def _alter_by_name(
 
 def _write_anew(at: Standing, step: Step, state: TableState, plan: Alteration, comment: str) -> None:
     selected = ", ".join(f"{one.value} AS {quote(one.column.name)}" for one in plan.columns)
-    rows = f"SELECT {selected} FROM delta.{quote(at.path)} VERSION AS OF {state.version}"  # noqa: S608
+    rows = f"SELECT {selected} FROM {table_at(at.path, state.version)}"  # noqa: S608
     with at.committing(step) as spark:
         columns = [one.column for one in plan.columns]
         properties = state.own_properties | _properties(plan) | at.note(step)

@@ -19,26 +19,23 @@ from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.choice import key_range
 from spark_jobs.apply.commits import log_note
 from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
-from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.following.history import statements
 from spark_jobs.following.history.columns import ANEW, CURRENT, NAMES, OWN, lacking, work_of
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.standing import ROOM, Histories, Standing, lacks, standing, upto
-from spark_jobs.following.merge import Merged, TakenOver, read_of
+from spark_jobs.following.merge import Merged, TakenOver, every_part, is_anothers, read_of
 from spark_jobs.following.net import bounds
 from spark_jobs.following.pending import Follows, Part, Pending
 from spark_jobs.lake.ddl import alter_table, listed
-from spark_jobs.lake.failures import SparkRefusal, lake_errors
+from spark_jobs.lake.failures import lake_errors, tried_twice
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.sql import quote
+from spark_jobs.lake.sql import quote, table_at
 from spark_jobs.lake.state import DESTINATION, FENCE, HISTORY, PRIMARY_KEY, TABLE, DeltaCommit, TableState
 from spark_jobs.lake.transaction import FEW_ROWS, transaction
-from spark_jobs.lake.types import LakeColumn, delta_type
-from spark_jobs.landing.columns import NAMES as LOGS_OWN
+from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.definition import definition_of
+from spark_jobs.landing.log import own_columns
 from spark_jobs.session import Sessions
-
-_TRIES = 5  # of a history that another run writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +59,13 @@ class Historian:
 
     def whole(self, table: str, *, sleep: Callable[[float], None] = time.sleep) -> Merged:
         """Brings all that the log has by now, as far as it need not wait for the table."""
-        done, left = Merged(table), _TRIES
-        while True:
-            try:
-                found = self.next(table)
-            except TakenOver:
-                left -= 1
-                if not left:
-                    raise
-                sleep(1.0)
-                continue
-            if not found:
-                return done
-            done += found
+        return sum(every_part(table, self.next, sleep), Merged(table))
 
     def next(self, table: str) -> Merged:
         """Brings the first part that the history lacks, or all up to its table and the comparison with it.
 
         Raises TableStopped when the history cannot take it, TakenOver when another run writes it, LakeError."""
-        try:
-            found = self._next(table)
-        except SparkRefusal:
-            found = self._next(table)  # in another session
-        return replace(found, table=work_of(table))
+        return replace(tried_twice(lambda: self._next(table)), table=work_of(table))
 
     def begin(self, table: str) -> None:
         """Makes the history where there is none. Before the table takes more of its log: so it gets these changes.
@@ -107,7 +88,7 @@ class Historian:
                 return Merged(table)
             return self._compared(table, found) if found.is_due else self._part(table, found)
         except LakeError as error:
-            if not isinstance(error, TableStopped) and self._is_anothers(path, error):
+            if not isinstance(error, TableStopped) and is_anothers(self.follows.lake, self.fence, path, error):
                 self.fence.leave(path)
                 raise TakenOver(path) from error
             raise
@@ -115,12 +96,6 @@ class Historian:
     def _part(self, table: str, found: Standing) -> Merged:
         pending = self.histories.pending(table)
         return self._took(pending, found) if pending else Merged(table)
-
-    def _is_anothers(self, path: str, error: LakeError) -> bool:
-        if any(word in error.message for word in CONFLICTS):
-            return True
-        state = self.follows.lake.state(path, "")
-        return state is not None and not self.fence.owns(state)
 
     def _entered(self, table: str, found: Standing) -> Standing:
         """The same, once only this run changes the history; it is made where there is none."""
@@ -143,7 +118,7 @@ class Historian:
         return entered
 
     def _make(self, table: str, path: str, log: DeltaTable, note: HistoryNote) -> None:
-        columns = _columns(log)
+        columns = own_columns(log)
         lacking((), columns, path)  # raises for names that are a history's own
         key = definition_of(log.metadata().configuration, path).primary_key
         self.follows.lake.check_writable()
@@ -179,7 +154,7 @@ class Historian:
 
     def _wrote(self, pending: Pending, found: Standing) -> Merged:
         path, log = self.histories.path(pending.table), found.log
-        columns, key = self._widened(path, _columns(log), log)
+        columns, key = self._widened(path, own_columns(log), log)
         part, source = pending.part, _log(self.histories, found, pending.table)
         rows = statements.changes(source, bounds(part), columns, key, path, (part.epoch, part.after))
         read = read_of(definition_of(log.metadata().configuration, path), replace(pending, log=log))
@@ -265,15 +240,9 @@ class Historian:
         return state
 
 
-def _columns(log: DeltaTable) -> tuple[LakeColumn, ...]:
-    """The table's own, those that the source has no more too."""
-    fields = [field for field in log.schema().fields if field.name not in LOGS_OWN]
-    return tuple(LakeColumn(field.name, delta_type(field.type)) for field in fields)
-
-
 def _log(histories: Histories, found: Standing, table: str) -> str:
     """The log to read from, in SQL: as it was when the part was chosen."""
-    return f"delta.{quote(histories.log_path(table))} VERSION AS OF {found.log.version():d}"
+    return table_at(histories.log_path(table), found.log.version())
 
 
 def _outcome(pending: Pending, commit: DeltaCommit | None, at: float, seconds: float) -> Merged:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from spark_jobs.following.remake import Remaker
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState
 from spark_jobs.landing.modes import Mode
-from tests.support.landed import LandedShop, opened_landed
+from tests.support.landed import Killed, LandedShop, dies, opened_landed
 
 pytestmark = pytest.mark.integration
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))"
@@ -26,10 +26,6 @@ TABLE = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))"
 def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[LandedShop]:
     with opened_landed(mysql8, spark_remote, tmp_path) as shop:
         yield shop
-
-
-class Killed(Exception):
-    """A process that ends here."""
 
 
 def remaker(shop: LandedShop) -> Remaker:
@@ -122,15 +118,8 @@ def test_killed_at_its_commit_it_is_done_again(shop: LandedShop, monkeypatch: py
     step(shop, "UPDATE t SET n = 5")
     place = state(shop).applied
     damage(shop)
-    real: Callable[..., Any] = remaking._commit
-
-    def dying(*args: Any, **kwargs: Any) -> Any:
-        if behind:
-            real(*args, **kwargs)
-        raise Killed
-
     with monkeypatch.context() as patch:
-        patch.setattr(remaking, "_commit", dying)
+        dies(patch, remaking, "_commit", behind=behind)
         with pytest.raises(Killed):
             Remaker(shop.follows, shop.lake.sessions, views=True).table(shop.named("t"), None)
     assert state(shop).applied == place
