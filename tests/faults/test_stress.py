@@ -13,7 +13,7 @@ from tests.faults.stack import PARTS, Stack
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.full, pytest.mark.timeout(1200)]
 
-SECONDS = 90.0
+SECONDS = 60.0
 
 
 def test_random_kills_under_a_live_workload(stack: Stack) -> None:

@@ -62,6 +62,7 @@ _BETWEEN = (
     "UPDATE p SET code = CONCAT('new ', code) WHERE id BETWEEN 10 AND 14",
     "UPDATE c SET v = 'last' WHERE id % 11 = 0",
 )
+_ALL_OF_IT = ("8.0.31", "mariadb")
 _ALL = ("a", "b", "c", "d", "tree", "loose")
 _THEN = ("a", "b", "c", "d", "wood", "loose")
 
@@ -74,7 +75,7 @@ def test_cascades_reach_the_lake(
 ) -> None:
     """ON DELETE and ON UPDATE, CASCADE and SET NULL, over several tables, a table of itself, a key that is not the
     primary one; a parent that comes back does not bring its rows back. A table without a key is copied. A run that
-    comes late follows keys that are gone by then, or whose tables and columns have other names."""
+    comes late follows keys that are gone by then, or whose tables and columns have other names (MySQL 8.0, MariaDB)."""
     names = {"8.0.31": "mysql8", "5.7.22": "mysql57", "9": "mysql9", "mariadb": "mariadb"}
     mysql: MySqlServer = request.getfixturevalue(names[version])
     with opened_shop(mysql, spark_remote, tmp_path) as plain, reading_source(plain) as shop:
@@ -86,6 +87,8 @@ def test_cascades_reach_the_lake(
         shop.execute("DELETE FROM a WHERE id = 5")
         assert shop.drain() == []
         assert shop.differences(*_ALL) == dict.fromkeys(_ALL, (0, 0, 0))
+        if version not in _ALL_OF_IT:
+            return
         shop.execute(*_LATE)
         assert shop.drain() == []
         assert shop.differences(*_THEN) == dict.fromkeys(_THEN, (0, 0, 0))

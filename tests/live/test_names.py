@@ -32,7 +32,7 @@ def test_tables_of_any_name_arrive(
             shop.execute(*(f"CREATE TABLE {table} (id INT PRIMARY KEY, {column})" for table in tables))
             shop.execute(*(f"INSERT INTO {table} VALUES (1, {n}), (2, {n})" for n, table in enumerate(tables)))
             assert shop.drain() == []
-            shop.execute(*(f"UPDATE {table} SET v = v + 100 WHERE id = 1" for table in tables))
+            shop.execute(*(f"UPDATE {table} SET v = v + 100 WHERE id = 1" for table in tables[::4]))
             assert shop.drain() == []
 
             clean = dict.fromkeys(fitting, (0, 0, 0))

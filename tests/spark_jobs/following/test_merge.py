@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.following import merge as merging
 from spark_jobs.following.merge import Merged, Merger
 from spark_jobs.lake.sql import quote
-from tests.support.landed import Killed, LandedShop, changes, opened_landed
+from tests.support.landed import Killed, LandedShop, changes, dies, opened_landed
 
 pytestmark = pytest.mark.integration
 
@@ -65,10 +65,9 @@ STEPS = ("_entered", "prepare", "_statement", "run_statement", "_committed")
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("epochs", [1, 2])
-def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch, epochs: int) -> None:
-    """Before and behind each step, the first merge and later ones. With two epochs the second begins with rows that the
-    table has."""
+def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before and behind each step, the first merge and later ones. In the middle a second epoch begins with rows
+    that the table has."""
     rng, begun = random.Random(11), shop.read()
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
     shop.land()
@@ -77,7 +76,7 @@ def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pyte
             shop.execute(*changes(rng, "t"))
             shop.land()
             with monkeypatch.context() as patch:
-                _die(patch, step, behind)
+                dies(patch, merging if hasattr(merging, step) else Merger, step, behind=behind)
                 with pytest.raises(Killed):
                     shop.merger().whole(shop.named("t"))
             if rng.random() < 0.5:
@@ -85,23 +84,11 @@ def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pyte
                 shop.land()
             shop.merger().whole(shop.named("t"))
             assert shop.now("t") == shop.source("t") == shop.merged("t"), (step, behind)
-        if epochs == 2 and step == STEPS[1]:
+        if step == STEPS[1]:
             shop.execute(*changes(rng, "t"))
             shop.land()
             shop.reset(begun)
             shop.land(5)
-
-
-def _die(patch: pytest.MonkeyPatch, step: str, behind: bool) -> None:
-    owner: Any = merging if hasattr(merging, step) else Merger
-    real: Callable[..., Any] = getattr(owner, step)
-
-    def dying(*args: Any, **kwargs: Any) -> Any:
-        if behind:
-            real(*args, **kwargs)
-        raise Killed
-
-    patch.setattr(owner, step, dying)
 
 
 def test_a_statement_of_a_dead_run_changes_nothing(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
