@@ -14,7 +14,7 @@ from spark_jobs.maintain.upkeep import Upkeep
 from tests.support.landed import LandedShop, opened_landed
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
-MERGES = 6
+MERGES = 4
 
 
 @pytest.fixture
