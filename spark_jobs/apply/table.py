@@ -99,7 +99,7 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
             sent_rows = 0 if prepared.state.fresh else batch.sent_rows
             create_view(spark, read, _VIEW, batch.flight_url, batch.token, sent_rows)
             sql = statement(lake, path, read, prepared.state, _VIEW)
-            with transaction(spark, app, decision.end, metadata, few=read.rows <= FEW_ROWS):
+            with transaction(spark, app, decision.end, metadata, few=read.rows <= FEW_ROWS, small=lake.is_small(path)):
                 run_statement(spark, sql, path)
     commit = _commit(batch, path, read, metadata, decision, prepared)
     if commit is None:

@@ -164,7 +164,8 @@ class Merger:
             prepared = self._prepared(spark, found, path, app)
             statement = self._statement(path, found, prepared.state)
             self.fence.check(path)
-            with transaction(spark, app, part.upto, metadata, few=part.rows <= FEW_ROWS):
+            small = follows.lake.is_small(path)
+            with transaction(spark, app, part.upto, metadata, few=part.rows <= FEW_ROWS, small=small):
                 run_statement(spark, statement, path)
         commit = self._committed(found, path, app, metadata)
         return self._outcome(found, commit, prepared.added_columns, began)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
@@ -27,6 +28,7 @@ from spark_jobs.lake.state import DESTINATION, HISTORY, LOG, TABLE, DeltaCommit,
 from spark_jobs.lake.types import LakeColumn, delta_type
 
 _LOG_SUFFIX, _HISTORY_SUFFIX = "__log", "__history"
+SMALL_TABLE = 256 << 10  # bytes; each MERGE leaves as many for VACUUM
 _RECENT = 20  # commits that are read first
 _UPKEEP = ("OPTIMIZE", "VACUUM")  # how such operations begin
 
@@ -240,6 +242,11 @@ class Lake:
         recent = self.open(path).history(_RECENT)
         written = [entry for entry in recent if entry.get("operation", "").partition(" ")[0] not in _UPKEEP]
         return int((written or recent[-1:])[0]["timestamp"])
+
+    def is_small(self, path: str) -> bool:
+        """Whether to write all of the table's files anew costs Spark less than one deletion vector does."""
+        sizes = pa.table(self.open(path).get_add_actions()).column("size_bytes")
+        return int(pc.sum(sizes).as_py() or 0) <= SMALL_TABLE
 
     def bytes_outside(self, path: str, column: str, low: int, high: int) -> int:
         """The size of the files that have no value of an integer column from `low` to `high`, by their statistics."""

@@ -11,15 +11,17 @@ from pyspark.sql.connect.session import SparkSession
 _TXN = "spark.databricks.delta.write.txn"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _CODEGEN = "spark.sql.codegen.factoryMode"
+_VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 FEW_ROWS = 5_000  # for so few, compiling a projection's code takes longer than running it; whole stages stay compiled
 
 
 @contextmanager
 def transaction(
-    spark: SparkSession, app: str, version: int, metadata: str = "", *, few: bool = False
+    spark: SparkSession, app: str, version: int, metadata: str = "", *, few: bool = False, small: bool = False
 ) -> Iterator[None]:
     """Within the block the session's commits carry app id, version and user metadata, and none after it does. `few`:
-    of so few rows that no code is compiled for their projections.
+    of so few rows that no code is compiled for their projections. `small`: of a table so small (`Lake.is_small`) that
+    a MERGE writes its files anew instead of deletion vectors.
 
     One INSERT, MERGE, UPDATE, DELETE or REPLACE TABLE ... AS SELECT belongs into the block. Delta skips it where the
     table has that version of the app id, and refuses it where another commit with the app id came in between. Delta
@@ -31,6 +33,8 @@ def transaction(
         settings[_METADATA] = metadata
     if few:
         settings[_CODEGEN] = "NO_CODEGEN"
+    if small:
+        settings[_VECTORS] = "false"
     try:
         for key, value in settings.items():
             spark.conf.set(key, value)

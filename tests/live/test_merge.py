@@ -10,9 +10,11 @@ import pytest
 from deltalake import DeltaTable
 
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.lake import tables
 from tests.support.shop import Shop, opened_shop
 
 pytestmark = pytest.mark.integration
+_VECTORS = "numTargetDeletionVectorsAdded"
 
 
 @pytest.fixture
@@ -21,8 +23,11 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
         yield shop
 
 
-def test_the_lake_follows_the_source(shop: Shop) -> None:
-    """Tables with and without keys, odd names, changes of every kind and transactions over several tables arrive."""
+@pytest.mark.parametrize("small", [tables.SMALL_TABLE, -1], ids=["files anew", "deletion vectors"])
+def test_the_lake_follows_the_source(shop: Shop, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables with and without keys, odd names, changes of every kind and transactions over several tables arrive, in a
+    table whose files a MERGE writes anew and in one that takes deletion vectors."""
+    monkeypatch.setattr(tables, "SMALL_TABLE", small)
     shop.execute(
         "CREATE TABLE a (id BIGINT PRIMARY KEY, name VARCHAR(20), `odd name` INT, at DATETIME(3))",
         "CREATE TABLE b (x INT, y VARCHAR(20))",
@@ -42,6 +47,8 @@ def test_the_lake_follows_the_source(shop: Shop) -> None:
     )
     assert shop.drain(batch_size=2) == []
     assert shop.differences("a", "b") == {"a": (0, 0, 0), "b": (0, 0, 0)}
+    vectors = sum(commit.count(_VECTORS) for commit in shop.lake.lake.commits(shop.lake.lake.path(shop.database, "a")))
+    assert (vectors > 0) == (small < 0)
 
 
 def test_by_key_the_lake_becomes_what_the_source_says(shop: Shop) -> None:

@@ -218,7 +218,8 @@ class Historian:
         metadata = log_note(histories.stands_for(pending.log, part.epoch, part), pending.table, self.run_id)
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             self.fence.check(path)
-            with transaction(spark, app, part.upto, metadata, few=0 < part.rows <= FEW_ROWS):
+            small = histories.lake.is_small(path)
+            with transaction(spark, app, part.upto, metadata, few=0 < part.rows <= FEW_ROWS, small=small):
                 run_statement(spark, statement, path)
         state = histories.lake.state(path, app)
         if part.rows and (state is None or state.applied is None or state.applied < part.upto):
