@@ -39,6 +39,7 @@ from orchestration.settings import Settings, secret
 from orchestration.source import CONF_VARIABLE
 from orchestration.store import lag_check
 from spark_jobs.lake.policies import policies_json
+from spark_jobs.lake.row_rules import rules_json
 from spark_jobs.landing.modes import modes_json
 
 _BY_HAND = (ddl_job, pause_job, rematerialize_job, repair_job, resume_job, rollback_job)
@@ -104,6 +105,7 @@ def _lake(settings: Settings) -> LakeResource:
         conf=settings.conf or os.environ.get(CONF_VARIABLE),
         ddl=policies_json(settings.ddl.policies),
         apply=modes_json(settings.modes),
+        rows=rules_json(settings.row_rules),
     )
 
 

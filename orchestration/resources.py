@@ -26,6 +26,7 @@ from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import policies_from
+from spark_jobs.lake.row_rules import rules_from
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode, modes_from
 from spark_jobs.session import Sessions
@@ -72,6 +73,7 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     conf: str | None = None
     ddl: str = "{}"  # the policies of the tables, as JSON
     apply: str = "{}"  # their modes, as JSON
+    rows: str = "{}"  # their rules for deleted rows and columns of ours, as JSON
 
     def has(self, table: TableSchema) -> bool:
         """Whether the lake has the table, whatever it holds; or is to have its change log alone."""
@@ -84,7 +86,7 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @property
     def lake(self) -> Lake:
-        return Lake(self.root, complete=self.complete)
+        return Lake(self.root, complete=self.complete, rules=rules_from(self.rows))
 
     @contextmanager
     def merging(self, destination: str, client_id: int, run_id: str) -> Iterator[Works]:

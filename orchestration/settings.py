@@ -14,6 +14,7 @@ from cdc_core.schema.names import split_name
 from orchestration.freshness import parse_freshness
 from orchestration.names import Names
 from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
+from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.maintain.retention import LogRetention, log_hours
 
@@ -99,6 +100,22 @@ class ApplyRules(dg.Model, dg.Resolvable):
     tables: dict[str, Mode] = {}
 
 
+class DeleteRules(dg.Model, dg.Resolvable):
+    """What deletes do to rows in the lake: docs/soft-deletes.md. `tables` maps patterns, `shop.*` as in a shell, to
+    modes; the first that fits counts."""
+
+    mode: Deletes = Deletes.HARD
+    tables: dict[str, Deletes] = {}
+
+
+class ColumnRules(dg.Model, dg.Resolvable):
+    """Which columns tell the last change of each row: docs/soft-deletes.md. `tables` maps patterns, `shop.*` as in a
+    shell, to lists; the first that fits counts."""
+
+    names: list[LastChange] = []
+    tables: dict[str, list[LastChange]] = {}
+
+
 class LogRules(dg.Model, dg.Resolvable):
     """How long change logs keep their rows: docs/landing.md. `tables` maps patterns, `shop.*` as in a shell, to times;
     the first that fits counts."""
@@ -149,6 +166,8 @@ class Settings(dg.Model, dg.Resolvable):
     freshness: str = ""
     trigger: Trigger = Trigger()
     apply: Mode | ApplyRules = Mode.MERGE
+    deletes: Deletes | DeleteRules = Deletes.HARD
+    columns: list[LastChange] | ColumnRules = []
     ddl: DdlRules = DdlRules()
     snapshot: Literal["initial", "never", "when_needed"] = "never"
     audit: str | None = None  # a cron expression
@@ -221,6 +240,14 @@ class Settings(dg.Model, dg.Resolvable):
     def modes(self) -> Modes:
         """How each table's changes come into the lake."""
         return Modes(self.apply.mode, self.apply.tables) if isinstance(self.apply, ApplyRules) else Modes(self.apply)
+
+    @property
+    def row_rules(self) -> RowRules:
+        """What becomes of each table's deleted rows, and which columns it has beside the source's."""
+        deletes = self.deletes if isinstance(self.deletes, DeleteRules) else DeleteRules(mode=self.deletes)
+        columns = self.columns if isinstance(self.columns, ColumnRules) else ColumnRules(names=self.columns)
+        listed = {pattern: tuple(names) for pattern, names in columns.tables.items()}
+        return RowRules(deletes.mode, deletes.tables, tuple(columns.names), listed)
 
     @property
     def logs_kept(self) -> LogRetention:

@@ -42,7 +42,7 @@ def external_assets(settings: Settings, tables: Schemas) -> list[dg.AssetSpec]:
 def delta_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg.AssetSpec:
     """One Delta table. Its columns are known where the schema is."""
     names = settings.names
-    known, trouble = _lake_columns(schema)
+    known, trouble = _lake_columns(settings, schema)
     key = f"one row per {', '.join(schema.primary_key)}" if schema and schema.primary_key else "the source's rows"
     return dg.AssetSpec(
         names.delta(table),
@@ -89,10 +89,14 @@ def history_spec(settings: Settings, table: str, schema: TableSchema | None) -> 
     )
 
 
-def _lake_columns(schema: TableSchema | None) -> tuple[dict[str, dg.TableSchema], str]:
+def _lake_columns(settings: Settings, schema: TableSchema | None) -> tuple[dict[str, dg.TableSchema], str]:
     """The metadata of a Delta table's columns, and why there are none: the table then stops when its rows come."""
     try:
-        return {"dagster/column_schema": lake_columns(schema)} if schema else {}, ""
+        if schema is None:
+            return {}, ""
+        own = settings.row_rules.of(schema.name)
+        own.check(schema.name, schema.primary_key, [column.name for column in schema.columns])
+        return {"dagster/column_schema": lake_columns(schema)}, ""
     except (SchemaError, TableStopped) as error:
         return {}, f"\n\n**It cannot be in the lake:** {error.message} at {error.place}. {error.hint}"
 

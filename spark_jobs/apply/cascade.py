@@ -30,8 +30,10 @@ from spark_jobs.apply.result import Cascaded, Refusal
 from spark_jobs.apply.table import Batch
 from spark_jobs.apply.transaction import run_statement
 from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.ddl import with_own_columns
 from spark_jobs.lake.equality import references
 from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.own_columns import living_now
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.transaction import transaction
@@ -234,9 +236,12 @@ class Cascades:
         with batch.sessions.take() as spark, lake_errors(change.path):
             now = batch.lake.state(change.path, change.app) or change.state
             state = batch.fence.enter(change.path, change.app, now)
+            name = full_name(*change.key.child)
+            state = with_own_columns(spark, batch.lake, batch.fence, change.path, name, state, change.app)
             spark.createDataFrame(change.fixed).createOrReplaceTempView(FIXED)
             with transaction(spark, change.app, (state.applied or 0) + 1, few=True):
-                run_statement(spark, merge(change.path, state.primary_key, change.key.columns), change.path)
+                sql = merge(change.path, state.primary_key, change.key.columns, state.own)
+                run_statement(spark, sql, change.path)
 
     def _candidates(self, spark: SparkSession, path: str, state: TableState, key: ForeignKey) -> pa.Table:
         """The child's rows that reference one of the keys: key columns, foreign key, and what others reference."""
@@ -252,7 +257,8 @@ class Cascades:
             references(f"c.{quote(a)}", f"k.{quote(b)}", text=kinds[a] == "string") for a, b in pairs
         )
         found = spark.sql(
-            f"SELECT {listed} FROM delta.{quote(path)} c LEFT SEMI JOIN {KEYS} k ON {reference} LIMIT {MOST + 1}"  # noqa: S608
+            f"SELECT {listed} FROM {living_now(path, state.own)} c LEFT SEMI JOIN {KEYS} k "  # noqa: S608
+            f"ON {reference} LIMIT {MOST + 1}"
         ).toArrow()
         if found.num_rows > MOST:
             raise needs_copy(key, f"more than {MOST:,} of its rows are concerned")

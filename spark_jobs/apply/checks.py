@@ -50,16 +50,16 @@ def key_unique(_claim: Claim, result: TableResult) -> Verdict:
     """No key met more than one row of the table."""
     commits = result.commits if result.decision.keyed else ()
     wrong = [
-        f"{commit.source.upserts} keys met {commit.inserted + commit.updated} rows"
+        f"{commit.written} keys met {commit.inserted + commit.updated} rows"
         for commit in commits
-        if commit.inserted + commit.updated != commit.source.upserts
+        if commit.inserted + commit.updated != commit.written
     ]
     wrong += [
         f"{commit.deleted} rows went for {commit.source.net_deletes} deleted keys"
         for commit in commits
         if commit.deleted > commit.source.net_deletes
     ]
-    keys = sum(commit.source.upserts for commit in commits)
+    keys = sum(commit.written for commit in commits)
     return _verdict("key_unique", result, wrong, f"{keys} keys, each once in its table", {"keys": keys})
 
 
@@ -93,6 +93,8 @@ def rows_add_up(_claim: Claim, result: TableResult) -> Verdict:
     else:
         wrong = [text for commit in commits if (text := _disagreement(commit))]
     agreed = "rows in the lake and changes at the source agree"
+    if any(commit.soft for commit in commits):
+        agreed = "deletes leave their rows, so sums do not tell: sluice verify compares the rows"
     return replace(_verdict(ROWS_ADD_UP, result, wrong, agreed, figures), warns=keyed)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cdc_core.client.changes import TableRead
+from spark_jobs.apply.last_changes import IMAGES, last_changes, merge_last
 from spark_jobs.apply.statements import append_copies, append_upserts, merge_copies, merge_keyed
 from spark_jobs.apply.whole_rows import whole_copies, whole_rows
 from spark_jobs.lake.defaults import insert_defaults
@@ -17,11 +18,15 @@ _PRUNED_BYTES = 8 << 20  # Spark reads that much in about the time that it compi
 
 
 def statement(lake: Lake, path: str, read: TableRead, state: TableState, view: str) -> str:
-    """One statement, for one commit. `view` is a temporary view over the net changes."""
+    """One statement, for one commit. `view` is a temporary view over the net changes; over all images, where the table
+    has columns of ours."""
     whole, key = lake_columns(read.schema, read.table, read.counts.partial), read.table.primary_key
     there = {column.name for column in state.columns}
     columns = tuple(column for column in whole if column.name in there)  # a policy may leave columns out
     names = [column.name for column in columns]
+    if state.own:
+        rows = last_changes(view, "true", names, key, state.own, IMAGES)
+        return merge_last(path, rows, names, key, state.own, key_range(lake, path, read, state))
     if read.counts.partial:
         view = _whole(path, read, view, columns, insert_defaults(read.table, whole))
     if not key:

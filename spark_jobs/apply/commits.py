@@ -55,12 +55,13 @@ class Commit:
     """One commit of a table: it covers the rows behind version `after` up to version `end`.
 
     `source` is what the service counted; `inserted`, `updated` and `deleted` are the rows that Delta counted.
-    `recurring`: rows that come again from an earlier epoch may be among them.
+    `recurring`: rows that come again from an earlier epoch may be among them. `soft`: deletes left their rows.
     """
 
     end: int
     after: int | None = None
     recurring: bool = False
+    soft: bool = False
     source: SourceCounts = SourceCounts()
     inserted: int = 0
     updated: int = 0
@@ -70,14 +71,19 @@ class Commit:
     @property
     def doubt(self) -> Doubt:
         """The rows of a table with a key that were not as the source's changes presume. By sums: in one commit, an
-        insert that met a row hides an update that found none."""
-        if self.recurring:
+        insert that met a row hides an update that found none. Where deletes leave their rows, sums do not tell."""
+        if self.recurring or self.soft:
             return Doubt()
         if self.source.gained is None or self.source.lost is None:  # noted before these were counted
             more, less = self.inserted - self.deleted - (self.source.inserts - self.source.deletes), 0
         else:
             more, less = self.inserted - self.source.gained, self.source.lost - self.deleted
         return Doubt(met=max(0, -more) + max(0, -less), missed=max(0, more) + max(0, less))
+
+    @property
+    def written(self) -> int:
+        """The keys whose rows the commit had to write."""
+        return self.source.net_rows if self.soft else self.source.upserts
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +94,15 @@ class Earlier:
     unjudged: str = ""
 
 
-def note(claim: Claim, table: str, run_id: str, after: int | None, counts: PlanCounts) -> str:
-    """Delta's user metadata of a batch's commit, as JSON."""
+def note(claim: Claim, table: str, run_id: str, after: int | None, counts: PlanCounts, *, soft: bool = False) -> str:
+    """Delta's user metadata of a batch's commit, as JSON. `soft`: deletes left their rows."""
     positions = {"start": str(claim.start), "end": str(claim.end), "low": claim.start.version()}
     return _json(
         _owner(claim, table)
         | {"batch_id": claim.batch_id, "run_id": run_id, "gtid": str(claim.end.gtid or ""), "after": after}
         | positions
         | {"version": claim.end.version(), "counts": asdict(SourceCounts.from_plan(counts))}
+        | ({"soft": True} if soft else {})
     )
 
 
@@ -178,6 +185,7 @@ def _commit(commit: DeltaCommit, noted: dict[str, Any], decision: Decision) -> C
         end=noted["version"],
         after=noted["after"],
         recurring=decision.may_recur(noted["after"], noted["low"]),
+        soft=bool(noted.get("soft")),
         source=SourceCounts(**noted["counts"]),
         inserted=commit.count("numTargetRowsInserted", "numOutputRows"),
         updated=commit.count("numTargetRowsUpdated"),

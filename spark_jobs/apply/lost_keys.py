@@ -16,6 +16,7 @@ from spark_jobs.apply.table import Batch
 from spark_jobs.apply.view import create_view
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.equality import references
+from spark_jobs.lake.own_columns import NO_OWN, living_now
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.foreign_keys import ForeignKey
@@ -85,20 +86,21 @@ def _loses_keys(net: TableRead, table: TableRange, key: ForeignKey) -> bool:
 def _of_orphans(spark: SparkSession, lake: Lake, key: ForeignKey) -> bool:
     """The keys that rows of the child reference and no row of the parent has. False where the lake lacks a table or a
     column."""
-    kinds = []
+    kinds, living = [], []
     for table, names in ((key.child, key.columns), (key.parent, key.referenced)):
         state = lake.state(lake.path(*table), "")
         there = {} if state is None or state.dropped else {column.name: column.type for column in state.columns}
         if not there.keys() >= set(names):
             return False
         kinds.append([there[name] for name in names])
+        living.append(living_now(lake.path(*table), state.own if state else NO_OWN))
     pairs = list(zip(key.columns, key.referenced, kinds[0], strict=True))
     reference = " AND ".join(
         references(f"c.{quote(a)}", f"p.{quote(b)}", text=kind == "string") for a, b, kind in pairs
     )
     listed = ", ".join(f"c.{quote(a)} AS {quote(b)}" for a, b, _ in pairs)
     given = " AND ".join(f"c.{quote(a)} IS NOT NULL" for a, _, _ in pairs)
-    child, parent = (f"delta.{quote(lake.path(*table))}" for table in (key.child, key.parent))
+    child, parent = living
     spark.sql(
         f"SELECT DISTINCT {listed} FROM {child} c LEFT ANTI JOIN {parent} p ON {reference} WHERE {given}"  # noqa: S608
     ).createOrReplaceTempView(KEYS)

@@ -9,7 +9,7 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.client.changes import TableRead
 from cdc_core.errors import UNNAMED, LakeError, TableStopped
 from spark_jobs.lake.copying import CopyNeeded
-from spark_jobs.lake.ddl import add_columns, create_table, fill_old_rows, table_properties
+from spark_jobs.lake.ddl import add_columns, create_table, fill_old_rows, table_properties, with_own_columns
 from spark_jobs.lake.defaults import old_row_values
 from spark_jobs.lake.evolution import added_columns, check_key
 from spark_jobs.lake.fence import Fence
@@ -49,6 +49,8 @@ def prepare(
     Raises TableStopped for a definition that the table cannot take, LakeError when Spark's table is not to be found.
     """
     columns = lake_columns(read.schema, read.table, read.counts.partial)
+    if state is not None and not state.dropped:
+        state = with_own_columns(spark, lake, fence, path, read.table.name, state, app)
     if state is None:
         create_table(spark, lake, path, destination, read.table, columns, fence.token)
         fence.skip(path)
@@ -61,6 +63,7 @@ def prepare(
         replace_table(path, no_rows(spark, columns), columns, properties, read.table.comment)
         return Prepared(_made(lake.state(path, app), path), created=True, added_columns=())
     check_key(state.primary_key, read.table.primary_key, read.table.name)
+    state.own.check(read.table.name, read.table.primary_key, [column.name for column in columns])
     tolerant = changed in (Changed.LENIENT, Changed.IGNORE)
     added = added_columns(state.columns, columns, read.table.name, gone=tolerant, again=again)
     if added and changed is not Changed.EVOLVE:

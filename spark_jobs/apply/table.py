@@ -22,6 +22,7 @@ from spark_jobs.apply.commits import Commit, SourceCounts, earlier_commits, note
 from spark_jobs.apply.decision import Decision, decide
 from spark_jobs.apply.epochs import followed_to, recurring_to
 from spark_jobs.apply.odd_rows import Changes, odd_rows
+from spark_jobs.apply.own_images import images_read, whole_images
 from spark_jobs.apply.preparation import Prepared, prepare
 from spark_jobs.apply.result import TableResult
 from spark_jobs.apply.transaction import run_statement
@@ -89,15 +90,18 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
     read = _plan(batch, table, decision)
     if state is not None and state.dropped and not read.counts.raw:  # its rows were all before it was dropped
         return TableResult(decision, earlier=earlier, applied_at=batch.clock())
-    metadata = note(claim, table.name, batch.run_id, decision.after, read.counts)
-    with batch.sessions.take() as spark, lake_errors(path, copy_hint(claim.destination, table.name)):
+    remedy = copy_hint(claim.destination, table.name)
+    with whole_images(table.name, remedy), batch.sessions.take() as spark, lake_errors(path, remedy):
         again = decision.may_recur(decision.after, claim.start.version())
         changed = batch.policies.of(table.name).changed
         prepared = prepare(spark, lake, batch.fence, path, claim.destination, read, state, app, changed, again=again)
+        own = prepared.state.own
+        metadata = note(claim, table.name, batch.run_id, decision.after, read.counts, soft=own.soft)
         if read.tickets:
+            seen = images_read(read, claim, decision.after, batch.flight_url, batch.token) if own else read
             # Not sent along to a fresh table: an append that comes late would not be the same rows again.
             sent_rows = 0 if prepared.state.fresh else batch.sent_rows
-            create_view(spark, read, _VIEW, batch.flight_url, batch.token, sent_rows)
+            create_view(spark, seen, _VIEW, batch.flight_url, batch.token, sent_rows)
             sql = statement(lake, path, read, prepared.state, _VIEW)
             with transaction(spark, app, decision.end, metadata, few=read.rows <= FEW_ROWS, small=lake.is_small(path)):
                 run_statement(spark, sql, path)

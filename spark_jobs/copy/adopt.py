@@ -30,6 +30,7 @@ from spark_jobs.copy.files import StagedFile
 from spark_jobs.copy.result import WentOn
 from spark_jobs.copy.target import Target
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.own_columns import OWN
 from spark_jobs.lake.state import DESTINATION, FOLLOWED, TABLE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import delta_type
@@ -45,6 +46,8 @@ def adoptable(staged: DeltaTable, new: Replacement) -> bool:
     there = [(field.name, delta_type(field.type)) for field in staged.schema().fields]
     if there != [(column.name, column.type) for column in new.columns]:
         return False
+    if OWN in new.properties or (new.state is not None and OWN in new.state.properties):
+        return False  # the files lack columns that the table has
     return new.state is None or exchangeable(new.target.lake.open(new.target.path), new)
 
 

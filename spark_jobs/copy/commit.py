@@ -23,6 +23,7 @@ from spark_jobs.copy.result import WentOn
 from spark_jobs.copy.target import Target
 from spark_jobs.lake.copied import COPIED, CopyNote
 from spark_jobs.lake.ddl import table_properties
+from spark_jobs.lake.own_columns import OWN, Own
 from spark_jobs.lake.replacement import MAPPING, replace_table
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import COMPLETE, TableState
@@ -81,10 +82,14 @@ class Replacement:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Ours, and of the old table what others have set."""
+        """Ours, and of the old table what others have set. Without rules it has the columns that the old one had.
+        Raises TableStopped for a table that cannot have them."""
         old, target = self.state.properties if self.state else {}, self.target
         kept = {key: value for key, value in old.items() if key.startswith("delta.") and not key.startswith(_MAPPED)}
         kept |= {MAPPING: old[MAPPING]} if MAPPING in old else {}
+        if target.lake.rules is None and OWN in old:
+            Own.of(old).check(self.schema.name, self.schema.primary_key, [column.name for column in self.columns])
+            kept[OWN] = old[OWN]
         ours = table_properties(target.lake, target.client.destination, self.schema, target.fence.token)
         return kept | ours | {COMPLETE: "true", COPIED: self.note.to_json()}
 

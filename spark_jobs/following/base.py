@@ -114,6 +114,9 @@ def _now(follows: Follows, table: str) -> TableState:
     state.check_owner(follows.destination, table, path)
     if state.dropped:
         raise LakeError("the source has no such table any more", place=path, hint="Nothing is to be made anew.")
+    if state.own:
+        message = f"the table has columns beside the source's ({', '.join(state.own.names)})"
+        raise LakeError(f"{message}, which are not made anew", place=path, hint=copy_hint(follows.destination, table))
     return state
 
 

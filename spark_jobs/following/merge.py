@@ -22,6 +22,7 @@ from spark_jobs.apply.choice import key_range
 from spark_jobs.apply.commits import log_note
 from spark_jobs.apply.decision import Decision
 from spark_jobs.apply.epochs import recurring_to
+from spark_jobs.apply.last_changes import LOGGED, last_changes, merge_last
 from spark_jobs.apply.preparation import Prepared, prepare
 from spark_jobs.apply.statements import merge_keyed
 from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
@@ -198,6 +199,10 @@ class Merger:
             upto = spark.sql(last_emptying(self._log(found), found.part)).collect()[0][0]
             part = replace(found.part, upto=upto, whole=False)
             state = found.state or self._prepared(spark, found, path, app).state
+            now = follows.lake.state(path, app) or state
+            if now.own.soft:  # rows that came before the entry are not in the table, and would not be marked
+                hint = copy_hint(follows.destination, found.table)
+                raise TableStopped("its log has a TRUNCATE among rows that soft deletes keep", place=path, hint=hint)
             metadata = log_note(follows.stands_for(found.log, part.epoch, part), found.table, self.run_id)
             self.fence.check(path)
             with transaction(spark, app, upto, metadata):
@@ -227,8 +232,11 @@ class Merger:
         if not key:
             hint = "Set its mode to merge, and make it anew (sluice copy)."
             raise TableStopped("a log without a primary key cannot be merged", place=log, hint=hint)
-        rows = last_rows(self._log(found), bounds(found.part), names, key)
         between = key_range(self.follows.lake, path, read, state)
+        if state.own:
+            rows = last_changes(self._log(found), bounds(found.part), names, key, state.own, LOGGED)
+            return merge_last(path, rows, names, key, state.own, between)
+        rows = last_rows(self._log(found), bounds(found.part), names, key)
         return merge_keyed(path, rows, names, key, deletes=True, between=between)
 
     def _may_recur(self, found: Pending, path: str) -> bool:

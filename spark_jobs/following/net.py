@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_jobs.apply.transaction import NO_KEY, NOT_A_ROW
+from spark_jobs.apply.last_changes import image_op
 from spark_jobs.following.pending import Part
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import OP
@@ -28,22 +28,9 @@ def last_rows(log: str, where: str, columns: Sequence[str], key: Sequence[str], 
     listed, keys = ", ".join(map(quote, columns)), ", ".join(map(quote, key))
     order = rank or f"{VERSION} DESC, {NTH} DESC"
     ranked = f"SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS {_RANK} FROM {log}"  # noqa: S608
-    return f"(SELECT {listed}, {_op(key)} AS {OP} FROM ({ranked} WHERE {where}) WHERE {_RANK} = 1)"  # noqa: S608
+    return f"(SELECT {listed}, {image_op(key)} AS {OP} FROM ({ranked} WHERE {where}) WHERE {_RANK} = 1)"  # noqa: S608
 
 
 def last_emptying(log: str, part: Part) -> str:
     """A query for the version of the part's last entry by which all rows go."""
     return f"SELECT max({VERSION}) FROM {log} WHERE {bounds(part)} AND {OP} = '{TRUNCATE}'"  # noqa: S608
-
-
-def _op(key: Sequence[str]) -> str:
-    missing = " OR ".join(f"{quote(name)} IS NULL" for name in key)
-    return (
-        f"CASE WHEN {OP} = '{TRUNCATE}' THEN {_raised(NOT_A_ROW, OP)} WHEN {missing} THEN {_raised(NO_KEY, OP)} "
-        f"WHEN {OP} IN ('insert', 'update_after') THEN 1 WHEN {OP} IN ('delete', 'update_before') THEN 2 "
-        f"ELSE {_raised(NOT_A_ROW, OP)} END"
-    )
-
-
-def _raised(word: str, column: str) -> str:
-    return f"CAST(raise_error(concat('{word}: ', coalesce({column}, ''))) AS INT)"

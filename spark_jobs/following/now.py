@@ -18,7 +18,8 @@ from cdc_core.schema.names import split_name
 from spark_jobs.following.net import last_rows
 from spark_jobs.following.pending import Follows, epochs_in, is_over, opened
 from spark_jobs.lake.failures import lake_errors
-from spark_jobs.lake.sql import quote, table_at
+from spark_jobs.lake.own_columns import living_at
+from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import OP, LakeColumn
 from spark_jobs.landing.columns import EPOCH, NTH, VERSION, log_app_id
@@ -49,7 +50,7 @@ def now_sql(follows: Follows, table: str) -> str:
     there = {field.name for field in log.schema().fields}
     source = f"delta.{quote(follows.log_path(table))}"
     newer = Newer(source, key, _behind(follows, table, log, state))
-    return newer.over(table_at(path, state.version), state.columns, there)
+    return newer.over(living_at(path, state.version, state.own), state.columns, there)
 
 
 def make_view(spark: SparkSession, follows: Follows, table: str) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.own_columns import DELETED, NO_OWN, Own
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import (
     COMPLETE,
@@ -46,13 +47,16 @@ def create_table(
     if needs_mapping(columns):
         properties["delta.columnMapping.mode"] = "name"
     comment = f" COMMENT {literal(schema.comment)}" if schema.comment else ""
-    body = ", ".join(column.ddl for column in columns)
+    body = ", ".join(column.ddl for column in (*columns, *Own.of(properties).columns))
     spark.sql(f"CREATE TABLE delta.{quote(path)} ({body}) USING delta{comment} TBLPROPERTIES ({listed(properties)})")
 
 
 def table_properties(lake: Lake, destination: str, schema: TableSchema, token: str) -> dict[str, str]:
-    """What each of our tables says of itself: its owner, its key, its definition, the fence of the run that made it."""
-    return {
+    """What each of our tables says of itself: its owner, its key, its definition, the fence of the run that made it,
+    its columns beside the source's. Raises TableStopped for one that cannot have them."""
+    own = lake.rules.of(schema.name) if lake.rules else NO_OWN
+    own.check(schema.name, schema.primary_key, [column.name for column in schema.columns])
+    return (own.note if own else {}) | {
         DESTINATION: destination,
         TABLE: schema.name,
         PRIMARY_KEY: json.dumps(list(schema.primary_key)),
@@ -99,6 +103,25 @@ def add_columns(
         index = names.index(column.name)
         placed.append(f"{column.ddl} {f'AFTER {quote(names[index - 1])}' if index else 'FIRST'}")
     alter_table(spark, fence, path, f"ADD COLUMNS ({', '.join(placed)})")
+
+
+def with_own_columns(
+    spark: SparkSession, lake: Lake, fence: Fence, path: str, table: str, state: TableState, app: str
+) -> TableState:
+    """The state of a table that has the columns beside the source's which the rules want, and no soft-deleted row where
+    they want none. Done in part, it is done again. Raises TableStopped for a table that cannot have them."""
+    own = lake.rules.widened(table, state.own) if lake.rules else state.own
+    own.check(table, state.primary_key, [column.name for column in state.columns])
+    if own == state.own:
+        return state
+    if state.own.soft and not own.soft and DELETED in state.own.names:
+        fence.check(path)
+        spark.sql(f"DELETE FROM delta.{quote(path)} WHERE {DELETED}").collect()  # noqa: S608
+    alter_table(spark, fence, path, f"SET TBLPROPERTIES ({listed(own.note)})")
+    lacking = [column.ddl for column in own.columns if column.name not in state.own.names]
+    if lacking:
+        alter_table(spark, fence, path, f"ADD COLUMNS ({', '.join(lacking)})")
+    return lake.state(path, app) or state
 
 
 def fill_old_rows(spark: SparkSession, fence: Fence, path: str, state: TableState, app: str) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql.connect.functions import col
+from pyspark.sql.connect.functions import col, expr
 from pyspark.sql.connect.session import SparkSession
 
+from spark_jobs.lake.own_columns import DELETED, Own
 from spark_jobs.lake.sql import quote, table_at
+from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import LakeColumn, needs_mapping
 
 MAPPING = "delta.columnMapping.mode"
@@ -22,8 +24,13 @@ def replace_table(
     path: str, rows: DataFrame, columns: Sequence[LakeColumn], properties: Mapping[str, str], comment: str
 ) -> None:
     """The table at `path` has these rows and nothing else from here on; it is made where there is none. `rows` has the
-    columns by name, and may read an older version of the same table."""
+    columns by name, and may read an older version of the same table. Columns of ours that the properties name, and
+    `rows` lacks, say that all rows live."""
     shown = [col(quote(c.name)).alias(c.name, metadata={"comment": c.comment} if c.comment else {}) for c in columns]
+    if own := Own.of(properties):
+        there = set(rows.columns)
+        initial = {c.name: "false" if c.name == DELETED else f"CAST(NULL AS {c.type})" for c in own.columns}
+        shown += [expr(quote(name) if name in there else initial[name]).alias(name) for name in own.names]
     writer = rows.select(*shown).writeTo(f"delta.{quote(path)}").using("delta")
     whole = dict(properties) | ({"comment": comment} if comment else {})
     if needs_mapping(columns):
@@ -43,3 +50,14 @@ def no_rows(spark: SparkSession, columns: Sequence[LakeColumn]) -> DataFrame:
 def rows_of(spark: SparkSession, path: str, version: int, where: str = "true") -> DataFrame:
     """The rows of one version of a table."""
     return spark.sql(f"SELECT * FROM {table_at(path, version)} WHERE {where}")  # noqa: S608
+
+
+def emptied_rows(spark: SparkSession, path: str, state: TableState, place: str, time: str | None) -> DataFrame:
+    """The rows of a table, as `state` has it, that all are deleted: none, or each marked. `place` and `time`, in SQL,
+    are those of the statement."""
+    if not state.own.soft or DELETED not in state.own.names:
+        return rows_of(spark, path, state.version, "false")
+    last = state.own.last_change("delete", place, time)
+    listed = [quote(column.name) for column in state.columns]
+    listed += [f"IF({DELETED}, {name}, {value}) AS {name}" for name, value in last.items()]
+    return spark.sql(f"SELECT {', '.join(listed)} FROM {table_at(path, state.version)}")  # noqa: S608

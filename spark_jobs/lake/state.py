@@ -9,6 +9,7 @@ from datetime import datetime
 
 from cdc_core.errors import TableStopped
 from spark_jobs.lake.copied import CopyNote
+from spark_jobs.lake.own_columns import NO_OWN, Own
 from spark_jobs.lake.types import LakeColumn
 
 DESTINATION, TABLE, COMPLETE = "sluice.destination", "sluice.table", "sluice.complete"
@@ -32,13 +33,15 @@ def fill_id(app: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table's newest `version`, and `applied`: the txnVersion of the last batch of one app id, None before it."""
+    """A table's newest `version`, and `applied`: the txnVersion of the last batch of one app id, None before it.
+    `columns` are the source's; `own` are those that Sluice added."""
 
     version: int
     applied: int | None
     columns: tuple[LakeColumn, ...]
     properties: Mapping[str, str]
     comment: str = ""
+    own: Own = NO_OWN
 
     @property
     def fresh(self) -> bool:

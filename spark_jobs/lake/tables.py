@@ -23,7 +23,9 @@ from cdc_core.schema.names import full_name, split_name
 from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.folders import folder_of, name_of
+from spark_jobs.lake.own_columns import Own
 from spark_jobs.lake.repaired import RepairNote
+from spark_jobs.lake.row_rules import RowRules
 from spark_jobs.lake.state import DESTINATION, HISTORY, LOG, TABLE, DeltaCommit, Origin, TableState
 from spark_jobs.lake.types import LakeColumn, delta_type
 
@@ -35,11 +37,20 @@ _UPKEEP = ("OPTIMIZE", "VACUUM")  # how such operations begin
 
 class Lake:
     """A root path or URI. `complete` says that tables made from now on begin with the source's first row: it becomes
-    a property of theirs. `storage` are delta-rs' options for a URI."""
+    a property of theirs. `storage` are delta-rs' options for a URI. `rules` say which columns tables get beside the
+    source's; None where nobody knows: each has what it has."""
 
-    def __init__(self, root: str | Path, *, complete: bool = False, storage: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        complete: bool = False,
+        storage: dict[str, str] | None = None,
+        rules: RowRules | None = None,
+    ) -> None:
         self.root = str(root).rstrip("/")
         self.complete = complete
+        self.rules = rules
         self.storage = storage or {}
 
     def __repr__(self) -> str:
@@ -200,8 +211,9 @@ class Lake:
         except OSError as error:
             hint = "See that the lake can be read; the batch stays claimable."
             raise LakeError(f"the Delta table cannot be opened: {first_line(error)}", place=path, hint=hint) from error
-        columns = tuple(_column(field) for field in table.schema().fields)
-        properties = dict(table.metadata().configuration)
+        properties, fields = dict(table.metadata().configuration), table.schema().fields
+        own = Own.of(properties).present([field.name for field in fields])
+        columns = tuple(_column(field) for field in fields if field.name not in own.names)
         comment = str(table.metadata().description or "")
         copied, repaired = CopyNote.of(properties), RepairNote.of(properties)
 
@@ -210,7 +222,7 @@ class Lake:
             version = repaired.applied(app, version) if repaired else version
             return copied.applied(version) if copied else version
 
-        return [TableState(table.version(), applied(app), columns, properties, comment) for app in apps]
+        return [TableState(table.version(), applied(app), columns, properties, comment, own) for app in apps]
 
     def origin(self, path: str) -> Origin | None:
         """Where the table comes from, None when there is no table that can be read."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from cdc_core.errors import LakeError
+from spark_jobs.lake.own_columns import Own
 
 _ROWS_AT_ONCE = 1_000_000
 _FLOATS = ("float", "double")
@@ -46,7 +47,7 @@ def compare(
         raise LakeError(
             "source and lake share no column", place=place, hint="Make the table anew from the source: sluice copy."
         )
-    builder.register("lake", lake)
+    _register_living(builder, lake)
     if not there.issuperset(key) or _has_null(builder, key):
         key = ()
     lake_rows = _one(builder, "SELECT count(*) AS n FROM lake")["n"]
@@ -55,6 +56,14 @@ def compare(
     found = [_one(builder, _question(names, key, floats, part)) for part in _conditions(key or names, source, parts)]
     sums = {name: sum(row[name] or 0 for row in found) for name in ("missing", "extra", "different")}
     return Comparison(total, lake_rows, **sums)
+
+
+def _register_living(builder: QueryBuilder, lake: DeltaTable) -> None:
+    """The rows of the lake that are not deleted, as the table `lake`."""
+    own = Own.of_table(lake)
+    builder.register("lake_whole" if own else "lake", lake)
+    if own:
+        builder.execute(f"CREATE VIEW lake AS SELECT * FROM lake_whole WHERE {own.living}").read_all()  # noqa: S608
 
 
 def _has_null(builder: QueryBuilder, key: Sequence[str]) -> bool:

@@ -10,15 +10,18 @@ from deltalake import DeltaTable, QueryBuilder
 
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import TableSchema
+from spark_jobs.lake.own_columns import Own
 from spark_jobs.verify.row_text import lake_text
 
 
 def lake_rows(table: DeltaTable, schema: TableSchema, names: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-    """All rows, of the columns `names` or of all. Raises Arrow's errors for values that the source's types cannot
-    have."""
+    """All living rows, of the columns `names` or of all. Raises Arrow's errors for values that the source's types
+    cannot have."""
     fields = [field for field in arrow_fields(schema) if not names or field.name in names]
     listed = ", ".join('"' + field.name.replace('"', '""') + '"' for field in fields)
-    reader = QueryBuilder().register("lake", table).execute(f"SELECT {listed} FROM lake")  # noqa: S608
+    own = Own.of_table(table)
+    where = f" WHERE {own.living}" if own else ""
+    reader = QueryBuilder().register("lake", table).execute(f"SELECT {listed} FROM lake{where}")  # noqa: S608
     for found in reader:
         batch = pa.record_batch(found)
         arrays = [column.cast(field.type) for column, field in zip(batch.columns, fields, strict=True)]

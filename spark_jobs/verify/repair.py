@@ -25,6 +25,7 @@ from cdc_core.schema.table import TableSchema
 from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.own_columns import DELETED, Own
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.repaired import REPAIRED, ROOM, RepairNote
 from spark_jobs.lake.sql import quote
@@ -70,7 +71,7 @@ class RowRepair:
         standing.hold.check()
         fence.check(path)
         with self.sessions.take() as spark, lake_errors(path, _refusal(path)):
-            _commit(spark, path, place.schema, differences, note, about)
+            _commit(spark, path, place.schema, _rows(place.schema, differences, after.own), note, about)
         made = next((one.version for one in lake.commits(path) if one.user_metadata == about), None)
         if made is None:
             raise Moving("a run wrote the table meanwhile", place=path, hint="Repair it again.")
@@ -121,11 +122,8 @@ def _about(place: Place, standing: Standing, found: Differences, run_id: str, to
     return json.dumps({"repair": {**told, "run_id": run_id, "token": token}}).replace("$", "\\u0024")
 
 
-def _commit(
-    spark: SparkSession, path: str, schema: TableSchema, found: Differences, note: RepairNote, about: str
-) -> None:
+def _commit(spark: SparkSession, path: str, schema: TableSchema, rows: pa.Table, note: RepairNote, about: str) -> None:
     """Raises Moving where another commit came in between."""
-    rows = _rows(schema, found)
     types = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
     spark.createDataFrame(rows, types).createOrReplaceTempView(_VIEW)
     try:
@@ -148,9 +146,15 @@ def statement(path: str, schema: TableSchema) -> str:
     )
 
 
-def _rows(schema: TableSchema, found: Differences) -> pa.Table:
-    """What the statement takes: the keys whose rows go, and the rows that come."""
-    parts = [_part(schema, found.wrong, _GONE), _part(schema, found.right, _ADDED)]
+def _rows(schema: TableSchema, found: Differences, own: Own) -> pa.Table:
+    """What the statement takes: the keys whose rows go, and the rows that come. Where the table may have rows that are
+    deleted, one of a key that must have a row goes too."""
+    revived: Sequence[pa.RecordBatch] = ()
+    if DELETED in own.names:
+        revived, key = found.right, schema.primary_key
+        keys = {text for batch in revived for text in lake_text(batch, key).to_pylist()}
+        found = replace(found, wrong=tuple(one for one in found.wrong if lake_text(one, key)[0].as_py() not in keys))
+    parts = [_part(schema, found.wrong, _GONE), _part(schema, revived, _GONE), _part(schema, found.right, _ADDED)]
     return pa.concat_tables([part for part in parts if part is not None])
 
 

@@ -63,6 +63,7 @@ def alter(at: Standing, step: Step, effect: Effect) -> str:
         return "nothing that the lake shows"
     if changed is Changed.LENIENT:
         plan = with_dropped(plan, state.columns)
+    state.own.check(at.table, plan.schema.primary_key, [one.column.name for one in plan.columns])
     _check_rows(at, plan)
     comments = [change.definition for change in effect.changes if change.kind is ChangeKind.COMMENT]
     comment = plan.schema.comment if comments else state.comment
@@ -105,7 +106,7 @@ def _alter_by_name(
 
 
 def _write_anew(at: Standing, step: Step, state: TableState, plan: Alteration, comment: str) -> None:
-    selected = ", ".join(f"{one.value} AS {quote(one.column.name)}" for one in plan.columns)
+    selected = ", ".join([*(f"{one.value} AS {quote(one.column.name)}" for one in plan.columns), *state.own.names])
     rows = f"SELECT {selected} FROM {table_at(at.path, state.version)}"  # noqa: S608
     with at.committing(step) as spark:
         columns = [one.column for one in plan.columns]

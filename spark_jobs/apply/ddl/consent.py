@@ -9,6 +9,7 @@ from spark_jobs.lake.policies import Changed
 from spark_jobs.lake.remedy import copy_hint
 
 PROPOSAL = "a change waits for approval"  # how the reason of such a stop begins
+TAKES_DELETED = "a copy takes its deleted rows, and waits for a person"
 _EXCEPTION = "the source changed the table, and its policy is exception"
 
 
@@ -26,5 +27,5 @@ def check_consent(at: Standing, step: Step) -> None:
 
 
 def waits_for_consent(reason: str) -> bool:
-    """Whether a table that is stopped for this reason is left to a person, by its policy."""
-    return reason.startswith((PROPOSAL, _EXCEPTION))
+    """Whether a table that is stopped for this reason is left to a person: by its policy, or for its deleted rows."""
+    return reason.startswith((PROPOSAL, TAKES_DELETED, _EXCEPTION))

@@ -7,14 +7,16 @@ a table is in the copy. A table that the source does not have any more is retire
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pymysql
 
-from cdc_core.errors import SluiceError
+from cdc_core.errors import SluiceError, TableStopped
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.names import split_name
+from spark_jobs.apply.ddl.consent import TAKES_DELETED
 from spark_jobs.apply.ddl.standing import retire, standing
 from spark_jobs.apply.ddl.steps import steps
 from spark_jobs.apply.result import Followed, Refusal
@@ -41,12 +43,16 @@ class Copier:
 def copied(
     batch: Batch, copier: Copier, refused: Sequence[Refusal]
 ) -> tuple[tuple[Followed, ...], tuple[Refusal, ...]]:
-    """What was copied, and what is still refused: tables that are too large, whose policy wants to be asked, or whose
-    copy failed, with the reason."""
+    """What was copied, and what is still refused: tables that are too large, whose policy wants to be asked, whose
+    deleted rows a copy would take, or whose copy failed, with the reason."""
     done: list[Followed] = []
     left: list[Refusal] = []
     for refusal in refused:
         if not _is_wanted(batch, copier, refusal):
+            left.append(refusal)
+            continue
+        if _keeps_deleted(batch, refusal.table):
+            refusal.error.message = f"{TAKES_DELETED}: {refusal.error.message}"
             left.append(refusal)
             continue
         try:
@@ -64,6 +70,14 @@ def _is_wanted(batch: Batch, copier: Copier, refusal: Refusal) -> bool:
         return False
     rows = _rows(copier.source, refusal.table)
     return rows is not None and rows <= copier.rows
+
+
+def _keeps_deleted(batch: Batch, table: str) -> bool:
+    """Whether the table has rows that the source has no more, or may have."""
+    with suppress(TableStopped):
+        state = batch.lake.state(batch.lake.path(*split_name(table)), "")
+        return state is not None and state.own.soft and not state.dropped
+    return False
 
 
 def _rows(source: Source, table: str) -> int | None:

@@ -72,7 +72,7 @@ def drop(at: Standing, step: Step) -> str:
 
 
 def truncate(at: Standing, step: Step) -> str:
-    """All rows go in one commit."""
+    """All rows go, or are marked, in one commit."""
     if at.live is None:
         return "the lake has no such table"
     check_consent(at, step)

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import TableStopped
+from cdc_core.position import split_version
 from cdc_core.schema.names import split_name
 from spark_jobs.apply.commits import ddl_note
 from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.apply.epochs import followed_to, recurring_to
 from spark_jobs.apply.table import Batch
 from spark_jobs.lake.copying import CopyNeeded
-from spark_jobs.lake.ddl import alter_table, listed
+from spark_jobs.lake.ddl import alter_table, listed, with_own_columns
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.replacement import replace_table, rows_of
+from spark_jobs.lake.replacement import emptied_rows, replace_table, rows_of
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import DROPPED, FOLLOWED, TableState, app_id
 from spark_jobs.lake.transaction import transaction
@@ -111,11 +112,15 @@ def retire(at: Standing, step: Step) -> None:
 
 
 def empty(at: Standing, step: Step) -> None:
-    """The table has no rows, and its definition stays."""
+    """The table has no rows, or all are marked as deleted; its definition stays."""
     assert at.state is not None
-    state = at.state
+    with at.session() as spark:
+        state = with_own_columns(spark, at.batch.lake, at.batch.fence, at.path, at.table, at.state, at.app)
+    number, offset = split_version(step.version)
+    ran = step.ddl.position.timestamp
+    time = None if ran is None else f"timestamp_millis({ran:d})"
     with at.committing(step) as spark:
-        rows = rows_of(spark, at.path, state.version, "false")
+        rows = emptied_rows(spark, at.path, state, f"{number}:{offset}", time)
         replace_table(at.path, rows, state.columns, state.own_properties | at.note(step), state.comment)
 
 

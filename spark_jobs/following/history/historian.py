@@ -194,7 +194,7 @@ class Historian:
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             micros = spark.sql(statements.last_time(_log(histories, found, table), place.epoch, place.version))
             at = statements.moment(micros.collect()[0][0])
-        rows = statements.rows_of(self.follows.path(table), merged.version, columns, gone=merged.dropped)
+        rows = statements.rows_of(self.follows.path(table), merged.version, columns, merged.own, gone=merged.dropped)
         begins = not found.note.marks and found.note.begun is not None
         where = (place.epoch, place.version)
         source = statements.differences(path, rows, columns, key, where, at, begins=begins)

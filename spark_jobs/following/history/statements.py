@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from spark_jobs.apply.transaction import NO_KEY, NOT_A_ROW
 from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
-from spark_jobs.lake.sql import quote, table_at
+from spark_jobs.lake.own_columns import Own, living_at
+from spark_jobs.lake.sql import quote
 from spark_jobs.landing.columns import (
     DELETE,
     EPOCH,
@@ -110,10 +111,10 @@ def differences(
     )
 
 
-def rows_of(path: str, version: int, columns: Sequence[str], *, gone: bool) -> str:
-    """A query in brackets: the rows of one version of a table, none of one that is `gone`."""
+def rows_of(path: str, version: int, columns: Sequence[str], own: Own, *, gone: bool) -> str:
+    """A query in brackets: the living rows of one version of a table, none of one that is `gone`."""
     listed, rest = ", ".join(map(quote, columns)), " WHERE false" if gone else ""
-    return f"(SELECT {listed} FROM {table_at(path, version)}{rest})"  # noqa: S608
+    return f"(SELECT {listed} FROM {living_at(path, version, own)}{rest})"  # noqa: S608
 
 
 def merge_versions(

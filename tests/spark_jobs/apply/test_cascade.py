@@ -35,7 +35,7 @@ class Memory:
         columns = (Column("id", 3, 0), Column("up", 3, 0))
         parent = TableRange(TableSchema("d", "a", columns, ("id",)), 0, 0, 1)
         claim = SimpleNamespace(tables=(parent,), ddl=(), snapshots=(), destination="d", client_id=1, epoch=0)
-        lake = SimpleNamespace(path=lambda _, table: table, state=self._state)
+        lake = SimpleNamespace(path=lambda _, table: table, state=self._state, rules=None)
         sessions, fence = SimpleNamespace(take=self._take), SimpleNamespace(enter=lambda *of: of[2])
         self.batch = cast(Any, SimpleNamespace(claim=claim, lake=lake, sessions=sessions, fence=fence))
         self.cascades = Cascades(lambda: cast(Any, MagicMock()), self._captured)

@@ -1,0 +1,42 @@
+"""All images of a table in a claim, for one that has columns of ours: net changes tell neither place nor last values.
+
+They cost more than net changes: each image is sent, and Spark finds the last of each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cdc_core.client.changes import TableRead, flight_info
+from cdc_core.errors import DecodeError, TableStopped
+from cdc_core.rows.system_columns import CHANGES, LACKS_COLUMNS
+from cdc_core.session.claim import Claim
+from spark_jobs.lake.remedy import copy_hint
+
+_WHY = "its row images leave columns out, and the table keeps deleted rows or their last change"
+
+
+def images_read(net: TableRead, claim: Claim, after: int | None, url: str, token: str) -> TableRead:
+    """How to read them, in as many splits as the net changes. Raises TableStopped where these show already that images
+    leave columns out."""
+    if net.counts.partial:
+        raise _lacking(net.table.name, copy_hint(claim.destination, net.table.name))
+    splits = max(1, len(net.tickets))
+    return flight_info(url, claim, net.table.name, mode=CHANGES, after=after, splits=splits, token=token or None)
+
+
+@contextmanager
+def whole_images(table: str, remedy: str) -> Iterator[None]:
+    """Raises TableStopped where the service says that images leave columns out."""
+    try:
+        yield
+    except (DecodeError, TableStopped) as error:
+        if LACKS_COLUMNS not in error.message:
+            raise
+        raise _lacking(table, remedy) from error
+
+
+def _lacking(table: str, remedy: str) -> TableStopped:
+    hint = "SET GLOBAL binlog_row_image=FULL (sessions may override it), or except the table in defs.yaml (`deletes`, "
+    return TableStopped(_WHY, place=table, hint=f"{hint}`columns`). {remedy}")

@@ -1,0 +1,107 @@
+"""The columns that Sluice adds to a merged table, behind the source's: whether a row is deleted, and its last change.
+
+A property of the table says which it has, and whether deletes leave their rows in it. Who reads its rows takes the
+living ones; a row of before the column, or of a repair, has NULL there and lives. Who reads `TableState.columns` sees
+the source's columns alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from deltalake import DeltaTable
+
+from cdc_core.errors import TableStopped
+from spark_jobs.lake.sql import literal, quote, table_at
+from spark_jobs.lake.types import LakeColumn
+
+OWN = "sluice.own_columns"
+DELETED, POSITION, COMMIT_TIME = "_sluice_deleted", "_sluice_position", "_sluice_commit_time"
+LAST_OP = "_sluice_op"
+_THEN = "in defs.yaml (`deletes`, `columns`); then make it anew by the job rematerialize, which knows that file."
+_TYPES = {DELETED: "boolean", POSITION: "string", COMMIT_TIME: "timestamp", LAST_OP: "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """`names` of the columns, in their order. `soft`: a delete leaves its row, with `DELETED` set. Falsy without
+    any."""
+
+    soft: bool = False
+    names: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+    @classmethod
+    def made(cls, names: Iterable[str], *, soft: bool) -> Own:
+        """With these columns, and what soft deletes need."""
+        wanted = {*names} | ({DELETED} if soft else set())
+        return cls(soft, tuple(name for name in _TYPES if name in wanted))
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Own:
+        """What a table's properties say."""
+        node = json.loads(properties.get(OWN, "{}"))
+        return cls(bool(node.get("soft")), tuple(node.get("names", ())))
+
+    @classmethod
+    def of_table(cls, table: DeltaTable) -> Own:
+        """Of a table that delta-rs has opened, with the columns that are there."""
+        return cls.of(table.metadata().configuration).present([field.name for field in table.schema().fields])
+
+    def present(self, there: Collection[str]) -> Own:
+        """Without the columns that a run which died had yet to add."""
+        return replace(self, names=tuple(name for name in self.names if name in there))
+
+    @property
+    def columns(self) -> tuple[LakeColumn, ...]:
+        return tuple(LakeColumn(name, _TYPES[name]) for name in self.names)
+
+    @property
+    def note(self) -> dict[str, str]:
+        """The property that says it."""
+        return {OWN: json.dumps({"soft": self.soft, "names": list(self.names)})}
+
+    @property
+    def living(self) -> str:
+        """The condition in SQL for rows that are not deleted; Spark and delta-rs read it alike."""
+        return f"{DELETED} IS NOT TRUE" if DELETED in self.names else "true"
+
+    def check(self, table: str, key: Sequence[str], columns: Iterable[str]) -> None:
+        """Raises TableStopped for a source table, with these columns, that cannot have them."""
+        if self and not key:
+            hint = f"Give it a primary key, or except it {_THEN}"
+            raise TableStopped("soft deletes and columns of its last change need a primary key", place=table, hint=hint)
+        for name in columns:
+            if name.lower() in self.names:
+                hint = f"Rename it at the source, or except the table {_THEN}"
+                raise TableStopped(f"column {name!r} has the name of one that Sluice adds", place=table, hint=hint)
+
+    def last_change(self, op: str, place: str | None = None, time: str | None = None) -> dict[str, str]:
+        """The values in SQL of rows that `op` was done to otherwise than by their images. `place`, and `time` in SQL,
+        are None where no one place in the binlog says so."""
+        values = {
+            DELETED: "true" if op == "delete" else "false",
+            POSITION: literal(place) if place is not None else "CAST(NULL AS STRING)",
+            COMMIT_TIME: time or "CAST(NULL AS TIMESTAMP)",
+            LAST_OP: literal(op),
+        }
+        return {name: values[name] for name in self.names}
+
+
+NO_OWN = Own()
+
+
+def living_at(path: str, version: int, own: Own) -> str:
+    """The rows of a version of a table that are not deleted, for FROM."""
+    table = table_at(path, version)
+    return f"(SELECT * FROM {table} WHERE {own.living})" if DELETED in own.names else table  # noqa: S608
+
+
+def living_now(path: str, own: Own) -> str:
+    """The same of the table as it is."""
+    table = f"delta.{quote(path)}"
+    return f"(SELECT * FROM {table} WHERE {own.living})" if DELETED in own.names else table  # noqa: S608
