@@ -60,7 +60,7 @@ def test_a_table_is_made_anew(shop: Operated, launchpad: Launchpad) -> None:
 
 
 def test_a_table_is_paused_and_resumed(shop: Operated, launchpad: Launchpad) -> None:
-    """Its rows stay back while the other table goes on, and are there when it is resumed."""
+    """Its rows stay back while the other table goes on, and are there when it is resumed; twice changes nothing."""
     table = f"{shop.database}.orders"
     launchpad.open("pause_shop")
     launchpad.fill("reason", "a report is made")
@@ -77,6 +77,8 @@ def test_a_table_is_paused_and_resumed(shop: Operated, launchpad: Launchpad) -> 
     launchpad.fill("table", table)
     assert succeeded(shop, launchpad.launch())
     assert shop.differences("orders", "users") == []
+    launchpad.open("resume_shop")
+    assert succeeded(shop, launchpad.launch())
     launchpad.history(NAMES.delta(table))
     launchpad.shows("the report is done", "resume")
     assert shop.connector.client_status().stopped == ()
