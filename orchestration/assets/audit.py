@@ -1,4 +1,5 @@
 """The check `verified` of each table, which compares its rows and definition with the source's, and its schedule.
+A history has it too: its current rows are compared with its table's.
 
 It repairs nothing: a table that differs says how many rows do, and what to run.
 """
@@ -15,10 +16,14 @@ from orchestration.failures import failure
 from orchestration.jobs.comparing import comparison_facts, comparison_text, opened_beside
 from orchestration.jobs.copying import LONG_RUN, named
 from orchestration.settings import Settings
+from spark_jobs.landing.modes import Mode
+from spark_jobs.verify.history import histories_compared
 from spark_jobs.verify.tables import compared
 from spark_jobs.verify.verify import Verified
 
 VERIFIED = "verified"
+_TABLE = "Rows and definition are the source's, at the place where the lake stands."
+_HISTORY = "The current rows are those of the table, when both have the same changes."
 _TIMEOUT = 600.0  # seconds for the lake to catch up, for each table
 
 
@@ -26,21 +31,28 @@ def audit_checks(settings: Settings, tables: Sequence[str]) -> dg.AssetChecksDef
     """The check of every table, in one step; it can be run for some of them."""
     names = settings.names
     known = {names.delta(table): table for table in tables}
-    text = "Rows and definition are the source's, at the place where the lake stands."
+    kept = {names.history(table): table for table in tables if settings.modes.of(table) is Mode.HISTORY}
 
     @dg.multi_asset_check(
         name=f"audit_{names.safe}_op",
-        specs=[dg.AssetCheckSpec(VERIFIED, asset=key, description=text) for key in known],
+        specs=[
+            *(dg.AssetCheckSpec(VERIFIED, asset=key, description=_TABLE) for key in known),
+            *(dg.AssetCheckSpec(VERIFIED, asset=key, description=_HISTORY) for key in kept),
+        ],
         can_subset=True,
         required_resource_keys={names.canal, names.lake},
     )
     def audit(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         processes.note(context.op_execution_context)
-        wanted = [known[key.asset_key] for key in context.selected_asset_check_keys]
+        wanted = {key.asset_key for key in context.selected_asset_check_keys}
+        rows = [table for key, table in known.items() if key in wanted]
+        versions = [table for key, table in kept.items() if key in wanted]
         try:
             with opened_beside(context.resources, settings, _TIMEOUT) as beside:
-                for found in compared(beside, map(named, wanted)):
+                for found in compared(beside, map(named, rows)):
                     yield _result(settings, found)
+                for table in versions:
+                    yield _of_history(settings, table, next(histories_compared(beside, [table]), None))
         except SluiceError as error:
             raise failure(error) from error
 
@@ -78,4 +90,22 @@ def _result(settings: Settings, found: Verified) -> dg.AssetCheckResult:
         severity=dg.AssetCheckSeverity.ERROR if found.comparison else dg.AssetCheckSeverity.WARN,
         description=f"{comparison_text(found)}. {found.remedy}".strip(),
         metadata=metadata,
+    )
+
+
+def _of_history(settings: Settings, table: str, found: Verified | None) -> dg.AssetCheckResult:
+    """Red when current rows differ, yellow when the history could not be compared or is not there yet."""
+    key = settings.names.history(table)
+    if found is None:
+        text = "there is no history yet: it begins with the first changes that land"
+        return dg.AssetCheckResult(
+            passed=True, asset_key=key, check_name=VERIFIED, severity=dg.AssetCheckSeverity.WARN, description=text
+        )
+    return dg.AssetCheckResult(
+        passed=not found.differences,
+        asset_key=key,
+        check_name=VERIFIED,
+        severity=dg.AssetCheckSeverity.ERROR if found.comparison else dg.AssetCheckSeverity.WARN,
+        description=f"{comparison_text(found)}. {found.remedy}".replace("at the source", "in the table").strip(),
+        metadata=comparison_facts(found),
     )

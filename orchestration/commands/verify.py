@@ -20,6 +20,7 @@ from orchestration.source import source_of
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.history import histories_compared
 from spark_jobs.verify.repair import RowRepair
 from spark_jobs.verify.tables import compared
 from spark_jobs.verify.verify import Verified
@@ -79,6 +80,7 @@ def _destination(question: Question, instance: InstanceConfig, connector: Connec
         if question.repair:
             beside = replace(beside, settle=RowRepair(sessions).of)
         yield from compared(beside, map(pair, named), map(pair, besides))
+        yield from histories_compared(beside, named)
 
 
 def connector_of(url: str | None, token: str, service: ServiceConfig, destination: str, client: int) -> Connector:

@@ -30,14 +30,23 @@ class Comparison:
 
 
 def compare(
-    source: DeltaTable, lake: DeltaTable | None, names: Sequence[str], key: Sequence[str], place: str
+    source: DeltaTable,
+    lake: DeltaTable | None,
+    names: Sequence[str],
+    key: Sequence[str],
+    place: str,
+    *,
+    of_source: str = "",
+    of_lake: str = "",
 ) -> Comparison:
-    """Compares the columns `names` that both have. Every row is missing from a lake without the table.
+    """Compares the columns `names` that both have. Every row is missing from a lake without the table. `of_source` and
+    `of_lake` are conditions in SQL for the rows that are compared, beside that they are not deleted.
 
     Rows whose key has a zero date are NULL there on both sides, so that two of them may have one key: the table is then
     compared as if it had no key. Raises LakeError when the two share no column.
     """
-    builder = QueryBuilder().register("source", source)
+    builder = QueryBuilder()
+    _register(builder, "source", source, of_source)
     total = _one(builder, "SELECT count(*) AS n FROM source")["n"]
     if lake is None:
         return Comparison(total, 0, total, 0, 0)
@@ -47,7 +56,7 @@ def compare(
         raise LakeError(
             "source and lake share no column", place=place, hint="Make the table anew from the source: sluice copy."
         )
-    _register_living(builder, lake)
+    _register(builder, "lake", lake, of_lake)
     if not there.issuperset(key) or _has_null(builder, key):
         key = ()
     lake_rows = _one(builder, "SELECT count(*) AS n FROM lake")["n"]
@@ -58,12 +67,13 @@ def compare(
     return Comparison(total, lake_rows, **sums)
 
 
-def _register_living(builder: QueryBuilder, lake: DeltaTable) -> None:
-    """The rows of the lake that are not deleted, as the table `lake`."""
-    own = Own.of_table(lake)
-    builder.register("lake_whole" if own else "lake", lake)
-    if own:
-        builder.execute(f"CREATE VIEW lake AS SELECT * FROM lake_whole WHERE {own.living}").read_all()  # noqa: S608
+def _register(builder: QueryBuilder, name: str, table: DeltaTable, condition: str) -> None:
+    """The rows of a table that are not deleted, and fulfil the condition."""
+    own = Own.of_table(table)
+    where = " AND ".join(part for part in (own.living if own else "", condition) if part)
+    builder.register(f"{name}_whole" if where else name, table)
+    if where:
+        builder.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_whole WHERE {where}").read_all()  # noqa: S608
 
 
 def _has_null(builder: QueryBuilder, key: Sequence[str]) -> bool:

@@ -17,6 +17,7 @@ from orchestration.jobs.repair import repair_job
 from orchestration.settings import Settings
 from spark_jobs.lake.remedy import copy_hint, repair_hint
 from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.modes import Mode
 from spark_jobs.snapshot.source import Source
 from spark_jobs.verify.beside import Beside
 from spark_jobs.verify.compare import Comparison
@@ -107,3 +108,29 @@ def test_the_check_says_what_differs_and_what_to_run(conf: Path) -> None:
     assert found["log"].metadata["job"].value == "snapshot_shop"
     assert found["odd"].severity is dg.AssetCheckSeverity.WARN
     assert "the table is stopped" in str(found["odd"].description)
+
+
+def test_the_check_of_a_history_says_what_differs(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the one of its table. A history that is not there yet is no fault."""
+    told = {
+        "shop.orders": Verified("shop.orders__history", Comparison(7, 8, 0, 1, 0), AT, remedy="Move the folder"),
+        "shop.users": Verified("shop.users__history", None, AT, error="the history has not come to its table"),
+    }
+    monkeypatch.setattr(audit, "histories_compared", lambda _, tables: (told[one] for one in tables if one in told))
+    settings = Settings(destination="shop", lake=str(conf), apply=Mode.HISTORY)
+    checks = audit.audit_checks(settings, ["shop.orders", "shop.users", "shop.late"])
+    resources = {name: dg.ResourceDefinition.none_resource() for name in ("canal_shop", "lake_shop")}
+    done = dg.materialize([checks], resources=resources, selection=dg.AssetSelection.checks(checks))
+    found = {one.asset_key.path[-1]: one for one in done.get_asset_check_evaluations()}
+    assert {name: one.passed for name, one in found.items()} == {
+        "orders": True,
+        "users": True,
+        "late": False,
+        "orders__history": False,
+        "users__history": False,
+        "late__history": True,
+    }
+    assert found["orders__history"].severity is dg.AssetCheckSeverity.ERROR
+    assert "Move the folder" in str(found["orders__history"].description)
+    assert found["users__history"].severity is dg.AssetCheckSeverity.WARN
+    assert "not come to its table" in str(found["users__history"].description)

@@ -1,0 +1,93 @@
+"""A history is compared with its table, where both stand at one place: its current rows must be those of the table.
+
+Both are in the lake, so the source is not asked. The table itself is compared with the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from cdc_core.errors import LakeError
+from cdc_core.position import EntryPosition
+from spark_jobs.following.history.columns import ANEW, CURRENT, work_of
+from spark_jobs.following.history.standing import Histories, Standing, lacks, standing
+from spark_jobs.following.parked import Parking
+from spark_jobs.following.pending import Follows, place_of
+from spark_jobs.lake.state import TableState
+from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.compare import Comparison, compare
+from spark_jobs.verify.verify import Verified, or_why_not
+
+
+def histories_compared(beside: Beside, tables: Iterable[str]) -> Iterator[Verified]:
+    """One answer for each of these tables, `database.table`, that has a history: `database.table__history`.
+
+    A history that cannot be compared in time says why, and the others go on."""
+    connector = beside.connector
+    histories = Histories(beside.lake, connector.destination, connector.client_id)
+    nowhere = place_of(0)
+    for table in tables:
+        name = f"{table}__history"
+        found = or_why_not(name, nowhere, partial(_compared, beside, histories, table, name))
+        if found is not None:
+            yield found
+
+
+def _compared(beside: Beside, histories: Histories, table: str, name: str) -> Verified | None:
+    """None for a table without a history."""
+    deadline = beside.clock() + beside.timeout_seconds
+    while (found := standing(histories, table)) is not None and found.state is not None:
+        found.state.check_owner(histories.destination, table, histories.path(table))
+        if _is_together(histories, table, found):
+            assert found.table is not None
+            assert found.merged is not None
+            at = place_of(found.table.version)
+            return _answer(name, _current_rows(histories, table, found.merged, found.state.version), at)
+        if beside.clock() >= deadline:
+            raise _behind(histories, table)
+        beside.sleep(0.5)
+    return None
+
+
+def _is_together(histories: Histories, table: str, found: Standing) -> bool:
+    """Whether history and table have the same changes: at one place, or when neither lacks anything of the log."""
+    if found.merged is None or found.table is None or found.is_due:
+        return False
+    if found.place == found.table:
+        return True
+    if lacks(histories, table) is not None or Follows.pending(_follows(histories), table) is not None:
+        return False
+    again = standing(histories, table)
+    return again is not None and _versions(again) == _versions(found)
+
+
+def _follows(histories: Histories) -> Follows:
+    return Follows(histories.lake, histories.destination, histories.client_id)
+
+
+def _versions(found: Standing) -> tuple[int, ...]:
+    return tuple(state.version for state in (found.state, found.merged) if state is not None)
+
+
+def _current_rows(histories: Histories, table: str, merged: TableState, version: int) -> Comparison:
+    """Those of both, at the versions that were found together. A table that was dropped has none."""
+    lake = histories.lake
+    rows = lake.open(histories.table_path(table), merged.version)
+    versions = lake.open(histories.path(table), version)
+    names, key = [column.name for column in merged.columns], merged.primary_key
+    return compare(rows, versions, names, key, table, of_source="false" if merged.dropped else "", of_lake=CURRENT)
+
+
+def _answer(name: str, found: Comparison, at: EntryPosition) -> Verified:
+    answer = Verified(name, found, at)
+    return Verified(name, found, at, remedy=ANEW) if answer.differences else answer
+
+
+def _behind(histories: Histories, table: str) -> LakeError:
+    parked = Parking(histories.lake, histories.destination, histories.client_id).tables().get(work_of(table))
+    message = "the history has not come to where its table is"
+    if parked is None:
+        hint = "Does Dagster run the job that merges? Give more time (--timeout), or compare while less is written."
+        return LakeError(message, place=table, hint=hint)
+    return LakeError(f"{message}, because {parked.reason}", place=table, hint=parked.hint)
