@@ -82,8 +82,8 @@ class Replacement:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Ours, and of the old table what others have set. Without rules it has the columns that the old one had.
-        Raises TableStopped for a table that cannot have them."""
+        """Ours, and of the old table what others have set, also for Delta. Without rules it has the columns that the
+        old one had. Raises TableStopped for a table that cannot have them."""
         old, target = self.state.properties if self.state else {}, self.target
         kept = {key: value for key, value in old.items() if key.startswith("delta.") and not key.startswith(_MAPPED)}
         kept |= {MAPPING: old[MAPPING]} if MAPPING in old else {}
@@ -91,7 +91,8 @@ class Replacement:
             Own.of(old).check(self.schema.name, self.schema.primary_key, [column.name for column in self.columns])
             kept[OWN] = old[OWN]
         ours = table_properties(target.lake, target.client.destination, self.schema, target.fence.token)
-        return kept | ours | {COMPLETE: "true", COPIED: self.note.to_json()}
+        sluices = {key: value for key, value in ours.items() if not key.startswith("delta.")}
+        return ours | kept | sluices | {COMPLETE: "true", COPIED: self.note.to_json()}
 
 
 def staged_rows(spark: SparkSession, path: str) -> DataFrame:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql.connect.session import SparkSession
 
+from cdc_core.schema.column_type import ColumnType
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.own_columns import DELETED, NO_OWN, Own
@@ -30,6 +31,9 @@ from spark_jobs.lake.state import (
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import transaction
 from spark_jobs.lake.types import LakeColumn, needs_mapping
+
+_STATISTICS = "delta.dataSkippingNumIndexedCols"
+_INDEXED, _MOST_INDEXED = 32, 256  # columns with statistics: Delta's default, and what is not too dear
 
 
 def create_table(
@@ -63,8 +67,18 @@ def table_properties(lake: Lake, destination: str, schema: TableSchema, token: s
         SCHEMA_VERSION: schema.version,
         COMPLETE: str(lake.complete).lower(),
         FENCE: token,
-        "delta.enableDeletionVectors": "true",
+        **delta_properties(schema),
     }
+
+
+def delta_properties(schema: TableSchema) -> dict[str, str]:
+    """Delta's own of a table that is made. Its log keeps commits a little longer than VACUUM keeps files. By itself
+    Delta has statistics of the first columns alone: here of the key too, so that a MERGE finds the files of a key."""
+    names = [column.name for column in schema.columns]
+    last = max((names.index(name) for name in schema.primary_key if name in names), default=0)
+    indexed = last + 1 + sum(column.type_code == ColumnType.GEOMETRY for column in schema.columns[:last])
+    found = {"delta.enableDeletionVectors": "true", "delta.logRetentionDuration": "interval 10 days"}
+    return found | ({_STATISTICS: str(indexed)} if _INDEXED < indexed <= _MOST_INDEXED else {})
 
 
 def alter_table(spark: SparkSession, fence: Fence, path: str, change: str) -> None:
