@@ -10,6 +10,7 @@ from functools import partial
 
 from cdc_core.errors import LakeError
 from cdc_core.position import EntryPosition
+from cdc_core.schema.names import split_name
 from spark_jobs.following.history.columns import ANEW, CURRENT, work_of
 from spark_jobs.following.history.standing import Histories, Standing, lacks, standing
 from spark_jobs.following.parked import Parking
@@ -37,6 +38,8 @@ def histories_compared(beside: Beside, tables: Iterable[str]) -> Iterator[Verifi
 def _compared(beside: Beside, histories: Histories, table: str, name: str) -> Verified | None:
     """None for a table without a history."""
     deadline = beside.clock() + beside.timeout_seconds
+    if not histories.lake.has(*split_name(f"{table}__history")):
+        return None
     while (found := standing(histories, table)) is not None and found.state is not None:
         found.state.check_owner(histories.destination, table, histories.path(table))
         if _is_together(histories, table, found):
