@@ -135,8 +135,8 @@ def _column(
             _parsed(name, text, pa.decimal128(precision or 10, scale or 0)) if fits else _plain(name, text, pa.string())
         )
     if kind == "float":
-        # the server prints six digits of a FLOAT, but all of a DOUBLE
-        return OracleColumn(name, f"{q} + 0e0", pa.float32(), _float32)
+        # the server prints six digits of a FLOAT, but all of a DOUBLE; to add 0e0 would lose the sign of -0
+        return OracleColumn(name, f"{q} * 1e0", pa.float32(), _float32)
     if kind == "double":
         return _plain(name, q, pa.float64())
     if kind == "bit":
