@@ -35,6 +35,7 @@ from orchestration.options import (
     Tables,
     Token,
     Url,
+    Warm,
 )
 
 app = typer.Typer(
@@ -62,13 +63,15 @@ def demo(
     http_port: HttpPort = 11112,
     flight_port: FlightPort = 11113,
     dagster_port: DagsterPort = 3000,
+    warm: Warm = True,
     as_json: Json = False,
 ) -> None:
     """Capture a shop on a real MySQL into Delta and compare both. Every server starts and stops with the demo."""
     from orchestration.commands.demo import run
     from orchestration.stack.ports import Ports
 
-    raise typer.Exit(run(Ports(http_port, flight_port, dagster_port), rate, seconds, once=once, as_json=as_json))
+    ports = Ports(http_port, flight_port, dagster_port)
+    raise typer.Exit(run(ports, rate, seconds, once=once, warm=warm, as_json=as_json))
 
 
 @app.command()
@@ -77,12 +80,13 @@ def up(
     conf: Conf = Path("conf"),
     defs: Annotated[Path | None, typer.Option(help="A defs.yaml, or a folder of */defs.yaml.")] = None,
     dagster_port: DagsterPort = 3000,
+    warm: Warm = True,
     as_json: Json = False,
 ) -> None:
     """Run the service, Spark and Dagster on your own configuration and lake until Ctrl-C."""
     from orchestration.commands.up import run
 
-    raise typer.Exit(run(conf, lake, defs, dagster_port, as_json=as_json))
+    raise typer.Exit(run(conf, lake, defs, dagster_port, warm=warm, as_json=as_json))
 
 
 @app.command()

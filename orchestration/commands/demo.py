@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from spark_jobs.verify.verify import Verified
 
 
-def run(ports: Ports, rate: float, seconds: float, *, once: bool, as_json: bool) -> int:
+def run(ports: Ports, rate: float, seconds: float, *, once: bool, warm: bool, as_json: bool) -> int:
     """0 when source and lake are equal. Returns after the comparison with `once`, else after Ctrl-C."""
     progress = Progress(quiet=as_json)
     console = Console(quiet=as_json)
     figures: Figures | None = None
     try:
-        with running(ports, rate, progress) as demo:
+        with running(ports, rate, progress, warm=warm) as demo:
             demo.load(seconds)
             demo.drain()
             compared = demo.verify()

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from cdc_core import config
@@ -20,12 +21,13 @@ from orchestration.stack.ports import Ports, listening
 from orchestration.stack.progress import Progress
 from orchestration.stack.service import Service
 from orchestration.stack.spark import SparkConnect
+from orchestration.stack.warming import FOLDER, Warming, holds_claims
 from orchestration.stack.zookeeper import ZooKeeper
 
 _SPARK_PORT = 15002  # the default of `spark` in defs.yaml
 
 
-def run(conf: Path, lake: str, defs: Path | None, dagster_port: int, *, as_json: bool) -> int:
+def run(conf: Path, lake: str, defs: Path | None, dagster_port: int, *, warm: bool, as_json: bool) -> int:
     """Returns after Ctrl-C."""
     service, _ = config.load_service(conf)
     names = config.destinations(service)
@@ -40,7 +42,7 @@ def run(conf: Path, lake: str, defs: Path | None, dagster_port: int, *, as_json:
         _start_zookeeper(parts, service, state, progress)
         capture = Service(conf, state, http_port=service.http_port, host=service.host, wait_ready=False)
         launch(parts, progress, f"the capture service, {capture.url}", capture)
-        remote = _start_spark(parts, state, progress)
+        remote = _start_spark(parts, state, progress, capture.url if warm else "")
         folder = own or default_folder(names, root, conf, service, remote, state / "defs")
         environment = {"SLUICE_LAKE": root, CONF_VARIABLE: str(conf.absolute())}
         dagster = Dagster(state / "dagster", port=dagster_port, defs=folder, environment=environment)
@@ -61,8 +63,9 @@ def _start_zookeeper(parts: ExitStack, service: ServiceConfig, state: Path, prog
         launch(parts, progress, f"ZooKeeper, {hosts}", ZooKeeper(state / "zookeeper", int(port)))
 
 
-def _start_spark(parts: ExitStack, state: Path, progress: Progress) -> str:
-    """The value of SPARK_REMOTE, or the address of a local server that is started here."""
+def _start_spark(parts: ExitStack, state: Path, progress: Progress, service: str) -> str:
+    """The value of SPARK_REMOTE, or the address of a local server that is started here. It is warmed until a client of
+    `service` has a batch; with "" it is not."""
     if remote := os.environ.get("SPARK_REMOTE"):
         return remote
     if listening(_SPARK_PORT):
@@ -70,7 +73,14 @@ def _start_spark(parts: ExitStack, state: Path, progress: Progress) -> str:
         raise ConfigError(f"port {_SPARK_PORT} is taken", place=f"127.0.0.1:{_SPARK_PORT}", hint=hint)
     with progress.step("Delta's and Spark's jars") as notify:
         server = SparkConnect(state / "spark", _SPARK_PORT, notify)
+    claimed = partial(holds_claims, service, os.environ.get("SLUICE_TOKEN", ""))
+    warming = Warming(server.remote, server.scratch / FOLDER, progress, claimed)
+    warming.clean()
+    parts.callback(warming.clean)  # behind Spark's end
     launch(parts, progress, f"Spark Connect, {server.remote}", server)
+    parts.callback(warming.stop)
+    if service:
+        warming.start()
     return server.remote
 
 

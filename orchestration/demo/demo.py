@@ -35,6 +35,7 @@ from orchestration.stack.ports import Ports, free_port
 from orchestration.stack.progress import Progress
 from orchestration.stack.service import Service
 from orchestration.stack.spark import SparkConnect
+from orchestration.stack.warming import FOLDER, Warming, holds_claims
 from orchestration.stack.zookeeper import ZooKeeper
 
 if TYPE_CHECKING:
@@ -62,8 +63,9 @@ class Figures:
 class Demo:
     """The servers and the workload of a running demo. `running` starts and stops it."""
 
-    def __init__(self, state: Path, ports: Ports, rate: float, progress: Progress) -> None:
+    def __init__(self, state: Path, ports: Ports, rate: float, progress: Progress, *, warm: bool = True) -> None:
         self.ports = ports
+        self.warm = warm
         self.lake = state / "lake"
         self.rate = rate
         self.state = state
@@ -84,8 +86,11 @@ class Demo:
         with ThreadPoolExecutor(1) as beside:
             with self.progress.step("Delta's and Spark's jars") as notify:
                 spark = SparkConnect(self.state / "spark", free_port(), notify)
+            warming = Warming(spark.remote, spark.scratch / FOLDER, self.progress, self._claimed)
+            parts.callback(warming.clean)  # behind Spark's end
             parts.callback(spark.stop)
-            spark_ready = beside.submit(spark.start)
+            parts.callback(warming.stop)
+            spark_ready = beside.submit(self._start_spark, spark, warming)
             self._start_source(parts)
             with self.progress.step(f"Spark Connect, {spark.remote}"):
                 spark_ready.result()
@@ -97,6 +102,14 @@ class Demo:
             environment={PASSWORD_VARIABLE: self.mysql.password},
         )
         launch(parts, self.progress, f"Dagster, {self.dagster.url}", self.dagster)
+
+    def _start_spark(self, spark: SparkConnect, warming: Warming) -> None:
+        spark.start()
+        if self.warm:
+            warming.start()
+
+    def _claimed(self) -> bool:
+        return holds_claims(f"http://127.0.0.1:{self.ports.http}")
 
     def _start_source(self, parts: ExitStack) -> None:
         with self.progress.step("MySQL 8.0.31") as notify:
@@ -234,7 +247,7 @@ class Demo:
 
 
 @contextmanager
-def running(ports: Ports, rate: float, progress: Progress) -> Iterator[Demo]:
+def running(ports: Ports, rate: float, progress: Progress, *, warm: bool = True) -> Iterator[Demo]:
     """A started demo. Raises ConfigError when a port is taken, or another demo uses the same directory."""
     state = sluice_home() / "demo"
     state.mkdir(parents=True, exist_ok=True)
@@ -242,7 +255,7 @@ def running(ports: Ports, rate: float, progress: Progress) -> Iterator[Demo]:
         ports.check_free()
         for name in ("lake", "mysql", "zookeeper", "conf", "defs", "dagster", "spark"):
             shutil.rmtree(state / name, ignore_errors=True)
-        demo = Demo(state, ports, rate, progress)
+        demo = Demo(state, ports, rate, progress, warm=warm)
         demo.start(parts)
         parts.callback(lambda: progress.say("stopping"))
         yield demo

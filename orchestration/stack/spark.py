@@ -13,7 +13,7 @@ from spark_jobs.connect_server import SparkSettings, command, environment
 
 
 class SparkConnect(Process):
-    """Ready when it answers SQL. `remote` is what a client's SPARK_REMOTE names."""
+    """Ready when it answers SQL. `remote` is what SPARK_REMOTE names; `scratch` is for what need not last."""
 
     def __init__(
         self,
@@ -27,8 +27,9 @@ class SparkConnect(Process):
     ) -> None:
         need_java(notify)
         settings = SparkSettings(port, delta_jars(notify), directory, master, driver_memory, conf=conf or {})
-        for part in ("warehouse", "scratch"):
-            (directory / part).mkdir(parents=True, exist_ok=True)
+        self.scratch = directory / "scratch"
+        for part in (directory / "warehouse", self.scratch):
+            part.mkdir(parents=True, exist_ok=True)
         self.remote = settings.remote
         self._port = port
         super().__init__(

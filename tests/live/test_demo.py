@@ -39,7 +39,8 @@ def demo(ports: list[int], *more: str) -> list[str]:
 @pytest.mark.full
 @pytest.mark.timeout(2000)
 def test_the_demo_ends_without_a_difference(environment: dict[str, str], ports: list[int]) -> None:
-    """The last line is the JSON object, the exit code is 0, and nothing is left running."""
+    """The last line is the JSON object, the exit code is 0, and nothing is left running. Its Spark was warmed, or a
+    batch came first, and nothing of that is left."""
     command = demo(ports, "--once", "--seconds", "5", "--rate", "200")
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1900, check=False)
 
@@ -50,6 +51,8 @@ def test_the_demo_ends_without_a_difference(environment: dict[str, str], ports: 
     assert figures["rows"] > 500
     assert figures["freshness_p95_s"] >= figures["freshness_p50_s"] > 0
     assert not any(listening(port) for port in ports)
+    assert "Spark is warm" in done.stderr or "so Spark is not warmed any more" in done.stderr
+    assert list(Path(environment["SLUICE_HOME"]).rglob("warming")) == []
 
 
 @pytest.mark.integration

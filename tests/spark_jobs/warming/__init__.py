@@ -1,0 +1,1 @@
+"""Spark warmed by made-up changes."""
