@@ -1,0 +1,1 @@
+"""Canal's TCP protocol without sockets."""
