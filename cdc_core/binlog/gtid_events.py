@@ -120,7 +120,7 @@ def _packed(data: Any, at: int, stop: int) -> tuple[int, int]:
 
 
 @kernel(types.int64(BYTES, types.int64, types.int64, OUT_BYTES))
-def _tagged(data: Any, at: int, stop: int, source: Any) -> int:
+def tagged(data: Any, at: int, stop: int, source: Any) -> int:
     """Reads the tagged GTID event with its body in `data[at:stop]`: fills `source` and returns the number, 0 when the
     event is damaged. Fields have a type each, in rising order; some are left out."""
     number = 0
@@ -154,7 +154,7 @@ def _read(data: Any, offsets: Any, lengths: Any, kinds: Any, sources: Any, numbe
     for i in range(len(offsets)):
         at, stop = offsets[i] + HEADER, offsets[i] + lengths[i]
         if kinds[i] == EventType.GTID_TAGGED:
-            numbers[i] = _tagged(data, at, stop, sources[i])
+            numbers[i] = tagged(data, at, stop, sources[i])
         elif stop - at >= _GTID_BODY:
             sources[i, :_UUID] = data[at + 1 : at + 1 + _UUID]
             numbers[i] = little(data, at + 1 + _UUID, 8)

@@ -60,6 +60,11 @@ class DdlReader:
     def __repr__(self) -> str:
         return f"<DdlReader {self._traits()}>"
 
+    @property
+    def mariadb(self) -> bool:
+        """Whether the server is a MariaDB, as far as is known."""
+        return self._traits().mariadb
+
     def captures(self, database: str, table: str, position: EntryPosition) -> bool:
         """Whether a table is captured: by the filter, and no helper of a table that is there."""
         if not self._captured(database, table):

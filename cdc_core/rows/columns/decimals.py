@@ -35,7 +35,7 @@ def arrow_type(column: Column) -> pa.DataType:
 def decode(cells: Cells) -> pa.Array:
     precision, scale = _shape(cells.column)
     if precision > 38:
-        return _texts(cells, precision, scale)
+        return as_texts(cells)
     digits = [n for n in _groups(precision, scale) if n]
     sizes = np.array([_SIZES[n] for n in digits], np.int64)
     limits = np.array([_POWERS[n] for n in digits], np.int64)
@@ -44,8 +44,9 @@ def decode(cells: Cells) -> pa.Array:
     return fixed(pa.decimal128(precision, scale), values, cells.present())
 
 
-def _texts(cells: Cells, precision: int, scale: int) -> pa.Array:
+def as_texts(cells: Cells) -> pa.Array:
     """As SELECT prints them: at most one zero before the point, all digits of the scale after it."""
+    precision, scale = _shape(cells.column)
     width = precision + 3
     if len(cells) * width > MAX_TEXT:
         cells.check((Fault.TOO_LARGE, 0))

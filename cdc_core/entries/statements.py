@@ -1,0 +1,105 @@
+"""Statements as entries: one for each table that a DDL statement changes, and one for any other (QUERY).
+
+Source: Canal 1.1.8, `LogEventConvert.parseQueryEvent` and `processFilter`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cdc_core.binlog import query_event
+from cdc_core.binlog.block import Kind
+from cdc_core.binlog.events import EventType
+from cdc_core.binlog.query_event import Query
+from cdc_core.binlog.statements import Meaning, meaning
+from cdc_core.entries.options import Options
+from cdc_core.entries.window import Window
+from cdc_core.entries.wire import number, text
+from cdc_core.schema.ddl import Ddl, EffectKind
+from cdc_core.stream.ddl_events import DdlReader
+from cdc_core.stream.group import body_at
+
+_CREATE, _ALTER, _ERASE, _QUERY, _TRUNCATE, _RENAME, _CINDEX, _DINDEX = range(4, 12)  # Canal's EventType
+_TYPES = {
+    EffectKind.CREATE: _CREATE,
+    EffectKind.CREATE_FILLED: _CREATE,
+    EffectKind.DROP: _ERASE,
+    EffectKind.DROP_DATABASE: _QUERY,
+    EffectKind.TRUNCATE: _TRUNCATE,
+    EffectKind.RENAME: _RENAME,
+    EffectKind.ALTER: _ALTER,
+    EffectKind.REWRITE: _ALTER,
+}
+_NAME = r"(`(?:[^`]|``)+`|[\w$]+)"
+_INDEX = re.compile(
+    rf"\s*(CREATE|DROP)\s+(?:\w+\s+){{0,3}}?INDEX\b.*?\bON\s+(?:{_NAME}\s*\.\s*)?{_NAME}", re.IGNORECASE | re.DOTALL
+)
+_OF_TABLES = re.compile(r"\s*(?:\w+\s+){1,3}?TABLES?\b|\s*TRUNCATE\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One entry: `event` of the window, the header's event type and table, the store value."""
+
+    event: int
+    event_type: int
+    database: str
+    table: str
+    store: bytes
+
+
+def statements(window: Window, event: int, reader: DdlReader, options: Options) -> Iterator[Statement]:
+    """The entries of one event that is not a row's."""
+    part = window.part(event)
+    if window.index["type"][event] in (EventType.ROWS_QUERY, EventType.MARIA_ANNOTATE_ROWS):
+        if not options.query_dml:
+            yield _of_rows(event, body_at(part.block, part.low), mariadb=reader.mariadb)
+        return
+    query = query_event.parse(body_at(part.block, part.low), load=False, mariadb=reader.mariadb)
+    if window.index["kind"][event] in (Kind.DDL, Kind.DDL_WITHIN):
+        if not options.query_ddl:
+            for ddl in reader.statements([part]):
+                yield from _of_ddl(event, ddl, query, options)
+        return
+    what = meaning(query.text, query.dialect)
+    if what is Meaning.DDL and (found := _INDEX.match(query.text)):
+        database, table = _plain(found[2]) or query.database, _plain(found[3])
+        if reader.captures(database, table, part.block.position(part.low)):
+            yield from _of_index(event, found[1], (database, table), query, options)
+    elif what in (Meaning.OTHER, Meaning.DDL) and not options.query_dcl and not _OF_TABLES.match(query.text):
+        yield Statement(event, _QUERY, query.database, "", _store(_QUERY, query))
+
+
+def _plain(name: str | None) -> str:
+    """A name without its quotes."""
+    return name[1:-1].replace("``", "`") if name and name[0] == "`" else name or ""
+
+
+def _of_index(event: int, verb: str, table: tuple[str, str], query: Query, options: Options) -> Iterator[Statement]:
+    """An index made or dropped, of which the lake sees nothing."""
+    if options.wanted(*table) and not options.query_ddl:
+        kind = _CINDEX if verb.upper() == "CREATE" else _DINDEX
+        yield Statement(event, kind, *table, _store(kind, query))
+
+
+def _of_rows(event: int, body: bytes, *, mariadb: bool) -> Statement:
+    """The statement that caused rows events (`binlog_rows_query_log_events`); MySQL writes a byte of length first."""
+    sql = body if mariadb else body[1:]
+    store = number(2, _QUERY) + text(11, sql.decode(errors="replace"))
+    return Statement(event, _QUERY, "", "", store)
+
+
+def _of_ddl(event: int, ddl: Ddl, query: Query, options: Options) -> Iterator[Statement]:
+    for effect in ddl.effects:
+        database, table = effect.to or (effect.database, effect.table)
+        if table and not (options.wanted(database, table) or options.wanted(effect.database, effect.table)):
+            continue
+        kind = _TYPES[effect.kind]
+        yield Statement(event, kind, database, table, _store(kind, query))
+
+
+def _store(kind: int, query: Query) -> bytes:
+    head = number(2, kind, always=True) + number(10, 1, always=True)
+    return head + text(11, query.text) + text(14, query.database)

@@ -1,0 +1,1 @@
+"""Claims as Canal's entries."""
