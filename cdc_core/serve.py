@@ -56,6 +56,7 @@ def serve(conf_dir: Path, stop: threading.Event | None = None) -> int:
 def _run(conf_dir: Path, stop: threading.Event) -> None:
     from cdc_core.doors.flight import FlightDoor
     from cdc_core.doors.http import HttpDoor
+    from cdc_core.doors.tcp import TcpDoor
     from cdc_core.doors.traffic import Traffic
 
     memory.give_back()
@@ -63,16 +64,17 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
     token, traffic = token_of(config), Traffic()
     server = CanalServer(config, conf_dir)
     server.directory.warn(report)
-    doors = (
-        HttpDoor(server, config.host, config.http_port, token, traffic),
-        FlightDoor(server, config.host, config.flight_port, token, traffic),
-    )
+    http = HttpDoor(server, config.host, config.http_port, token, traffic)
+    flight = FlightDoor(server, config.host, config.flight_port, token, traffic)
+    tcp = TcpDoor(server, config.host, config.port, traffic, certificate=config.tcp_cert, key=config.tcp_key)
+    doors = (http, flight) if config.without_netty else (http, flight, tcp)
     try:
         server.load()  # before the doors open; sources are read after it, when every door could open
         for door in doors:
             door.start()
         server.start()
-        log.info("serving", http=doors[0].url, flight=doors[1].port, destinations=server.destinations())
+        served = {"http": http.url, "flight": flight.port, "tcp": None if config.without_netty else tcp.url}
+        log.info("serving", **served, destinations=server.destinations())
         threading.Thread(target=_warm_up, name="warm up", daemon=True).start()  # compiling must not delay a stop
         stop.wait()
     finally:

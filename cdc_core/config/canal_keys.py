@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 
 _SERVICE = """
-    user passwd withoutNetty serverMode id socketChannel destinations.expr file.flush.period
+    serverMode id socketChannel destinations.expr file.flush.period
     aliyun.accessKey aliyun.secretKey aliyun.uid
 """
 _INSTANCE = """
     memory.rawEntry transaction.size get.ddl.isolation binlog.format binlog.image multi.stream.on
     network.receiveBufferSize network.sendBufferSize network.soTimeout
-    filter.field filter.black.field filter.druid.ddl filter.query.dcl filter.query.dml filter.query.ddl
-    filter.table.error filter.rows filter.transaction.entry filter.dml.insert filter.dml.update filter.dml.delete
+    filter.druid.ddl
     parser.parallel parser.parallelThreadSize parser.parallelBufferSize
     tsdb.dir tsdb.url tsdb.dbUsername tsdb.dbPassword tsdb.spring.xml
     global.mode global.manager.address global.spring.xml

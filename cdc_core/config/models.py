@@ -5,6 +5,7 @@ Nothing here opens a file. The models check values, not whether the MySQL server
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -41,6 +42,31 @@ def _no_encryption(value: bool) -> bool:
     return value
 
 
+def _hashed(value: SecretStr) -> SecretStr:
+    """SHA1 of SHA1 of a password, also with MySQL's asterisk before it."""
+    text = value.get_secret_value().removeprefix("*")
+    if text and not re.fullmatch(r"[0-9A-Fa-f]{40}", text):
+        raise ValueError("canal.passwd is no hash of 40 hexadecimal digits: SELECT SHA1(UNHEX(SHA1('password')))")
+    return SecretStr(text)
+
+
+def _fields(value: object) -> object:
+    """`database.table:column/column,...` as the columns by table, all in capitals."""
+    if not isinstance(value, str):
+        return value
+    found: dict[str, frozenset[str]] = {}
+    for part in filter(None, (one.strip() for one in value.split(","))):
+        table, colon, columns = part.partition(":")
+        names = frozenset(name.strip().upper() for name in columns.split("/") if name.strip())
+        if not (colon and names and "." in table):
+            raise ValueError(f"{part!r} is not database.table:column/column")
+        found[table.strip().upper()] = names
+    return found
+
+
+FieldMap = Annotated[dict[str, frozenset[str]], BeforeValidator(_fields)]
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -63,6 +89,15 @@ class ServiceConfig(_Model):
     auto_scan_interval: Positive = Field(5, alias="canal.auto.scan.interval")
     token: SecretStr = Field(SecretStr(""), alias="sluice.token")
     token_file: Path | None = Field(None, alias="sluice.token.file")
+    without_netty: bool = Field(False, alias="canal.withoutNetty")
+    tcp_cert: Path | None = Field(None, alias="sluice.tcp.cert")
+    tcp_key: Path | None = Field(None, alias="sluice.tcp.key")
+
+    @model_validator(mode="after")
+    def _certificate_with_key(self) -> Self:
+        if (self.tcp_cert is None) != (self.tcp_key is None):
+            raise ValueError("sluice.tcp.cert and sluice.tcp.key must be set together")
+        return self
 
 
 class InstanceConfig(_Model):
@@ -117,6 +152,20 @@ class InstanceConfig(_Model):
     store_dir: Path | None = Field(None, alias="sluice.store.dir")
     store_retention_hours: Annotated[float, Field(ge=0)] = Field(24.0, alias="sluice.store.retention")
     store_retention_bytes: Natural | None = Field(None, alias="sluice.store.retention.bytes")
+    tcp_user: str = Field("", alias="canal.user")
+    tcp_passwd: Annotated[SecretStr, AfterValidator(_hashed)] = Field(SecretStr(""), alias="canal.passwd")
+    tcp_anyone: bool = Field(False, alias="sluice.tcp.anyone")
+    filter_field: FieldMap = Field({}, alias="canal.instance.filter.field")
+    filter_black_field: FieldMap = Field({}, alias="canal.instance.filter.black.field")
+    filter_query_dcl: bool = Field(False, alias="canal.instance.filter.query.dcl")
+    filter_query_dml: bool = Field(False, alias="canal.instance.filter.query.dml")
+    filter_query_ddl: bool = Field(False, alias="canal.instance.filter.query.ddl")
+    filter_table_error: bool = Field(False, alias="canal.instance.filter.table.error")
+    filter_rows: bool = Field(False, alias="canal.instance.filter.rows")
+    filter_transaction_entry: bool = Field(False, alias="canal.instance.filter.transaction.entry")
+    filter_dml_insert: bool = Field(False, alias="canal.instance.filter.dml.insert")
+    filter_dml_update: bool = Field(False, alias="canal.instance.filter.dml.update")
+    filter_dml_delete: bool = Field(False, alias="canal.instance.filter.dml.delete")
 
     @property
     def host(self) -> str:

@@ -119,7 +119,7 @@ class Capture:
         )
         self._reporter = self._make_reporter()
         self.service = CanalService(
-            config, self.registry, self.sessions, catalogue, self._reporter, self.health, self._unconnected
+            config, self.registry, self.sessions, catalogue, self._reporter, self.health, self._unconnected, ddl
         )
         self._server: ServerInfo | None = None
         self._start: EntryPosition | None = None

@@ -24,6 +24,8 @@ from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 from cdc_core.session.durable_session import DurableSession
+from cdc_core.stream.ddl_events import DdlReader
+from cdc_core.stream.filter import make_filter
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +43,7 @@ class CanalService:
     reporter: Reporter
     health: Health
     unconnected: Callable[[], SluiceError]
+    ddl: DdlReader
 
     def subscribe(self, client_id: int) -> ClientStatus:
         """Makes a client known, from the newest transaction on; a subscribed one stays as it is."""
@@ -52,10 +55,35 @@ class CanalService:
         self._connected().subscriptions.unsubscribe(client_id)
 
     def claim(
-        self, client_id: int, batch_size: int, timeout_seconds: float, owner: str, lease_seconds: float
+        self,
+        client_id: int,
+        batch_size: int,
+        timeout_seconds: float,
+        owner: str,
+        lease_seconds: float,
+        max_bytes: int | None = None,
     ) -> Claim | None:
-        """Canal's getWithoutAck: at most about `batch_size` rows; None when nothing came within the time."""
-        return self._connected().claim(client_id, batch_size, timeout_seconds, owner, lease_seconds)
+        """Canal's getWithoutAck: at most about `batch_size` rows, and `max_bytes` of the binlog; None when nothing came
+        within the time."""
+        return self._connected().claim(client_id, batch_size, timeout_seconds, owner, lease_seconds, max_bytes)
+
+    def await_change(self, seconds: float) -> None:
+        """Returns when there may be something to claim, or after so long."""
+        self.sessions.await_change(seconds)
+
+    def batches(self, client_id: int, owner: str) -> list[int]:
+        """The client's outstanding batches of this owner, in the order of their claims (Canal's listBatchIds)."""
+        return self._connected().batches(client_id, owner)
+
+    def filter_of(self, client_id: int) -> str:
+        """The filter that the client brought along; empty without one."""
+        return self.sessions.filters.of(client_id)
+
+    def set_filter(self, client_id: int, text: str) -> None:
+        """Keeps a client's own filter, which counts from its next claim on. Raises ConfigError for one that is no
+        regular expression."""
+        make_filter(text, key=f"the filter of client {client_id}")
+        self._connected().filters.set(client_id, text)
 
     def ack(self, client_id: int, batch_id: int, owner: str, mended: Collection[str] = ()) -> EntryPosition | None:
         """The cursor after it, which is written by then. `mended`: tables whose stop ends in the same write."""

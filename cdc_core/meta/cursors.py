@@ -2,6 +2,7 @@
 
     /otter/canal/destinations/{destination}/{client}/cursor         Canal's LogPosition
                                                     /filter         Canal's filter expression
+                                                    /own_filter     the same, where the client brought it along
                                                     /epoch          rises with every deliberate rewind
                                                     /moved          the first epoch of the present source
                                                     /seamless       epochs that repeat no row of the one before
@@ -65,12 +66,13 @@ class Cursors(ClientNodes):
 
     def unsubscribe(self, client_id: int, *, keep_cursor: bool) -> None:
         """Its epoch and its stopped tables stay: a lake that it filled may come back to it."""
-        gone = [] if keep_cursor else ["cursor", "filter", "source", "acked"]
+        gone = [] if keep_cursor else ["cursor", "filter", "own_filter", "source", "acked"]
         values: dict[str, bytes | None] = dict.fromkeys(gone)
         self._nodes.write(self._changes(client_id, values | {"unsubscribed": b"{}"}))
 
     def subscribe(self, client_id: int, filter_text: str = "") -> None:
         """Makes the client known. An existing client keeps its cursor."""
+        filter_text = self.own_filter(client_id) or filter_text
         path = self._path(client_id, "filter")
         node = self._nodes.read(path)
         changes = self._changes(client_id, {"unsubscribed": None})
@@ -78,6 +80,15 @@ class Cursors(ClientNodes):
             changes[path] = Change(filter_text.encode(), node.version if node else None)
         if changes:
             self._nodes.write(changes)
+
+    def own_filter(self, client_id: int) -> str:
+        """The filter that the client brought along; empty without one."""
+        node = self._nodes.read(self._path(client_id, "own_filter"))
+        return node.value.decode() if node else ""
+
+    def set_filter(self, client_id: int, text: str) -> None:
+        """Keeps the filter that a client brought along."""
+        self._nodes.write(self._changes(client_id, {"own_filter": text.encode(), "filter": text.encode()}))
 
     def read(self, client_id: int) -> LogPosition | None:
         """The cursor; None when the client has none yet. Raises CursorError for a node that is no cursor."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from cdc_core.binlog.block import BlockSlice
 from cdc_core.errors import RangeGone
@@ -20,6 +21,7 @@ from cdc_core.meta.reached import Reached
 from cdc_core.position import EntryPosition, LogPosition, journal_number
 from cdc_core.schema.ddl import Ddl
 from cdc_core.session.claim import Claim
+from cdc_core.session.filters import ClientFilters
 from cdc_core.session.open_snapshots import OpenSnapshots
 from cdc_core.session.session import Session
 from cdc_core.session.state import Dropped, PendingAck
@@ -27,6 +29,13 @@ from cdc_core.session.stops import Stops
 from cdc_core.session.subscriptions import DEFAULT_CLIENT, Subscriptions
 from cdc_core.store.disk.stored import StoredSegment
 from cdc_core.store.store import Store
+
+
+class Limits(NamedTuple):
+    """What a claim has at most."""
+
+    rows: int
+    nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,7 @@ class DurableSession:
         self._closed = False
         self.stops = Stops(cursors.stopped, store, session, self._open)
         self.snapshots = OpenSnapshots(cursors.snapshots, self.stops, session, self._open, clock)
+        self.filters = ClientFilters(cursors, self._open)
         self.subscriptions = Subscriptions(store, session, cursors, self._keep, self._open, clients, patience, clock)
 
     # -- clients
@@ -101,6 +111,7 @@ class DurableSession:
         with self._open():
             self._cursors.subscribe(client_id, self._filter_text)
             reached = self._cursors.begin(client_id, self._source.at(cursor), self.server_uuid)
+        self.filters.load(client_id)
         self.stops.load(client_id, self._cursors.acked(client_id))
         self.snapshots.load(client_id)
         return self._cursors.epoch(client_id), reached
@@ -120,16 +131,25 @@ class DurableSession:
 
     # -- claim, ack, rollback
 
-    def claim(self, client_id: int, max_rows: int, timeout: float, owner: str, lease_seconds: float) -> Claim | None:
+    def claim(
+        self,
+        client_id: int,
+        max_rows: int,
+        timeout: float,
+        owner: str,
+        lease_seconds: float,
+        max_bytes: int | None = None,
+    ) -> Claim | None:
         """Waits up to `timeout` seconds for rows or DDL statements; None when none came.
 
         Raises SessionError for a client that is not subscribed.
         """
-        found = self._wait(client_id, max_rows, timeout, owner, lease_seconds)
+        limits = Limits(max_rows, max_bytes)
+        found = self._wait(client_id, limits, timeout, owner, lease_seconds)
         while found is not None and found.claim is None:
             for part in found.unchecked:
                 part.check()
-            found = self._wait(client_id, max_rows, timeout, owner, lease_seconds)
+            found = self._wait(client_id, limits, timeout, owner, lease_seconds)
         if found is None or found.claim is None:
             return None
         return self._with_ddl(found.claim, found.slices) if found.slices else found.claim
@@ -145,23 +165,34 @@ class DurableSession:
             self.session.keep_ddl(claim)
         return claim
 
-    def _wait(self, client_id: int, max_rows: int, timeout: float, owner: str, lease_seconds: float) -> _Found | None:
+    def await_change(self, seconds: float) -> None:
+        """Returns when something was put, acked or rolled back, or after so long."""
+        with self._store.changed:
+            if not self._store.closed:
+                self._store.changed.wait(seconds)
+
+    def batches(self, client_id: int, owner: str) -> list[int]:
+        """The client's outstanding batches of this owner, in the order of their claims."""
+        with self._store.changed:
+            return [one.id for one in self.session.client(client_id).batches if one.claim.owner == owner]
+
+    def _wait(self, client_id: int, limits: Limits, timeout: float, owner: str, lease_seconds: float) -> _Found | None:
         return self._store.wait_for(
-            lambda: self._take(client_id, max_rows, owner, lease_seconds),
+            lambda: self._take(client_id, limits, owner, lease_seconds),
             timeout,
             lambda: self._until_expiry(client_id),
         )
 
-    def _unchecked(self, client_id: int, max_rows: int) -> list[StoredSegment]:
+    def _unchecked(self, client_id: int, limits: Limits) -> list[StoredSegment]:
         """What the next range has on disk that nobody has compared with its checksums yet."""
         ring = self._store.ring
-        found = ring.take(client_id, max_rows) if ring.log.parts.stored else None
+        found = ring.take(client_id, *limits) if ring.log.parts.stored else None
         return [] if found is None else ring.log.parts.unchecked(found.start.sequence, found.end.sequence)
 
-    def _take(self, client_id: int, max_rows: int, owner: str, lease_seconds: float) -> _Found | None:
-        if unchecked := self._unchecked(client_id, max_rows):
+    def _take(self, client_id: int, limits: Limits, owner: str, lease_seconds: float) -> _Found | None:
+        if unchecked := self._unchecked(client_id, limits):
             return _Found(unchecked=unchecked)
-        claim = self.session.claim(client_id, max_rows, owner, lease_seconds, self._clock())
+        claim = self.session.claim(client_id, limits.rows, owner, lease_seconds, self._clock(), limits.nbytes)
         if claim is None:
             return None
         batch = self.session.client(client_id).batches[-1]
@@ -242,7 +273,7 @@ class DurableSession:
                 if rolled_back := self.session.expire(client_id, self._clock()):
                     expired[client_id] = rolled_back
                     self._store.changed.notify_all()
-                unchecked = self._unchecked(client_id, 1)
+                unchecked = self._unchecked(client_id, Limits(1))
             _check(unchecked)
             with self._store.changed:
                 pending = self.session.begin_skip(client_id)

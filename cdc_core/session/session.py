@@ -96,7 +96,15 @@ class Session:
 
     # -- claim
 
-    def claim(self, client_id: int, max_rows: int, owner: str, lease_seconds: float, now: float) -> Claim | None:
+    def claim(
+        self,
+        client_id: int,
+        max_rows: int,
+        owner: str,
+        lease_seconds: float,
+        now: float,
+        max_bytes: int | None = None,
+    ) -> Claim | None:
         """The next range with rows or DDL statements, leased to `owner` until `now + lease_seconds`; None without one.
 
         An owner may hold several claims. It gets none after another owner's: if that one were rolled back, the later
@@ -106,7 +114,7 @@ class Session:
         self.expire(client_id, now)
         if client.busy or any(batch.claim.owner != owner for batch in client.batches):
             return None
-        found = self._ring.take(client_id, max_rows)
+        found = self._ring.take(client_id, max_rows, max_bytes)
         if found is None or found.empty:
             return None
         claim = self._claim(client, found, owner, now + lease_seconds)

@@ -6,6 +6,7 @@ it since the log began. Searches read the indexes of segments on disk by memory 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 
@@ -121,6 +122,13 @@ class Log:
         """The last sequence with at most `rows` rows before it."""
         owner = self.parts.all[self.parts.number_of_rows(rows)]
         return owner.first.sequence + int(np.searchsorted(owner.rows, rows - owner.first.rows, side="right")) - 1
+
+    def sequence_of_bytes(self, nbytes: int) -> int:
+        """The last sequence with at most `nbytes` bytes before it."""
+        parts = self.parts.all
+        owner = parts[max(bisect_right(parts, nbytes, key=lambda part: part.first.nbytes) - 1, 0)]
+        places = range(owner.first.sequence, owner.end + 1)
+        return places[max(bisect_right(places, nbytes, key=lambda place: owner.at(place).nbytes) - 1, 0)]
 
     def whole(self, sequence: int) -> tuple[int, int]:
         """The nearest sequences at or around `sequence` where a range may end; see `Segment.whole`."""

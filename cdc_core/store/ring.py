@@ -180,11 +180,11 @@ class Ring:
 
     # -- get
 
-    def take(self, client: int, max_rows: int) -> Range | None:
-        """The client's next range: whole transactions of at most `max_rows` rows, of one schema for each table, without
-        a DDL statement behind rows.
+    def take(self, client: int, max_rows: int, max_bytes: int | None = None) -> Range | None:
+        """The client's next range: whole transactions of at most `max_rows` rows and `max_bytes` bytes, of one schema
+        for each table, without a DDL statement behind rows.
 
-        It is a part of a transaction only when that transaction alone exceeds `max_rows`, when a table's schema changes
+        It is a part of a transaction only when that transaction alone exceeds the limits, when a table's schema changes
         inside it, or when the ring is full. A range may be empty. None: there is nothing to serve yet.
         """
         marks, log = self.marks(client), self.log
@@ -192,6 +192,8 @@ class Ring:
         if marks.after is not None or get == self.put:
             return None
         limit = log.sequence_of_rows(get.rows + max(1, max_rows))
+        if max_bytes is not None:
+            limit = min(limit, max(log.sequence_of_bytes(get.nbytes + max_bytes), get.sequence + 1))
         cut = log.statement_behind_rows(get.sequence, limit)
         cut = log.schema_change(get.sequence, cut, self._table_of)
         commit = log.last_commit_within(get.sequence, cut)

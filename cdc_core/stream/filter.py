@@ -20,10 +20,10 @@ SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
 _COMMA = re.compile(r",(?![^{}]*\})")
 
 
-def make_filter(regex: str, black_regex: str = "") -> TableFilter:
-    """`captured(schema, table)`. Raises ConfigError for an expression that does not compile."""
+def make_filter(regex: str, black_regex: str = "", key: str = "canal.instance.filter.regex") -> TableFilter:
+    """`captured(schema, table)`. Raises ConfigError, whose place is `key`, for an expression that does not compile."""
     steps: list[TableFilter] = [_user_schemas(regex)]
-    if included := _matcher(regex, "canal.instance.filter.regex"):
+    if included := _matcher(regex, key):
         steps.append(lambda schema, table: included(f"{schema}.{table}") is not None)
     if excluded := _matcher(black_regex, "canal.instance.filter.black.regex"):
         steps.append(lambda schema, table: excluded(f"{schema}.{table}") is None)

@@ -21,6 +21,7 @@ def write_conf(conf: Path, ports: Ports, zookeeper: str, mysql: MySqlServer, sta
         "canal.ip": "127.0.0.1",
         "canal.metrics.pull.port": ports.http,
         "sluice.flight.port": ports.flight,
+        "canal.withoutNetty": "true",  # nobody uses Canal's protocol here
         "canal.zkServers": zookeeper,
         "canal.instance.memory.buffer.size": RING_KILOBYTES,
         "canal.instance.memory.buffer.memunit": 1024,

@@ -67,12 +67,12 @@ def test_a_malformed_service_file_ends_the_start(world: World) -> None:
 
 
 def test_a_port_that_is_taken_ends_the_start(world: World) -> None:
-    """Either door names the address and the key to change before any source is read."""
-    for key in ("canal.metrics.pull.port", "sluice.flight.port"):
+    """Each door names the address and the key to change before any source is read."""
+    for key in ("canal.metrics.pull.port", "sluice.flight.port", "canal.port"):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             conf = world.folder / f"taken-{port}"
-            ports = {"canal.metrics.pull.port": 0, "sluice.flight.port": 0, key: port}
+            ports = {"canal.metrics.pull.port": 0, "sluice.flight.port": 0, "canal.port": 0, key: port}
             write_properties(conf / "canal.properties", dict(ports))
 
             ended = started(conf)

@@ -55,7 +55,7 @@ class Service:
 
     def _write(self, mysql: MySqlServer, start: tuple[str, int] | None, settings: dict[str, object]) -> None:
         (self.conf / "bench").mkdir(parents=True, exist_ok=True)
-        service = {"canal.metrics.pull.port": self.http, "sluice.flight.port": self.flight}
+        service = {"canal.metrics.pull.port": self.http, "sluice.flight.port": self.flight, "canal.port": free_port()}
         instance: dict[str, object] = {
             "canal.instance.master.address": f"{mysql.host}:{mysql.port}",
             "canal.instance.dbUsername": mysql.user,

@@ -70,7 +70,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
         journal, offset = mysql8.position()
         conf = {
             "canal.properties": f"canal.ip=127.0.0.1\ncanal.metrics.pull.port={http_port}\n"
-            f"sluice.flight.port={flight_port}\ncanal.destinations=shop\n",
+            f"sluice.flight.port={flight_port}\ncanal.withoutNetty=true\ncanal.destinations=shop\n",
             "shop/instance.properties": f"canal.instance.master.address=127.0.0.1:{mysql8.port}\n"
             f"canal.instance.master.journal.name={journal}\ncanal.instance.master.position={offset}\n"
             f"canal.instance.dbUsername={mysql8.user}\ncanal.instance.dbPassword={mysql8.password}\n"

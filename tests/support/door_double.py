@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pydantic import SecretStr
+
 from cdc_core.binlog.block import Block, BlockSlice
 from cdc_core.destination.client_status import ClientStatus
 from cdc_core.destination.metrics import Metrics
@@ -26,6 +28,7 @@ from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim, TableRange
 from cdc_core.source.expiry import ExpiryReport
 from cdc_core.stream.annotate import Annotator
+from cdc_core.stream.ddl_events import DdlReader
 from tests.support.binlog_files import Log, image, table_map_body
 
 COLUMNS = [("id", 8, b""), ("qty", 3, b""), ("name", 15, b"\xff\x00")]
@@ -38,7 +41,22 @@ class Config:
     heartbeat_seconds: float = 5.0
     batch_mode: str = "MEMSIZE"
     buffer_size: int = 16384
+    buffer_memunit: int = 1024
     zero_dates: ZeroDates = "fail"
+    tcp_user: str = ""
+    tcp_passwd: SecretStr = SecretStr("")  # noqa: RUF009 - it does not change
+    tcp_anyone: bool = False
+    filter_field: dict[str, frozenset[str]] = field(default_factory=dict)
+    filter_black_field: dict[str, frozenset[str]] = field(default_factory=dict)
+    filter_query_dcl: bool = False
+    filter_query_dml: bool = False
+    filter_query_ddl: bool = False
+    filter_rows: bool = False
+    filter_table_error: bool = False
+    filter_transaction_entry: bool = False
+    filter_dml_insert: bool = False
+    filter_dml_update: bool = False
+    filter_dml_delete: bool = False
 
 
 def orders(first: int, count: int, registry: SchemaRegistry, start: int = 4) -> Block:
@@ -125,8 +143,31 @@ class Destination:
             generation=1_700_000_000_000_000,
         )
 
+    @property
+    def ddl(self) -> DdlReader:
+        return DdlReader(lambda *_: True)
+
+    def subscribe(self, client_id: int) -> ClientStatus:
+        return self.client(client_id)
+
+    def filter_of(self, client_id: int) -> str:
+        return ""
+
+    def batches(self, client_id: int, owner: str) -> list[int]:
+        return sorted(number for number, (claim, _) in self.held.items() if claim.owner == owner)
+
+    def await_change(self, seconds: float) -> None:
+        with self.changed:
+            self.changed.wait(seconds)
+
     def claim(
-        self, client_id: int, batch_size: int, timeout_seconds: float, owner: str, lease_seconds: float
+        self,
+        client_id: int,
+        batch_size: int,
+        timeout_seconds: float,
+        owner: str,
+        lease_seconds: float,
+        max_bytes: int | None = None,
     ) -> Claim | None:
         if self.fail:
             raise self.fail

@@ -161,7 +161,7 @@ def write_conf(conf: Path, mysql: MySqlServer, database: str, **keys: str) -> Pa
         **{key.replace("_", "."): value for key, value in keys.items()},
     }
     (conf / "shop").mkdir(parents=True)
-    (conf / "canal.properties").write_text("canal.destinations = shop\n")
+    (conf / "canal.properties").write_text("canal.destinations = shop\ncanal.withoutNetty = true\n")
     text = "".join(f"{key} = {value}\n" for key, value in lines.items())
     (conf / "shop" / "instance.properties").write_text(text)
     return conf

@@ -228,12 +228,12 @@ def test_files_that_cannot_be_read_are_named(conf: Path) -> None:
 
 def test_unknown_keys_are_reported_by_name(conf: Path) -> None:
     """Ours and misspelt ones alike; Canal's keys without effect are another list."""
-    instance_file(conf, "canal.instance.filtr.regex=a\nsluice.no=1\ncanal.instance.filter.rows=true\n")
+    instance_file(conf, "canal.instance.filtr.regex=a\nsluice.no=1\ncanal.instance.filter.druid.ddl=true\n")
 
     _, report = load_instance(conf, "example", {})
 
     assert report.unknown == ("canal.instance.filtr.regex", "sluice.no")
-    assert report.unsupported == ("canal.instance.filter.rows",)
+    assert report.unsupported == ("canal.instance.filter.druid.ddl",)
 
 
 def test_a_key_is_supported_unsupported_or_unknown(conf: Path) -> None:

@@ -49,7 +49,11 @@ def test_a_list_of_destinations_still_counts(tmp_path: Path) -> None:
 def test_a_renamed_destination_starts(tmp_path: Path, mysql8: MySqlServer) -> None:
     """The service is ready, and its only destination runs."""
     conf = renamed_copy(tmp_path, "orders")
-    ports = {"canal.metrics.pull.port = 11112": free_port(), "sluice.flight.port = 11113": free_port()}
+    ports = {
+        "canal.metrics.pull.port = 11112": free_port(),
+        "sluice.flight.port = 11113": free_port(),
+        "canal.port = 11111": free_port(),
+    }
     edited(conf / "canal.properties", {line: f"{line.partition('=')[0]}= {port}" for line, port in ports.items()})
     edits = {"127.0.0.1:3306": f"{mysql8.host}:{mysql8.port}"}
     edited(conf / "orders" / "instance.properties", edits)

@@ -1,0 +1,223 @@
+"""One connection of a Canal client: reads requests, answers one after the other, and ends what is idle or slow."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import structlog
+
+from cdc_core.canal_protocol import packets
+from cdc_core.canal_protocol.dialogue import Dialogue
+from cdc_core.canal_protocol.requests import (
+    ClientAck,
+    ClientRollback,
+    Get,
+    HeartBeat,
+    Login,
+    Request,
+    Subscribe,
+    Unsubscribe,
+)
+from cdc_core.canal_protocol.scramble import SEED
+from cdc_core.doors.tcp.arrivals import Arrivals
+from cdc_core.doors.tcp.commands import Commands, Identity, shown
+from cdc_core.doors.tcp.reply import Reply
+from cdc_core.doors.traffic import Traffic
+
+T = TypeVar("T")
+Call = Callable[..., Awaitable[Any]]  # calls a function in a thread
+
+LOGIN_SECONDS = 30.0
+IDLE_SECONDS = 3600.0  # Canal's own, where the client names no other
+WRITE_SECONDS = 300.0  # for each part of an answer
+_READ = 65536
+_LOOK_SECONDS = 1.0  # between two looks whether a waiting client is still there
+
+log = structlog.get_logger(__name__)
+
+
+class Connection:
+    """`call` runs a function of `commands` in a thread."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        commands: Commands,
+        arrivals: Arrivals,
+        traffic: Traffic,
+        call: Call,
+    ) -> None:
+        self._reader, self._writer = reader, writer
+        self._commands, self._arrivals, self._traffic, self._call = commands, arrivals, traffic, call
+        self._dialogue = Dialogue(os.urandom(SEED))
+        self._login: Login | None = None
+        self._identities: set[Identity] = set()
+        self._write_seconds = WRITE_SECONDS
+
+    def __repr__(self) -> str:
+        return f"<Connection {self._writer.get_extra_info('peername')} {self._dialogue!r}>"
+
+    async def serve(self) -> None:
+        """Until the client leaves, is idle for too long, or sends what cannot be read."""
+        try:
+            await self._send(self._dialogue.opening())
+            until = time.monotonic() + LOGIN_SECONDS
+            while not self._dialogue.over:
+                data = await asyncio.wait_for(self._reader.read(_READ), self._idle_seconds(until))
+                if not data:
+                    return
+                for request in self._dialogue.receive(data):
+                    await self._answer(request)
+        except TimeoutError:
+            log.info("a TCP client was idle or slow for too long", client=str(self._writer.get_extra_info("peername")))
+        except ConnectionError:
+            pass
+        finally:
+            for identity in self._identities:
+                await self._settled(self._commands.left, identity)
+
+    def _idle_seconds(self, login_until: float) -> float:
+        if self._login is None:
+            return login_until - time.monotonic()
+        return self._login.read_seconds or IDLE_SECONDS
+
+    async def _settled(self, function: Callable[..., T], *args: Any) -> None:
+        try:
+            await self._call(function, *args)
+        except Exception as error:
+            log.info("a TCP client's leases were not changed", why=str(error))
+
+    # -- requests
+
+    async def _answer(self, request: Request | bytes) -> None:
+        if isinstance(request, bytes):
+            await self._send(request)
+            return
+        began, destination = time.monotonic(), getattr(request, "destination", "")
+        try:
+            await self._done(request)
+        except (TimeoutError, ConnectionError):
+            raise
+        except Exception as error:
+            await self._refuse(request, error, destination)
+        if destination:
+            self._traffic.took(destination, (time.monotonic() - began) * 1000)
+
+    async def _refuse(self, request: Request, error: Exception, destination: str) -> None:
+        """Acks and rollbacks have no answer, so a client would take their error for that of its next request: the
+        connection ends. So it does for a wrong login."""
+        log.warning("a TCP request was refused", request=type(request).__name__, why=str(error), exc_info=_bug(error))
+        if destination:
+            self._traffic.failed(destination, packets.BAD_REQUEST)
+        if isinstance(request, ClientAck | ClientRollback | Login):
+            await self._send(self._dialogue.failed(packets.BAD_REQUEST, shown(error)))
+        else:
+            await self._send(packets.ack(packets.BAD_REQUEST, shown(error)))
+
+    async def _done(self, request: Request) -> None:
+        match request:
+            case Login():
+                await self._log_in(request)
+            case HeartBeat():
+                await self._send(packets.ack())
+            case Get():
+                await self._check(request.destination, request.client_id)
+                await self._get(request)
+            case Subscribe():
+                await self._check(request.destination)
+                await self._call(self._commands.subscribe, request)
+                await self._meet((request.destination, request.client_id))
+                await self._acked(request.destination)
+            case Unsubscribe():
+                await self._check(request.destination)
+                await self._call(self._commands.unsubscribe, request)
+                await self._acked(request.destination)
+            case ClientAck(batch_id=-1):
+                pass
+            case ClientAck():
+                await self._check(request.destination, request.client_id)
+                await self._call(self._commands.ack, request)
+            case ClientRollback():
+                await self._check(request.destination, request.client_id)
+                await self._call(self._commands.rollback, request)
+
+    async def _log_in(self, login: Login) -> None:
+        await self._call(self._commands.login, login, self._dialogue.seed)
+        self._login = login
+        self._write_seconds = login.write_seconds or WRITE_SECONDS
+        if login.client_id is not None:
+            await self._call(self._commands.subscribe, Subscribe(login.destination, login.client_id, login.filter))
+            await self._meet((login.destination, login.client_id))
+        await self._send(self._dialogue.logged_in())
+
+    async def _check(self, destination: str, client_id: int | None = None) -> None:
+        assert self._login is not None  # the dialogue sees to it
+        await self._call(self._commands.check, destination, self._login, self._dialogue.seed)
+        if client_id is not None:
+            await self._meet((destination, client_id))
+
+    async def _meet(self, identity: Identity) -> None:
+        if identity not in self._identities:
+            await self._call(self._commands.arrived, identity)
+            self._identities.add(identity)
+
+    async def _acked(self, destination: str) -> None:
+        await self._send(packets.ack())
+        self._traffic.sent(destination, "ACK")
+
+    # -- GET
+
+    async def _get(self, request: Get) -> None:
+        reply = await self._waited(request)
+        if reply is None:
+            await self._send(packets.empty_messages())
+            self._traffic.sent(request.destination, "MESSAGES", empty=True)
+            return
+        try:
+            if self._reader.at_eof():
+                await self._call(self._commands.give_back, request, reply.batch_id)
+                raise ConnectionResetError("the client went away")
+            await self._send_batch(reply)
+            self._traffic.sent(request.destination, "MESSAGES", reply.size)
+        finally:
+            reply.close()
+
+    async def _send_batch(self, reply: Reply) -> None:
+        """An error on the way ends the connection: nothing else may be sent inside a frame."""
+        try:
+            await self._send(packets.messages_head(reply.batch_id, reply.size))
+            for part in reply.parts():
+                await self._send(part)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise ConnectionAbortedError(f"batch {reply.batch_id} could not be sent: {error}") from error
+
+    async def _waited(self, request: Get) -> Reply | None:
+        """The next batch, waited for as long as the client says; None without one, or when the client has left."""
+        deadline = None if request.seconds is None else time.monotonic() + request.seconds
+        while True:
+            change = self._arrivals.future(request.destination)
+            reply: Reply | None = await self._call(self._commands.fetch, request)
+            left = _LOOK_SECONDS if deadline is None else deadline - time.monotonic()
+            if reply is not None or left <= 0 or self._reader.at_eof():
+                change.cancel()
+                return reply
+            await asyncio.wait([change], timeout=min(left, _LOOK_SECONDS))
+            change.cancel()
+
+    async def _send(self, data: Any) -> None:
+        self._writer.write(data)
+        await asyncio.wait_for(self._writer.drain(), self._write_seconds)
+
+
+def _bug(error: Exception) -> Exception | None:
+    """The error itself, for its stack trace, where it is no refusal."""
+    from cdc_core.errors import SluiceError
+
+    return None if isinstance(error, SluiceError) else error

@@ -1,0 +1,154 @@
+"""The TCP door: an event loop in a thread of its own, which accepts connections and serves them all."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from cdc_core.canal_protocol import packets
+from cdc_core.doors.address import bracketed, listen
+from cdc_core.doors.tcp.arrivals import Arrivals
+from cdc_core.doors.tcp.commands import Commands
+from cdc_core.doors.tcp.connection import Connection
+from cdc_core.doors.tcp.reply import Budget
+from cdc_core.doors.traffic import Traffic
+from cdc_core.errors import ConfigError
+from cdc_core.server.server import CanalServer
+
+CONNECTIONS = 1024
+_THREADS = 8  # that call the destinations and encode
+_MEMORY = 128 << 20  # bytes of replies that wait to be sent
+_STOP_SECONDS = 5.0
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}  # a host that vanished is noticed so
+
+log = structlog.get_logger(__name__)
+
+
+class TcpDoor:
+    """Serves `server` on `host:port` between `start` and `stop`; port 0 binds a free port. With a certificate and its
+    key it speaks TLS alone."""
+
+    def __init__(
+        self,
+        server: CanalServer,
+        host: str,
+        port: int,
+        traffic: Traffic | None = None,
+        *,
+        certificate: Path | None = None,
+        key: Path | None = None,
+        connections: int = CONNECTIONS,
+    ) -> None:
+        self.host, self.port = host, port
+        self._server, self._traffic = server, traffic or Traffic()
+        self._certificate, self._key, self._most = certificate, key, connections
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._stopping: asyncio.Event | None = None
+        self._open: set[asyncio.Task[Any]] = set()
+
+    def __repr__(self) -> str:
+        return f"<TcpDoor {self.url} {len(self._open)} connections>"
+
+    @property
+    def url(self) -> str:
+        return f"tcp://{bracketed(self.host)}:{self.port}"
+
+    def start(self) -> None:
+        """Returns when the door accepts connections. Raises ConfigError for a port or a certificate that cannot be
+        used."""
+        context = self._context()
+        listener = listen(self.host, self.port, "canal.port")
+        self.port = listener.getsockname()[1]
+        ready = threading.Event()
+        run = partial(asyncio.run, self._run(listener, context, ready))
+        self._thread = threading.Thread(target=run, name="tcp door", daemon=True)
+        self._thread.start()
+        ready.wait()
+
+    def stop(self) -> None:
+        """Ends all connections. What they hold comes again."""
+        if self._loop is None or self._stopping is None or self._thread is None:
+            return
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(_STOP_SECONDS)
+        self._loop = self._thread = None
+
+    def _context(self) -> ssl.SSLContext | None:
+        if self._certificate is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(self._certificate, self._key)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"the certificate cannot be used: {error}",
+                place=f"sluice.tcp.cert={self._certificate}",
+                hint="Give a PEM file with the certificate in sluice.tcp.cert, and its key in sluice.tcp.key.",
+            ) from error
+        return context
+
+    async def _run(self, listener: Any, context: ssl.SSLContext | None, ready: threading.Event) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="tcp") as pool:
+            arrivals = Arrivals(self._wait, self._loop)
+            commands = Commands(self._server, Budget(_MEMORY))
+
+            def call(function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+                return asyncio.get_running_loop().run_in_executor(pool, partial(function, *args))
+
+            async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                await self._serve(Connection(reader, writer, commands, arrivals, self._traffic, call), writer)
+
+            accepting = await asyncio.start_server(serve, sock=listener, ssl=context)
+            ready.set()
+            await self._stopping.wait()
+            accepting.close()
+            arrivals.close()
+            for task in self._open:
+                task.cancel()
+            await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _serve(self, connection: Connection, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._open) >= self._most:
+            log.warning("a TCP connection was refused: too many are open", open=len(self._open), most=self._most)
+            writer.write(packets.ack(packets.BAD_REQUEST, f"{self._most} connections are open: try again later"))
+            writer.close()
+            return
+        self._open.add(task)
+        _keep_alive(writer.get_extra_info("socket"))
+        try:
+            await connection.serve()
+        except asyncio.CancelledError:
+            pass
+        except Exception:
+            log.exception("a TCP connection failed", connection=str(connection))
+        finally:
+            self._open.discard(task)
+            writer.close()
+
+    def _wait(self, destination: str, seconds: float) -> None:
+        """Returns when the destination has changed."""
+        try:
+            self._server.destination(destination).service().await_change(seconds)
+        except Exception:  # it stops, or is gone: whoever waits asks it, and is told
+            threading.Event().wait(seconds)
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Two minutes after a client's host has vanished, its connection ends."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

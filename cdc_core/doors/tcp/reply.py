@@ -1,0 +1,78 @@
+"""The entries of one batch while they wait to be sent: in memory as far as all connections' budget goes, else in an
+unnamed file.
+
+The frame begins with its length, so a batch is encoded whole before its first byte is sent.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import IO, Any
+
+_PART = 1 << 20  # bytes that are read of a file at a time
+
+
+class Budget:
+    """Bytes that replies may hold in memory, together."""
+
+    def __init__(self, nbytes: int) -> None:
+        self._left = nbytes
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Budget {self._left} bytes left>"
+
+    def take(self, nbytes: int) -> bool:
+        with self._lock:
+            if nbytes > self._left:
+                return False
+            self._left -= nbytes
+            return True
+
+    def give(self, nbytes: int) -> None:
+        with self._lock:
+            self._left += nbytes
+
+
+class Reply:
+    """Pieces of `messages` fields, in order. `close` gives the memory back."""
+
+    def __init__(self, batch_id: int, budget: Budget) -> None:
+        self.batch_id = batch_id
+        self.size = 0
+        self._budget = budget
+        self._held = 0
+        self._pieces: list[Any] = []
+        self._file: IO[bytes] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Reply batch={self.batch_id} {self.size} bytes{' on disk' if self._file else ''}>"
+
+    def add(self, piece: Any) -> None:
+        """Keeps a piece; from the first one on that does not fit the budget, all go to the file."""
+        piece = memoryview(piece)
+        self.size += len(piece)
+        if self._file is None and self._budget.take(len(piece)):
+            self._held += len(piece)
+            self._pieces.append(piece)
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._file.write(piece)
+
+    def parts(self) -> Iterator[Any]:
+        """All bytes, once."""
+        yield from self._pieces
+        if self._file is not None:
+            self._file.seek(0)
+            while part := self._file.read(_PART):
+                yield part
+
+    def close(self) -> None:
+        self._pieces.clear()
+        self._budget.give(self._held)
+        self._held = 0
+        if self._file is not None:
+            self._file.close()

@@ -1,0 +1,158 @@
+"""Canal's TCP door in front of a real MySQL: clients subscribe, get, ack, roll back, reconnect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_core.canal_protocol.declared import EntryType
+from cdc_core.config import load_service
+from cdc_core.doors.tcp import TcpDoor
+from cdc_core.server.server import CanalServer
+from orchestration.stack.mysql.server import MySqlServer
+from tests.support.canal_client import CanalClient, connected
+from tests.support.entries import store_of, values
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def database(mysql8: MySqlServer) -> Iterator[str]:
+    with mysql8.database() as name:
+        mysql8.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20))", "CREATE TABLE u (id INT PRIMARY KEY)", database=name
+        )
+        yield name
+
+
+@pytest.fixture
+def door(mysql8: MySqlServer, database: str, tmp_path: Path) -> Iterator[TcpDoor]:
+    """The door of a service that reads the database from its newest transaction on."""
+    conf = tmp_path / "conf"
+    (conf / "shop").mkdir(parents=True)
+    (conf / "canal.properties").write_text("sluice.tcp.anyone = true\nsluice.lease.seconds = 2\n")
+    (conf / "shop" / "instance.properties").write_text(
+        f"canal.instance.master.address = {mysql8.host}:{mysql8.port}\n"
+        f"canal.instance.dbUsername = {mysql8.user}\ncanal.instance.dbPassword = {mysql8.password}\n"
+        f"canal.instance.filter.regex = {database}\\\\..*\nsluice.clients = 1001, 1002\nsluice.heartbeat.seconds = 1\n"
+    )
+    config, _ = load_service(conf)
+    server = CanalServer(config, conf)
+    server.load()
+    door = TcpDoor(server, "127.0.0.1", 0)
+    door.start()
+    server.start()
+    deadline = time.monotonic() + 60
+    while (
+        server.destination("shop").status().state != "running" or server.destination("shop").status().position is None
+    ):
+        assert time.monotonic() < deadline, server.destination("shop").status()
+        time.sleep(0.05)
+    yield door
+    door.stop()
+    server.stop()
+
+
+def ids(client: CanalClient, messages: Any) -> list[str | None]:
+    """The ids of the rows in a batch."""
+    rows = [entry for entry in client.entries(messages) if entry.entryType == EntryType.ROWDATA]
+    changes = [row for entry in rows for row in store_of(entry).rowDatas]
+    return [values(row.afterColumns or row.beforeColumns)["id"] for row in changes]
+
+
+def waited(client: CanalClient, fetch_size: int = 1000) -> Any:
+    messages = client.get(fetch_size, 60, 3)
+    assert messages.batch_id > 0
+    return messages
+
+
+def test_a_client_gets_acks_and_goes_on(door: TcpDoor, mysql8: MySqlServer, database: str) -> None:
+    """Batches come in order, an acked one never again, one that is not acked after a rollback."""
+    with connected(door.port) as client:
+        assert client.subscribe().error_code == 0
+        assert client.get().batch_id == -1
+        mysql8.execute("INSERT INTO t VALUES (1, 'a')", database=database)
+        first = waited(client)
+        assert ids(client, first) == ["1"]
+        mysql8.execute("INSERT INTO t VALUES (2, 'b')", database=database)
+        second = waited(client)
+        assert ids(client, second) == ["2"]
+        client.ack(first.batch_id)
+        client.rollback(0)
+        again = waited(client)
+        assert ids(client, again) == ["2"]
+        client.ack(again.batch_id)
+        assert client.get(1000, 300, 2).batch_id == -1
+
+
+def test_a_get_waits_for_rows(door: TcpDoor, mysql8: MySqlServer, database: str) -> None:
+    """A GET that waits for ever is answered when a row comes, and soon."""
+    with connected(door.port) as client:
+        client.subscribe()
+        client.ask(timeout=0)
+        time.sleep(0.5)
+        began = time.monotonic()
+        mysql8.execute("INSERT INTO t VALUES (7, 'x')", database=database)
+        packet = client.read()
+        assert time.monotonic() - began < 10
+        from cdc_core.canal_protocol.declared import Messages
+
+        assert ids(client, Messages.FromString(packet.body)) == ["7"]
+
+
+def test_a_client_that_reconnects_may_ack_what_it_has(door: TcpDoor, mysql8: MySqlServer, database: str) -> None:
+    """A batch belongs to the client, not to its connection; when it stays away, its lease ends and it comes again."""
+    mysql8.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')", database=database)
+    with connected(door.port) as client:
+        client.subscribe()
+        held = waited(client)
+    with connected(door.port) as client:
+        client.ack(held.batch_id)
+        mysql8.execute("INSERT INTO t VALUES (3, 'c')", database=database)
+        lost = waited(client)
+        assert ids(client, lost) == ["3"]
+    time.sleep(3)
+    with connected(door.port) as client:
+        assert ids(client, waited(client)) == ["3"]
+
+
+def test_each_client_has_its_own_filter_and_cursor(door: TcpDoor, mysql8: MySqlServer, database: str) -> None:
+    """One client's filter changes nothing for the other, and outlives its connection; batches without any entry for a
+    client are acked for it."""
+    with connected(door.port) as one, connected(door.port, client_id=1002) as other:
+        one.subscribe(f"{database}\\.u")
+        other.subscribe()
+        mysql8.execute("INSERT INTO t VALUES (1, 'a')", "INSERT INTO u VALUES (5)", database=database)
+        assert ids(one, waited(one)) == ["5"]
+        seen: list[Any] = []
+        while len(seen) < 2:
+            batch = waited(other)
+            seen += ids(other, batch)
+            other.ack(batch.batch_id)
+        assert seen == ["1", "5"]
+        one.rollback()
+    with connected(door.port) as one:
+        one.subscribe()
+        batch = waited(one)
+        assert ids(one, batch) == ["5"]
+        one.ack(batch.batch_id)
+        assert one.subscribe("(").error_code == 400
+
+
+def test_fetch_sizes_are_memory_units(door: TcpDoor, mysql8: MySqlServer, database: str) -> None:
+    """With MEMSIZE a fetch size of 4 is 4 KB of the binlog: several small batches instead of one."""
+    mysql8.execute(*(f"INSERT INTO t VALUES ({number}, 'x')" for number in range(60)), database=database)
+    with connected(door.port) as client:
+        client.subscribe()
+        seen, sizes = [], []
+        while len(seen) < 60:
+            batch = waited(client, 4)
+            sizes.append(len(ids(client, batch)))
+            seen += ids(client, batch)
+            client.ack(batch.batch_id)
+    assert seen == [str(number) for number in range(60)]
+    assert len(sizes) > 3
