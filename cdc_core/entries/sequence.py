@@ -57,6 +57,8 @@ def sequence(window: Window, wanted: Any, options: Options, state: int) -> Seque
     _mark(window.index, keeps, marks)
     if options.transaction_entry:
         codes[(codes == BEGIN) | (codes == END)] = SKIPPED
+    if not options.gtid:
+        groups[:] = -1
     if options.rows:
         codes[codes == ROWS] = SKIPPED
     final = marks.state

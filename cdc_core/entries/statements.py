@@ -1,4 +1,5 @@
-"""Statements as entries: one for each table that a DDL statement changes, and one for any other (QUERY).
+"""Statements as entries: one for each table that a DDL statement changes, and one for each on a database (QUERY). Canal
+knows no others.
 
 Source: Canal 1.1.8, `LogEventConvert.parseQueryEvent` and `processFilter`.
 """
@@ -36,7 +37,7 @@ _NAME = r"(`(?:[^`]|``)+`|[\w$]+)"
 _INDEX = re.compile(
     rf"\s*(CREATE|DROP)\s+(?:\w+\s+){{0,3}}?INDEX\b.*?\bON\s+(?:{_NAME}\s*\.\s*)?{_NAME}", re.IGNORECASE | re.DOTALL
 )
-_OF_TABLES = re.compile(r"\s*(?:\w+\s+){1,3}?TABLES?\b|\s*TRUNCATE\b", re.IGNORECASE)
+_OF_DATABASES = re.compile(r"\s*(?:CREATE|ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def statements(window: Window, event: int, reader: DdlReader, options: Options) 
         database, table = _plain(found[2]) or query.database, _plain(found[3])
         if reader.captures(database, table, part.block.position(part.low)):
             yield from _of_index(event, found[1], (database, table), query, options)
-    elif what in (Meaning.OTHER, Meaning.DDL) and not options.query_dcl and not _OF_TABLES.match(query.text):
+    elif what is Meaning.DDL and _OF_DATABASES.match(query.text) and not options.query_dcl:
         yield Statement(event, _QUERY, query.database, "", _store(_QUERY, query))
 
 

@@ -213,6 +213,26 @@ def print_moments(values: Longs, shifts: Longs, present: Bytes, digits: int, out
         ends[i + 1] = at
 
 
+@kernel(types.void(BYTES, LONGS, types.int64, types.int64, OUT_BYTES, OUT_LONGS))
+def print_decimals(texts: Bytes, offsets: Longs, scale: int, rest: int, out: Bytes, ends: Longs) -> None:
+    """Decimals as Canal's reader has them: the last `rest` digits of the fraction are left out where all of them are 0;
+    a fraction without digits is one 0."""
+    at = int64(0)
+    ends[0] = at
+    for i in range(len(offsets) - 1):
+        start, end = offsets[i], offsets[i + 1]
+        if end > start and rest > 0:
+            zeros = 0
+            while zeros < rest and texts[end - 1 - zeros] == 0x30:
+                zeros += 1
+            if zeros == rest:
+                end -= rest - (1 if rest == scale else 0)
+        for k in range(start, end):
+            out[at] = texts[k]
+            at += 1
+        ends[i + 1] = at
+
+
 @kernel(types.int64(BYTES, LONGS, OUT_BYTES, OUT_LONGS))
 def print_latin1(raw: Bytes, offsets: Longs, out: Bytes, ends: Longs) -> int:
     """Each byte as the character of its number: ISO-8859-1 in UTF-8. Returns the bytes written."""

@@ -23,6 +23,7 @@ from cdc_core.rows.columns.integers import gathered
 from cdc_core.schema.column_type import ColumnType as Type
 from cdc_core.schema.table import unsupported
 
+_GROUP = 9  # digits of a DECIMAL that are stored together
 _QUARTER = 900  # seconds: zones change their offset at quarters of an hour
 _WIDTHS = {Type.TINY: 1, Type.SHORT: 2, Type.INT24: 3, Type.LONG: 4, Type.LONGLONG: 8}
 _PRINTED = (Type.DATE, Type.NEWDATE, Type.DATETIME, Type.DATETIME2)
@@ -91,7 +92,11 @@ def _floats(cells: Cells) -> Texts:
 
 
 def _decimals(cells: Cells) -> Texts:
-    return of_array(decimals.as_texts(cells))
+    scale = cells.column.meta & 0xFF
+    plain = of_array(decimals.as_texts(cells))
+    out, ends = np.empty(len(plain.data), np.uint8), np.empty(len(cells) + 1, np.int64)
+    kernels.print_decimals(plain.data, plain.ends, scale, scale % _GROUP, out, ends)
+    return Texts(out, ends)
 
 
 def _years(cells: Cells) -> Texts:

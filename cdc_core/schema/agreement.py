@@ -108,7 +108,14 @@ def merged(schema: TableSchema, current: TableSchema) -> TableSchema:
         own if own.hidden else (_with_words if full else _filled)(own, next(others)) for own in schema.columns
     )
     key = schema.primary_key if full else current.primary_key
-    return replace(schema, columns=columns, primary_key=key, comment=current.comment, collation=current.collation)
+    return replace(
+        schema,
+        columns=columns,
+        primary_key=key,
+        comment=current.comment,
+        collation=current.collation,
+        key_index=current.key_index,
+    )
 
 
 def _with_words(own: Column, other: Column) -> Column:

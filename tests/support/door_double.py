@@ -51,6 +51,7 @@ class Config:
     filter_query_dcl: bool = False
     filter_query_dml: bool = False
     filter_query_ddl: bool = False
+    gtid_mode: bool = False
     filter_rows: bool = False
     filter_table_error: bool = False
     filter_transaction_entry: bool = False

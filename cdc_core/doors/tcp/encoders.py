@@ -53,6 +53,7 @@ def options(service: CanalService, own: str) -> Options:
         wanted=make_filter(own) if own else (lambda _database, _table: True),
         fields=config.filter_field,
         black_fields=config.filter_black_field,
+        gtid=config.gtid_mode,
         query_dcl=config.filter_query_dcl,
         query_dml=config.filter_query_dml,
         query_ddl=config.filter_query_ddl,
