@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from cdc_core.errors import SluiceError
+from orchestration.cli_consume import consume
 from orchestration.cli_ddl import ddl
 from orchestration.cli_maintain import maintain
 from orchestration.cli_now import now
@@ -191,6 +192,7 @@ def reload(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json =
 app.command()(maintain)
 app.command()(verify)
 app.command()(now)
+app.command()(consume)
 app.command()(remake)
 
 

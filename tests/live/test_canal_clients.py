@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from cdc_core.canal_protocol.declared import EntryType
+from cdc_core.canal_protocol.declared import EntryType, Messages
 from cdc_core.config import load_service
 from cdc_core.doors.tcp import TcpDoor
 from cdc_core.server.server import CanalServer
+from orchestration.commands.consume import connector_of, run
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_client import CanalClient, connected
 from tests.support.entries import store_of, values
@@ -99,8 +102,6 @@ def test_a_get_waits_for_rows(door: TcpDoor, mysql8: MySqlServer, database: str)
         mysql8.execute("INSERT INTO t VALUES (7, 'x')", database=database)
         packet = client.read()
         assert time.monotonic() - began < 10
-        from cdc_core.canal_protocol.declared import Messages
-
         assert ids(client, Messages.FromString(packet.body)) == ["7"]
 
 
@@ -156,3 +157,36 @@ def test_fetch_sizes_are_memory_units(door: TcpDoor, mysql8: MySqlServer, databa
             client.ack(batch.batch_id)
     assert seen == [str(number) for number in range(60)]
     assert len(sizes) > 3
+
+
+def test_the_command_prints_what_comes(
+    door: TcpDoor, mysql8: MySqlServer, database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`sluice consume`: rows as text and as JSON lines; a passing client is forgotten, and takes no one's rows."""
+    for as_json in (False, True):
+        connector = connector_of(f"127.0.0.1:{door.port}", "", "shop", 9001, "", "", "")
+        command = threading.Thread(target=run, args=(connector, 1000, 1), kwargs={"passing": True, "as_json": as_json})
+        command.start()
+        with connected(door.port, client_id=9001) as other:
+            other.subscribe()
+            _until(lambda: other.get().batch_id == -1)
+        mysql8.execute(f"INSERT INTO t VALUES ({int(as_json)}, 'a,b')", database=database)
+        command.join(60)
+        assert not command.is_alive()
+    printed = capsys.readouterr().out
+    assert f"+ {database}.t  id=0, a='a,b'" in printed
+    line = json.loads(next(line for line in printed.splitlines() if line.startswith('{"kind"')))
+    assert (line["kind"], line["table"], line["after"], line["key"]) == ("INSERT", "t", {"id": "1", "a": "a,b"}, ["id"])
+    with connected(door.port, client_id=9001) as other:
+        other.ask()
+        assert "client 9001 is not subscribed" in other.acked().error_message
+    with connected(door.port) as own:
+        own.subscribe()
+        assert ids(own, waited(own)) == ["0", "1"]
+
+
+def _until(condition: Any) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
