@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from cdc_core.errors import SluiceError
+from orchestration.cli_client import client
 from orchestration.cli_consume import consume
 from orchestration.cli_ddl import ddl
 from orchestration.cli_maintain import maintain
@@ -52,6 +53,7 @@ _LOCAL = "http://127.0.0.1:11112"
 destination = typer.Typer(help="Start, stop or reload one destination of the running service.", no_args_is_help=True)
 app.add_typer(destination, name="destination")
 app.add_typer(ddl, name="ddl")
+app.add_typer(client, name="client")
 
 
 @app.command()

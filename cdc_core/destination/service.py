@@ -71,6 +71,10 @@ class CanalService:
         """Returns when there may be something to claim, or after so long."""
         self.sessions.await_change(seconds)
 
+    def clients(self) -> list[int]:
+        """The subscribed clients, sorted (Canal's listAllSubscribe)."""
+        return sorted(self._connected().session.clients)
+
     def batches(self, client_id: int, owner: str) -> list[int]:
         """The client's outstanding batches of this owner, in the order of their claims (Canal's listBatchIds)."""
         return self._connected().batches(client_id, owner)

@@ -151,6 +151,9 @@ class Destination:
     def subscribe(self, client_id: int) -> ClientStatus:
         return self.client(client_id)
 
+    def unsubscribe(self, client_id: int) -> None:
+        self.calls.append(("unsubscribe", client_id))
+
     def filter_of(self, client_id: int) -> str:
         return ""
 

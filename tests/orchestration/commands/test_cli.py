@@ -117,6 +117,25 @@ def test_positions_are_shown() -> None:
     assert (named.returncode, "cannot be reached" in named.stderr) == (1, True)
 
 
+def test_clients_are_shown_and_forgotten() -> None:
+    """All of them with what they hold; one that is not there is named before anything is done."""
+    destination = Destination()
+    destination.put(3)
+    destination.claim(1001, 1, 0.0, "test", 60.0)
+    with opened(HttpDoor(Server(destination), "127.0.0.1", 0)) as door:
+        shown = sluice("client", "list", "shop", "--service", door.url)
+        told = sluice("client", "list", "shop", "--json", "--service", door.url)
+        absent = sluice("client", "remove", "shop", "1002", "--service", door.url)
+        before = list(destination.calls)
+        gone = sluice("client", "remove", "shop", "1001", "--json", "--service", door.url)
+    assert (shown.returncode, "1001" in shown.stdout) == (0, True)
+    assert [len(client["claims"]) for client in json.loads(told.stdout)] == [1]
+    assert (absent.returncode, "client 1002 is not subscribed" in absent.stderr) == (1, True)
+    assert ("unsubscribe", 1002) not in before
+    assert (gone.returncode, json.loads(gone.stdout)["removed"]) == (0, True)
+    assert ("unsubscribe", 1001) in destination.calls
+
+
 def test_a_reset_is_shown_before_it_is_done() -> None:
     """Nothing happens without --yes. Exactly one well-formed place is allowed."""
     destination = Destination()
