@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from cdc_core.binlog.block import Block, BlockSlice
-from cdc_core.destination.client_status import ClientStatus
+from cdc_core.destination.client_status import ClaimStatus, ClientStatus
 from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.positions import ClientPosition, Positions
 from cdc_core.destination.rewind import Move, Plan, Reset, Target
@@ -138,7 +138,7 @@ class Destination:
             put=900,
             get=500,
             ack=400,
-            claims=tuple(claim for claim, _ in self.held.values()),
+            claims=tuple(ClaimStatus.of(claim) for claim, _ in self.held.values()),
             stopped=tuple(self.stopped),
             rollbacks=0,
             generation=1_700_000_000_000_000,
