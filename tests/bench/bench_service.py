@@ -48,14 +48,14 @@ class Service:
     """One `sluice server`; `destination` is its only one, at `start` until it has a cursor."""
 
     def __init__(self, place: Path, mysql: MySqlServer, start: tuple[str, int] | None, **settings: object) -> None:
-        self.http, self.flight = free_port(), free_port()
+        self.http, self.flight, self.tcp = free_port(), free_port(), free_port()
         self.conf = place
         self._write(mysql, start, settings)
         self.process: psutil.Popen | None = None
 
     def _write(self, mysql: MySqlServer, start: tuple[str, int] | None, settings: dict[str, object]) -> None:
         (self.conf / "bench").mkdir(parents=True, exist_ok=True)
-        service = {"canal.metrics.pull.port": self.http, "sluice.flight.port": self.flight, "canal.port": free_port()}
+        service = {"canal.metrics.pull.port": self.http, "sluice.flight.port": self.flight, "canal.port": self.tcp}
         instance: dict[str, object] = {
             "canal.instance.master.address": f"{mysql.host}:{mysql.port}",
             "canal.instance.dbUsername": mysql.user,
