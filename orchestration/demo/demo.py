@@ -11,7 +11,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -63,8 +63,18 @@ class Figures:
 class Demo:
     """The servers and the workload of a running demo. `running` starts and stops it."""
 
-    def __init__(self, state: Path, ports: Ports, rate: float, progress: Progress, *, warm: bool = True) -> None:
+    def __init__(
+        self,
+        state: Path,
+        ports: Ports,
+        rate: float,
+        progress: Progress,
+        *,
+        warm: bool = True,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
         self.ports = ports
+        self.settings = settings
         self.warm = warm
         self.lake = state / "lake"
         self.rate = rate
@@ -72,6 +82,7 @@ class Demo:
         self.progress = progress
         self.mysql: MySqlServer
         self.service: Service
+        self.spark: SparkConnect
         self.dagster: Dagster
         self.workload: Workload
         self._measured_from = 0
@@ -85,7 +96,7 @@ class Demo:
         """Starts every server, Spark beside the others. `parts` stops them in reverse order."""
         with ThreadPoolExecutor(1) as beside:
             with self.progress.step("Delta's and Spark's jars") as notify:
-                spark = SparkConnect(self.state / "spark", free_port(), notify)
+                spark = self.spark = SparkConnect(self.state / "spark", free_port(), notify)
             warming = Warming(spark.remote, spark.scratch / FOLDER, self.progress, self._claimed)
             parts.callback(warming.clean)  # behind Spark's end
             parts.callback(spark.stop)
@@ -94,7 +105,8 @@ class Demo:
             self._start_source(parts)
             with self.progress.step(f"Spark Connect, {spark.remote}"):
                 spark_ready.result()
-        demo_files.write_defs(self.state / "defs", self.state / "conf", self.ports, self.lake, spark.remote)
+        place = self.state / "defs", self.state / "conf"
+        demo_files.write_defs(*place, self.ports, self.lake, spark.remote, self.settings)
         self.dagster = Dagster(
             self.state / "dagster",
             port=self.ports.dagster,
@@ -247,15 +259,23 @@ class Demo:
 
 
 @contextmanager
-def running(ports: Ports, rate: float, progress: Progress, *, warm: bool = True) -> Iterator[Demo]:
-    """A started demo. Raises ConfigError when a port is taken, or another demo uses the same directory."""
+def running(
+    ports: Ports,
+    rate: float,
+    progress: Progress,
+    *,
+    warm: bool = True,
+    settings: Mapping[str, object] | None = None,
+) -> Iterator[Demo]:
+    """A started demo; `settings` are more attributes of its defs.yaml. Raises ConfigError when a port is taken, or
+    another demo uses the same directory."""
     state = sluice_home() / "demo"
     state.mkdir(parents=True, exist_ok=True)
     with _locked(state), ExitStack() as parts:
         ports.check_free()
         for name in ("lake", "mysql", "zookeeper", "conf", "defs", "dagster", "spark"):
             shutil.rmtree(state / name, ignore_errors=True)
-        demo = Demo(state, ports, rate, progress, warm=warm)
+        demo = Demo(state, ports, rate, progress, warm=warm, settings=settings)
         demo.start(parts)
         parts.callback(lambda: progress.say("stopping"))
         yield demo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from orchestration.demo import shop
@@ -38,8 +39,11 @@ def write_conf(conf: Path, ports: Ports, zookeeper: str, mysql: MySqlServer, sta
     _write_properties(conf / DESTINATION / "instance.properties", instance)
 
 
-def write_defs(defs: Path, conf: Path, ports: Ports, lake: Path, spark: str) -> None:
-    """Writes Dagster's component. Tables begin with their rows of before the capture, so all counts must be exact."""
+def write_defs(
+    defs: Path, conf: Path, ports: Ports, lake: Path, spark: str, settings: Mapping[str, object] | None = None
+) -> None:
+    """Writes Dagster's component. Tables begin with their rows of before the capture, so all counts must be exact.
+    `settings` are more of its attributes."""
     attributes = {
         "destination": DESTINATION,
         "lake": str(lake),
@@ -51,7 +55,7 @@ def write_defs(defs: Path, conf: Path, ports: Ports, lake: Path, spark: str) -> 
         "snapshot": "initial",
         "parallelism": min(4, os.cpu_count() or 4),  # more than the cores slow each other down
     }
-    write_component(defs / DESTINATION / "defs.yaml", attributes)
+    write_component(defs / DESTINATION / "defs.yaml", attributes | dict(settings or {}))
 
 
 def _write_properties(file: Path, settings: dict[str, object]) -> None:

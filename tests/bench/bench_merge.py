@@ -4,7 +4,7 @@ The whole way is ours: a real MySQL's binlog, the service as a process of its ow
 ledger, ack. The peers get the very same net changes lying ready, in Parquet files and as dictionaries, and do nothing
 but their MERGEs. All write to tables of their own on one Spark server, take turns in changing order, and are warm.
 
-    python -m tests.bench.bench_merge [--scale 0.1] [--rounds 3] [--only ten|backlog]
+    python -m tests.bench.bench_merge [--scale 0.1] [--rounds 3] [--only ten|backlog|ops]
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Shop:
     none."""
 
     def __init__(self, mysql: MySqlServer, rows: int) -> None:
-        self.mysql, self.round, self.next = mysql, 0, 0
+        self.mysql, self.round, self.next, self.low = mysql, 0, 0, 0
         self._run(["DROP DATABASE IF EXISTS bench", "CREATE DATABASE bench", "SET sql_log_bin = 0"])
         digits = ",".join(f"({n})" for n in range(1000))
         self._run(["SET sql_log_bin = 0", "DROP DATABASE IF EXISTS seed", "CREATE DATABASE seed",
@@ -78,6 +78,31 @@ class Shop:
             work += [f"UPDATE {table} SET {sets} {chosen} {updates}"] if updates else []
             self._run([*work, f"INSERT INTO {table} SELECT n, {VALUES} FROM ({numbers}) numbers"])
         self.next += inserts
+
+    def operate(self, inserts: int, updates: int, deletes: int) -> None:
+        """The same kinds of changes, each row a transaction of its own, in one table after the other."""
+        self.round += 1
+        for table in [f"bench.t{n}" for n in range(TABLES)]:
+            work = f"""CREATE PROCEDURE seed.operate() BEGIN
+                DECLARE k BIGINT; DECLARE at INT DEFAULT 0;
+                WHILE at < {inserts} DO
+                    SET k = {self.next} + at; INSERT INTO {table} SELECT n, {VALUES} FROM (SELECT k AS n) one;
+                    SET at = at + 1;
+                END WHILE;
+                SET at = 0;
+                WHILE at < {updates} DO
+                    UPDATE {table} SET customer = customer + 1, note = CONCAT('round {self.round} of ', id)
+                        WHERE id = {self.low} + {deletes} + at;
+                    SET at = at + 1;
+                END WHILE;
+                SET at = 0;
+                WHILE at < {deletes} DO DELETE FROM {table} WHERE id = {self.low} + at; SET at = at + 1; END WHILE;
+                END"""
+            log = "SET sql_log_bin = {}"
+            steps = [log.format(0), "DROP PROCEDURE IF EXISTS seed.operate", work, log.format(1), "CALL seed.operate()"]
+            self._run(steps)
+        self.next += inserts
+        self.low += deletes
 
     def _run(self, statements: list[str]) -> None:
         with self.mysql.root() as connection, connection.cursor() as cursor:
@@ -210,12 +235,14 @@ def cpu(process: psutil.Process) -> float:
     return used
 
 
-def measure(ways: Ways, shop: Shop, total: int, batch_size: int, rounds: int, plain: bool) -> int:
+def measure(
+    ways: Ways, shop: Shop, total: int, batch_size: int, rounds: int, plain: bool, *, single: bool = False
+) -> int:
     """All ways over the same changes, round by round; the first round warms and is not kept. Batches of our last."""
     each, drained = total // TABLES, 0
     for number in range(rounds + 1):
-        inserts, deletes = each * 3 // 10, each // 5
-        shop.change(inserts, each - inserts - deletes, deletes)
+        inserts, deletes = each * (2 if single else 3) // 10, each // 5
+        (shop.operate if single else shop.change)(inserts, each - inserts - deletes, deletes)
         ready = ways.ready(total, plain)
 
         turns: dict[str, Callable[[], Any]] = {
@@ -259,16 +286,18 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--scale", type=float, default=1.0)
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--only", choices=["ten", "backlog"], default=None)
+    options.add_argument("--only", choices=["ten", "backlog", "ops"], default=None)
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-merge-") as scratch:
         mysql = MySqlServer("8.0.31", Path(scratch) / "mysql", **OPTIONS).start()
         spark = SparkConnect(Path(scratch) / "spark", free_port(), driver_memory="4g").start()
         try:
-            if given.only != "backlog":
+            if given.only in (None, "ten"):
                 ten_tables(mysql, spark, Path(scratch) / "ten", given.scale, given.rounds)
-            if given.only != "ten":
+            if given.only in (None, "backlog"):
                 backlog(mysql, spark, Path(scratch) / "backlog", given.scale)
+            if given.only in (None, "ops"):
+                operations(mysql, spark, Path(scratch) / "ops", given.scale)
         finally:
             spark.stop()
             mysql.stop()
@@ -290,6 +319,15 @@ def backlog(mysql: MySqlServer, spark: SparkConnect, root: Path, scale: float) -
         batches = measure(ways, shop, total, Limits().batch_size, 2, plain=False)
         config = {"changes": total, "rows_a_table": rows, "claims": batches, "ring_mb": RING_MB}
         line("merge_backlog", ways, "bare", "the same bare MERGEs over Parquet, of the whole", config)
+
+
+def operations(mysql: MySqlServer, spark: SparkConnect, root: Path, scale: float) -> None:
+    """Transactions of one row each. A fifth inserts, three fifths updates, a fifth deletes."""
+    rows, total = int(100_000 * scale), int(400_000 * scale)
+    with arena(mysql, spark, root, rows) as (ways, shop):
+        batches = measure(ways, shop, total, Limits().batch_size, 1, plain=False, single=True)
+        config = {"transactions": total, "rows_a_table": rows, "claims": batches, "ring_mb": RING_MB}
+        line("backlog_ops", ways, "bare", "the bare MERGEs of the net changes over Parquet", config)
 
 
 if __name__ == "__main__":
