@@ -19,6 +19,7 @@ from orchestration.cli_client import client
 from orchestration.cli_consume import consume
 from orchestration.cli_ddl import ddl
 from orchestration.cli_maintain import maintain
+from orchestration.cli_mirror import mirror
 from orchestration.cli_now import now
 from orchestration.cli_remake import remake
 from orchestration.cli_verify import verify
@@ -195,6 +196,7 @@ app.command()(maintain)
 app.command()(verify)
 app.command()(now)
 app.command()(consume)
+app.command()(mirror)
 app.command()(remake)
 
 

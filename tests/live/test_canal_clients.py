@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from cdc_core.canal_protocol.declared import EntryType, Messages
-from cdc_core.config import load_service
 from cdc_core.doors.tcp import TcpDoor
-from cdc_core.server.server import CanalServer
 from orchestration.commands.consume import connector_of, run
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_client import CanalClient, connected
+from tests.support.canal_service import canal_service
 from tests.support.entries import store_of, values
 
 pytestmark = pytest.mark.integration
@@ -34,30 +33,8 @@ def database(mysql8: MySqlServer) -> Iterator[str]:
 
 @pytest.fixture
 def door(mysql8: MySqlServer, database: str, tmp_path: Path) -> Iterator[TcpDoor]:
-    """The door of a service that reads the database from its newest transaction on."""
-    conf = tmp_path / "conf"
-    (conf / "shop").mkdir(parents=True)
-    (conf / "canal.properties").write_text("sluice.tcp.anyone = true\nsluice.lease.seconds = 2\n")
-    (conf / "shop" / "instance.properties").write_text(
-        f"canal.instance.master.address = {mysql8.host}:{mysql8.port}\n"
-        f"canal.instance.dbUsername = {mysql8.user}\ncanal.instance.dbPassword = {mysql8.password}\n"
-        f"canal.instance.filter.regex = {database}\\\\..*\nsluice.clients = 1001, 1002\nsluice.heartbeat.seconds = 1\n"
-    )
-    config, _ = load_service(conf)
-    server = CanalServer(config, conf)
-    server.load()
-    door = TcpDoor(server, "127.0.0.1", 0)
-    door.start()
-    server.start()
-    deadline = time.monotonic() + 60
-    while (
-        server.destination("shop").status().state != "running" or server.destination("shop").status().position is None
-    ):
-        assert time.monotonic() < deadline, server.destination("shop").status()
-        time.sleep(0.05)
-    yield door
-    door.stop()
-    server.stop()
+    with canal_service(mysql8, database, tmp_path) as door:
+        yield door
 
 
 def ids(client: CanalClient, messages: Any) -> list[str | None]:

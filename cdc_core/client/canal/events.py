@@ -45,6 +45,7 @@ class Row:
     after: Mapping[str, str | None]
     updated: tuple[str, ...]
     key: tuple[str, ...]
+    types: Mapping[str, int] = field(repr=False, default_factory=dict)  # java.sql.Types by column
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +126,15 @@ def _changes(entry: Any) -> Iterator[Event]:
     if change.isDdl or kind not in (EventType.INSERT, EventType.UPDATE, EventType.DELETE):
         yield Statement(kind, header, change.sql, change.ddlSchemaName)
         return
-    key: tuple[str, ...] | None = None  # the same for all rows of an entry
+    key: tuple[str, ...] | None = None  # the same for all rows of an entry, as the types are
+    types: dict[str, int] = {}
     updates = kind == EventType.UPDATE
     for row in change.rowDatas:
         before = {one.name: None if one.isNull else one.value for one in row.beforeColumns}
         after = {one.name: None if one.isNull else one.value for one in row.afterColumns}
         updated = tuple(one.name for one in row.afterColumns if one.updated) if updates else ()
         if key is None:
-            key = tuple(one.name for one in row.beforeColumns or row.afterColumns if one.isKey)
-        yield Row(kind, header, before, after, updated, key)
+            columns = [*row.beforeColumns, *row.afterColumns]
+            key = tuple(dict.fromkeys(one.name for one in columns if one.isKey))
+            types = {one.name: one.sqlType for one in columns}
+        yield Row(kind, header, before, after, updated, key, types)

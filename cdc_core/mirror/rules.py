@@ -1,0 +1,109 @@
+"""Which tables go where: the mapping files of Canal's RDB adapter (`conf/rdb/*.yml`), as frozen values.
+
+A file is of one table (`table`, `targetTable`, `targetPk`, `mapAll`, `targetColumns`) or of a whole database, with its
+DDL statements (`mirrorDb: true`). Source: Canal's wiki, "Sync RDB".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from cdc_core.errors import ConfigError
+
+_Names = Annotated[dict[str, str], BeforeValidator(lambda value: {k: v or k for k, v in (value or {}).items()})]
+
+
+class Rule(BaseModel):
+    """The `dbMapping` of one file. `target_pk` and `target_columns` are by the target's name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    database: str
+    table: str = ""
+    mirror_db: bool = Field(False, alias="mirrorDb")
+    target_db: str = Field("", alias="targetDb")
+    target_table: str = Field("", alias="targetTable")
+    target_pk: _Names = Field({}, alias="targetPk")
+    map_all: bool = Field(False, alias="mapAll")
+    target_columns: _Names = Field({}, alias="targetColumns")
+    commit_batch: int = Field(3000, alias="commitBatch")
+    etl_condition: str | None = Field(None, alias="etlCondition")
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Rule:
+        if self.mirror_db == bool(self.table):
+            raise ValueError("give either mirrorDb: true, or table")
+        if self.table and not (self.map_all or self.target_columns):
+            raise ValueError("a table needs mapAll: true, or targetColumns")
+        return self
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """Database and table of the target; of a whole database without a table."""
+        database, _, table = self.target_table.rpartition(".")
+        return database or self.target_db or self.database, table or self.table
+
+    def matches(self, database: str, table: str) -> bool:
+        return database == self.database and (self.mirror_db or table == self.table)
+
+    def columns(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """A row's values by the target's columns."""
+        chosen = {target: values[source] for target, source in self.target_columns.items() if source in values}
+        if not (self.map_all or self.mirror_db):
+            return chosen
+        mapped = set(self.target_columns.values())
+        return {name: value for name, value in values.items() if name not in mapped} | chosen
+
+    def key(self, source_key: tuple[str, ...]) -> tuple[str, ...]:
+        """The target's key columns: those of the rule, else the source's under their names there."""
+        if self.target_pk:
+            return tuple(self.target_pk)
+        names = {source: target for target, source in self.target_columns.items()}
+        return tuple(names.get(name, name) for name in source_key)
+
+
+class Rules:
+    """The rules of one destination. A table's own rule comes before its database's."""
+
+    def __init__(self, rules: list[Rule]) -> None:
+        self._rules = sorted(rules, key=lambda rule: rule.mirror_db)
+
+    def __repr__(self) -> str:
+        return f"<Rules {len(self._rules)}>"
+
+    def of(self, database: str, table: str) -> Rule | None:
+        return next((rule for rule in self._rules if rule.matches(database, table)), None)
+
+    @property
+    def filter(self) -> str:
+        """The filter that lets these tables through."""
+        return ",".join(rf"{r.database}\..*" if r.mirror_db else rf"{r.database}\.{r.table}" for r in self._rules)
+
+
+def read_rules(folder: Path, destination: str) -> Rules:
+    """The rules of a destination among the files of a folder. Raises ConfigError with file and key."""
+    files = sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")])
+    found = [rule for file in files if (rule := _read(file, destination)) is not None]
+    if not found:
+        hint = f"Write *.yml with `destination: {destination}` and `dbMapping`, as for Canal's RDB adapter."
+        raise ConfigError(f"no rule for {destination}", place=str(folder), hint=hint)
+    return Rules(found)
+
+
+def _read(file: Path, destination: str) -> Rule | None:
+    try:
+        node = yaml.safe_load(file.read_text("utf-8"))
+        if not isinstance(node, dict) or "dbMapping" not in node:
+            raise ValueError("it has no dbMapping")
+        return Rule.model_validate(node["dbMapping"]) if node.get("destination") == destination else None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = f"{file}: dbMapping.{'.'.join(map(str, first['loc']))}".rstrip(".")
+        raise ConfigError(str(first["msg"]), place=place, hint="Correct the file.") from error
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"the rule cannot be read: {error}", place=str(file), hint="Correct the file.") from error

@@ -1,0 +1,165 @@
+"""The target server: batches of statements in one transaction with the place up to which they are.
+
+The table `sluice_mirror` of the target's database has a line for each destination and client. A batch that was applied
+and not acked comes again, and its events at or below that place are left out. A DDL statement cannot be in a
+transaction: it is noted before it is run, so that after a crash "it is done already" is told from a real error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pymysql import Connection
+from pymysql.err import Error, IntegrityError, OperationalError, ProgrammingError
+
+from cdc_core.errors import SourceUnavailable, TableStopped
+from cdc_core.mirror.work import Group, quoted, statement
+from cdc_core.position import journal_number
+
+_TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
+    destination VARCHAR(100) NOT NULL, client_id INT NOT NULL, server_id BIGINT NOT NULL,
+    journal_name VARCHAR(255) NOT NULL, position BIGINT NOT NULL, ddl_position BIGINT NOT NULL DEFAULT 0,
+    changed TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+    PRIMARY KEY (destination, client_id))"""
+_SETTINGS = "SET foreign_key_checks = 0, sql_mode = '', time_zone = %s"
+_KEEP = """INSERT INTO sluice_mirror (destination, client_id, server_id, journal_name, position, ddl_position)
+    VALUES (%s, %s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE server_id = VALUES(server_id),
+    journal_name = VALUES(journal_name), position = VALUES(position), ddl_position = VALUES(ddl_position)"""
+_READ = """SELECT server_id, journal_name, position, ddl_position FROM sluice_mirror
+    WHERE destination = %s AND client_id = %s"""
+_LOST, _BUSY = (2006, 2013), (1205, 1213)  # the connection; a lock
+_DONE_ALREADY = (1007, 1008, 1050, 1051, 1060, 1061, 1091, 1146, 1054)  # exists already, or exists no more
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An event of a server's binlog."""
+
+    server_id: int
+    journal_name: str
+    position: int
+
+    def covers(self, other: Place) -> bool:
+        """Whether the other event is this one or lies before it. Of another server nobody can tell: it is new."""
+        if self.server_id != other.server_id:
+            return False
+        mine, its = journal_number(self.journal_name), journal_number(other.journal_name)
+        return (its, other.position) <= (mine, self.position)
+
+
+class Target:
+    """`connect` gives a new connection of the target's database. `time_zone` is that of the timestamps' texts."""
+
+    def __init__(
+        self, connect: Callable[[], Connection[Any]], destination: str, client_id: int, time_zone: str = "+00:00"
+    ) -> None:
+        self._connect, self._who, self._zone = connect, (destination, client_id), time_zone
+        self._connection: Connection[Any] | None = None
+        self.reached: Place | None = None
+        self._ddl = 0  # where a statement began that may be done
+
+    def __repr__(self) -> str:
+        return f"<Target {self._who[0]}/{self._who[1]} {self.reached}>"
+
+    def open(self) -> None:
+        """Connects, and reads how far the target is. Raises SourceUnavailable."""
+        self.close()
+        try:
+            self._connection = connection = self._connect()
+            with connection.cursor() as cursor:
+                cursor.execute(_SETTINGS, (self._zone,))
+                cursor.execute(_TABLE)
+                cursor.execute(_READ, self._who)
+                found = cursor.fetchone()
+        except Error as error:
+            raise _away(error) from error
+        self.reached = Place(int(found[0]), str(found[1]), int(found[2])) if found else None
+        self._ddl = int(found[3]) if found else 0
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def apply(self, groups: Iterable[Group], until: Place) -> None:
+        """All groups and the place, or nothing. Raises TableStopped for a row that the target refuses,
+        SourceUnavailable when it is away."""
+        connection = self._open()
+        try:
+            connection.begin()
+            with connection.cursor() as cursor:
+                for group in groups:
+                    self._run(cursor, group)
+                cursor.execute(_KEEP, (*self._who, until.server_id, until.journal_name, until.position, 0))
+            connection.commit()
+        except Error as error:
+            self.close()
+            raise _away(error) from error
+        except BaseException:
+            self.close()  # what was begun is rolled back
+            raise
+        self.reached, self._ddl = until, 0
+
+    def _run(self, cursor: Any, group: Group) -> None:
+        try:
+            cursor.execute(*statement(group))
+        except (IntegrityError, ProgrammingError, OperationalError) as error:
+            if error.args and error.args[0] in (*_LOST, *_BUSY):
+                raise
+            raise TableStopped(
+                f"the target refuses rows: {error.args[-1]}",
+                place=".".join(group.table),
+                hint="Make the target's table fit (columns, types, key), or correct the mapping; then start again.",
+            ) from error
+
+    def define(self, sql: str, database: str, at: Place) -> None:
+        """Runs a DDL statement. Raises TableStopped when the target refuses it."""
+        again = self._ddl == at.position
+        self._note_ddl(at, at.position)
+        try:
+            with self._open().cursor() as cursor:
+                if database:
+                    cursor.execute(f"USE {quoted(database)}")
+                cursor.execute(sql)
+        except Error as error:
+            code = error.args[0] if error.args else 0
+            if code in _LOST:
+                self.close()
+                raise _away(error) from error
+            if not (again and code in _DONE_ALREADY):
+                self._note_ddl(at, 0)  # it was not done, whatever it says the next time
+                raise TableStopped(
+                    f"the target refuses a statement: {error.args[-1]}",
+                    place=sql[:100],
+                    hint="Run it by hand as it fits the target, or leave the table out of the rules; then start again.",
+                ) from error
+        self.open()  # in the target's own database again
+        self.apply((), at)
+
+    def _note_ddl(self, at: Place, position: int) -> None:
+        """That a statement begins, or that none is under way."""
+        self.open()
+        before = self.reached or Place(at.server_id, at.journal_name, 0)
+        connection = self._open()
+        try:
+            with connection.cursor() as cursor:
+                values = before.server_id, before.journal_name, before.position, position
+                cursor.execute(_KEEP, (*self._who, *values))
+            connection.commit()
+        except Error as error:
+            self.close()
+            raise _away(error) from error
+        self._ddl = position
+
+    def _open(self) -> Connection[Any]:
+        if self._connection is None:
+            self.open()
+        assert self._connection is not None
+        return self._connection
+
+
+def _away(error: Error) -> SourceUnavailable:
+    hint = "Check the target's address, account and log; the batch comes again."
+    return SourceUnavailable(f"the target cannot be written: {error}", place="target", hint=hint)

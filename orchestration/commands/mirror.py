@@ -1,0 +1,83 @@
+"""`sluice mirror`: applies a destination to another MySQL or MariaDB, by Canal's protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pymysql
+
+from cdc_core.client.canal import CanalConnector, Consumer, Policy
+from cdc_core.errors import ConfigError
+from cdc_core.mirror.mirror import Mirror
+from cdc_core.mirror.rules import read_rules
+from cdc_core.mirror.target import Target
+from orchestration.commands.consume import connector_of
+
+_PORT = 3306
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the changes come from."""
+
+    destination: str
+    address: str
+    zookeeper: str
+    client_id: int
+    user: str
+    password: str
+
+
+def run(
+    source: Source,
+    rules_folder: Path,
+    target: str,
+    password: str,
+    batch_size: int,
+    batches: int | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Until Ctrl-C, or after so many batches."""
+    rules = read_rules(rules_folder, source.destination)
+    sink = Target(connection_of(target, password), source.destination, source.client_id)
+    sink.open()
+    mirror = Mirror(rules, sink)
+    try:
+        with _connector(source, rules.filter) as connector:
+            Consumer(connector, mirror, Policy(batch_size=batch_size), tell=_tell(as_json)).run(batches=batches)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sink.close()
+    if as_json:
+        print(json.dumps({"rows": mirror.rows, "statements": mirror.statements}))
+    return 0
+
+
+def connection_of(target: str, password: str) -> Callable[[], pymysql.Connection[Any]]:
+    """What connects to `mysql://user@host:port/database`. Raises ConfigError for another form."""
+    parts = urlsplit(target)
+    database = unquote(parts.path.strip("/"))
+    if parts.scheme not in ("mysql", "mariadb") or not (parts.hostname and parts.username and database):
+        hint = "Give mysql://user@host:port/database; the password is in SLUICE_MIRROR_PASSWORD."
+        raise ConfigError("the target's address is malformed", place="--target", hint=hint)
+    user, secret = unquote(parts.username), password or unquote(parts.password or "")
+    host, port = parts.hostname, parts.port or _PORT
+    return lambda: pymysql.connect(
+        host=host, port=port, user=user, password=secret, database=database, charset="utf8mb4", connect_timeout=10
+    )
+
+
+def _connector(source: Source, filter_text: str) -> CanalConnector:
+    place = source.address, source.zookeeper, source.destination
+    return connector_of(*place, source.client_id, source.user, source.password, filter_text)
+
+
+def _tell(as_json: bool) -> Callable[[str], None]:
+    return (lambda _: None) if as_json else print

@@ -1,0 +1,276 @@
+"""`sluice mirror`: a destination applied to another server, by Canal's mapping rules, exactly once."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_core.client.canal import CanalConnector, Consumer, Message, Policy
+from cdc_core.doors.tcp import TcpDoor
+from cdc_core.errors import ConfigError, TableStopped
+from cdc_core.mirror.mirror import Mirror
+from cdc_core.mirror.rules import read_rules
+from cdc_core.mirror.target import Target
+from orchestration.commands.mirror import connection_of
+from orchestration.stack.mysql.server import MySqlServer
+from tests.support.canal_matrix import TYPES
+from tests.support.canal_service import canal_service
+
+pytestmark = pytest.mark.integration
+
+PASSWORD = "written-by-the-mirror"
+_AS_TEXT = ("JSON", "FLOAT", "DOUBLE")  # MySQL 5.7 prints 1.0 of a document as 1
+
+
+@pytest.fixture
+def database(mysql8: MySqlServer) -> Iterator[str]:
+    with mysql8.database() as name:
+        yield name
+
+
+@pytest.fixture
+def door(mysql8: MySqlServer, database: str, tmp_path: Path) -> Iterator[TcpDoor]:
+    with canal_service(mysql8, database, tmp_path) as door:
+        yield door
+
+
+@pytest.fixture
+def copy(mysql57: MySqlServer, database: str) -> Iterator[str]:
+    """The target's address: another server, with a database of the same name and an account that may write."""
+    mysql57.execute(
+        f"CREATE DATABASE {database}",
+        f"CREATE USER IF NOT EXISTS 'mirror'@'%' IDENTIFIED BY '{PASSWORD}'",
+        "GRANT ALL ON *.* TO 'mirror'@'%'",
+    )
+    yield f"mysql://mirror@{mysql57.host}:{mysql57.port}/{database}"
+    mysql57.execute(f"DROP DATABASE IF EXISTS {database}", f"DROP DATABASE IF EXISTS {database}_2")
+
+
+class World:
+    """A mirror that is run batch by batch; `rows` gives a table of either side."""
+
+    def __init__(self, source: MySqlServer, other: MySqlServer, database: str, door: TcpDoor, copy: str, folder: Path):
+        self.source, self.other, self.database = source, other, database
+        self.port, self.copy, self.rules = door.port, copy, folder / "rdb"
+        self.rules.mkdir()
+        self.target = Target(connection_of(copy, PASSWORD), "shop", 1001)
+
+    def rule(self, text: str, name: str = "one") -> None:
+        lines = "".join(f"  {line}\n" for line in text.format(db=self.database).splitlines())
+        (self.rules / f"{name}.yml").write_text(f"destination: shop\ndbMapping:\n{lines}")
+
+    def write(self, *statements: str) -> None:
+        self.source.execute(*statements, database=self.database)
+
+    def run(self, *, ack: bool = True) -> Mirror:
+        """Until nothing comes any more; without `ack` all of it stays outstanding, and comes again."""
+        self.target.open()
+        mirror = Mirror(read_rules(self.rules, "shop"), self.target)
+        with CanalConnector("127.0.0.1", self.port, "shop") as connector:
+            if not ack:
+                connector.ack = lambda _: None  # type: ignore[method-assign]
+            stop = threading.Event()
+            connector.get_without_ack = _until_empty(connector.get_without_ack, stop)  # type: ignore[method-assign]
+            Consumer(connector, mirror, Policy(tries=1, wait_seconds=1.5), tell=lambda _: None).run(stop)
+        self.target.close()
+        return mirror
+
+    def rows(self, server: MySqlServer, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
+        with server.root(self.database) as connection, connection.cursor() as cursor:
+            cursor.execute("SET time_zone = '+00:00'")
+            cursor.execute(f"SELECT {columns} FROM {table}")
+            return sorted((tuple(row) for row in cursor.fetchall()), key=repr)
+
+    def same(self, table: str) -> None:
+        assert self.rows(self.other, table) == self.rows(self.source, table)
+
+
+def _until_empty(get: Callable[..., Message], stop: threading.Event) -> Callable[..., Message]:
+    """The same, which sets `stop` when there is nothing."""
+
+    def wrapped(*arguments: Any) -> Message:
+        message = get(*arguments)
+        if message.id == -1:
+            stop.set()
+        return message
+
+    return wrapped
+
+
+@pytest.fixture
+def world(mysql8: MySqlServer, mysql57: MySqlServer, database: str, door: TcpDoor, copy: str, tmp_path: Path) -> World:
+    return World(mysql8, mysql57, database, door, copy, tmp_path)
+
+
+def test_a_table_under_other_names(world: World) -> None:
+    """Table, key and columns have other names in the target; what is not mapped is left out. All kinds of changes."""
+    world.write("CREATE TABLE user (id INT PRIMARY KEY, name VARCHAR(30), age INT, secret INT)")
+    world.other.execute("CREATE TABLE person (nr INT PRIMARY KEY, label VARCHAR(30), age INT)", database=world.database)
+    world.rule(
+        "database: {db}\ntable: user\ntargetTable: {db}.person\ntargetPk:\n  nr: id\n"
+        "targetColumns:\n  nr: id\n  label: name\n  age:\n"
+    )
+    world.write("INSERT INTO user VALUES (1, 'a', 5, 9), (2, 'b', 6, 9), (3, 'ü''\\\\', NULL, 9)")
+    world.write(
+        "UPDATE user SET age = 7 WHERE id = 2", "UPDATE user SET id = 30 WHERE id = 3", "DELETE FROM user WHERE id = 1"
+    )
+    world.run()
+    assert world.rows(world.other, "person") == [(2, "b", 7), (30, "ü'\\", None)]
+
+
+def test_every_type(world: World) -> None:
+    """What SELECT shows of the target is what it shows of the source."""
+    world.rule("mirrorDb: true\ndatabase: {db}")
+    names = []
+    with world.source.root(world.database) as connection, connection.cursor() as cursor:
+        cursor.execute("SET sql_mode = '', time_zone = '+00:00'")
+        for number, (declared, values) in enumerate(TYPES):
+            names.append(f"t{number}")
+            cursor.execute(f"CREATE TABLE t{number} (id INT PRIMARY KEY, v {declared}) CHARACTER SET utf8mb4")
+            for key, value in enumerate([*values, "NULL"]):
+                cursor.execute(f"INSERT INTO t{number} VALUES ({key}, {value})")
+    world.run()
+    for name, (declared, _) in zip(names, TYPES, strict=True):
+        shown = "id, REPLACE(CAST(v AS CHAR), '.0', '')" if declared in _AS_TEXT else "id, HEX(v)"
+        assert world.rows(world.other, name, shown) == world.rows(world.source, name, shown), declared
+
+
+def test_a_whole_database_with_its_statements(world: World) -> None:
+    """DDL in between rows, on a schema that the target follows."""
+    world.rule("mirrorDb: true\ndatabase: {db}")
+    world.write(
+        "CREATE TABLE a (id INT PRIMARY KEY, x INT)",
+        "INSERT INTO a VALUES (1, 1), (2, 2)",
+        "ALTER TABLE a ADD y VARCHAR(9) DEFAULT 'd'",
+        "INSERT INTO a VALUES (3, 3, 'new')",
+        "CREATE TABLE gone (id INT PRIMARY KEY)",
+        "INSERT INTO gone VALUES (1)",
+        "DROP TABLE gone",
+        "CREATE TABLE b LIKE a",
+        "INSERT INTO b SELECT * FROM a",
+        "TRUNCATE a",
+        "INSERT INTO a VALUES (9, 9, 'last')",
+        "RENAME TABLE b TO c",
+    )
+    mirror = world.run()
+    world.same("a")
+    world.same("c")
+    assert mirror.statements == 7
+
+
+def test_what_comes_again_is_not_applied_again(world: World) -> None:
+    """A table without a key would show it: batches are applied, and their acks are lost."""
+    world.rule("mirrorDb: true\ndatabase: {db}")
+    world.write("CREATE TABLE n (x INT, s VARCHAR(9))", "INSERT INTO n VALUES (1, 'a'), (1, 'a'), (2, NULL)")
+    assert world.run(ack=False).rows == 3
+    world.write(
+        "INSERT INTO n VALUES (3, 'c')", "UPDATE n SET s = 'b' WHERE x = 1 LIMIT 1", "DELETE FROM n WHERE x = 2"
+    )
+    again = world.run()
+    world.same("n")
+    assert again.rows == 3
+
+
+def test_a_refused_row_names_its_table(world: World) -> None:
+    """Nothing of the batch is in the target; mended, all of it is."""
+    world.rule("mirrorDb: true\ndatabase: {db}")
+    world.write("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)")
+    world.run()
+    world.other.execute("DROP TABLE b", database=world.database)
+    world.write("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1)")
+    with pytest.raises(TableStopped, match="the target refuses rows") as refused:
+        world.run()
+    assert refused.value.place == f"{world.database}.b"
+    assert world.rows(world.other, "a") == []
+    world.other.execute("CREATE TABLE b (id INT PRIMARY KEY)", database=world.database)
+    world.run()
+    world.same("a")
+    world.same("b")
+
+
+def test_a_refused_statement_stays_refused(world: World) -> None:
+    """A table that is there already is not taken for one that an earlier try has made."""
+    world.rule("mirrorDb: true\ndatabase: {db}")
+    world.other.execute("CREATE TABLE a (other INT)", database=world.database)
+    world.write("CREATE TABLE a (id INT PRIMARY KEY)")
+    for _ in range(2):
+        with pytest.raises(TableStopped, match="already exists"):
+            world.run()
+    world.other.execute("DROP TABLE a", database=world.database)
+    world.write("INSERT INTO a VALUES (1)")
+    world.run()
+    world.same("a")
+
+
+@pytest.mark.fault
+def test_a_mirror_that_is_killed_ends_equal(world: World, tmp_path: Path) -> None:
+    """Killed at random moments under random changes, also of a table without a key; at the end both sides are equal."""
+    world.rule("mirrorDb: true\ndatabase: {db}")
+    world.write("CREATE TABLE k (id INT PRIMARY KEY, v INT, s VARCHAR(40))", "CREATE TABLE n (x INT, s VARCHAR(9))")
+    chance = random.Random(4)
+    command = [
+        sys.executable, "-m", "orchestration.cli", "mirror", "shop", "--rules", str(world.rules), "--batch-size", "4",
+        "--target", world.copy, "--target-password", PASSWORD, "--address", f"127.0.0.1:{world.port}",
+    ]  # fmt: skip
+    for round_ in range(4):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            deadline, end = time.monotonic() + chance.uniform(3.0, 6.0), chance.uniform(0.0, 0.2)
+            while time.monotonic() < deadline:
+                world.write(*_changes(chance))
+            time.sleep(end)
+            process.send_signal(signal.SIGKILL)
+        world.write(f"ALTER TABLE k ADD c{round_} INT")
+    world.run()
+    for table in "kn":
+        world.same(table)
+    assert len(world.rows(world.source, "k")) > 10
+
+
+def _changes(chance: random.Random) -> list[str]:
+    key = chance.randrange(200)
+    return [
+        f"REPLACE INTO k (id, v, s) VALUES ({key}, {chance.randrange(9)}, 'r'), ({key + 1}, 2, NULL)",
+        f"UPDATE k SET v = v + 1 WHERE id > {chance.randrange(200)} LIMIT 5",
+        f"DELETE FROM k WHERE id = {chance.randrange(200)}",
+        f"INSERT INTO n VALUES ({chance.randrange(5)}, 'a')",
+        "UPDATE n SET s = 'b' WHERE s = 'a' LIMIT 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dbMapping:\n  database: a\n", "mirrorDb: true, or table"),
+        ("dbMapping:\n  database: a\n  table: t\n", "mapAll: true, or targetColumns"),
+        ("dbMapping:\n  database: a\n  table: t\n  mapAll: true\n  targetTabel: x\n", "Extra inputs"),
+        ("other: 1\n", "no dbMapping"),
+        ("a: [\n", "cannot be read"),
+    ],
+)
+def test_rules_that_cannot_be_are_named(text: str, said: str, tmp_path: Path) -> None:
+    """With file and reason; a destination without any rule is refused as well."""
+    (tmp_path / "x.yml").write_text(f"destination: shop\n{text}")
+    with pytest.raises(ConfigError, match=said) as refused:
+        read_rules(tmp_path, "shop")
+    assert "x.yml" in refused.value.place
+    (tmp_path / "x.yml").write_text("destination: other\ndbMapping:\n  database: a\n  mirrorDb: true\n")
+    with pytest.raises(ConfigError, match="no rule for shop"):
+        read_rules(tmp_path, "shop")
+
+
+@pytest.mark.parametrize("target", ["shop", "postgres://a@h/d", "mysql://h/d", "mysql://a@h"])
+def test_a_target_that_is_no_address(target: str) -> None:
+    """The error says the form, and nothing of a password."""
+    with pytest.raises(ConfigError, match="malformed") as refused:
+        connection_of(target, "secret")
+    assert "secret" not in str(refused.value)
