@@ -154,6 +154,9 @@ class Destination:
     def unsubscribe(self, client_id: int) -> None:
         self.calls.append(("unsubscribe", client_id))
 
+    def clients(self) -> list[int]:
+        return [1001]
+
     def filter_of(self, client_id: int) -> str:
         return ""
 

@@ -92,7 +92,10 @@ class Commands:
         service.ack(request.client_id, request.batch_id, owner_of(request.client_id))
 
     def rollback(self, request: ClientRollback) -> None:
+        """Nothing for a client that is not subscribed: some roll back before they subscribe, as Canal allows."""
         service = self._service(request.destination)
+        if request.client_id not in service.clients():
+            return
         owner = owner_of(request.client_id)
         service.rollback(request.client_id, request.batch_id, owner, "its client rolled it back")
 

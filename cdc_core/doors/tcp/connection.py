@@ -143,7 +143,7 @@ class Connection:
                 await self._check(request.destination, request.client_id)
                 await self._call(self._commands.ack, request)
             case ClientRollback():
-                await self._check(request.destination, request.client_id)
+                await self._check(request.destination)
                 await self._call(self._commands.rollback, request)
 
     async def _log_in(self, login: Login) -> None:

@@ -262,6 +262,14 @@ def test_a_login_must_come_soon(door: TcpDoor, monkeypatch: Any) -> None:
     client.close()
 
 
+def test_a_rollback_before_the_subscription_is_nothing(door: TcpDoor, shop: Destination) -> None:
+    """Some clients roll back before they subscribe."""
+    with connected(door.port, client_id=1002) as client:
+        client.rollback()
+        assert client.subscribe().error_code == 0
+    assert not [call for call in shop.calls if call[0] == "rollback"]
+
+
 def test_a_port_or_a_certificate_that_cannot_be_used(shop: Destination, tmp_path: Any) -> None:
     """The error names the key."""
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match=r"canal\.port"):
