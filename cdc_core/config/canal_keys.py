@@ -12,7 +12,7 @@ _SERVICE = """
     aliyun.accessKey aliyun.secretKey aliyun.uid
 """
 _INSTANCE = """
-    memory.rawEntry transaction.size get.ddl.isolation binlog.format binlog.image multi.stream.on
+    memory.rawEntry transaction.size binlog.format binlog.image multi.stream.on
     network.receiveBufferSize network.sendBufferSize network.soTimeout
     filter.druid.ddl
     parser.parallel parser.parallelThreadSize parser.parallelBufferSize

@@ -152,6 +152,7 @@ class InstanceConfig(_Model):
     store_dir: Path | None = Field(None, alias="sluice.store.dir")
     store_retention_hours: Annotated[float, Field(ge=0)] = Field(24.0, alias="sluice.store.retention")
     store_retention_bytes: Natural | None = Field(None, alias="sluice.store.retention.bytes")
+    ddl_isolation: bool = Field(False, alias="canal.instance.get.ddl.isolation")
     tcp_user: str = Field("", alias="canal.user")
     tcp_passwd: Annotated[SecretStr, AfterValidator(_hashed)] = Field(SecretStr(""), alias="canal.passwd")
     tcp_anyone: bool = Field(False, alias="sluice.tcp.anyone")

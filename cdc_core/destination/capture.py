@@ -90,7 +90,9 @@ class Capture:
         self.settings = source_settings(config, self._source.address)
         self.registry = SchemaRegistry()
         disk_bytes = disk_room(config)
-        ring = Ring(self.registry.get, config.capacity_bytes, config.capacity_items, disk_bytes=disk_bytes)
+        alone = config.ddl_isolation
+        sizes = config.capacity_bytes, config.capacity_items
+        ring = Ring(self.registry.get, *sizes, disk_bytes=disk_bytes, isolates_ddl=alone)
         self.store = Store(ring)
         self.health = Health(config.destination, clock, pauses)
         captured = make_filter(config.filter_regex, config.filter_black_regex)

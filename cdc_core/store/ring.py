@@ -39,6 +39,7 @@ class Ring:
 
     The mutable state is the log, the marks of each client, and whether the last put was refused: because nothing is
     acked (`full`), or because memory waits for the disk (`crowded`). `stuck`: the disk takes nothing at the moment.
+    `isolates_ddl`: a DDL statement that stands alone is a range of its own (`canal.instance.get.ddl.isolation`).
     """
 
     def __init__(
@@ -48,7 +49,10 @@ class Ring:
         capacity_items: int | None = None,
         merge_bytes: int = MERGE_BYTES,
         disk_bytes: int = 0,
+        *,
+        isolates_ddl: bool = False,
     ) -> None:
+        self.isolates_ddl = isolates_ddl
         self.capacity_bytes = capacity_bytes
         self.capacity_items = capacity_items
         self.log = Log(merge_bytes)
@@ -196,11 +200,18 @@ class Ring:
             limit = min(limit, max(log.sequence_of_bytes(get.nbytes + max_bytes), get.sequence + 1))
         cut = log.statement_behind_rows(get.sequence, limit)
         cut = log.schema_change(get.sequence, cut, self._table_of)
+        cut = self._behind_ddl(get.sequence, cut) if self.isolates_ddl else cut
         commit = log.last_commit_within(get.sequence, cut)
         whole = None if commit is None else Range(get, log.at(commit), log.at(commit))
         if whole is None or whole.empty:
             return self._part(get, limit, cut) or whole
         return whole
+
+    def _behind_ddl(self, low: int, cut: int) -> int:
+        """The end of the first DDL statement within (low, cut], if it stands alone; else `cut`."""
+        first = next(self.log.statements_within(low, cut), None)
+        end = None if first is None else self.log.last_commit_within(first, min(first + 1, cut))
+        return cut if end is None else end
 
     def _part(self, get: Mark, limit: int, cut: int) -> Range | None:
         """A part of the transaction that begins at `get`; None when the transaction may still be served whole."""

@@ -288,6 +288,14 @@ def test_ddl_inside_a_transaction_leads_it() -> None:
     assert statements(parts, max_rows=2) == [(0, 1), (1, 2), (0, 2), (0, 1)]
 
 
+def test_ddl_may_be_isolated() -> None:
+    """Each statement that stands alone is a range of its own; that of CREATE ... SELECT leads its rows."""
+    ring = make(block(transaction(1) + ddl() + ddl() + transaction(2) + create_select(2) + transaction(1)))
+    ring.isolates_ddl = True
+
+    assert statements(ring) == [(0, 1), (1, 0), (1, 0), (0, 2), (1, 3)]
+
+
 def test_ddl_survives_merging_compaction_and_truncation() -> None:
     """Of a block without rows, and of small ones that become one."""
     ring = make(block(transaction(1)))
