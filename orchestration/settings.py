@@ -260,16 +260,29 @@ class Settings(dg.Model, dg.Resolvable):
     @property
     def limits(self) -> Limits:
         longest = self.max_seconds or (_STAYS if self.stays else _DRAINS)
-        return Limits(**{name: getattr(self, name) for name in Limits.model_fields} | {"max_seconds": longest})
+        known = {name: getattr(self, name) for name in Limits.model_fields} | {"max_seconds": longest}
+        return Limits(**known | {"freshness": "asap" if self.stays else self.freshness})
 
     @property
     def stays(self) -> bool:
-        """Whether a run is always there and waits for rows."""
+        """Whether a run that claims is always there and waits for rows: as declared, and where all tables land. To land
+        costs next to nothing; the declared seconds are those of the merges then."""
+        declared = parse_freshness(self.freshness)
+        return declared.asap or (self.modes.all_land and declared.seconds > 0)
+
+    @property
+    def merges_stay(self) -> bool:
+        """Whether a run that merges change logs is always there."""
         return parse_freshness(self.freshness).asap
 
     @property
     def starts(self) -> Trigger:
-        """What starts a run: the trigger, or what the declared freshness makes of it."""
+        """What starts a run that claims: the trigger, or what the declared freshness makes of it."""
+        return self.trigger if self.stays else self.merge_starts
+
+    @property
+    def merge_starts(self) -> Trigger:
+        """The same of a run that merges change logs."""
         declared = parse_freshness(self.freshness)
         if declared.cron:
             return self.trigger.model_copy(update={"kind": "schedule", "cron": declared.cron})

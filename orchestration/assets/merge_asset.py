@@ -204,7 +204,7 @@ def _config_schema(settings: Settings) -> dict[str, dg.Field]:
     does: the start of another one would cost more than a merge."""
     limits = settings.limits
     known = {name: getattr(limits, name) for name in ("parallelism", "linger_seconds", "max_seconds")}
-    known |= {"linger_seconds": limits.max_seconds} if settings.stays else {}
+    known |= {"linger_seconds": limits.max_seconds} if settings.merges_stay else {}
     return {
         name: dg.Field(field.annotation, default_value=known.get(name, field.default), description=field.description)
         for name, field in Following.model_fields.items()

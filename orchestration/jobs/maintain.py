@@ -96,7 +96,7 @@ def maintain_schedule(settings: Settings, job: dg.JobDefinition) -> dg.ScheduleD
 
 def _quiet(settings: Settings) -> float:
     """How long nothing waits until no run lingers any more; one that waits for more rows does so without a claim."""
-    waits = min(parse_freshness(settings.freshness).seconds, settings.limits.max_seconds)
+    waits = min(0.0 if settings.stays else parse_freshness(settings.freshness).seconds, settings.limits.max_seconds)
     return 20 + settings.linger_seconds + waits
 
 

@@ -43,6 +43,11 @@ class Modes:
         """Whether some table may be landed."""
         return any(one.lands for one in (self.default, *self.tables.values()))
 
+    @property
+    def all_land(self) -> bool:
+        """Whether no table is merged by the run that claims."""
+        return all(one.lands for one in (self.default, *self.tables.values()))
+
 
 MERGE_ALL = Modes()
 

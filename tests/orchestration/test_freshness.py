@@ -67,3 +67,20 @@ def test_two_that_say_when_runs_start_are_refused() -> None:
     """They could contradict each other."""
     with pytest.raises(ValidationError, match="both say when runs start"):
         settings(freshness="asap", trigger={"minimum_rows": 5})
+
+
+def test_where_all_tables_land_the_seconds_are_the_merges() -> None:
+    """The run that lands is always there; where one table is merged by it, it is paced as declared."""
+    lands = settings(freshness="60s", apply="land_first")
+    assert (lands.stays, lands.merges_stay, lands.limits.freshness) == (True, False, "asap")
+    assert lands.starts == lands.trigger
+    assert lands.merge_starts.freshness_seconds == 45
+    mixed = settings(freshness="60s", apply={"mode": "land_first", "tables": {"shop.orders": "merge"}})
+    assert (mixed.stays, mixed.limits.freshness) == (False, "60s")
+    assert mixed.starts == mixed.merge_starts
+    merged, always = settings(freshness="60s"), settings(freshness="asap", apply="land_first")
+    assert (merged.stays, merged.limits.freshness) == (False, "60s")
+    assert (always.stays, always.merges_stay) == (True, True)
+    assert not settings(apply="land_first").stays
+    nightly = settings(freshness="0 3 * * *", apply="land_first")
+    assert (nightly.stays, nightly.starts.kind) == (False, "schedule")
