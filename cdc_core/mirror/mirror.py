@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cdc_core.client.canal.events import Event, Header, Row, Statement
 from cdc_core.client.canal.handler import Handler
 from cdc_core.mirror.rules import Rules
@@ -39,14 +41,17 @@ class Mirror(Handler):
                 self._work.add(event, rule)
         elif isinstance(event, Statement):
             self._statement(event, place)
-        self._last = place
+        before = self._last or self._target.reached or place
+        self._last = replace(place, execute_time=max(place.execute_time, before.execute_time))
 
     def _statement(self, event: Statement, place: Place) -> None:
         rule = self._rules.of(event.header.database, event.header.table)
         if rule is None or not rule.mirror_db:
             return
         self._write()
-        self._target.define(event.sql, event.database, place)
+        before = self._target.reached or place
+        latest = replace(place, execute_time=max(place.execute_time, before.execute_time))
+        self._target.define(event.sql, event.database, latest)
         self.statements += 1
 
     def on_batch_end(self, batch_id: int) -> None:  # noqa: ARG002 - Canal's
@@ -62,4 +67,4 @@ class Mirror(Handler):
 
 
 def _place(header: Header) -> Place:
-    return Place(header.server_id, header.journal_name, header.position)
+    return Place(header.server_id, header.journal_name, header.position, header.execute_time)

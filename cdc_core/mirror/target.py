@@ -14,20 +14,23 @@ from typing import Any
 from pymysql import Connection
 from pymysql.err import Error, IntegrityError, OperationalError, ProgrammingError
 
-from cdc_core.errors import SourceUnavailable, TableStopped
+from cdc_core.errors import PositionError, SourceUnavailable, TableStopped
 from cdc_core.mirror.work import Group, quoted, statement
 from cdc_core.position import journal_number
 
 _TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
     destination VARCHAR(100) NOT NULL, client_id INT NOT NULL, server_id BIGINT NOT NULL,
-    journal_name VARCHAR(255) NOT NULL, position BIGINT NOT NULL, ddl_position BIGINT NOT NULL DEFAULT 0,
+    journal_name VARCHAR(255) NOT NULL, position BIGINT NOT NULL, execute_time BIGINT NOT NULL,
+    ddl_position BIGINT NOT NULL DEFAULT 0,
     changed TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
     PRIMARY KEY (destination, client_id))"""
 _SETTINGS = "SET foreign_key_checks = 0, sql_mode = '', time_zone = %s"
-_KEEP = """INSERT INTO sluice_mirror (destination, client_id, server_id, journal_name, position, ddl_position)
-    VALUES (%s, %s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE server_id = VALUES(server_id),
-    journal_name = VALUES(journal_name), position = VALUES(position), ddl_position = VALUES(ddl_position)"""
-_READ = """SELECT server_id, journal_name, position, ddl_position FROM sluice_mirror
+_KEEP = """INSERT INTO sluice_mirror
+    (destination, client_id, server_id, journal_name, position, execute_time, ddl_position)
+    VALUES (%s, %s, %s, %s, %s, %s, %s)
+    ON DUPLICATE KEY UPDATE server_id = VALUES(server_id), journal_name = VALUES(journal_name),
+    position = VALUES(position), execute_time = VALUES(execute_time), ddl_position = VALUES(ddl_position)"""
+_READ = """SELECT server_id, journal_name, position, execute_time, ddl_position FROM sluice_mirror
     WHERE destination = %s AND client_id = %s"""
 _LOST, _BUSY = (2006, 2013), (1205, 1213)  # the connection; a lock
 _DONE_ALREADY = (1007, 1008, 1050, 1051, 1060, 1061, 1091, 1146, 1054)  # exists already, or exists no more
@@ -35,18 +38,30 @@ _DONE_ALREADY = (1007, 1008, 1050, 1051, 1060, 1061, 1091, 1146, 1054)  # exists
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An event of a server's binlog."""
+    """An event of a server's binlog. `execute_time` is in milliseconds since the epoch; of the place that a target has
+    reached it is the latest of all events up to it, since events are not in the order of their times."""
 
     server_id: int
     journal_name: str
     position: int
+    execute_time: int = 0
 
     def covers(self, other: Place) -> bool:
-        """Whether the other event is this one or lies before it. Of another server nobody can tell: it is new."""
+        """Whether the other event is this one or lies before it. Of another server nobody can tell: it is new.
+
+        Raises PositionError for one that lies before it and was written later: the binlog began anew (RESET MASTER)."""
         if self.server_id != other.server_id:
             return False
         mine, its = journal_number(self.journal_name), journal_number(other.journal_name)
-        return (its, other.position) <= (mine, self.position)
+        covered = (its, other.position) <= (mine, self.position)
+        if covered and other.execute_time > self.execute_time:
+            raise PositionError(
+                f"the target is at {self.journal_name}:{self.position}, and a later event is before it",
+                place=f"{other.journal_name}:{other.position}",
+                hint="The source's binlog began anew. See that the target has all rows of before; then delete the "
+                "line of this destination in sluice_mirror, and start again.",
+            )
+        return covered
 
 
 class Target:
@@ -75,8 +90,8 @@ class Target:
                 found = cursor.fetchone()
         except Error as error:
             raise _away(error) from error
-        self.reached = Place(int(found[0]), str(found[1]), int(found[2])) if found else None
-        self._ddl = int(found[3]) if found else 0
+        self.reached = Place(int(found[0]), str(found[1]), int(found[2]), int(found[3])) if found else None
+        self._ddl = int(found[4]) if found else 0
 
     def close(self) -> None:
         if self._connection is not None:
@@ -92,7 +107,7 @@ class Target:
             with connection.cursor() as cursor:
                 for group in groups:
                     self._run(cursor, group)
-                cursor.execute(_KEEP, (*self._who, until.server_id, until.journal_name, until.position, 0))
+                cursor.execute(_KEEP, (*self._who, *_values(until), 0))
             connection.commit()
         except Error as error:
             self.close()
@@ -145,8 +160,7 @@ class Target:
         connection = self._open()
         try:
             with connection.cursor() as cursor:
-                values = before.server_id, before.journal_name, before.position, position
-                cursor.execute(_KEEP, (*self._who, *values))
+                cursor.execute(_KEEP, (*self._who, *_values(before), position))
             connection.commit()
         except Error as error:
             self.close()
@@ -158,6 +172,10 @@ class Target:
             self.open()
         assert self._connection is not None
         return self._connection
+
+
+def _values(place: Place) -> tuple[int, str, int, int]:
+    return place.server_id, place.journal_name, place.position, place.execute_time
 
 
 def _away(error: Error) -> SourceUnavailable:

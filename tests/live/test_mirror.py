@@ -16,10 +16,10 @@ import pytest
 
 from cdc_core.client.canal import CanalConnector, Consumer, Message, Policy
 from cdc_core.doors.tcp import TcpDoor
-from cdc_core.errors import ConfigError, TableStopped
+from cdc_core.errors import ConfigError, PositionError, TableStopped
 from cdc_core.mirror.mirror import Mirror
 from cdc_core.mirror.rules import read_rules
-from cdc_core.mirror.target import Target
+from cdc_core.mirror.target import Place, Target
 from orchestration.commands.mirror import connection_of
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_matrix import TYPES
@@ -209,6 +209,18 @@ def test_a_refused_statement_stays_refused(world: World) -> None:
     world.write("INSERT INTO a VALUES (1)")
     world.run()
     world.same("a")
+
+
+def test_a_binlog_that_began_anew_is_not_taken_for_old() -> None:
+    """An event before the target's place that was written later than all of it: an error, and no row is left out. One
+    that comes again is old, also where times are not in the order of places."""
+    reached = Place(1, "mysql-bin.000005", 900, 5000)
+    assert reached.covers(Place(1, "mysql-bin.000005", 900, 3000))
+    assert reached.covers(Place(1, "mysql-bin.000004", 9000, 5000))
+    assert not reached.covers(Place(1, "mysql-bin.000005", 901, 3000))
+    assert not reached.covers(Place(2, "mysql-bin.000001", 4, 3000))
+    with pytest.raises(PositionError, match="a later event is before it"):
+        reached.covers(Place(1, "mysql-bin.000001", 4, 6000))
 
 
 @pytest.mark.fault

@@ -40,7 +40,7 @@ class Arrivals:
         self._closed = True
 
     def _watch(self, destination: str) -> None:
-        while not self._closed:
+        while not self._closed and destination in self._waiting:
             self._wait(destination, _LOOK_SECONDS)
             try:
                 self._loop.call_soon_threadsafe(self._wake, destination)
@@ -49,6 +49,10 @@ class Arrivals:
             time.sleep(_PAUSE_SECONDS)
 
     def _wake(self, destination: str) -> None:
-        for future in list(self._waiting.get(destination, ())):
+        """Where nobody waits any more, the thread ends."""
+        waiting = self._waiting.get(destination, set())
+        if not waiting:
+            self._waiting.pop(destination, None)
+        for future in list(waiting):
             if not future.done():
                 future.set_result(None)

@@ -15,12 +15,14 @@ from cdc_core.destination.service import CanalService
 from cdc_core.doors.tcp import users
 from cdc_core.doors.tcp.encoders import Encoders
 from cdc_core.doors.tcp.reply import Budget, Reply
-from cdc_core.errors import AccessDenied, SluiceError
+from cdc_core.errors import AccessDenied, SluiceError, TableStopped
 from cdc_core.server.server import CanalServer
 from cdc_core.session.claim import Claim
 
 _BOUNDLESS = 10 * 365 * 86400.0  # seconds: the lease while a connection of the client is open
 _MOST_ROWS = 1 << 31
+_MOST_BYTES = 64 << 20  # of the binlog in one batch: its entries are several times as large
+MOST_REPLY = (1 << 31) - (1 << 10)  # bytes: the frame's length is a signed number of 32 bits
 
 Identity = tuple[str, int]  # destination and client id
 
@@ -125,9 +127,9 @@ class Commands:
         """The fetch size counts rows, or memory units of the binlog's bytes, as `canal.instance.memory.batch.mode`
         says."""
         config = service.config
-        rows, nbytes = request.fetch_size, None
+        rows, nbytes = request.fetch_size, _MOST_BYTES
         if config.batch_mode == "MEMSIZE":
-            rows, nbytes = _MOST_ROWS, request.fetch_size * config.buffer_memunit
+            rows, nbytes = _MOST_ROWS, min(request.fetch_size * config.buffer_memunit, _MOST_BYTES)
         return service.claim(request.client_id, rows, 0.0, owner, _BOUNDLESS, nbytes)
 
     def _encoded(self, service: CanalService, claim: Claim, owner: str) -> Reply:
@@ -137,6 +139,8 @@ class Commands:
                 service.slices(claim.client_id, claim.batch_id)
             ):
                 reply.add(piece)
+                if reply.size > MOST_REPLY:
+                    raise _too_large(claim, reply.size)
         except BaseException as error:
             reply.close()
             service.rollback(claim.client_id, claim.batch_id, owner, f"it cannot be encoded: {error}")
@@ -148,6 +152,15 @@ class Commands:
 
     def _service(self, destination: str) -> CanalService:
         return self._server.destination(destination).service()
+
+
+def _too_large(claim: Claim, size: int) -> TableStopped:
+    tables = ", ".join(table.name for table in claim.tables)
+    return TableStopped(
+        f"the entries of one event are larger than Canal's protocol can carry: more than {size} bytes",
+        place=f"{claim.end}: {tables}",
+        hint="Read this table over Flight (cdc_core.client.connector), or leave it out with the client's filter.",
+    )
 
 
 def owner_of(client_id: int) -> str:

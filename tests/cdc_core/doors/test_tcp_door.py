@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from cdc_core.canal_protocol import declared
 from cdc_core.canal_protocol.declared import PacketType
 from cdc_core.canal_protocol.scramble import stored
-from cdc_core.doors.tcp import TcpDoor
+from cdc_core.doors.tcp import TcpDoor, commands
 from cdc_core.doors.tcp import connection as connections
 from cdc_core.doors.tcp.reply import Budget, Reply
 from cdc_core.doors.traffic import Traffic
@@ -79,6 +79,17 @@ def test_batches_beyond_the_budget_wait_on_disk() -> None:
     assert not budget.take(5)
     reply.close()
     assert budget.take(10)
+
+
+def test_a_batch_that_no_frame_can_carry(client: CanalClient, shop: Destination, monkeypatch: Any) -> None:
+    """It is rolled back with an error that names its table, and the connection goes on."""
+    monkeypatch.setattr(commands, "MOST_REPLY", 1000)
+    shop.put(300)
+    client.ask()
+    assert "larger than Canal's protocol can carry" in client.acked().error_message
+    assert shop.held == {}
+    monkeypatch.undo()
+    assert rows(client, client.get()) == 300
 
 
 def test_an_ack_of_nobodys_batch_ends_the_connection(client: CanalClient) -> None:
