@@ -84,14 +84,14 @@ STATEMENTS = [
 ]
 
 
-def statements(database: str) -> list[str]:
+def statements(database: str, *, types_only: bool = False) -> list[str]:
     """All of it, for one connection."""
     made = [*SETTINGS, f"USE {database}"]
     for number, (declared, values) in enumerate(TYPES):
         made.append(f"CREATE TABLE t{number} (id INT PRIMARY KEY AUTO_INCREMENT, v {declared}) CHARACTER SET utf8mb4")
         rows = ", ".join(f"({value})" for value in [*values, "NULL"])
         made.append(f"INSERT INTO t{number} (v) VALUES {rows}")
-    return [*made, *(one.format(database=database) for one in STATEMENTS)]
+    return made if types_only else [*made, *(one.format(database=database) for one in STATEMENTS)]
 
 
 def comparable(entries: Iterable[Any], database: str) -> list[Any]:
