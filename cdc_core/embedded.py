@@ -103,12 +103,12 @@ class EmbeddedCanalServer:
             hint = "Ask for 1 or more."
             raise ConfigError(f"a batch cannot have {batch_size} rows", place=client.destination, hint=hint)
         deadline = time.monotonic() + (timeout_seconds or 0.0)
-        request = Get(client.destination, client.client_id, batch_size)
+        request, seen = Get(client.destination, client.client_id, batch_size), -1
         while (reply := self._commands.fetch(request)) is None:
             left = deadline - time.monotonic()
             if left <= 0:
                 return Message(-1)
-            self._service(client.destination).await_change(min(left, 1.0))
+            seen, _ = self._service(client.destination).await_change(seen, min(left, 1.0))
         return _message(reply)
 
     def ack(self, client: ClientIdentity, batch_id: int) -> None:

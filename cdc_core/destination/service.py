@@ -67,9 +67,10 @@ class CanalService:
         within the time."""
         return self._connected().claim(client_id, batch_size, timeout_seconds, owner, lease_seconds, max_bytes)
 
-    def await_change(self, seconds: float) -> None:
-        """Returns when there may be something to claim, or after so long."""
-        self.sessions.await_change(seconds)
+    def await_change(self, seen: int, seconds: float) -> tuple[int, bool]:
+        """Returns when there may be something to claim, or after so long: what to give as `seen` the next time, and
+        whether there may be."""
+        return self.sessions.await_change(seen, seconds)
 
     def clients(self) -> list[int]:
         """The subscribed clients, sorted (Canal's listAllSubscribe)."""

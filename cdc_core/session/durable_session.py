@@ -165,11 +165,14 @@ class DurableSession:
             self.session.keep_ddl(claim)
         return claim
 
-    def await_change(self, seconds: float) -> None:
-        """Returns when something was put, acked or rolled back, or after so long."""
+    def await_change(self, seen: int, seconds: float) -> tuple[int, bool]:
+        """Returns when more was put than the `seen` events, when something was acked or rolled back, or after so long:
+        the events put by now, and whether any of it happened. So a put between two calls is not missed."""
         with self._store.changed:
-            if not self._store.closed:
-                self._store.changed.wait(seconds)
+            happened = self._store.closed or self._store.ring.put.sequence != seen
+            happened = happened or self._store.changed.wait(seconds)
+            put = self._store.ring.put.sequence
+            return put, happened or put != seen
 
     def batches(self, client_id: int, owner: str) -> list[int]:
         """The client's outstanding batches of this owner, in the order of their claims."""

@@ -3,8 +3,9 @@
 `tcp_door`: to a client that only counts rows; `tcp_door_java`: to Canal's own client, which parses every row change.
 The peer is a stock Canal in CANAL_HOME, if there is one, with the same clients. Each reads the same work twice and is
 measured the second time. CPU seconds are the server's.
+`tcp_idle_cpu`, `tcp_idle_memory`: 500 connections that wait for rows which do not come, beside none.
 
-    python -m tests.bench.bench_tcp_door [--scale 0.1] [--runs 2]
+    python -m tests.bench.bench_tcp_door [--scale 0.1] [--runs 2] [--only idle]
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+from cdc_core.canal_protocol.declared import Get, PacketType
+from cdc_core.client.canal import CanalConnector
 from orchestration.stack.mysql.server import MySqlServer
 from tests.bench import canal
 from tests.bench.bench_flight import Run, follow
-from tests.bench.bench_service import OPTIONS, RING, backlog, fill, report, serving
+from tests.bench.bench_service import OPTIONS, RING, Service, backlog, fill, report, serving
 
+CONNECTIONS = 500
 COUNTING = [sys.executable, "-m", "tests.bench.tcp_drain"]
 
 
@@ -54,10 +59,43 @@ def tell(name: str, runs: list[Run], peers: list[Run], rows: int) -> None:
     report(name, best.rate, "rows/s", config, f"canal {canal.version(place)} (Java)", peer.rate)
 
 
+def idle(mysql: MySqlServer, seconds: float = 20.0) -> None:
+    """What connections cost that only wait."""
+    with serving(mysql, mysql.position(), sluice__tcp__anyone="true") as service:
+        service.until_warm()
+        before, alone = _rest(service, seconds)
+        clients = [CanalConnector("127.0.0.1", service.tcp, "bench") for _ in range(CONNECTIONS)]
+        for client in clients:
+            client.connect()
+            _wait_for_ever(client)
+        cores, memory = _rest(service, seconds)
+        for client in clients:
+            client.disconnect()
+    config = {"connections": CONNECTIONS, "seconds": seconds}
+    report(
+        "tcp_idle_cpu", (cores - before) * 100, "% of a core", config | {"without": round(before * 100, 2), "limit": 2}
+    )
+    report("tcp_idle_memory", memory - alone, "MB", config | {"without": round(alone), "limit": 100})
+
+
+def _wait_for_ever(client: CanalConnector) -> None:
+    """Sends a GET whose answer nobody reads."""
+    names = {"destination": "bench", "client_id": "1001"}
+    client._connected().send(PacketType.GET, Get(**names, fetch_size=1, timeout=0, unit=2))
+
+
+def _rest(service: Service, seconds: float) -> tuple[float, float]:
+    """Cores that the service uses while nothing happens, and its memory in MB."""
+    used = service.cpu()
+    time.sleep(seconds)
+    return (service.cpu() - used) / seconds, service.memory()["now"]
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--scale", type=float, default=1.0)
     options.add_argument("--runs", type=int, default=2)
+    options.add_argument("--only", choices=["idle"], default=None)
     given = options.parse_args()
     inserts = int(1_000_000 * given.scale)
     rows = inserts + inserts // 5 + inserts // 20
@@ -68,6 +106,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-mysql-") as directory:
         mysql = MySqlServer("8.0.31", Path(directory), **OPTIONS).start()
         try:
+            idle(mysql)
+            if given.only == "idle":
+                return
             warm, _ = (fill(mysql, backlog(inserts)) for _ in "12")
             for _ in range(given.runs):
                 for name in names:

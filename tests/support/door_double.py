@@ -163,9 +163,10 @@ class Destination:
     def batches(self, client_id: int, owner: str) -> list[int]:
         return sorted(number for number, (claim, _) in self.held.items() if claim.owner == owner)
 
-    def await_change(self, seconds: float) -> None:
+    def await_change(self, seen: int, seconds: float) -> tuple[int, bool]:
         with self.changed:
-            self.changed.wait(seconds)
+            happened = len(self.blocks) != seen or self.changed.wait(seconds)
+            return len(self.blocks), happened
 
     def claim(
         self,

@@ -10,12 +10,12 @@ from collections.abc import Callable
 _LOOK_SECONDS = 1.0  # a wait ends this often: the capture may be another one by then
 _PAUSE_SECONDS = 0.005  # between two wakings, so that a busy source does not wake anybody for each event
 
-Wait = Callable[[str, float], None]
+Wait = Callable[[str, int, float], tuple[int, bool]]
 
 
 class Arrivals:
-    """`wait(destination, seconds)` returns when the destination has changed, or after so long. The other methods
-    belong to the loop."""
+    """`wait(destination, seen, seconds)` returns when the destination has changed since `seen`, or after so long: what
+    to give the next time, and whether it has. The other methods belong to the loop."""
 
     def __init__(self, wait: Wait, loop: asyncio.AbstractEventLoop) -> None:
         self._wait, self._loop = wait, loop
@@ -40,8 +40,11 @@ class Arrivals:
         self._closed = True
 
     def _watch(self, destination: str) -> None:
+        seen = -1
         while not self._closed and destination in self._waiting:
-            self._wait(destination, _LOOK_SECONDS)
+            seen, changed = self._wait(destination, seen, _LOOK_SECONDS)
+            if not changed and self._waiting.get(destination):
+                continue
             try:
                 self._loop.call_soon_threadsafe(self._wake, destination)
             except RuntimeError:  # the loop is closed

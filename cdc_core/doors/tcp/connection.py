@@ -36,6 +36,7 @@ IDLE_SECONDS = 3600.0  # Canal's own, where the client names no other
 WRITE_SECONDS = 300.0  # for each part of an answer
 _READ = 65536
 _LOOK_SECONDS = 1.0  # between two looks whether a waiting client is still there
+_FETCH_SECONDS = 15.0  # between two looks for rows without a sign of them: the capture may be another one by then
 
 log = structlog.get_logger(__name__)
 
@@ -204,12 +205,16 @@ class Connection:
         while True:
             change = self._arrivals.future(request.destination)
             reply: Reply | None = await self._call(self._commands.fetch, request)
-            left = _LOOK_SECONDS if deadline is None else deadline - time.monotonic()
-            if reply is not None or left <= 0 or self._reader.at_eof():
-                change.cancel()
-                return reply
-            await asyncio.wait([change], timeout=min(left, _LOOK_SECONDS))
+            until = time.monotonic() + _FETCH_SECONDS
+            until = until if deadline is None else min(until, deadline)
+            while reply is None and not change.done() and (left := until - time.monotonic()) > 0:
+                if self._reader.at_eof():
+                    break
+                await asyncio.wait([change], timeout=min(left, _LOOK_SECONDS))
             change.cancel()
+            over = deadline is not None and time.monotonic() >= deadline
+            if reply is not None or over or self._reader.at_eof():
+                return reply
 
     async def _send(self, data: Any) -> None:
         self._writer.write(data)

@@ -138,12 +138,13 @@ class TcpDoor:
             self._open.discard(task)
             writer.close()
 
-    def _wait(self, destination: str, seconds: float) -> None:
-        """Returns when the destination has changed."""
+    def _wait(self, destination: str, seen: int, seconds: float) -> tuple[int, bool]:
+        """As `CanalService.await_change`."""
         try:
-            self._server.destination(destination).service().await_change(seconds)
+            return self._server.destination(destination).service().await_change(seen, seconds)
         except Exception:  # it stops, or is gone: whoever waits asks it, and is told
             threading.Event().wait(seconds)
+            return -1, True
 
 
 def _keep_alive(connection: socket.socket) -> None:
