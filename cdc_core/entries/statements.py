@@ -33,10 +33,7 @@ _TYPES = {
     EffectKind.ALTER: _ALTER,
     EffectKind.REWRITE: _ALTER,
 }
-_NAME = r"(`(?:[^`]|``)+`|[\w$]+)"
-_INDEX = re.compile(
-    rf"\s*(CREATE|DROP)\s+(?:\w+\s+){{0,3}}?INDEX\b.*?\bON\s+(?:{_NAME}\s*\.\s*)?{_NAME}", re.IGNORECASE | re.DOTALL
-)
+_INDEX = re.compile(r"\s*(CREATE|DROP)\s+(?:\w+\s+){0,3}?INDEX\b", re.IGNORECASE)
 _OF_DATABASES = re.compile(r"\s*(?:CREATE|ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 
 
@@ -64,25 +61,24 @@ def statements(window: Window, event: int, reader: DdlReader, options: Options) 
             for ddl in reader.statements([part]):
                 yield from _of_ddl(event, ddl, query, options)
         return
-    what = meaning(query.text, query.dialect)
-    if what is Meaning.DDL and (found := _INDEX.match(query.text)):
-        database, table = _plain(found[2]) or query.database, _plain(found[3])
-        if reader.captures(database, table, part.block.position(part.low)):
-            yield from _of_index(event, found[1], (database, table), query, options)
-    elif what is Meaning.DDL and _OF_DATABASES.match(query.text) and not options.query_dcl:
-        yield Statement(event, _QUERY, query.database, "", _store(_QUERY, query))
+    if meaning(query.text, query.dialect) is not Meaning.DDL:
+        return
+    if _OF_DATABASES.match(query.text):
+        if not options.query_dcl:
+            yield Statement(event, _QUERY, query.database, "", _store(_QUERY, query))
+    elif not options.query_ddl:
+        for effect in reader.unshown(query, part.block.position(part.low)):
+            if options.wanted(effect.database, effect.table):
+                kind = _kind(query.text)
+                yield Statement(event, kind, effect.database, effect.table, _store(kind, query))
 
 
-def _plain(name: str | None) -> str:
-    """A name without its quotes."""
-    return name[1:-1].replace("``", "`") if name and name[0] == "`" else name or ""
-
-
-def _of_index(event: int, verb: str, table: tuple[str, str], query: Query, options: Options) -> Iterator[Statement]:
-    """An index made or dropped, of which the lake sees nothing."""
-    if options.wanted(*table) and not options.query_ddl:
-        kind = _CINDEX if verb.upper() == "CREATE" else _DINDEX
-        yield Statement(event, kind, *table, _store(kind, query))
+def _kind(sql: str) -> int:
+    """Canal tells the making and the dropping of an index from other changes of a table."""
+    found = _INDEX.match(sql)
+    if found is None:
+        return _ALTER
+    return _CINDEX if found[1].upper() == "CREATE" else _DINDEX
 
 
 def _of_rows(event: int, body: bytes, *, mariadb: bool) -> Statement:

@@ -91,6 +91,12 @@ class DdlReader:
         found = (self._at(part.block, part.low + row) for part, rows in places for row in rows.tolist())
         return tuple(ddl for ddl in found if ddl.effects)
 
+    def unshown(self, query: Query, position: EntryPosition) -> tuple[Effect, ...]:
+        """The changes of captured tables that the lake does not show: of indexes, engines, partitions by range."""
+        found = self._ddl(query, position).effects
+        quiet = (one for one in found if one.kind is EffectKind.ALTER and not one.changes)
+        return tuple(one for one in quiet if self.captures(one.database, one.table, position))
+
     def _at(self, block: Block, row: int) -> Ddl:
         query = query_event.parse(body_at(block, row), load=False, mariadb=self._traits().mariadb)
         ddl = self._ddl(query, block.position(row))
