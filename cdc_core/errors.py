@@ -48,6 +48,7 @@ class ErrorCode(StrEnum):
     BAD_REQUEST = "BadRequest"  # a call whose fields are malformed: no class has it
     INTERNAL = "InternalError"  # a fault of the service itself: no class has it
     SERVICE_UNAVAILABLE = "ServiceUnavailable"
+    QUEUE = "QueueError"
     LAKE = "LakeError"
     TABLE_STOPPED = "TableStopped"
     PROCESS = "ProcessError"
@@ -181,6 +182,10 @@ class AccessDenied(SluiceError, code=ErrorCode.ACCESS_DENIED):
 
 class ServiceUnavailable(SluiceError, code=ErrorCode.SERVICE_UNAVAILABLE):
     """The service cannot be reached, or did not answer in time. Trying again may help. Place: its URL."""
+
+
+class QueueError(SluiceError, code=ErrorCode.QUEUE):
+    """A message queue's broker is away or refuses a message. Place: topic and partition, or the broker."""
 
 
 class LakeError(SluiceError, code=ErrorCode.LAKE):

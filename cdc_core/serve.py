@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -17,6 +18,10 @@ from cdc_core import memory
 from cdc_core.config import ServiceConfig
 from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.server.server import CanalServer
+
+if TYPE_CHECKING:
+    from cdc_core.doors.traffic import Traffic
+    from cdc_core.queues.feeders import Feeders
 
 log = structlog.get_logger(__name__)
 
@@ -67,20 +72,33 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
     http = HttpDoor(server, config.host, config.http_port, token, traffic)
     flight = FlightDoor(server, config.host, config.flight_port, token, traffic)
     tcp = TcpDoor(server, config.host, config.port, traffic, certificate=config.tcp_cert, key=config.tcp_key)
-    doors = (http, flight) if config.without_netty else (http, flight, tcp)
+    doors = (http, flight, tcp) if config.serves_tcp else (http, flight)
+    queues = _queues(server, config, traffic)
     try:
         server.load()  # before the doors open; sources are read after it, when every door could open
         for door in doors:
             door.start()
         server.start()
-        served = {"http": http.url, "flight": flight.port, "tcp": None if config.without_netty else tcp.url}
+        if queues is not None:
+            queues.start()
+        served = {"http": http.url, "flight": flight.port, "tcp": tcp.url if config.serves_tcp else None}
         log.info("serving", **served, destinations=server.destinations())
         threading.Thread(target=_warm_up, name="warm up", daemon=True).start()  # compiling must not delay a stop
         stop.wait()
     finally:
+        if queues is not None:
+            queues.stop()
         for door in doors:
             door.stop()
         server.stop()
+
+
+def _queues(server: CanalServer, config: ServiceConfig, traffic: Traffic) -> Feeders | None:
+    if config.server_mode == "tcp":
+        return None
+    from cdc_core.queues.feeders import Feeders
+
+    return Feeders(server, traffic)
 
 
 def _warm_up() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 _SERVICE = """
-    serverMode id socketChannel destinations.expr file.flush.period
+    id socketChannel destinations.expr file.flush.period
     aliyun.accessKey aliyun.secretKey aliyun.uid
 """
 _INSTANCE = """

@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from cdc_core.config.canal_keys import is_unsupported
 from cdc_core.config.models import INSTANCE_KEYS, SERVICE_KEYS, InstanceConfig, ServiceConfig
 from cdc_core.config.properties import Properties, read_properties
+from cdc_core.config.queue import SERVER_MODE, QueueConfig, is_of_queues, queue_values
 from cdc_core.errors import ConfigError
 
 M = TypeVar("M", bound=BaseModel)
@@ -44,7 +45,7 @@ def load_service(conf_dir: Path, environment: Mapping[str, str] = os.environ) ->
     values = _values(properties, SERVICE_KEYS)
     for key in ("canal.conf.dir", "canal.file.data.dir"):
         values[key] = str(_directory(conf_dir, values.get(key, _STOCK_CONF)))
-    return _build(ServiceConfig, values, properties), _report(properties.own)
+    return _build(ServiceConfig, values, properties), _report(properties.own, _mode(properties))
 
 
 def load_instance(
@@ -55,7 +56,7 @@ def load_instance(
     directory = _directory(conf_dir, service.get("canal.conf.dir") or _STOCK_CONF)
     own = read_properties(directory / destination / _INSTANCE)
     properties = Properties(own, environment, service)
-    values = _values(properties, INSTANCE_KEYS) | {"canal.instance.destination": destination}
+    values: dict[str, Any] = _values(properties, INSTANCE_KEYS) | {"canal.instance.destination": destination}
     lazy = f"canal.instance.{destination}.lazy"
     if own_lazy := properties.get(lazy):
         values[_ALL_LAZY] = own_lazy
@@ -63,7 +64,14 @@ def load_instance(
     kept = values.get(_STORE_DIR)
     values[_STORE_DIR] = str(_directory(conf_dir, kept) if kept else data / "store")
     _check_start(values, properties)
-    return _build(InstanceConfig, values, properties, {_ALL_LAZY: lazy} if own_lazy else {}), _report(own)
+    if (mode := _mode(service)) != "tcp":
+        values["queue"] = _build(QueueConfig, queue_values(properties, mode, destination), properties)
+    return _build(InstanceConfig, values, properties, {_ALL_LAZY: lazy} if own_lazy else {}), _report(own, mode)
+
+
+def _mode(service: Properties) -> str:
+    """The queue that all destinations go to, or tcp."""
+    return _build(QueueConfig, {SERVER_MODE: service.get(SERVER_MODE) or "tcp"}, service).mode
 
 
 def stamp(conf_dir: Path, service: ServiceConfig, destination: str) -> tuple[object, ...]:
@@ -115,7 +123,7 @@ def _check_start(values: Mapping[str, str], properties: Properties) -> None:
 
 
 def _build(
-    model: type[M], values: Mapping[str, str], properties: Properties, aliases: Mapping[str, str] | None = None
+    model: type[M], values: Mapping[str, Any], properties: Properties, aliases: Mapping[str, str] | None = None
 ) -> M:
     """`aliases` names the key that a value came from where it is not the model's."""
     try:
@@ -137,7 +145,8 @@ def _remedy(model: type[BaseModel], key: str) -> str:
     return f"Correct {key}, or remove it for the default ({shown if shown not in ('', None) else 'none'})."
 
 
-def _report(own: Iterable[str]) -> Report:
-    others = sorted(key for key in set(own) - SERVICE_KEYS - INSTANCE_KEYS if not _LAZY.fullmatch(key))
+def _report(own: Iterable[str], mode: str) -> Report:
+    keys = (key for key in set(own) - SERVICE_KEYS - INSTANCE_KEYS if not is_of_queues(key, mode))
+    others = sorted(key for key in keys if not _LAZY.fullmatch(key))
     unsupported = tuple(filter(is_unsupported, others))
     return Report(tuple(key for key in others if key not in unsupported), unsupported)

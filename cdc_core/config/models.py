@@ -21,6 +21,8 @@ from pydantic import (
     model_validator,
 )
 
+from cdc_core.config.queue import QueueConfig, ServerMode
+
 Port = Annotated[int, Field(ge=0, le=65535)]
 Natural = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(gt=0)]
@@ -89,9 +91,15 @@ class ServiceConfig(_Model):
     auto_scan_interval: Positive = Field(5, alias="canal.auto.scan.interval")
     token: SecretStr = Field(SecretStr(""), alias="sluice.token")
     token_file: Path | None = Field(None, alias="sluice.token.file")
+    server_mode: ServerMode = Field("tcp", alias="canal.serverMode")
     without_netty: bool = Field(False, alias="canal.withoutNetty")
     tcp_cert: Path | None = Field(None, alias="sluice.tcp.cert")
     tcp_key: Path | None = Field(None, alias="sluice.tcp.key")
+
+    @property
+    def serves_tcp(self) -> bool:
+        """Whether Canal's TCP port is open; beside a queue it is not, as in Canal."""
+        return self.server_mode == "tcp" and not self.without_netty
 
     @model_validator(mode="after")
     def _certificate_with_key(self) -> Self:
@@ -167,6 +175,7 @@ class InstanceConfig(_Model):
     filter_dml_insert: bool = Field(False, alias="canal.instance.filter.dml.insert")
     filter_dml_update: bool = Field(False, alias="canal.instance.filter.dml.update")
     filter_dml_delete: bool = Field(False, alias="canal.instance.filter.dml.delete")
+    queue: QueueConfig | None = None  # where canal.serverMode is a message queue
 
     @property
     def host(self) -> str:
@@ -216,5 +225,5 @@ def _with_port(address: str) -> str:
 
 
 _ITEM_BYTES = 1 << 20
-SERVICE_KEYS = frozenset(str(field.alias) for field in ServiceConfig.model_fields.values())
-INSTANCE_KEYS = frozenset(str(field.alias) for field in InstanceConfig.model_fields.values())
+SERVICE_KEYS = frozenset(str(field.alias) for field in ServiceConfig.model_fields.values() if field.alias)
+INSTANCE_KEYS = frozenset(str(field.alias) for field in InstanceConfig.model_fields.values() if field.alias)

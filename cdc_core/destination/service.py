@@ -16,7 +16,7 @@ from cdc_core.destination.catalogue import Catalogue
 from cdc_core.destination.client_status import ClientStatus
 from cdc_core.destination.health import Health
 from cdc_core.destination.reporter import Reporter
-from cdc_core.errors import CursorError, DecodeError, SchemaError, SluiceError
+from cdc_core.errors import CursorError, DecodeError, SchemaError, SessionError, SluiceError
 from cdc_core.meta.snapshots import Progress, Snapshot
 from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition
@@ -26,6 +26,8 @@ from cdc_core.session.claim import Claim
 from cdc_core.session.durable_session import DurableSession
 from cdc_core.stream.ddl_events import DdlReader
 from cdc_core.stream.filter import make_filter
+
+QUEUE = "message queue"  # the owner of what goes to a message queue
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +67,9 @@ class CanalService:
     ) -> Claim | None:
         """Canal's getWithoutAck: at most about `batch_size` rows, and `max_bytes` of the binlog; None when nothing came
         within the time."""
+        queue = self.config.queue
+        if queue is not None and client_id == queue.client_id and owner != QUEUE:
+            raise _is_the_queues(self.config.destination, client_id)
         return self._connected().claim(client_id, batch_size, timeout_seconds, owner, lease_seconds, max_bytes)
 
     def await_change(self, seen: int, seconds: float) -> tuple[int, bool]:
@@ -164,3 +169,12 @@ class CanalService:
         if not self.sessions.session.clients:
             raise self.unconnected()
         return self.sessions
+
+
+def _is_the_queues(destination: str, client_id: int) -> SessionError:
+    return SessionError(
+        f"client {client_id} is the message queue's: what another reader acks would never reach the queue",
+        place=destination,
+        hint="Read with a client id of its own (`client_id` in defs.yaml; sluice.clients = 1001, 1002), or give the "
+        "queue another one with sluice.mq.client.",
+    )

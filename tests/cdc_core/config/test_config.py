@@ -105,7 +105,7 @@ def test_a_stock_directory_starts_as_it_is(conf: Path) -> None:
     instance, instance_report = load_instance(conf, "example", {})
 
     assert (report.unknown, instance_report.unknown) == ((), ())
-    assert "canal.serverMode" in report.unsupported
+    assert "canal.mq.flatMessage" in report.unsupported
     assert "canal.mq.topic" in instance_report.unsupported
     assert (service.host, service.http_port, service.flight_port) == ("127.0.0.1", 11112, 11113)
     assert (service.conf_dir, service.data_dir, service.zk_servers) == (conf, conf, "")

@@ -1,0 +1,1 @@
+"""Message queues: Canal's rules, flat messages, brokers."""
