@@ -47,6 +47,7 @@ class Feeder:
         self._encoders = Encoders()
         self._line: _Line | None = None
         self._seen = -1
+        self._numbered: tuple[object, Numbering] = None, Numbering()  # of a capture's sessions, up to the last ack
 
     def __repr__(self) -> str:
         return f"<Feeder {self._destination.name}>"
@@ -101,6 +102,7 @@ class Feeder:
             service.health.note(config.client_id, _WHAT, error, claim.batch_id)
             raise
         service.ack(claim.client_id, claim.batch_id, QUEUE)
+        self._numbered = service.sessions, line.numbering
         self._traffic.took(self._destination.name, (time.monotonic() - began) * 1000)
         return True
 
@@ -124,15 +126,15 @@ class Feeder:
     def _sent(self, service: CanalService, line: _Line, claim: Claim) -> bool:
         """Whether all messages of the claim are at the broker; False when the service stops."""
         pieces = self._encoders.of(service, claim.client_id).pieces(service.slices(claim.client_id, claim.batch_id))
-        sending = line.messages_of(claim, pieces, self._count)
+        of, numbering = self._numbered
+        if of is not service.sessions:  # a new capture claims from the cursor on, where a transaction begins
+            numbering = Numbering()
+        sending = line.messages_of(claim, pieces, numbering, self._count)
 
         def tell(error: QueueError) -> None:
             service.health.note(claim.client_id, _WHAT, error, claim.batch_id)
 
-        if not line.broker.send(sending, self._stopped, tell):
-            return False
-        line.done()
-        return True
+        return line.broker.send(sending, self._stopped, tell)
 
     def _count(self, message: Outgoing) -> None:
         self._traffic.sent(self._destination.name, "MESSAGES", len(message.value))
@@ -143,28 +145,25 @@ class Feeder:
 
 
 class _Line:
-    """A broker's client, what it has of each partition, and the number of the last entry that it has."""
+    """A broker's client, what it has of each partition, and the numbering behind what was made of a claim."""
 
     def __init__(self, config: QueueConfig, service: object, broker: Broker) -> None:
         self.config, self.service, self.broker = config, service, broker
         self._messages = Messages(Rules(config), flat=config.flat_message, most_bytes=broker.most_bytes)
         self._reached: dict[tuple[str, int], Place | None] = {}
-        self._numbering = self._next = Numbering()
+        self.numbering = Numbering()
 
     def messages_of(
-        self, claim: Claim, pieces: Iterator[Bytes], count: Callable[[Outgoing], None]
+        self, claim: Claim, pieces: Iterator[Bytes], numbering: Numbering, count: Callable[[Outgoing], None]
     ) -> Iterator[Outgoing]:
-        self._next = self._numbering
+        """`numbering`: of the last entry before the claim."""
+        self.numbering = numbering
         facts = Facts(claim.batch_id, time.time_ns() // 1_000_000, claim.epoch)
         for piece in pieces:
-            found, self._next = self._messages.of(piece, facts, self._next, self._reached_of)
+            found, self.numbering = self._messages.of(piece, facts, self.numbering, self._reached_of)
             for message in found:
                 count(message)
                 yield message
-
-    def done(self) -> None:
-        """The claim is at the broker."""
-        self._numbering = self._next
 
     def _reached_of(self, topic: str, partition: int) -> Place | None:
         """Asked once of each partition: what this client sends comes behind it."""

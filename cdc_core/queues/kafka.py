@@ -13,7 +13,6 @@ from typing import Any
 
 import structlog
 from confluent_kafka import (
-    OFFSET_INVALID,
     Consumer,
     KafkaError,
     KafkaException,
@@ -112,7 +111,16 @@ class Kafka:
         common = {
             key: value for key, value in self._settings.items() if key in _COMMON or key.startswith(("sasl", "ssl"))
         }
-        consumer = _made(Consumer, {**common, "group.id": "sluice", "enable.auto.commit": False, "logger": _Quiet()})
+        consumer = _made(
+            Consumer,
+            {
+                **common,
+                "group.id": "sluice",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "logger": _Quiet(),
+            },
+        )
         try:
             return self._last(consumer, topic, partition)
         except KafkaException as error:
@@ -129,29 +137,26 @@ class Kafka:
 
     def _last(self, consumer: Any, topic: str, partition: int) -> Place | None:
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SECONDS)
-        if high in (0, OFFSET_INVALID):
-            return None
-        for back in _BACK:
-            found = None
+        for back in _BACK if high > low else ():
             consumer.assign([TopicPartition(topic, partition, max(low, high - back))])
-            deadline = time.monotonic() + _SECONDS
-            while time.monotonic() < deadline:
-                message = consumer.poll(_LOOK_SECONDS)
-                if message is None:
-                    position = consumer.position([TopicPartition(topic, partition)])[0].offset
-                    if position >= high:
-                        break
-                    continue
-                if message.error():
-                    raise KafkaException(message.error())
-                found = self._place(message) or found
-                if message.offset() >= high - 1:
-                    break
-            else:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            if found is not None:
+            if (found := self._newest(consumer)) is not None:
                 return found
         return None
+
+    def _newest(self, consumer: Any) -> Place | None:
+        """The last place of this writer between where the consumer stands and the partition's end."""
+        found, deadline = None, time.monotonic() + _SECONDS
+        while time.monotonic() < deadline:
+            message = consumer.poll(_LOOK_SECONDS)
+            if message is None:
+                continue
+            if message.error() is None:
+                found = self._place(message) or found
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                return found
+            else:
+                raise KafkaException(message.error())
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     def _place(self, message: Any) -> Place | None:
         for name, value in message.headers() or ():
