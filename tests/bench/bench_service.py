@@ -55,7 +55,11 @@ class Service:
 
     def _write(self, mysql: MySqlServer, start: tuple[str, int] | None, settings: dict[str, object]) -> None:
         (self.conf / "bench").mkdir(parents=True, exist_ok=True)
-        service = {"canal.metrics.pull.port": self.http, "sluice.flight.port": self.flight, "canal.port": self.tcp}
+        service: dict[str, object] = {
+            "canal.metrics.pull.port": self.http,
+            "sluice.flight.port": self.flight,
+            "canal.port": self.tcp,
+        }
         instance: dict[str, object] = {
             "canal.instance.master.address": f"{mysql.host}:{mysql.port}",
             "canal.instance.dbUsername": mysql.user,
@@ -64,6 +68,8 @@ class Service:
             "canal.instance.memory.buffer.size": RING >> 10,
             "sluice.store.bytes": 0,
         } | {key.replace("__", "."): value for key, value in settings.items()}
+        if mode := instance.pop("canal.serverMode", None):
+            service["canal.serverMode"] = mode
         if start is not None:
             instance |= {"canal.instance.master.journal.name": start[0], "canal.instance.master.position": start[1]}
         for path, keys in (("canal.properties", service), ("bench/instance.properties", instance)):
