@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cdc_core.client.canal.events import Event, Header, Row, Statement
 from cdc_core.client.canal.handler import Handler
-from cdc_core.mirror.rules import Rules
+from cdc_core.mirror.rules import Rule, Rules
 from cdc_core.mirror.target import Place, Target
 from cdc_core.mirror.work import Work
 
@@ -18,6 +18,10 @@ class Mirror(Handler):
         self._rules, self._target = rules, target
         self._work = Work()
         self._last: Place | None = None
+        self._header: Header | None = None  # of the event at hand, and whether the target has it
+        self._taken: Header | None = None  # of the last event that was gathered
+        self._covered = False
+        self._rule: Rule | None = None
         self.rows = self.statements = 0
 
     def __repr__(self) -> str:
@@ -25,28 +29,34 @@ class Mirror(Handler):
 
     def handle(self, event: Event) -> None:
         """Raises what the target raises. What was gathered is dropped then: the batch comes again."""
-        place = _place(event.header)
-        if self._target.reached is not None and self._target.reached.covers(place):
+        if event.header is not self._header:  # the rows of one event share it
+            self._header, place, reached = event.header, _place(event.header), self._target.current()
+            self._covered = reached is not None and reached.covers(place)
+            self._rule = self._rules.of(event.header.database, event.header.table)
+        if self._covered:
             return
         try:
-            self._take(event, place)
+            self._take(event)
         except BaseException:
-            self._work, self._last = Work(), None
+            self._work, self._last, self._header, self._taken = Work(), None, None, None
+            self._target.close()
             raise
 
-    def _take(self, event: Event, place: Place) -> None:
+    def _take(self, event: Event) -> None:
         if isinstance(event, Row):
-            rule = self._rules.of(event.header.database, event.header.table)
-            if rule is not None:
-                self._work.add(event, rule)
+            if self._rule is not None:
+                self._work.add(event, self._rule)
+                if done := self._work.ready():
+                    self._target.take(done)
         elif isinstance(event, Statement):
-            self._statement(event, place)
-        before = self._last or self._target.reached or place
-        self._last = replace(place, execute_time=max(place.execute_time, before.execute_time))
+            self._statement(event, _place(event.header))
+        if event.header is not self._taken:
+            self._taken, place = event.header, _place(event.header)
+            before = self._last or self._target.reached or place
+            self._last = replace(place, execute_time=max(place.execute_time, before.execute_time))
 
     def _statement(self, event: Statement, place: Place) -> None:
-        rule = self._rules.of(event.header.database, event.header.table)
-        if rule is None or not rule.mirror_db:
+        if self._rule is None or not self._rule.mirror_db:
             return
         self._write()
         before = self._target.reached or place

@@ -51,8 +51,10 @@ class Rule(BaseModel):
     def matches(self, database: str, table: str) -> bool:
         return database == self.database and (self.mirror_db or table == self.table)
 
-    def columns(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def columns(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """A row's values by the target's columns."""
+        if not self.target_columns:
+            return values
         chosen = {target: values[source] for target, source in self.target_columns.items() if source in values}
         if not (self.map_all or self.mirror_db):
             return chosen
@@ -63,6 +65,8 @@ class Rule(BaseModel):
         """The target's key columns: those of the rule, else the source's under their names there."""
         if self.target_pk:
             return tuple(self.target_pk)
+        if not self.target_columns:
+            return source_key
         names = {source: target for target, source in self.target_columns.items()}
         return tuple(names.get(name, name) for name in source_key)
 

@@ -7,7 +7,9 @@ transaction: it is noted before it is run, so that after a crash "it is done alr
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +34,7 @@ _KEEP = """INSERT INTO sluice_mirror
     position = VALUES(position), execute_time = VALUES(execute_time), ddl_position = VALUES(ddl_position)"""
 _READ = """SELECT server_id, journal_name, position, execute_time, ddl_position FROM sluice_mirror
     WHERE destination = %s AND client_id = %s"""
+_AHEAD = 4  # groups that wait to be run
 _LOST, _BUSY = (2006, 2013), (1205, 1213)  # the connection; a lock
 _DONE_ALREADY = (1007, 1008, 1050, 1051, 1060, 1061, 1091, 1146, 1054)  # exists already, or exists no more
 
@@ -74,6 +77,9 @@ class Target:
         self._connection: Connection[Any] | None = None
         self.reached: Place | None = None
         self._ddl = 0  # where a statement began that may be done
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")  # uses the connection while groups run
+        self._running: deque[Future[None]] = deque()
+        self._within = False  # a transaction is open
 
     def __repr__(self) -> str:
         return f"<Target {self._who[0]}/{self._who[1]} {self.reached}>"
@@ -94,19 +100,39 @@ class Target:
         self._ddl = int(found[4]) if found else 0
 
     def close(self) -> None:
+        """An open transaction is rolled back."""
+        for one in self._running:
+            one.cancel()
+        wait(self._running)
+        self._running.clear()
+        self._within = False
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
+    def current(self) -> Place | None:
+        """How far the target is. A connection that was lost is made anew for it: its last commit may have been done."""
+        self._open()
+        return self.reached
+
+    def take(self, groups: Iterable[Group]) -> None:
+        """Begins to run groups in the open transaction, beside the caller. Raises what `apply` raises."""
+        for group in groups:
+            if not self._running:
+                self._begun()  # the worker finds it open
+            while len(self._running) >= _AHEAD:
+                self._wait()
+            self._running.append(self._worker.submit(self._run, group))
+
     def apply(self, groups: Iterable[Group], until: Place) -> None:
-        """All groups and the place, or nothing. Raises TableStopped for a row that the target refuses,
-        SourceUnavailable when it is away."""
-        connection = self._open()
+        """These groups, those taken before them, and the place, or nothing. Raises TableStopped for a row that the
+        target refuses, SourceUnavailable when it is away."""
+        self.take(groups)
+        while self._running:
+            self._wait()
         try:
-            connection.begin()
+            connection = self._begun()
             with connection.cursor() as cursor:
-                for group in groups:
-                    self._run(cursor, group)
                 cursor.execute(_KEEP, (*self._who, *_values(until), 0))
             connection.commit()
         except Error as error:
@@ -115,11 +141,33 @@ class Target:
         except BaseException:
             self.close()  # what was begun is rolled back
             raise
+        self._within = False
         self.reached, self._ddl = until, 0
 
-    def _run(self, cursor: Any, group: Group) -> None:
+    def _wait(self) -> None:
+        """For the oldest group that runs."""
         try:
-            cursor.execute(*statement(group))
+            self._running.popleft().result()
+        except Error as error:
+            self.close()
+            raise _away(error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _begun(self) -> Connection[Any]:
+        connection = self._open()
+        if not self._within:
+            connection.begin()
+            self._within = True
+        return connection
+
+    def _run(self, group: Group) -> None:
+        assert self._connection is not None
+        sql = statement(group)
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql)
         except (IntegrityError, ProgrammingError, OperationalError) as error:
             if error.args and error.args[0] in (*_LOST, *_BUSY):
                 raise

@@ -16,7 +16,7 @@ from cdc_core.entries.java_types import JavaType
 from cdc_core.mirror.rules import Rule
 
 _MOST = 1000  # rows of a statement
-Values = dict[str, Any]
+Values = Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Group:
     columns: tuple[str, ...]
     key: tuple[str, ...]
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    before: Values = field(default_factory=dict)
+    before: Values = field(default_factory=dict[str, Any])
 
 
 class Work:
@@ -39,6 +39,8 @@ class Work:
         self.rows = 0
         self._done: list[Group] = []
         self._open: dict[tuple[str, str], Group] = {}
+        self._types: Mapping[str, int] = {}
+        self._special: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<Work rows={self.rows}>"
@@ -48,7 +50,13 @@ class Work:
         database, table = rule.target
         place = database, table or row.header.table
         key = rule.key(row.key)
-        before, after = (rule.columns(typed(values, row.types)) for values in (row.before, row.after))
+        if row.types is not self._types:  # the rows of one event share them
+            self._types = row.types
+            self._special = {name for name, java_type in row.types.items() if java_type in _SPECIAL}
+        before, after = row.before, row.after
+        if self._special:
+            before, after = typed(before, row.types), typed(after, row.types)
+        before, after = rule.columns(before), rule.columns(after)
         if row.kind is EventType.DELETE:
             self._delete(place, key, before)
         elif row.kind is EventType.INSERT:
@@ -56,8 +64,13 @@ class Work:
         else:
             self._update(place, key, before, after)
 
+    def ready(self) -> list[Group]:
+        """Groups that nothing is added to any more, each given once."""
+        done, self._done = self._done, []
+        return done
+
     def groups(self) -> list[Group]:
-        """All of it, in order."""
+        """All of the rest, in order."""
         self._done += self._open.values()
         self._open = {}
         return self._done
@@ -104,39 +117,55 @@ class Work:
             self._done.append(group)
 
 
-def typed(values: Mapping[str, str | None], types: Mapping[str, int]) -> Values:
+def typed(values: Mapping[str, str | None], types: Mapping[str, int]) -> Mapping[str, Any]:
     """Canal's texts as values that the target takes: bytes for BLOB and BINARY, numbers for BIT, ENUM and SET."""
     return {name: _typed(value, types.get(name, 0)) for name, value in values.items()}
 
 
+_NUMBERS = (JavaType.BIT, JavaType.INTEGER)
+_SPECIAL = (*_NUMBERS, JavaType.BLOB)
+
+
 def _typed(value: str | None, java_type: int) -> Any:
-    if value is None:
-        return None
-    if java_type == JavaType.BLOB:
-        return value.encode("latin-1")
-    return int(value) if java_type in (JavaType.BIT, JavaType.INTEGER) else value
+    if value is None or java_type not in _SPECIAL:
+        return value
+    return value.encode("latin-1") if java_type == JavaType.BLOB else int(value)
 
 
-def statement(group: Group) -> tuple[str, list[Any]]:
-    """A group as SQL with its values."""
+def statement(group: Group) -> str:
+    """A group as SQL, for a connection whose strings have backslash escapes."""
     table = ".".join(map(quoted, group.table))
     if group.kind in ("upsert", "insert"):
-        marks = f"({', '.join(['%s'] * len(group.columns))})"
-        sql = f"INSERT INTO {table} ({_list(group.columns)}) VALUES {', '.join([marks] * len(group.rows))}"  # noqa: S608
+        sql = f"INSERT INTO {table} ({_list(group.columns)}) VALUES {_tuples(group.rows)}"  # noqa: S608
         if group.kind == "upsert":
             sets = ", ".join(f"{quoted(name)} = VALUES({quoted(name)})" for name in group.columns)
             sql += f" ON DUPLICATE KEY UPDATE {sets}"
-        return sql, [value for row in group.rows for value in row]
+        return sql
     if group.kind == "delete" and group.key:
-        marks = f"({', '.join(['%s'] * len(group.key))})"
-        sql = f"DELETE FROM {table} WHERE ({_list(group.key)}) IN ({', '.join([marks] * len(group.rows))})"  # noqa: S608
-        return sql, [value for row in group.rows for value in row]
+        return f"DELETE FROM {table} WHERE ({_list(group.key)}) IN ({_tuples(group.rows)})"  # noqa: S608
     chosen = {name: group.before[name] for name in group.key or group.before}
-    where = " AND ".join(f"{quoted(name)} <=> %s" for name in chosen)
+    where = " AND ".join(f"{quoted(name)} <=> {literal(value)}" for name, value in chosen.items())
     if group.kind == "delete":
-        return f"DELETE FROM {table} WHERE {where} LIMIT 1", list(chosen.values())  # noqa: S608
-    sets = ", ".join(f"{quoted(name)} = %s" for name in group.columns)
-    return f"UPDATE {table} SET {sets} WHERE {where} LIMIT 1", [*group.rows[0], *chosen.values()]  # noqa: S608
+        return f"DELETE FROM {table} WHERE {where} LIMIT 1"  # noqa: S608
+    pairs = zip(group.columns, group.rows[0], strict=True)
+    sets = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in pairs)
+    return f"UPDATE {table} SET {sets} WHERE {where} LIMIT 1"  # noqa: S608
+
+
+def _tuples(rows: Iterable[tuple[Any, ...]]) -> str:
+    return ", ".join([f"({', '.join(map(literal, row))})" for row in rows])
+
+
+def literal(value: str | bytes | int | None) -> str:
+    """A value as SQL has it."""
+    if isinstance(value, str):
+        return f"'{value.translate(_ESCAPES)}'"
+    if value is None:
+        return "NULL"
+    return f"x'{value.hex()}'" if isinstance(value, bytes) else str(value)
+
+
+_ESCAPES = str.maketrans({"'": "\\'", "\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"})
 
 
 def _list(names: Iterable[str]) -> str:
@@ -144,4 +173,4 @@ def _list(names: Iterable[str]) -> str:
 
 
 def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``").replace("%", "%%") + "`"
+    return "`" + name.replace("`", "``") + "`"

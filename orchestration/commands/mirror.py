@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +11,19 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pymysql
+import structlog
 
 from cdc_core.client.canal import CanalConnector, Consumer, Policy
-from cdc_core.errors import ConfigError
+from cdc_core.errors import ConfigError, SourceUnavailable
 from cdc_core.mirror.mirror import Mirror
 from cdc_core.mirror.rules import read_rules
 from cdc_core.mirror.target import Target
 from orchestration.commands.consume import connector_of
 
 _PORT = 3306
+_PAUSE_SECONDS = 5.0
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +52,11 @@ def run(
     rules = read_rules(rules_folder, source.destination)
     sink = Target(connection_of(target, password), source.destination, source.client_id)
     sink.open()
-    mirror = Mirror(rules, sink)
+    mirror, policy = Mirror(rules, sink), Policy(batch_size=batch_size)
+    left = batches
     try:
-        with _connector(source, rules.filter) as connector:
-            Consumer(connector, mirror, Policy(batch_size=batch_size), tell=_tell(as_json)).run(batches=batches)
+        while left is None or left > 0:
+            left = _mirrored(lambda: _connector(source, rules.filter), mirror, policy, left, _tell(as_json))
     except KeyboardInterrupt:
         pass
     finally:
@@ -58,6 +64,26 @@ def run(
     if as_json:
         print(json.dumps({"rows": mirror.rows, "statements": mirror.statements}))
     return 0
+
+
+def _mirrored(
+    connect: Callable[[], CanalConnector], mirror: Mirror, policy: Policy, left: int | None, tell: Callable[[str], None]
+) -> int | None:
+    """How many batches are left after the target went away, which is waited for, or after all."""
+    done = 0
+
+    def count(line: str) -> None:
+        nonlocal done
+        done += 1
+        tell(line)
+
+    try:
+        with connect() as connector:
+            Consumer(connector, mirror, policy, tell=count).run(batches=left)
+    except SourceUnavailable as error:
+        log.warning("the mirror waits for its target", **error.as_dict())
+        time.sleep(_PAUSE_SECONDS)
+    return None if left is None else left - done
 
 
 def connection_of(target: str, password: str) -> Callable[[], pymysql.Connection[Any]]:

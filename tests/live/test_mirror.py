@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,39 @@ def test_a_mirror_that_is_killed_ends_equal(world: World, tmp_path: Path) -> Non
     for table in "kn":
         world.same(table)
     assert len(world.rows(world.source, "k")) > 10
+
+
+@pytest.mark.fault
+def test_a_target_whose_connections_are_cut(world: World) -> None:
+    """Cut again and again, also where nobody knows whether a commit was done: nothing is lost or applied twice, also in
+    a table without a key."""
+    world.rule("mirrorDb: true\ndatabase: {db}")
+    world.write("CREATE TABLE k (id INT PRIMARY KEY, v INT, s VARCHAR(40))", "CREATE TABLE n (x INT, s VARCHAR(9))")
+    world.run()
+    chance = random.Random(7)
+    command = [
+        sys.executable, "-m", "orchestration.cli", "mirror", "shop", "--rules", str(world.rules), "--batch-size", "2",
+        "--target", world.copy, "--target-password", PASSWORD, "--address", f"127.0.0.1:{world.port}",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 25
+        while time.monotonic() < deadline:
+            world.write(*_changes(chance), "INSERT INTO n SELECT x, 'm' FROM n LIMIT 300", "DELETE FROM n LIMIT 200")
+            if chance.random() < 0.2:
+                _cut(world.other)
+        assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    world.run()
+    for table in "kn":
+        world.same(table)
+
+
+def _cut(server: MySqlServer) -> None:
+    with server.root() as link, link.cursor() as cursor:
+        cursor.execute("SELECT id FROM information_schema.processlist WHERE user = 'mirror'")
+        for (number,) in cursor.fetchall():
+            with suppress(Exception):
+                cursor.execute(f"KILL {number}")
 
 
 def _changes(chance: random.Random) -> list[str]:
