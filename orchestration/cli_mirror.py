@@ -13,7 +13,10 @@ from orchestration.options import Json, Name
 def mirror(
     destination: Name,
     rules: Annotated[Path, typer.Option(help="Folder of *.yml, as for Canal's RDB adapter.")],
-    target: Annotated[str, typer.Option(help="mysql://user@host:port/database: its position table is made there.")],
+    target: Annotated[
+        str,
+        typer.Option(help="mysql://user@host:port/database, or postgresql://...: its position table is made there."),
+    ],
     target_password: Annotated[
         str, typer.Option(envvar="SLUICE_MIRROR_PASSWORD", help="Password of the target.", show_default=False)
     ] = "",
@@ -30,7 +33,7 @@ def mirror(
     batches: Annotated[int | None, typer.Option(min=1, help="End after so many.", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
-    """Apply a destination to another MySQL or MariaDB, exactly once, until Ctrl-C."""
+    """Apply a destination to another MySQL, MariaDB or PostgreSQL, exactly once, until Ctrl-C."""
     from orchestration.commands.mirror import Source, run
 
     source = Source(destination, address, zookeeper, client_id, user, password)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import structlog
+
 from cdc_core.client.canal.events import Event, Header, Row, Statement
 from cdc_core.client.canal.handler import Handler
 from cdc_core.mirror.rules import Rule, Rules
 from cdc_core.mirror.target import Place, Target
 from cdc_core.mirror.work import Work
+
+log = structlog.get_logger(__name__)
 
 
 class Mirror(Handler):
@@ -16,7 +20,7 @@ class Mirror(Handler):
 
     def __init__(self, rules: Rules, target: Target) -> None:
         self._rules, self._target = rules, target
-        self._work = Work()
+        self._work = Work(labels=target.server.labels)
         self._last: Place | None = None
         self._header: Header | None = None  # of the event at hand, and whether the target has it
         self._taken: Header | None = None  # of the last event that was gathered
@@ -38,7 +42,8 @@ class Mirror(Handler):
         try:
             self._take(event)
         except BaseException:
-            self._work, self._last, self._header, self._taken = Work(), None, None, None
+            self._work, self._last = Work(labels=self._target.server.labels), None
+            self._header = self._taken = None
             self._target.close()
             raise
 
@@ -58,6 +63,9 @@ class Mirror(Handler):
     def _statement(self, event: Statement, place: Place) -> None:
         if self._rule is None or not self._rule.mirror_db:
             return
+        if not self._target.server.runs_ddl:
+            log.warning("a DDL statement is not run at the target", place=str(event.header.place), sql=event.sql[:500])
+            return
         self._write()
         before = self._target.reached or place
         latest = replace(place, execute_time=max(place.execute_time, before.execute_time))
@@ -70,7 +78,7 @@ class Mirror(Handler):
     def _write(self) -> None:
         """What was gathered, with the place of the last event. An error leaves nothing gathered: it comes again."""
         work, last = self._work, self._last
-        self._work, self._last = Work(), None
+        self._work, self._last = Work(labels=self._target.server.labels), None
         if last is not None:
             self._target.apply(work.groups(), last)
             self.rows += work.rows

@@ -8,35 +8,18 @@ transaction: it is noted before it is run, so that after a crash "it is done alr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
-
-from pymysql import Connection
-from pymysql.err import Error, IntegrityError, OperationalError, ProgrammingError
+from typing import Any, Protocol
 
 from cdc_core.errors import PositionError, SourceUnavailable, TableStopped
-from cdc_core.mirror.work import Group, quoted, statement
+from cdc_core.mirror.work import Group
 from cdc_core.position import journal_number
 
-_TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
-    destination VARCHAR(100) NOT NULL, client_id INT NOT NULL, server_id BIGINT NOT NULL,
-    journal_name VARCHAR(255) NOT NULL, position BIGINT NOT NULL, execute_time BIGINT NOT NULL,
-    ddl_position BIGINT NOT NULL DEFAULT 0,
-    changed TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
-    PRIMARY KEY (destination, client_id))"""
-_SETTINGS = "SET foreign_key_checks = 0, sql_mode = '', time_zone = %s"
-_KEEP = """INSERT INTO sluice_mirror
-    (destination, client_id, server_id, journal_name, position, execute_time, ddl_position)
-    VALUES (%s, %s, %s, %s, %s, %s, %s)
-    ON DUPLICATE KEY UPDATE server_id = VALUES(server_id), journal_name = VALUES(journal_name),
-    position = VALUES(position), execute_time = VALUES(execute_time), ddl_position = VALUES(ddl_position)"""
 _READ = """SELECT server_id, journal_name, position, execute_time, ddl_position FROM sluice_mirror
     WHERE destination = %s AND client_id = %s"""
 _AHEAD = 4  # groups that wait to be run
-_LOST, _BUSY = (2006, 2013), (1205, 1213)  # the connection; a lock
-_DONE_ALREADY = (1007, 1008, 1050, 1051, 1060, 1061, 1091, 1146, 1054)  # exists already, or exists no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +50,33 @@ class Place:
         return covered
 
 
-class Target:
-    """`connect` gives a new connection of the target's database. `time_zone` is that of the timestamps' texts."""
+class Server(Protocol):
+    """A kind of target. Its SQL has `%s` for values; `labels`: values of ENUM and SET are texts there."""
 
-    def __init__(
-        self, connect: Callable[[], Connection[Any]], destination: str, client_id: int, time_zone: str = "+00:00"
-    ) -> None:
-        self._connect, self._who, self._zone = connect, (destination, client_id), time_zone
-        self._connection: Connection[Any] | None = None
+    @property
+    def error(self) -> type[Exception]: ...
+    @property
+    def runs_ddl(self) -> bool: ...
+    @property
+    def labels(self) -> bool: ...
+    @property
+    def keep(self) -> str: ...
+    def connect(self) -> Any: ...
+    def prepare(self, cursor: Any, time_zone: str) -> None: ...
+    def begin(self, connection: Any) -> None: ...
+    def use(self, cursor: Any, database: str) -> None: ...
+    def refuses(self, error: Exception) -> bool: ...
+    def is_gone(self, error: Exception) -> bool: ...
+    def is_done_already(self, error: Exception) -> bool: ...
+    def statement(self, group: Group) -> str: ...
+
+
+class Target:
+    """`time_zone` is that of the timestamps' texts."""
+
+    def __init__(self, server: Server, destination: str, client_id: int, time_zone: str = "+00:00") -> None:
+        self.server, self._who, self._zone = server, (destination, client_id), time_zone
+        self._connection: Any = None
         self.reached: Place | None = None
         self._ddl = 0  # where a statement began that may be done
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")  # uses the connection while groups run
@@ -88,13 +90,13 @@ class Target:
         """Connects, and reads how far the target is. Raises SourceUnavailable."""
         self.close()
         try:
-            self._connection = connection = self._connect()
+            self._connection = connection = self.server.connect()
             with connection.cursor() as cursor:
-                cursor.execute(_SETTINGS, (self._zone,))
-                cursor.execute(_TABLE)
+                self.server.prepare(cursor, self._zone)
                 cursor.execute(_READ, self._who)
                 found = cursor.fetchone()
-        except Error as error:
+            connection.commit()
+        except self.server.error as error:
             raise _away(error) from error
         self.reached = Place(int(found[0]), str(found[1]), int(found[2]), int(found[3])) if found else None
         self._ddl = int(found[4]) if found else 0
@@ -133,9 +135,9 @@ class Target:
         try:
             connection = self._begun()
             with connection.cursor() as cursor:
-                cursor.execute(_KEEP, (*self._who, *_values(until), 0))
+                cursor.execute(self.server.keep, (*self._who, *_values(until), 0))
             connection.commit()
-        except Error as error:
+        except self.server.error as error:
             self.close()
             raise _away(error) from error
         except BaseException:
@@ -148,31 +150,30 @@ class Target:
         """For the oldest group that runs."""
         try:
             self._running.popleft().result()
-        except Error as error:
+        except self.server.error as error:
             self.close()
             raise _away(error) from error
         except BaseException:
             self.close()
             raise
 
-    def _begun(self) -> Connection[Any]:
+    def _begun(self) -> Any:
         connection = self._open()
         if not self._within:
-            connection.begin()
+            self.server.begin(connection)
             self._within = True
         return connection
 
     def _run(self, group: Group) -> None:
-        assert self._connection is not None
-        sql = statement(group)
+        sql = self.server.statement(group)
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(sql)
-        except (IntegrityError, ProgrammingError, OperationalError) as error:
-            if error.args and error.args[0] in (*_LOST, *_BUSY):
+        except self.server.error as error:
+            if not self.server.refuses(error):
                 raise
             raise TableStopped(
-                f"the target refuses rows: {error.args[-1]}",
+                f"the target refuses rows: {error.args[-1] if error.args else error}",
                 place=".".join(group.table),
                 hint="Make the target's table fit (columns, types, key), or correct the mapping; then start again.",
             ) from error
@@ -184,14 +185,13 @@ class Target:
         try:
             with self._open().cursor() as cursor:
                 if database:
-                    cursor.execute(f"USE {quoted(database)}")
+                    self.server.use(cursor, database)
                 cursor.execute(sql)
-        except Error as error:
-            code = error.args[0] if error.args else 0
-            if code in _LOST:
+        except self.server.error as error:
+            if self.server.is_gone(error):
                 self.close()
                 raise _away(error) from error
-            if not (again and code in _DONE_ALREADY):
+            if not (again and self.server.is_done_already(error)):
                 self._note_ddl(at, 0)  # it was not done, whatever it says the next time
                 raise TableStopped(
                     f"the target refuses a statement: {error.args[-1]}",
@@ -208,17 +208,16 @@ class Target:
         connection = self._open()
         try:
             with connection.cursor() as cursor:
-                cursor.execute(_KEEP, (*self._who, *_values(before), position))
+                cursor.execute(self.server.keep, (*self._who, *_values(before), position))
             connection.commit()
-        except Error as error:
+        except self.server.error as error:
             self.close()
             raise _away(error) from error
         self._ddl = position
 
-    def _open(self) -> Connection[Any]:
+    def _open(self) -> Any:
         if self._connection is None:
             self.open()
-        assert self._connection is not None
         return self._connection
 
 
@@ -226,6 +225,6 @@ def _values(place: Place) -> tuple[int, str, int, int]:
     return place.server_id, place.journal_name, place.position, place.execute_time
 
 
-def _away(error: Error) -> SourceUnavailable:
+def _away(error: Exception) -> SourceUnavailable:
     hint = "Check the target's address, account and log; the batch comes again."
     return SourceUnavailable(f"the target cannot be written: {error}", place="target", hint=hint)

@@ -6,7 +6,8 @@ foreign keys meanwhile. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,8 +36,9 @@ class Group:
 class Work:
     """Takes the rows of a batch; `groups` gives what is to be done."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, labels: bool = False) -> None:
         self.rows = 0
+        self._labels = labels
         self._done: list[Group] = []
         self._open: dict[tuple[str, str], Group] = {}
         self._types: Mapping[str, int] = {}
@@ -55,7 +57,8 @@ class Work:
             self._special = {name for name, java_type in row.types.items() if java_type in _SPECIAL}
         before, after = row.before, row.after
         if self._special:
-            before, after = typed(before, row.types), typed(after, row.types)
+            kinds = row.mysql_types if self._labels else {}
+            before, after = typed(before, row.types, kinds), typed(after, row.types, kinds)
         before, after = rule.columns(before), rule.columns(after)
         if row.kind is EventType.DELETE:
             self._delete(place, key, before)
@@ -117,60 +120,30 @@ class Work:
             self._done.append(group)
 
 
-def typed(values: Mapping[str, str | None], types: Mapping[str, int]) -> Mapping[str, Any]:
-    """Canal's texts as values that the target takes: bytes for BLOB and BINARY, numbers for BIT, ENUM and SET."""
-    return {name: _typed(value, types.get(name, 0)) for name, value in values.items()}
+def typed(values: Mapping[str, str | None], types: Mapping[str, int], kinds: Mapping[str, str]) -> Mapping[str, Any]:
+    """Canal's texts as values that the target takes: bytes for BLOB and BINARY, numbers for BIT, ENUM and SET; of ENUM
+    and SET the texts where `kinds` has MySQL's types."""
+    return {name: _typed(value, types.get(name, 0), kinds.get(name, "")) for name, value in values.items()}
 
 
 _NUMBERS = (JavaType.BIT, JavaType.INTEGER)
 _SPECIAL = (*_NUMBERS, JavaType.BLOB)
 
 
-def _typed(value: str | None, java_type: int) -> Any:
+def _typed(value: str | None, java_type: int, kind: str) -> Any:
     if value is None or java_type not in _SPECIAL:
         return value
-    return value.encode("latin-1") if java_type == JavaType.BLOB else int(value)
+    if java_type == JavaType.BLOB:
+        return value.encode("latin-1")
+    return labels_of(int(value), kind) if kind[:4].lower() in ("enum", "set(") else int(value)
 
 
-def statement(group: Group) -> str:
-    """A group as SQL, for a connection whose strings have backslash escapes."""
-    table = ".".join(map(quoted, group.table))
-    if group.kind in ("upsert", "insert"):
-        sql = f"INSERT INTO {table} ({_list(group.columns)}) VALUES {_tuples(group.rows)}"  # noqa: S608
-        if group.kind == "upsert":
-            sets = ", ".join(f"{quoted(name)} = VALUES({quoted(name)})" for name in group.columns)
-            sql += f" ON DUPLICATE KEY UPDATE {sets}"
-        return sql
-    if group.kind == "delete" and group.key:
-        return f"DELETE FROM {table} WHERE ({_list(group.key)}) IN ({_tuples(group.rows)})"  # noqa: S608
-    chosen = {name: group.before[name] for name in group.key or group.before}
-    where = " AND ".join(f"{quoted(name)} <=> {literal(value)}" for name, value in chosen.items())
-    if group.kind == "delete":
-        return f"DELETE FROM {table} WHERE {where} LIMIT 1"  # noqa: S608
-    pairs = zip(group.columns, group.rows[0], strict=True)
-    sets = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in pairs)
-    return f"UPDATE {table} SET {sets} WHERE {where} LIMIT 1"  # noqa: S608
+def labels_of(number: int, kind: str) -> str:
+    """The text of an ENUM's or SET's number. `kind`: MySQL's type, `enum('a','b')`. Number 0 of an ENUM is empty."""
+    labels = [one.replace("''", "'") for one in _LABEL.findall(kind)]
+    if kind[:3].lower() == "set":
+        return ",".join(label for bit, label in enumerate(labels) if number >> bit & 1)
+    return labels[number - 1] if 0 < number <= len(labels) else ""
 
 
-def _tuples(rows: Iterable[tuple[Any, ...]]) -> str:
-    return ", ".join([f"({', '.join(map(literal, row))})" for row in rows])
-
-
-def literal(value: str | bytes | int | None) -> str:
-    """A value as SQL has it."""
-    if isinstance(value, str):
-        return f"'{value.translate(_ESCAPES)}'"
-    if value is None:
-        return "NULL"
-    return f"x'{value.hex()}'" if isinstance(value, bytes) else str(value)
-
-
-_ESCAPES = str.maketrans({"'": "\\'", "\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"})
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(map(quoted, names))
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+_LABEL = re.compile(r"'((?:[^']|'')*)'")

@@ -1,4 +1,4 @@
-"""`sluice mirror`: applies a destination to another MySQL or MariaDB, by Canal's protocol."""
+"""`sluice mirror`: applies a destination to another MySQL, MariaDB or PostgreSQL, by Canal's protocol."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import pymysql
 import structlog
 
 from cdc_core.client.canal import CanalConnector, Consumer, Policy
 from cdc_core.errors import ConfigError, SourceUnavailable
 from cdc_core.mirror.mirror import Mirror
+from cdc_core.mirror.mysql import MySql
+from cdc_core.mirror.postgresql import PostgreSql
 from cdc_core.mirror.rules import read_rules
-from cdc_core.mirror.target import Target
+from cdc_core.mirror.target import Server, Target
 from orchestration.commands.consume import connector_of
 
-_PORT = 3306
+_KINDS: dict[str, tuple[Callable[..., Server], int]] = {
+    "mysql": (MySql, 3306),
+    "mariadb": (MySql, 3306),
+    "postgresql": (PostgreSql, 5432),
+}
 _PAUSE_SECONDS = 5.0
 
 log = structlog.get_logger(__name__)
@@ -50,7 +54,7 @@ def run(
 ) -> int:
     """Until Ctrl-C, or after so many batches."""
     rules = read_rules(rules_folder, source.destination)
-    sink = Target(connection_of(target, password), source.destination, source.client_id)
+    sink = Target(server_of(target, password), source.destination, source.client_id)
     sink.open()
     mirror, policy = Mirror(rules, sink), Policy(batch_size=batch_size)
     left = batches
@@ -86,18 +90,16 @@ def _mirrored(
     return None if left is None else left - done
 
 
-def connection_of(target: str, password: str) -> Callable[[], pymysql.Connection[Any]]:
-    """What connects to `mysql://user@host:port/database`. Raises ConfigError for another form."""
+def server_of(target: str, password: str) -> Server:
+    """The server at `mysql://user@host:port/database`, or `postgresql://...`. Raises ConfigError for another form."""
     parts = urlsplit(target)
-    database = unquote(parts.path.strip("/"))
-    if parts.scheme not in ("mysql", "mariadb") or not (parts.hostname and parts.username and database):
-        hint = "Give mysql://user@host:port/database; the password is in SLUICE_MIRROR_PASSWORD."
+    database, kind = unquote(parts.path.strip("/")), _KINDS.get(parts.scheme)
+    if kind is None or not (parts.hostname and parts.username and database):
+        hint = "Give mysql://user@host:port/database, or postgresql://...; the password is in SLUICE_MIRROR_PASSWORD."
         raise ConfigError("the target's address is malformed", place="--target", hint=hint)
+    made, port = kind
     user, secret = unquote(parts.username), password or unquote(parts.password or "")
-    host, port = parts.hostname, parts.port or _PORT
-    return lambda: pymysql.connect(
-        host=host, port=port, user=user, password=secret, database=database, charset="utf8mb4", connect_timeout=10
-    )
+    return made(parts.hostname, parts.port or port, user, database, secret)
 
 
 def _connector(source: Source, filter_text: str) -> CanalConnector:

@@ -21,7 +21,7 @@ from cdc_core.errors import ConfigError, PositionError, TableStopped
 from cdc_core.mirror.mirror import Mirror
 from cdc_core.mirror.rules import read_rules
 from cdc_core.mirror.target import Place, Target
-from orchestration.commands.mirror import connection_of
+from orchestration.commands.mirror import server_of
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_matrix import TYPES
 from tests.support.canal_service import canal_service
@@ -63,7 +63,7 @@ class World:
         self.source, self.other, self.database = source, other, database
         self.port, self.copy, self.rules = door.port, copy, folder / "rdb"
         self.rules.mkdir()
-        self.target = Target(connection_of(copy, PASSWORD), "shop", 1001)
+        self.target = Target(server_of(copy, PASSWORD), "shop", 1001)
 
     def rule(self, text: str, name: str = "one") -> None:
         lines = "".join(f"  {line}\n" for line in text.format(db=self.database).splitlines())
@@ -318,5 +318,5 @@ def test_rules_that_cannot_be_are_named(text: str, said: str, tmp_path: Path) ->
 def test_a_target_that_is_no_address(target: str) -> None:
     """The error says the form, and nothing of a password."""
     with pytest.raises(ConfigError, match="malformed") as refused:
-        connection_of(target, "secret")
+        server_of(target, "secret")
     assert "secret" not in str(refused.value)

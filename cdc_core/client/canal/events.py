@@ -46,6 +46,7 @@ class Row:
     updated: tuple[str, ...]
     key: tuple[str, ...]
     types: Mapping[str, int] = field(repr=False, default_factory=dict)  # java.sql.Types by column
+    mysql_types: Mapping[str, str] = field(repr=False, default_factory=dict)  # MySQL's, as SHOW COLUMNS has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ def _changes(entry: Any) -> Iterator[Event]:
         return
     key: tuple[str, ...] | None = None  # the same for all rows of an entry, as the types are
     types: dict[str, int] = {}
+    mysql_types: dict[str, str] = {}
     updates = kind == EventType.UPDATE
     for row in change.rowDatas:
         before = {one.name: None if one.isNull else one.value for one in row.beforeColumns}
@@ -137,4 +139,5 @@ def _changes(entry: Any) -> Iterator[Event]:
             columns = [*row.beforeColumns, *row.afterColumns]
             key = tuple(dict.fromkeys(one.name for one in columns if one.isKey))
             types = {one.name: one.sqlType for one in columns}
-        yield Row(kind, header, before, after, updated, key, types)
+            mysql_types = {one.name: one.mysqlType for one in columns}
+        yield Row(kind, header, before, after, updated, key, types, mysql_types)

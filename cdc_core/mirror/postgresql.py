@@ -1,0 +1,137 @@
+"""A PostgreSQL as the target: a source's database is a schema of it.
+
+Source: PostgreSQL 15 manual, "INSERT", "String Constants", "Appendix A. Error Codes".
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdc_core.errors import ConfigError
+from cdc_core.mirror.work import Group
+
+_TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
+    destination VARCHAR(100) NOT NULL, client_id INT NOT NULL, server_id BIGINT NOT NULL,
+    journal_name VARCHAR(255) NOT NULL, position BIGINT NOT NULL, execute_time BIGINT NOT NULL,
+    ddl_position BIGINT NOT NULL DEFAULT 0, changed TIMESTAMPTZ NOT NULL DEFAULT now(),
+    PRIMARY KEY (destination, client_id))"""
+_REFUSED = ("22", "23", "42", "0A")  # classes: data, integrity, syntax or access, not supported
+
+
+@dataclass(frozen=True, slots=True)
+class PostgreSql:
+    """An account at a server's database. DDL statements are not run: the source's are in another language."""
+
+    host: str
+    port: int
+    user: str
+    database: str
+    password: str = field(repr=False)
+
+    runs_ddl = False
+    labels = True
+    keep = """INSERT INTO sluice_mirror
+        (destination, client_id, server_id, journal_name, position, execute_time, ddl_position)
+        VALUES (%s, %s, %s, %s, %s, %s, %s)
+        ON CONFLICT (destination, client_id) DO UPDATE SET server_id = excluded.server_id,
+        journal_name = excluded.journal_name, position = excluded.position, execute_time = excluded.execute_time,
+        ddl_position = excluded.ddl_position, changed = now()"""
+
+    @property
+    def error(self) -> type[Exception]:
+        return _driver().Error  # type: ignore[no-any-return]
+
+    def connect(self) -> Any:
+        return _driver().connect(
+            host=self.host,
+            port=self.port,
+            user=self.user,
+            password=self.password,
+            dbname=self.database,
+            connect_timeout=10,
+        )
+
+    def prepare(self, cursor: Any, time_zone: str) -> None:
+        cursor.execute(f"SET TIME ZONE INTERVAL '{time_zone}' HOUR TO MINUTE")
+        cursor.execute("SET standard_conforming_strings = on")
+        cursor.execute("SET client_min_messages = warning")
+        cursor.execute(_TABLE)
+
+    def begin(self, connection: Any) -> None:
+        """The driver begins by itself."""
+
+    def use(self, cursor: Any, database: str) -> None:
+        """Names are given in whole."""
+
+    def refuses(self, error: Exception) -> bool:
+        """Whether it is the rows that the server does not take."""
+        return str(getattr(error, "sqlstate", None) or "").startswith(_REFUSED) or isinstance(
+            error, _driver().DataError
+        )
+
+    def is_gone(self, error: Exception) -> bool:  # noqa: ARG002 - of statements that are not run
+        return True
+
+    def is_done_already(self, error: Exception) -> bool:  # noqa: ARG002
+        return False
+
+    def statement(self, group: Group) -> str:
+        table = ".".join(map(quoted, group.table))
+        if group.kind in ("upsert", "insert"):
+            sql = f"INSERT INTO {table} ({_list(group.columns)}) VALUES {_tuples(_last_of_key(group))}"  # noqa: S608
+            if group.kind == "upsert":
+                sets = ", ".join(f"{quoted(one)} = excluded.{quoted(one)}" for one in group.columns)
+                sql += f" ON CONFLICT ({_list(group.key)}) DO UPDATE SET {sets}"
+            return sql
+        if group.kind == "delete" and group.key:
+            return f"DELETE FROM {table} WHERE ({_list(group.key)}) IN ({_tuples(group.rows)})"  # noqa: S608
+        chosen = {name: group.before[name] for name in group.key or group.before}
+        where = " AND ".join(f"{quoted(one)} IS NOT DISTINCT FROM {literal(value)}" for one, value in chosen.items())
+        row = f"ctid = (SELECT ctid FROM {table} WHERE {where} LIMIT 1)"  # noqa: S608
+        if group.kind == "delete":
+            return f"DELETE FROM {table} WHERE {row}"  # noqa: S608
+        pairs = zip(group.columns, group.rows[0], strict=True)
+        return f"UPDATE {table} SET {', '.join(f'{quoted(o)} = {literal(v)}' for o, v in pairs)} WHERE {row}"  # noqa: S608
+
+
+def _last_of_key(group: Group) -> Iterable[tuple[Any, ...]]:
+    """The last row of each key: one statement cannot write a row twice."""
+    if group.kind == "insert":
+        return group.rows
+    places = [group.columns.index(name) for name in group.key]
+    return {tuple(row[place] for place in places): row for row in group.rows}.values()
+
+
+def _tuples(rows: Iterable[tuple[Any, ...]]) -> str:
+    return ", ".join([f"({', '.join(map(literal, row))})" for row in rows])
+
+
+def literal(value: str | bytes | int | None) -> str:
+    """A value as SQL has it; its type is that of the column."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if value is None:
+        return "NULL"
+    return f"'\\x{value.hex()}'" if isinstance(value, bytes) else f"'{value}'"
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _driver() -> Any:
+    try:
+        return importlib.import_module("psycopg")
+    except ImportError as error:
+        raise ConfigError(
+            f"PostgreSQL's driver is not installed: {error}",
+            place="--target",
+            hint="Install it: pip install 'sluice[postgresql]'.",
+        ) from None
