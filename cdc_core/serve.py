@@ -59,6 +59,7 @@ def serve(conf_dir: Path, stop: threading.Event | None = None) -> int:
 
 
 def _run(conf_dir: Path, stop: threading.Event) -> None:
+    from cdc_core.doors.admin import AdminDoor
     from cdc_core.doors.flight import FlightDoor
     from cdc_core.doors.http import HttpDoor
     from cdc_core.doors.tcp import TcpDoor
@@ -72,7 +73,12 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
     http = HttpDoor(server, config.host, config.http_port, token, traffic)
     flight = FlightDoor(server, config.host, config.flight_port, token, traffic)
     tcp = TcpDoor(server, config.host, config.port, traffic, certificate=config.tcp_cert, key=config.tcp_key)
-    doors = (http, flight, tcp) if config.serves_tcp else (http, flight)
+    doors: list[HttpDoor | FlightDoor | TcpDoor | AdminDoor] = [http, flight]
+    if config.serves_tcp:
+        doors.append(tcp)
+    if config.serves_admin:
+        passwd = config.admin_passwd.get_secret_value()
+        doors.append(AdminDoor(server, config.host, config.admin_port, config.admin_user, passwd))
     queues = _queues(server, config, traffic)
     try:
         server.load()  # before the doors open; sources are read after it, when every door could open

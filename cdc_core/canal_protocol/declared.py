@@ -86,6 +86,12 @@ _PACKETS = {
     "Messages": "1 int64 batch_id, repeated 2 bytes messages",
     "Dump": "1 string journal, 2 int64 position, optional 3 int64 timestamp",
     "ClientRollback": "1 string destination, 2 string client_id, 3 int64 batch_id",
+    # These are of AdminProtocol.proto, where the packet is called Packet too, and has its body in another field.
+    "AdminPacket": "optional 1 int32 magic_number, optional 2 int32 version, 3 int32 type, 4 bytes body",
+    "ServerAdmin": "1 string action",
+    "InstanceAdmin": "1 string destination, 2 string action",
+    "LogAdmin": "1 string type, 2 string action, optional 3 string destination, optional 4 string file, "
+    "optional 5 int32 count",
 }
 _ENTRIES = {
     "Pair": "1 string key, 2 string value",
@@ -142,3 +148,6 @@ Messages, Dump, ClientRollback = map(_message, ("Messages", "Dump", "ClientRollb
 Pair, Header, Entry, Column = map(_message, ("Pair", "Header", "Entry", "Column"))
 RowData, RowChange = map(_message, ("RowData", "RowChange"))
 TransactionBegin, TransactionEnd = map(_message, ("TransactionBegin", "TransactionEnd"))
+AdminPacket, ServerAdmin, InstanceAdmin, LogAdmin = map(
+    _message, ("AdminPacket", "ServerAdmin", "InstanceAdmin", "LogAdmin")
+)

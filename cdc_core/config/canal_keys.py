@@ -31,7 +31,7 @@ _KEYS = frozenset(
 ) - {"canal.instance.master.sslMode"}
 # Families whose keys are another program's, and the keys of one destination in canal.properties.
 _FAMILIES = re.compile(
-    r"canal\.(admin|mq)\..+|(kafka|rocketmq|rabbitmq|pulsarmq)\..+"
+    r"canal\.admin\.(manager|register\..+)|canal\.mq\..+|(kafka|rocketmq|rabbitmq|pulsarmq)\..+"
     r"|canal\.instance\.[^.]+\.(mode|spring\.xml|manager\.address)"
 )
 

@@ -48,7 +48,7 @@ def _hashed(value: SecretStr) -> SecretStr:
     """SHA1 of SHA1 of a password, also with MySQL's asterisk before it."""
     text = value.get_secret_value().removeprefix("*")
     if text and not re.fullmatch(r"[0-9A-Fa-f]{40}", text):
-        raise ValueError("canal.passwd is no hash of 40 hexadecimal digits: SELECT SHA1(UNHEX(SHA1('password')))")
+        raise ValueError("a password is kept as a hash of 40 hexadecimal digits: SELECT SHA1(UNHEX(SHA1('password')))")
     return SecretStr(text)
 
 
@@ -91,10 +91,18 @@ class ServiceConfig(_Model):
     auto_scan_interval: Positive = Field(5, alias="canal.auto.scan.interval")
     token: SecretStr = Field(SecretStr(""), alias="sluice.token")
     token_file: Path | None = Field(None, alias="sluice.token.file")
+    admin_port: Port = Field(11110, alias="canal.admin.port")
+    admin_user: str = Field("admin", alias="canal.admin.user")
+    admin_passwd: Annotated[SecretStr, AfterValidator(_hashed)] = Field(SecretStr(""), alias="canal.admin.passwd")
     server_mode: ServerMode = Field("tcp", alias="canal.serverMode")
     without_netty: bool = Field(False, alias="canal.withoutNetty")
     tcp_cert: Path | None = Field(None, alias="sluice.tcp.cert")
     tcp_key: Path | None = Field(None, alias="sluice.tcp.key")
+
+    @property
+    def serves_admin(self) -> bool:
+        """Whether Canal's admin port is open: with a password of one's own, not with the stock file's."""
+        return self.admin_passwd.get_secret_value().upper() not in ("", _STOCK_ADMIN)
 
     @property
     def serves_tcp(self) -> bool:
@@ -224,6 +232,7 @@ def _with_port(address: str) -> str:
     return f"{host}:{int(port or 3306)}"
 
 
+_STOCK_ADMIN = "4ACFE3202A5FF5CF467898FC58AAB1D615029441"  # "admin", which everybody knows
 _ITEM_BYTES = 1 << 20
 SERVICE_KEYS = frozenset(str(field.alias) for field in ServiceConfig.model_fields.values() if field.alias)
 INSTANCE_KEYS = frozenset(str(field.alias) for field in InstanceConfig.model_fields.values() if field.alias)
