@@ -230,7 +230,7 @@ class Destination:
 
     def _begin(self, run: int, source: e.Source) -> None:
         capture = Capture(
-            self.config,
+            captured_by(self.config, self.cursors),
             self._term_nodes(),
             self._clock,
             self._pauses,
@@ -271,6 +271,13 @@ class Destination:
             log.error(what, destination=self.name, **state.error.as_dict())
         if source is not None and source.switched is not None and source != before.source:
             log.error("switching to the other server", destination=self.name, **source.switched.to_dict())
+
+
+def captured_by(config: InstanceConfig, cursors: Cursors) -> InstanceConfig:
+    """With `sluice.client.filter = override` the filter that the first client brought along is over the configured one,
+    as Canal's `subscribeChange` has it. Raises CursorError."""
+    own = cursors.own_filter(config.clients[0]) if config.client_filter == "override" else ""
+    return config.model_copy(update={"filter_regex": own}) if own else config
 
 
 @dataclass(frozen=True, slots=True)

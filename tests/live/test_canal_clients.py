@@ -16,7 +16,7 @@ from cdc_core.doors.tcp import TcpDoor
 from orchestration.commands.consume import connector_of, run
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_client import CanalClient, connected
-from tests.support.canal_service import canal_service
+from tests.support.canal_service import canal_service, served
 from tests.support.entries import store_of, values
 
 pytestmark = pytest.mark.integration
@@ -119,6 +119,30 @@ def test_each_client_has_its_own_filter_and_cursor(door: TcpDoor, mysql8: MySqlS
         assert ids(one, batch) == ["5"]
         one.ack(batch.batch_id)
         assert one.subscribe("(").error_code == 400
+
+
+def test_a_filter_that_replaces_the_destinations(mysql8: MySqlServer, database: str, tmp_path: Path) -> None:
+    """With `override`, the first client's filter decides what is captured, as in Canal, also after a restart; another
+    client's does not."""
+    more = "sluice.client.filter = override"
+    with canal_service(mysql8, database, tmp_path, more, "u") as door:
+        with connected(door.port) as client:
+            assert client.subscribe().error_code == 0
+            mysql8.execute("INSERT INTO t VALUES (1, 'a')", "INSERT INTO u VALUES (2)", database=database)
+            batch = waited(client)
+            assert ids(client, batch) == ["2"]
+            client.ack(batch.batch_id)
+            assert client.subscribe(f"{database}\\.t").error_code == 0
+            mysql8.execute("INSERT INTO u VALUES (3)", "INSERT INTO t VALUES (4, 'd')", database=database)
+            batch = waited(client)
+            assert ids(client, batch) == ["4"]
+            client.ack(batch.batch_id)
+        with connected(door.port, client_id=1002) as other:
+            assert other.subscribe(f"{database}\\.u").error_code == 0
+    with served(tmp_path / "conf") as door, connected(door.port) as client:
+        assert client.subscribe().error_code == 0
+        mysql8.execute("INSERT INTO u VALUES (5)", "INSERT INTO t VALUES (6, 'f')", database=database)
+        assert ids(client, waited(client)) == ["6"]
 
 
 def test_fetch_sizes_are_memory_units(door: TcpDoor, mysql8: MySqlServer, database: str) -> None:

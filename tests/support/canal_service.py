@@ -14,17 +14,27 @@ from orchestration.stack.mysql.server import MySqlServer
 
 
 @contextmanager
-def canal_service(mysql: MySqlServer, database: str, folder: Path) -> Iterator[TcpDoor]:
+def canal_service(
+    mysql: MySqlServer, database: str, folder: Path, more: str = "", tables: str = ".*"
+) -> Iterator[TcpDoor]:
     """The destination `shop` captures the database from its newest transaction on; its clients are 1001 and 1002, whose
-    leases last two seconds. Anyone may connect."""
+    leases last two seconds. Anyone may connect. `more`: lines of instance.properties."""
     conf = folder / "conf"
     (conf / "shop").mkdir(parents=True)
     (conf / "canal.properties").write_text("sluice.tcp.anyone = true\nsluice.lease.seconds = 2\n")
     (conf / "shop" / "instance.properties").write_text(
         f"canal.instance.master.address = {mysql.host}:{mysql.port}\n"
         f"canal.instance.dbUsername = {mysql.user}\ncanal.instance.dbPassword = {mysql.password}\n"
-        f"canal.instance.filter.regex = {database}\\\\..*\nsluice.clients = 1001, 1002\nsluice.heartbeat.seconds = 1\n"
+        f"canal.instance.filter.regex = {database}\\\\.{tables}\nsluice.clients = 1001, 1002\n"
+        f"sluice.heartbeat.seconds = 1\n{more}\n"
     )
+    with served(conf) as door:
+        yield door
+
+
+@contextmanager
+def served(conf: Path) -> Iterator[TcpDoor]:
+    """A directory that is configured already."""
     config, _ = load_service(conf)
     server = CanalServer(config, conf)
     server.load()

@@ -8,6 +8,7 @@ of them is open, leases do not run out; after the last one they run for `sluice.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 
 from cdc_core.canal_protocol.requests import ClientAck, ClientRollback, Get, Login, Subscribe, Unsubscribe
@@ -20,6 +21,7 @@ from cdc_core.server.server import CanalServer
 from cdc_core.session.claim import Claim
 
 _BOUNDLESS = 10 * 365 * 86400.0  # seconds: the lease while a connection of the client is open
+_BEGIN_SECONDS, _LOOK_SECONDS = 20.0, 0.05
 _MOST_ROWS = 1 << 31
 _MOST_BYTES = 64 << 20  # of the binlog in one batch: its entries are several times as large
 MOST_REPLY = (1 << 31) - (1 << 10)  # bytes: the frame's length is a signed number of 32 bits
@@ -85,6 +87,22 @@ class Commands:
         service.subscribe(request.client_id)
         if request.filter:
             service.set_filter(request.client_id, request.filter)
+            self._override(service, request)
+
+    def _override(self, service: CanalService, request: Subscribe) -> None:
+        """Where the client's filter is over the destination's, the capture begins anew with it; waits for that."""
+        config = service.config
+        first = request.client_id == config.clients[0]
+        if config.client_filter != "override" or not first or config.filter_regex == request.filter:
+            return
+        self._server.reload_destination(request.destination)
+        deadline = time.monotonic() + _BEGIN_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                self._service(request.destination).clients()
+                return
+            except SluiceError:
+                time.sleep(_LOOK_SECONDS)
 
     def unsubscribe(self, request: Unsubscribe) -> None:
         self._service(request.destination).unsubscribe(request.client_id)
