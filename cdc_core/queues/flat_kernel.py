@@ -25,9 +25,20 @@ from cdc_core.compiled.kernel import (
     named,
     records,
 )
-from cdc_core.entries.wire import put_digits
-from cdc_core.queues.route import FIXED, ROUTES, Routes, read_column, rows_of, shown
+from cdc_core.queues.flat_row import (
+    JAVA_TYPES,
+    MYSQL_TYPES,
+    NAMES_OF_KEY,
+    ROOM,
+    put_columns,
+    put_image,
+    put_null,
+    put_old,
+    put_signed,
+)
+from cdc_core.queues.route import FIXED, ROUTES, Routes, rows_of, shown
 from cdc_core.queues.scan import ENTRY, read_field
+from cdc_core.rows.columns.json_scalar import put_quoted
 
 MESSAGE = np.dtype(
     [
@@ -39,8 +50,8 @@ MESSAGE = np.dtype(
         ("rows", "<i4"),
     ]
 )
-_ROWDATA, _INSERT, _UPDATE, _DELETE = 2, 1, 2, 3
-_SQL, _BEFORE, _AFTER = 11, 1, 2
+_ROWDATA, _UPDATE = 2, 2
+_SQL = 11  # a field of the row change
 
 
 def _words(*texts: str) -> tuple[Bytes, Longs]:
@@ -51,21 +62,20 @@ def _words(*texts: str) -> tuple[Bytes, Longs]:
 _TYPES, _TYPE_ENDS = _words(*(EventType(n).name if n in set(EventType) else "QUERY" for n in range(max(EventType) + 1)))
 _PIECES, _PIECE_ENDS = _words(
     '{"data":',
-    ',"database":"',
-    '","es":',
-    ',"gtid":"',
-    '","id":',
+    ',"database":',
+    ',"es":',
+    ',"gtid":',
+    ',"id":',
     ',"isDdl":true,"mysqlType":',
     ',"isDdl":false,"mysqlType":',
     ',"old":',
     ',"pkNames":',
-    ',"sql":"',
-    '","sqlType":',
-    ',"table":"',
-    '","ts":',
+    ',"sql":',
+    ',"sqlType":',
+    ',"table":',
+    ',"ts":',
     ',"type":"',
     '"}',
-    "null",
 )
 (
     _DATA,
@@ -83,10 +93,7 @@ _PIECES, _PIECE_ENDS = _words(
     _TS,
     _TYPE,
     _END,
-    _NULL,
-) = range(16)
-_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
-_FIXED_ROOM = 512  # bytes of a message beside its texts, or of a column beside its value
+) = range(15)
 
 
 class Batch(NamedTuple):
@@ -109,184 +116,20 @@ def _piece(number: int, out: Bytes, at: int) -> int:
 
 
 @helper
-def _signed(value: int, out: Bytes, at: int) -> int:
-    if value < 0:
-        out[at] = 0x2D
-        return put_digits(-value, out, at + 1)
-    return put_digits(value, out, at)
-
-
-@helper
-def _json(data: Bytes, start: int, end: int, out: Bytes, at: int) -> int:
-    """A text with JSON's escapes, without the quotes; takes at most six bytes for one."""
-    to = np.uint64(at)
-    one = np.uint64(1)
-    for k in range(np.uint64(start), np.uint64(end)):
-        byte = data[np.uint64(k)]
-        if byte >= 0x20 and byte != 0x22 and byte != 0x5C:
-            out[to] = byte
-            to += one
-            continue
-        out[to] = 0x5C
-        to += one
-        if byte == 0x22 or byte == 0x5C:
-            out[to] = byte
-            to += one
-            continue
-        short = 0
-        if byte == 0x0A:
-            short = 0x6E
-        elif byte == 0x0D:
-            short = 0x72
-        elif byte == 0x09:
-            short = 0x74
-        elif byte == 0x08:
-            short = 0x62
-        elif byte == 0x0C:
-            short = 0x66
-        if short:
-            out[to] = short
-            to += one
-            continue
-        out[to], out[to + one], out[to + np.uint64(2)] = 0x75, 0x30, 0x30
-        out[to + np.uint64(3)], out[to + np.uint64(4)] = _HEX[byte >> 4], _HEX[byte & 15]
-        to += np.uint64(5)
-    return int64(to)
-
-
-@helper
-def _named(data: Bytes, column: Any, out: Bytes, at: int, first: int) -> int:
-    """A comma unless it is the first, the column's name, a colon."""
-    if not first:
-        out[at] = 0x2C
-        at += 1
-    out[at] = 0x22
-    at = _json(data, column.name, column.name_end, out, at + 1)
-    out[at], out[at + 1] = 0x22, 0x3A
-    return at + 2
-
-
-@helper
-def _value(data: Bytes, column: Any, out: Bytes, at: int) -> int:
-    if column.null:
-        return _piece(_NULL, out, at)
-    out[at] = 0x22
-    at = _json(data, column.value, column.value_end, out, at + 1)
-    out[at] = 0x22
-    return at + 1
-
-
-@helper
-def _fits(column: Any, out: Bytes, at: int) -> bool:
-    texts = column.name_end - column.name + column.value_end - column.value + column.type_end - column.type
-    return bool(at + 6 * texts + _FIXED_ROOM < len(out))
-
-
-@helper
-def _image(data: Bytes, at: int, stop: int, image: int, out: Bytes, to: int) -> int:
-    """One row as an object; -1 when the output is full."""
-    out[to] = 0x7B
-    to += 1
-    first = True
-    while at < stop:
-        number, start, end, _long = read_field(data, at)
-        if number == image:
-            column = read_column(data, start, end)
-            if not _fits(column, out, to):
-                return int64(-1)
-            to = _value(data, column, out, _named(data, column, out, to, first))
-            first = False
-        at = end
-    out[to] = 0x7D
-    return int64(to + 1)
-
-
-@helper
-def _old(data: Bytes, at: int, stop: int, out: Bytes, to: int) -> int:
-    """What an update's columns were before; -1 when the output is full."""
-    out[to] = 0x7B
-    to += 1
-    first, after = True, at
-    while at < stop:
-        number, start, end, _long = read_field(data, at)
-        if number == _BEFORE:
-            column = read_column(data, start, end)
-            if not _fits(column, out, to):
-                return int64(-1)
-            # The new image has its columns in the same order: the next one is most often the same column.
-            changed = found = False
-            while after < stop and not found:
-                field, begin, finish, _wide = read_field(data, after)
-                if field == _AFTER:
-                    other = read_column(data, begin, finish)
-                    if other.index > column.index:
-                        break
-                    if other.index == column.index:
-                        changed, found = bool(other.updated), True
-                after = finish
-            if changed:
-                to = _value(data, column, out, _named(data, column, out, to, first))
-                first = False
-        at = end
-    out[to] = 0x7D
-    return int64(to + 1)
-
-
-@helper
-def _columns(data: Bytes, at: int, stop: int, image: int, what: int, out: Bytes, to: int) -> int:
-    """`what` of a row's columns: 0 names of the key, 1 MySQL's types, 2 Java's types. -1 when it is full."""
-    opening = to
-    out[to] = 0x5B if what == 0 else 0x7B
-    to += 1
-    first = True
-    while at < stop:
-        number, start, end, _long = read_field(data, at)
-        if number == image:
-            column = read_column(data, start, end)
-            if not _fits(column, out, to):
-                return int64(-1)
-            if what == 0:
-                if column.key:
-                    if not first:
-                        out[to] = 0x2C
-                        to += 1
-                    out[to] = 0x22
-                    to = _json(data, column.name, column.name_end, out, to + 1)
-                    out[to] = 0x22
-                    to += 1
-                    first = False
-            else:
-                to = _named(data, column, out, to, first)
-                first = False
-                if what == 1:
-                    out[to] = 0x22
-                    to = _json(data, column.type, column.type_end, out, to + 1)
-                    out[to] = 0x22
-                    to += 1
-                else:
-                    to = _signed(column.sql_type, out, to)
-        at = end
-    if first:
-        return _piece(_NULL, out, opening)
-    out[to] = 0x5D if what == 0 else 0x7D
-    return int64(to + 1)
-
-
-@helper
 def _head(data: Bytes, entry: Any, batch: Batch, out: Bytes, at: int) -> int:
     """From `database` to the beginning of `mysqlType`."""
-    at = _json(data, entry.schema, entry.schema_end, out, _piece(_DATABASE, out, at))
-    at = _signed(entry.time, out, _piece(_ES, out, at))
-    at = _json(data, entry.gtid, entry.gtid_end, out, _piece(_GTID, out, at))
-    at = _signed(batch.id, out, _piece(_ID, out, at))
+    at = put_quoted(data, entry.schema, entry.schema_end, out, _piece(_DATABASE, out, at))
+    at = put_signed(entry.time, out, _piece(_ES, out, at))
+    at = put_quoted(data, entry.gtid, entry.gtid_end, out, _piece(_GTID, out, at))
+    at = put_signed(batch.id, out, _piece(_ID, out, at))
     return _piece(_IS_DDL if entry.ddl else _NO_DDL, out, at)
 
 
 @helper
 def _tail(data: Bytes, entry: Any, batch: Batch, out: Bytes, at: int) -> int:
     """From `table` to the end."""
-    at = _json(data, entry.table, entry.table_end, out, _piece(_TABLE, out, at))
-    at = _signed(batch.ts, out, _piece(_TS, out, at))
+    at = put_quoted(data, entry.table, entry.table_end, out, _piece(_TABLE, out, at))
+    at = put_signed(batch.ts, out, _piece(_TS, out, at))
     at = _piece(_TYPE, out, at)
     kind = int64(entry.event)
     if kind < 0 or kind >= len(_TYPE_ENDS) - 1:
@@ -300,7 +143,7 @@ def _tail(data: Bytes, entry: Any, batch: Batch, out: Bytes, at: int) -> int:
 @helper
 def _head_room(entry: Any) -> int:
     texts = entry.schema_end - entry.schema + entry.table_end - entry.table + entry.gtid_end - entry.gtid
-    return int64(6 * texts + _FIXED_ROOM)
+    return int64(6 * texts + ROOM)
 
 
 @helper
@@ -315,12 +158,12 @@ def _statement(data: Bytes, entry: Any, batch: Batch, out: Bytes, at: int) -> in
         place = end
     if at + _head_room(entry) + 6 * (sql_end - sql) > len(out):
         return int64(-1)
-    at = _piece(_NULL, out, _piece(_DATA, out, at))
-    at = _piece(_NULL, out, _head(data, entry, batch, out, at))
-    at = _piece(_NULL, out, _piece(_OLD, out, at))
-    at = _piece(_NULL, out, _piece(_KEYS, out, at))
-    at = _json(data, sql, sql_end, out, _piece(_SQL_TEXT, out, at))
-    at = _piece(_NULL, out, _piece(_SQL_TYPE, out, at))
+    at = put_null(out, _piece(_DATA, out, at))
+    at = put_null(out, _head(data, entry, batch, out, at))
+    at = put_null(out, _piece(_OLD, out, at))
+    at = put_null(out, _piece(_KEYS, out, at))
+    at = put_quoted(data, sql, sql_end, out, _piece(_SQL_TEXT, out, at))
+    at = put_null(out, _piece(_SQL_TYPE, out, at))
     return _tail(data, entry, batch, out, at)
 
 
@@ -350,12 +193,12 @@ def _rows(
     before = int64(0x5B)
     for row in range(first, last):
         if chosen[row] == partition:
-            if at + _FIXED_ROOM > len(out):
+            if at + ROOM > len(out):
                 return int64(-1)
             out[at] = before
             before = int64(0x2C)
             start, end = _row(data, places[row])
-            at = _image(data, start, end, image, out, at + 1)
+            at = put_image(data, start, end, image, out, at + 1)
             if at < 0:
                 return int64(-1)
     if at + _head_room(entry) > len(out):
@@ -363,7 +206,7 @@ def _rows(
     out[at] = 0x5D
     at = _head(data, entry, batch, out, at + 1)
     last_start, last_end = _row(data, places[entry.rows - 1])  # a Java type depends on the value: the last row's counts
-    at = _columns(data, last_start, last_end, image, 1, out, at)
+    at = put_columns(data, last_start, last_end, image, MYSQL_TYPES, out, at)
     if at < 0:
         return int64(-1)
     at = _piece(_OLD, out, at)
@@ -371,24 +214,24 @@ def _rows(
         before = int64(0x5B)
         for row in range(first, last):
             if chosen[row] == partition:
-                if at + _FIXED_ROOM > len(out):
+                if at + ROOM > len(out):
                     return int64(-1)
                 out[at] = before
                 before = int64(0x2C)
                 begin, finish = _row(data, places[row])
-                at = _old(data, begin, finish, out, at + 1)
+                at = put_old(data, begin, finish, out, at + 1)
                 if at < 0:
                     return int64(-1)
         out[at] = 0x5D
         at += 1
     else:
-        at = _piece(_NULL, out, at)
+        at = put_null(out, at)
     start, end = _row(data, places[0])
-    at = _columns(data, start, end, image, 0, out, _piece(_KEYS, out, at))
+    at = put_columns(data, start, end, image, NAMES_OF_KEY, out, _piece(_KEYS, out, at))
     if at < 0:
         return int64(-1)
-    at = _piece(_SQL_TYPE, out, _piece(_SQL_TEXT, out, at))
-    at = _columns(data, last_start, last_end, image, 2, out, at)
+    at = _piece(_SQL_TYPE, out, put_quoted(data, 0, 0, out, _piece(_SQL_TEXT, out, at)))
+    at = put_columns(data, last_start, last_end, image, JAVA_TYPES, out, at)
     if at < 0 or at + _head_room(entry) > len(out):
         return int64(-1)
     return _tail(data, entry, batch, out, at)
@@ -427,7 +270,7 @@ def flatten(
             continue
         before, done = count, at
         if entry.rows == 0:
-            if count >= messages.size or done + _FIXED_ROOM > len(out):
+            if count >= messages.size or done + ROOM > len(out):
                 return number, before
             done = _statement(data, entry, batch, out, at)
             if done < 0:
@@ -456,7 +299,7 @@ def flatten(
                     last += 1
                 if rows == 0:
                     break
-                if count >= messages.size or done + _FIXED_ROOM > len(out):
+                if count >= messages.size or done + ROOM > len(out):
                     return number, before
                 begun = done
                 done = _rows(data, entry, batch, places, chosen, row, last, partition, out, done)

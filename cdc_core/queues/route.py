@@ -39,7 +39,7 @@ ROUTE = np.dtype(
     ]
 )
 _DELETE = 3
-_BEFORE, _AFTER = 1, 2  # fields of a row
+BEFORE, AFTER = 1, 2  # fields of a row
 
 
 class Column(NamedTuple):
@@ -97,7 +97,7 @@ def read_column(data: Bytes, at: int, stop: int) -> Column:
 @helper
 def shown(event: int) -> int:
     """Which image of a row is its data."""
-    return _BEFORE if event == _DELETE else _AFTER
+    return BEFORE if event == _DELETE else AFTER
 
 
 @helper
