@@ -64,29 +64,47 @@ class Feeder:
         pause = _PAUSES[0]
         while not self._stopped.is_set():
             try:
-                if self._fed():
+                service = self._ready()
+            except Exception as error:  # most often: it runs elsewhere, or does not read yet; its status says so
+                self._unexpected(error)
+                self._begin_anew()
+                self._stopped.wait(_WAIT_SECONDS)
+                continue
+            try:
+                if self._fed(service):
                     pause = _PAUSES[0]
             except Exception as error:
-                if not isinstance(error, SluiceError):
-                    log.exception("a message queue failed", destination=self._destination.name)
+                self._unexpected(error)
                 self._begin_anew()
                 self._stopped.wait(pause)
                 pause = min(2 * pause, _PAUSES[1])
         self._begin_anew()
 
+    def _unexpected(self, error: Exception) -> None:
+        if not isinstance(error, SluiceError):
+            log.error("a message queue failed", destination=self._destination.name, exc_info=error)
+
     def _begin_anew(self) -> None:
         line, self._line = self._line, None
         if line is not None:
-            line.broker.close()
+            try:
+                line.broker.close()
+            except Exception:  # of a client that is thrown away
+                log.exception("a broker's client does not end", destination=self._destination.name)
 
-    def _fed(self) -> bool:
-        """Sends the next claim; False when there was none within the time."""
+    def _ready(self) -> CanalService:
+        """The destination's service, with the queue as a client. Raises its refusal."""
         service = self._destination.service()
-        config = service.config.queue
-        if config is None:
+        if service.config.queue is None:
             raise ConfigError("no message queue is configured", place=self._destination.name, hint="Reload it.")
-        if config.client_id not in service.clients():
-            service.subscribe(config.client_id)
+        if service.config.queue.client_id not in service.clients():
+            service.subscribe(service.config.queue.client_id)
+        return service
+
+    def _fed(self, service: CanalService) -> bool:
+        """Sends the next claim; False when there was none within the time."""
+        config = service.config.queue
+        assert config is not None
         claim = self._claim(service, config)
         if claim is None:
             self._seen, _ = service.await_change(self._seen, _WAIT_SECONDS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -203,8 +204,9 @@ class Kafka:
 
     def close(self) -> None:
         """What is not sent is thrown away."""
-        self._producer.purge()
-        self._producer.flush(1.0)
+        with suppress(KafkaException):  # one that failed for good says so again
+            self._producer.purge()
+            self._producer.flush(1.0)
 
     def _check(self, tell: Callable[[QueueError], None]) -> None:
         if self._failed is not None:

@@ -6,8 +6,9 @@ import json
 import random
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from cdc_core.queues import feeder as module
 from cdc_core.queues.feeder import Feeder
 from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
+from orchestration.stack.zookeeper import ZooKeeper
 from tests.support.flaky_broker import Topics
 from tests.support.queue_service import configure, until
 
@@ -82,6 +84,44 @@ def test_a_broker_that_fails_at_random(
         found += ids
     assert sorted(found) == list(range(written))
     assert topics.failures
+
+
+def test_another_server_takes_the_queue_over(
+    mysql8: MySqlServer, zookeeper: ZooKeeper, zk_root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two servers of one cluster, of which the one that feeds ends again and again, and the broker fails in between:
+    the other goes on behind what was sent."""
+    monkeypatch.setattr(module, "_PAUSES", (0.01, 0.02))
+    topics, chance, written = Topics(3, patience=40), random.Random(3), 0
+    with mysql8.database() as database, mysql8.root(database) as link:
+        mysql8.execute("CREATE TABLE t (id INT PRIMARY KEY)", database=database)
+        common = f"canal.zkServers = {zookeeper.hosts}{zk_root}\nsluice.zk.session.seconds = 2\n"
+        confs = [
+            configure(tmp_path / name, mysql8, database, f"{common}canal.port = {port}", RULES)
+            for name, port in (("a", 11111), ("b", 11112))
+        ]
+
+        for turn in range(4):
+            with ExitStack() as leader, ExitStack() as standby:
+                running = leader.enter_context(_fed(confs[turn % 2], topics))
+                until(lambda: running.destination("shop").status().state == "running")  # noqa: B023
+                standby.enter_context(_fed(confs[(turn + 1) % 2], topics))
+                written += _written(link, written, chance.randrange(20, 60))
+                leader.close()
+                written += _written(link, written, chance.randrange(20, 60))
+                until(lambda: sum(len(_rows(topics, partition)) for partition in range(3)) >= written)  # noqa: B023
+    found = [[key for _, key in _rows(topics, partition)] for partition in range(3)]
+    assert all(ids == sorted(set(ids)) for ids in found), "out of order, or twice"
+    assert sorted(key for ids in found for key in ids) == list(range(written))
+
+
+def _written(link: Any, first: int, transactions: int) -> int:
+    """How many rows were written: seven in each transaction."""
+    with link.cursor() as cursor:
+        for low in range(first, first + 7 * transactions, 7):
+            cursor.execute("INSERT INTO t VALUES " + ", ".join(f"({low + k})" for k in range(7)))
+            link.commit()
+    return 7 * transactions
 
 
 def test_changed_rules_send_again_rather_than_lose(
