@@ -17,6 +17,7 @@ from cdc_core.binlog.block import BlockSlice
 from cdc_core.compiled.kernel import Bytes, Longs
 from cdc_core.entries import transactions
 from cdc_core.entries.cells import Template, cells, template
+from cdc_core.entries.gtid_sets import Executed
 from cdc_core.entries.heads import ENTRY, ROW_DATA, TRANSACTION_BEGIN, TRANSACTION_END, named_table, written
 from cdc_core.entries.options import Options
 from cdc_core.entries.rows import EVENT_TYPE, TableEntries
@@ -57,14 +58,16 @@ class Encoder:
     def __repr__(self) -> str:
         return f"<Encoder tables={len(self._templates)}>"
 
-    def pieces(self, slices: Sequence[BlockSlice]) -> Iterator[Bytes]:
-        """The entries of whole transactions. Raises DecodeError, TableStopped, SchemaError."""
+    def pieces(self, slices: Sequence[BlockSlice], before: object = None) -> Iterator[Bytes]:
+        """The entries of whole transactions. `before`: the GTIDs that lie before them, in GTID mode. Raises
+        DecodeError, TableStopped, SchemaError."""
+        executed = Executed(before)
         carried: tuple[BlockSlice, ...] = ()
         state = CLOSED
         for parts in windows(slices):
             window = gathered(carried + parts)
             marked = sequence(window, self._wanted(), self._options, state)
-            piece = self._piece(window, marked)
+            piece = self._piece(window, marked, executed)
             if len(piece):
                 yield piece
             carried, state = _carried(window, marked), BEGUN if marked.state == BEGUN else CLOSED
@@ -78,7 +81,7 @@ class Encoder:
             self._known = np.concatenate([self._known, np.array(found, np.bool_)])
         return self._known
 
-    def _piece(self, window: Window, marked: Marked) -> Bytes:
+    def _piece(self, window: Window, marked: Marked, executed: Executed) -> Bytes:
         names = [b""]  # none, then one for each table
         groups = [
             _transactions(window, marked),
@@ -89,7 +92,7 @@ class Encoder:
         sources = np.repeat(np.arange(len(groups)), [len(group.entries) for group in groups])
         order = np.argsort(entries["event"], kind="stable")
         entries, sources = entries[order], sources[order]
-        out = written(window, marked, entries, names)
+        out = written(window, marked, entries, names, executed)
         for number, group in enumerate(groups):
             group.write(entries["at"][sources == number], out)
         return out

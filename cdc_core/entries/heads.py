@@ -25,6 +25,7 @@ from cdc_core.compiled.kernel import (
     records,
 )
 from cdc_core.entries.gtid_props import gtid_props
+from cdc_core.entries.gtid_sets import Executed
 from cdc_core.entries.sequence import Sequence
 from cdc_core.entries.window import FACTS, Window
 from cdc_core.entries.wire import (
@@ -57,7 +58,7 @@ _ROWS = np.frombuffer(b"rowsCount", np.uint8)
 
 
 class _Parts(NamedTuple):
-    """What headers are made of: texts of journals and of tables' names, GTID props by group."""
+    """What headers are made of: texts of journals and of tables' names; by group GTID props and the field `gtid`."""
 
     texts: Any
     journals: Any
@@ -65,9 +66,12 @@ class _Parts(NamedTuple):
     groups: Any
     props: Any
     prop_sizes: Any
+    sets: Any
+    set_ends: Any
 
 
-_PARTS = named(_Parts, BYTES, LONGS, LONGS, INTS, types.Array(types.uint8, 2, "C", readonly=True), INTS)
+_PROPS = types.Array(types.uint8, 2, "C", readonly=True)
+_PARTS = named(_Parts, BYTES, LONGS, LONGS, INTS, _PROPS, INTS, BYTES, LONGS)
 _ENTRIES, _FACTS = records(ENTRY, writable=True), records(FACTS)
 
 
@@ -76,13 +80,16 @@ def named_table(database: str, table: str) -> bytes:
     return text(8, database) + text(9, table)
 
 
-def written(window: Window, sequence: Sequence, entries: npt.NDArray[np.void], names: list[bytes]) -> Bytes:
+def written(
+    window: Window, sequence: Sequence, entries: npt.NDArray[np.void], names: list[bytes], executed: Executed
+) -> Bytes:
     """The output with all headers; `at` of each entry is set to where its store value belongs."""
     journals = [text(2, name) for name in window.journals]
     texts = np.frombuffer(b"".join([*journals, b"", *names]), np.uint8)
     ends = np.cumsum([0, *map(len, journals), *map(len, names)]).astype(np.int64)
     split = len(journals) + 1
     props, sizes = gtid_props(window.data, window.index, sequence.gtids)
+    sets = executed.fields(props, sizes) if sequence.groups.max(initial=-1) >= 0 else ()
     parts = _Parts(
         texts,
         _frozen(ends[:split]),
@@ -90,6 +97,8 @@ def written(window: Window, sequence: Sequence, entries: npt.NDArray[np.void], n
         _frozen(sequence.groups),
         _frozen(props),
         _frozen(sizes),
+        np.frombuffer(b"".join(sets) + b"\0", np.uint8),
+        _frozen(np.cumsum([0, *map(len, sets)]).astype(np.int64)),
     )
     wholes = np.empty(len(entries), np.int64)
     _measure(window.facts, entries, parts, wholes)
@@ -117,7 +126,7 @@ def _header_size(fact: Any, entry: Any, parts: _Parts) -> int:
         size += 2
     group = parts.groups[entry.event]
     if group >= 0:
-        size += parts.prop_sizes[group]
+        size += parts.prop_sizes[group] + parts.set_ends[group + 1] - parts.set_ends[group]
     if entry.rows:
         size += 2 + _rows_size(int64(entry.rows))
     return int64(size)
@@ -173,6 +182,8 @@ def _put_header(fact: Any, entry: Any, parts: _Parts, out: Bytes, at: int) -> in
         at = _put_all(_ROWS, out, put_head(0x0A, len(_ROWS), out, at))
         at = put_head(0x12, digits_of(int64(entry.rows)), out, at)
         at = put_digits(int64(entry.rows), out, at)
+    if group >= 0:
+        at = put_part(parts.sets, parts.set_ends[group], parts.set_ends[group + 1], out, at)
     return at
 
 

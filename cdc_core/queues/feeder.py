@@ -143,7 +143,8 @@ class Feeder:
 
     def _sent(self, service: CanalService, line: _Line, claim: Claim) -> bool:
         """Whether all messages of the claim are at the broker; False when the service stops."""
-        pieces = self._encoders.of(service, claim.client_id).pieces(service.slices(claim.client_id, claim.batch_id))
+        slices = service.slices(claim.client_id, claim.batch_id)
+        pieces = self._encoders.of(service, claim.client_id).pieces(slices, claim.start.gtid)
         of, numbering = self._numbered
         if of is not service.sessions:  # a new capture claims from the cursor on, where a transaction begins
             numbering = Numbering()

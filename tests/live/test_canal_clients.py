@@ -18,6 +18,7 @@ from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_client import CanalClient, connected
 from tests.support.canal_service import canal_service, served
 from tests.support.entries import store_of, values
+from tests.support.servers import executed_gtids
 
 pytestmark = pytest.mark.integration
 
@@ -143,6 +144,19 @@ def test_a_filter_that_replaces_the_destinations(mysql8: MySqlServer, database: 
         assert client.subscribe().error_code == 0
         mysql8.execute("INSERT INTO u VALUES (5)", "INSERT INTO t VALUES (6, 'f')", database=database)
         assert ids(client, waited(client)) == ["6"]
+
+
+def test_the_executed_set_in_gtid_mode(mysql8: MySqlServer, database: str, tmp_path: Path) -> None:
+    """The header of an entry has the set up to its transaction, in every batch of a client."""
+    more = "canal.instance.gtidon = true"
+    with canal_service(mysql8, database, tmp_path, more) as door, connected(door.port) as client:
+        assert client.subscribe().error_code == 0
+        for number in range(3):
+            mysql8.execute(f"INSERT INTO u VALUES ({number})", database=database)
+            executed = executed_gtids(mysql8).replace("\n", "")
+            batch = waited(client)
+            assert {entry.header.gtid for entry in client.entries(batch)} == {executed}
+            client.ack(batch.batch_id)
 
 
 def test_fetch_sizes_are_memory_units(door: TcpDoor, mysql8: MySqlServer, database: str) -> None:

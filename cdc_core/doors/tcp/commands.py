@@ -154,7 +154,7 @@ class Commands:
         reply = Reply(claim.batch_id, self._budget)
         try:
             for piece in self._encoders.of(service, claim.client_id).pieces(
-                service.slices(claim.client_id, claim.batch_id)
+                service.slices(claim.client_id, claim.batch_id), claim.start.gtid
             ):
                 reply.add(piece)
                 if reply.size > MOST_REPLY:

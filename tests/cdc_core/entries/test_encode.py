@@ -9,11 +9,13 @@ import pytest
 from cdc_core.canal_protocol.declared import EntryType, EventType
 from cdc_core.entries.encode import Encoder
 from cdc_core.entries.options import Options
+from cdc_core.gtid import parse_gtids
 from cdc_core.stream.ddl_events import DdlReader
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.annotated import annotated
 from tests.support.binlog_files import capture
 from tests.support.entries import entries_of, props, store_of, values
+from tests.support.servers import executed_gtids
 
 pytestmark = pytest.mark.integration
 
@@ -109,6 +111,23 @@ def test_headers_tell_where_the_events_stand(mysql8: MySqlServer) -> None:
         assert props(header)["curtGtid"].count("-") == 4
         assert int(props(header)["curtGtidSn"]) > int(props(header)["curtGtidLct"])
     assert props(entries[1].header)["rowsCount"] == "3"
+
+
+def test_the_gtids_up_to_a_transaction(mysql8: MySqlServer, mariadb: MySqlServer) -> None:
+    """In GTID mode the header's `gtid` is the executed set with this transaction; without it it is empty."""
+    for server in (mysql8, mariadb):
+        with server.database() as database:
+            server.execute(f"CREATE TABLE {database}.t (id INT PRIMARY KEY)", f"INSERT INTO {database}.t VALUES (1)")
+            before = executed_gtids(server).replace("\n", "")
+            slices, registry = annotated(server, capture(server, f"DELETE FROM {database}.t WHERE id = 1"))
+            after = executed_gtids(server).replace("\n", "")
+        encoder = Encoder(registry, DdlReader(lambda *_: True), Options(gtid=True))
+        found = parse_gtids(before, "mariadb" if server.version == "mariadb" else "mysql")
+        assert before != after
+        assert {entry.header.gtid for entry in entries_of(encoder.pieces(slices, found))} == {after}
+        assert {entry.header.gtid for entry in entries_of(encoder.pieces(slices))} == {""}
+        plain = Encoder(registry, DdlReader(lambda *_: True), Options())
+        assert {entry.header.gtid for entry in entries_of(plain.pieces(slices, found))} == {""}
 
 
 def test_updates_show_what_changed(mysql8: MySqlServer) -> None:
