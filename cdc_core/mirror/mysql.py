@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
-from pymysql.err import Error, IntegrityError, OperationalError, ProgrammingError
+from pymysql.err import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
 from cdc_core.mirror.work import Group
 
@@ -68,7 +68,7 @@ class MySql:
         return isinstance(error, kinds) and _code(error) not in (*_LOST, *_BUSY)
 
     def is_gone(self, error: Exception) -> bool:
-        return _code(error) in _LOST
+        return _code(error) in _LOST or isinstance(error, InterfaceError)
 
     def is_done_already(self, error: Exception) -> bool:
         return _code(error) in _DONE_ALREADY

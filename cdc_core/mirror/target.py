@@ -8,7 +8,7 @@ transaction: it is noted before it is run, so that after a crash "it is done alr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -121,9 +121,9 @@ class Target:
         """Begins to run groups in the open transaction, beside the caller. Raises what `apply` raises."""
         for group in groups:
             if not self._running:
-                self._begun()  # the worker finds it open
+                self._guarded(self._begun)  # the worker finds it open
             while len(self._running) >= _AHEAD:
-                self._wait()
+                self._guarded(self._running.popleft().result)
             self._running.append(self._worker.submit(self._run, group))
 
     def apply(self, groups: Iterable[Group], until: Place) -> None:
@@ -131,25 +131,21 @@ class Target:
         target refuses, SourceUnavailable when it is away."""
         self.take(groups)
         while self._running:
-            self._wait()
-        try:
-            connection = self._begun()
-            with connection.cursor() as cursor:
-                cursor.execute(self.server.keep, (*self._who, *_values(until), 0))
-            connection.commit()
-        except self.server.error as error:
-            self.close()
-            raise _away(error) from error
-        except BaseException:
-            self.close()  # what was begun is rolled back
-            raise
+            self._guarded(self._running.popleft().result)
+        self._guarded(lambda: self._commit(until))
         self._within = False
         self.reached, self._ddl = until, 0
 
-    def _wait(self) -> None:
-        """For the oldest group that runs."""
+    def _commit(self, until: Place) -> None:
+        connection = self._begun()
+        with connection.cursor() as cursor:
+            cursor.execute(self.server.keep, (*self._who, *_values(until), 0))
+        connection.commit()
+
+    def _guarded(self, call: Callable[[], object]) -> None:
+        """After any error the connection is thrown away: what was begun is rolled back."""
         try:
-            self._running.popleft().result()
+            call()
         except self.server.error as error:
             self.close()
             raise _away(error) from error
