@@ -20,8 +20,7 @@ class Mirror(Handler):
 
     def __init__(self, rules: Rules, target: Target) -> None:
         self._rules, self._target = rules, target
-        self._work = Work(labels=target.server.labels)
-        self._last: Place | None = None
+        self._work, self._last = self._nothing()
         self._header: Header | None = None  # of the event at hand, and whether the target has it
         self._taken: Header | None = None  # of the last event that was gathered
         self._covered = False
@@ -30,6 +29,10 @@ class Mirror(Handler):
 
     def __repr__(self) -> str:
         return f"<Mirror {self._target!r} rows={self.rows}>"
+
+    def _nothing(self) -> tuple[Work, Place | None]:
+        """Nothing is gathered."""
+        return Work(labels=self._target.server.labels), None
 
     def handle(self, event: Event) -> None:
         """Raises what the target raises. What was gathered is dropped then: the batch comes again."""
@@ -42,7 +45,7 @@ class Mirror(Handler):
         try:
             self._take(event)
         except BaseException:
-            self._work, self._last = Work(labels=self._target.server.labels), None
+            self._work, self._last = self._nothing()
             self._header = self._taken = None
             self._target.close()
             raise
@@ -78,7 +81,7 @@ class Mirror(Handler):
     def _write(self) -> None:
         """What was gathered, with the place of the last event. An error leaves nothing gathered: it comes again."""
         work, last = self._work, self._last
-        self._work, self._last = Work(labels=self._target.server.labels), None
+        self._work, self._last = self._nothing()
         if last is not None:
             self._target.apply(work.groups(), last)
             self.rows += work.rows

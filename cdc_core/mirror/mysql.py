@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
 from pymysql.err import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
+from cdc_core.mirror.sql import Dialect
 from cdc_core.mirror.work import Group
 
 _TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
@@ -74,35 +74,11 @@ class MySql:
         return _code(error) in _DONE_ALREADY
 
     def statement(self, group: Group) -> str:
-        return statement(group)
+        return _DIALECT.statement(group)
 
 
 def _code(error: Exception) -> int:
     return int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
-
-
-def statement(group: Group) -> str:
-    """A group as SQL, for a connection whose strings have backslash escapes."""
-    table = ".".join(map(quoted, group.table))
-    if group.kind in ("upsert", "insert"):
-        sql = f"INSERT INTO {table} ({_list(group.columns)}) VALUES {_tuples(group.rows)}"  # noqa: S608
-        if group.kind == "upsert":
-            sets = ", ".join(f"{quoted(name)} = VALUES({quoted(name)})" for name in group.columns)
-            sql += f" ON DUPLICATE KEY UPDATE {sets}"
-        return sql
-    if group.kind == "delete" and group.key:
-        return f"DELETE FROM {table} WHERE ({_list(group.key)}) IN ({_tuples(group.rows)})"  # noqa: S608
-    chosen = {name: group.before[name] for name in group.key or group.before}
-    where = " AND ".join(f"{quoted(name)} <=> {literal(value)}" for name, value in chosen.items())
-    if group.kind == "delete":
-        return f"DELETE FROM {table} WHERE {where} LIMIT 1"  # noqa: S608
-    pairs = zip(group.columns, group.rows[0], strict=True)
-    sets = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in pairs)
-    return f"UPDATE {table} SET {sets} WHERE {where} LIMIT 1"  # noqa: S608
-
-
-def _tuples(rows: Iterable[tuple[Any, ...]]) -> str:
-    return ", ".join([f"({', '.join(map(literal, row))})" for row in rows])
 
 
 def literal(value: str | bytes | int | None) -> str:
@@ -117,9 +93,14 @@ def literal(value: str | bytes | int | None) -> str:
 _ESCAPES = str.maketrans({"'": "\\'", "\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"})
 
 
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(map(quoted, names))
-
-
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def _replaces(_key: tuple[str, ...], columns: tuple[str, ...]) -> str:
+    return "ON DUPLICATE KEY UPDATE " + ", ".join(f"{quoted(name)} = VALUES({quoted(name)})" for name in columns)
+
+
+_DIALECT = Dialect(
+    quoted, literal, _replaces, lambda group: group.rows, "<=>", lambda _table, where: f"{where} LIMIT 1"
+)

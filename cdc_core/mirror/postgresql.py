@@ -6,11 +6,11 @@ Source: PostgreSQL 15 manual, "INSERT", "String Constants", "Appendix A. Error C
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_core.errors import ConfigError
+from cdc_core.mirror.sql import Dialect, Rows
 from cdc_core.mirror.work import Group
 
 _TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
@@ -79,34 +79,13 @@ class PostgreSql:
         return False
 
     def statement(self, group: Group) -> str:
-        table = ".".join(map(quoted, group.table))
-        if group.kind in ("upsert", "insert"):
-            sql = f"INSERT INTO {table} ({_list(group.columns)}) VALUES {_tuples(_last_of_key(group))}"  # noqa: S608
-            if group.kind == "upsert":
-                sets = ", ".join(f"{quoted(one)} = excluded.{quoted(one)}" for one in group.columns)
-                sql += f" ON CONFLICT ({_list(group.key)}) DO UPDATE SET {sets}"
-            return sql
-        if group.kind == "delete" and group.key:
-            return f"DELETE FROM {table} WHERE ({_list(group.key)}) IN ({_tuples(group.rows)})"  # noqa: S608
-        chosen = {name: group.before[name] for name in group.key or group.before}
-        where = " AND ".join(f"{quoted(one)} IS NOT DISTINCT FROM {literal(value)}" for one, value in chosen.items())
-        row = f"ctid = (SELECT ctid FROM {table} WHERE {where} LIMIT 1)"  # noqa: S608
-        if group.kind == "delete":
-            return f"DELETE FROM {table} WHERE {row}"  # noqa: S608
-        pairs = zip(group.columns, group.rows[0], strict=True)
-        return f"UPDATE {table} SET {', '.join(f'{quoted(o)} = {literal(v)}' for o, v in pairs)} WHERE {row}"  # noqa: S608
+        return _DIALECT.statement(group)
 
 
-def _last_of_key(group: Group) -> Iterable[tuple[Any, ...]]:
+def _last_of_key(group: Group) -> Rows:
     """The last row of each key: one statement cannot write a row twice."""
-    if group.kind == "insert":
-        return group.rows
     places = [group.columns.index(name) for name in group.key]
     return {tuple(row[place] for place in places): row for row in group.rows}.values()
-
-
-def _tuples(rows: Iterable[tuple[Any, ...]]) -> str:
-    return ", ".join([f"({', '.join(map(literal, row))})" for row in rows])
 
 
 def literal(value: str | bytes | int | None) -> str:
@@ -118,12 +97,20 @@ def literal(value: str | bytes | int | None) -> str:
     return f"'\\x{value.hex()}'" if isinstance(value, bytes) else f"'{value}'"
 
 
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(map(quoted, names))
-
-
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _replaces(key: tuple[str, ...], columns: tuple[str, ...]) -> str:
+    sets = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in columns)
+    return f"ON CONFLICT ({', '.join(map(quoted, key))}) DO UPDATE SET {sets}"
+
+
+def _one(table: str, where: str) -> str:
+    return f"ctid = (SELECT ctid FROM {table} WHERE {where} LIMIT 1)"  # noqa: S608
+
+
+_DIALECT = Dialect(quoted, literal, _replaces, _last_of_key, "IS NOT DISTINCT FROM", _one)
 
 
 def _driver() -> Any:

@@ -126,8 +126,7 @@ def typed(values: Mapping[str, str | None], types: Mapping[str, int], kinds: Map
     return {name: _typed(value, types.get(name, 0), kinds.get(name, "")) for name, value in values.items()}
 
 
-_NUMBERS = (JavaType.BIT, JavaType.INTEGER)
-_SPECIAL = (*_NUMBERS, JavaType.BLOB)
+_SPECIAL = (JavaType.BIT, JavaType.INTEGER, JavaType.BLOB)
 
 
 def _typed(value: str | None, java_type: int, kind: str) -> Any:

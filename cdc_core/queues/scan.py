@@ -25,8 +25,6 @@ ENTRY = np.dtype(
         ("schema_end", "<i8"),
         ("table", "<i8"),
         ("table_end", "<i8"),
-        ("journal", "<i8"),
-        ("journal_end", "<i8"),
         ("gtid", "<i8"),
         ("gtid_end", "<i8"),
         ("journal_number", "<i8"),
@@ -113,7 +111,6 @@ def _header(data: Bytes, at: int, stop: int, entry: Any) -> None:
         elif number == _TABLE_NAME:
             entry.table, entry.table_end = value, end
         elif number == _JOURNAL:
-            entry.journal, entry.journal_end = value, end
             entry.journal_number = _trailing_number(data, value, end)
         elif number == _GTID:
             entry.gtid, entry.gtid_end = value, end
