@@ -62,16 +62,25 @@ def settings(properties: dict[str, str]) -> dict[str, Any]:
             found |= _jaas(value)
         elif name not in _NOT_NEEDED:
             found[_RENAMED.get(name, name)] = value
-    memory = int(properties.get("buffer.memory", 32 << 20))
+    memory = _number(properties, "buffer.memory", 32 << 20)
     return found | {
         "acks": "all",
         "enable.idempotence": True,
         "enable.gapless.guarantee": True,
-        "message.timeout.ms": int(properties.get("delivery.timeout.ms", 0)),  # 0: for as long as the broker is away
+        "message.timeout.ms": _number(properties, "delivery.timeout.ms", 0),  # 0: for as long as the broker is away
         "queue.buffering.max.kbytes": max(memory >> 10, 1024),
-        "message.max.bytes": int(found.get("message.max.bytes", _MOST_BYTES)),
+        "message.max.bytes": _number(found, "message.max.bytes", _MOST_BYTES),
         "log_level": 3,
     }
+
+
+def _number(values: dict[str, Any], name: str, default: int) -> int:
+    try:
+        return int(values.get(name, default))
+    except ValueError:
+        raise ConfigError(
+            f"{values[name]!r} is no number", place=f"kafka.{name}", hint=f"Correct kafka.{name}."
+        ) from None
 
 
 def _jaas(text: str) -> dict[str, str]:

@@ -166,3 +166,5 @@ def test_kafkas_properties_as_the_client_takes_them() -> None:
     assert (found["enable.idempotence"], "retries" in found) == (True, False)
     with pytest.raises(ConfigError, match="store of Java's"):
         settings({"ssl.truststore.location": "/x.jks"})
+    with pytest.raises(ConfigError, match="'32m' is no number"):
+        settings({"buffer.memory": "32m"})
