@@ -39,9 +39,10 @@ class Kind(IntEnum):
     FILTERED = 4  # rows of a table that the filter leaves out
     DDL = 5  # a DDL statement with effects on captured tables; it stands alone, so a transaction ends too
     DDL_WITHIN = 6  # the same inside a transaction: CREATE ... SELECT, whose rows follow
+    DDL_UNSHOWN = 7  # a DDL statement that Canal's entries show and the lake does not: of an index, a database
 
 
-ENDS = (Kind.COMMIT, Kind.DDL)
+ENDS = (Kind.COMMIT, Kind.DDL, Kind.DDL_UNSHOWN)
 STATEMENTS = (Kind.DDL, Kind.DDL_WITHIN)
 
 

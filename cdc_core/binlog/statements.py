@@ -60,6 +60,7 @@ _EMPTIED = re.compile(r"DELETE FROM `(?:[^`]|``)+`\.`(?:[^`]|``)+`")
 # MariaDB runs what stands behind these
 _SET_STATEMENT = re.compile(r"SET\s+STATEMENT\b", re.IGNORECASE)
 _FOR = re.compile(r"`(?:[^`]|``)*`|(?P<parenthesis>[()])|(?P<for>\bFOR\b)", re.IGNORECASE)
+_OF_DATABASE = re.compile(r"\s*(?:CREATE|ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 _ANALYZE = re.compile(
     r"ANALYZE\s+(?!(?:LOCAL\s+|NO_WRITE_TO_BINLOG\s+)?TABLES?\b)(?:FORMAT\s*=\s*(?:\w+|'')\s*)?", re.IGNORECASE
 )
@@ -72,6 +73,11 @@ def meaning(text: str, dialect: Dialect = PLAIN) -> Meaning:
         if sure in (run, skipped):
             return sure
     return run
+
+
+def of_database(text: str) -> bool:
+    """Whether a DDL statement makes, changes or drops a database."""
+    return _OF_DATABASE.match(text) is not None
 
 
 def target(text: str, database: str, dialect: Dialect = PLAIN) -> tuple[str, str] | None:

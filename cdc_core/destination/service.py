@@ -47,9 +47,12 @@ class CanalService:
     unconnected: Callable[[], SluiceError]
     ddl: DdlReader
 
-    def subscribe(self, client_id: int) -> ClientStatus:
-        """Makes a client known, from the newest transaction on; a subscribed one stays as it is."""
+    def subscribe(self, client_id: int, *, entries: bool = False) -> ClientStatus:
+        """Makes a client known, from the newest transaction on; a subscribed one stays as it is. `entries`: it will
+        read Canal's entries."""
         self._connected().subscriptions.subscribe(client_id)
+        if entries:
+            self.sessions.readers.note(client_id, entries=True)
         return self.reporter.client(client_id)
 
     def unsubscribe(self, client_id: int) -> None:
@@ -64,13 +67,17 @@ class CanalService:
         owner: str,
         lease_seconds: float,
         max_bytes: int | None = None,
+        *,
+        entries: bool = False,
     ) -> Claim | None:
         """Canal's getWithoutAck: at most about `batch_size` rows, and `max_bytes` of the binlog; None when nothing came
-        within the time."""
+        within the time. With `entries` also a range that only Canal's entries show."""
         queue = self.config.queue
         if queue is not None and client_id == queue.client_id and owner != QUEUE:
             raise _is_the_queues(self.config.destination, client_id)
-        return self._connected().claim(client_id, batch_size, timeout_seconds, owner, lease_seconds, max_bytes)
+        return self._connected().claim(
+            client_id, batch_size, timeout_seconds, owner, lease_seconds, max_bytes, entries=entries
+        )
 
     def await_change(self, seen: int, seconds: float) -> tuple[int, bool]:
         """Returns when there may be something to claim, or after so long: what to give as `seen` the next time, and

@@ -102,7 +102,7 @@ def _mark(index: Any, keeps: _Filter, marks: _Marks) -> None:
         elif kind == Kind.DDL_WITHIN:
             codes[i] = STATEMENT
             emitted = True
-        elif kind == Kind.DDL:
+        elif kind in (Kind.DDL, Kind.DDL_UNSHOWN):
             codes[i] = STATEMENT
             state[_OPEN] = CLOSED
         elif kind == Kind.COMMIT:

@@ -14,7 +14,7 @@ from cdc_core.binlog import query_event
 from cdc_core.binlog.block import Kind
 from cdc_core.binlog.events import EventType
 from cdc_core.binlog.query_event import Query
-from cdc_core.binlog.statements import Meaning, meaning
+from cdc_core.binlog.statements import Meaning, meaning, of_database
 from cdc_core.entries.options import Options
 from cdc_core.entries.window import Window
 from cdc_core.entries.wire import number, text
@@ -34,7 +34,6 @@ _TYPES = {
     EffectKind.REWRITE: _ALTER,
 }
 _INDEX = re.compile(r"\s*(CREATE|DROP)\s+(?:\w+\s+){0,3}?INDEX\b", re.IGNORECASE)
-_OF_DATABASES = re.compile(r"\s*(?:CREATE|ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def statements(window: Window, event: int, reader: DdlReader, options: Options) 
         return
     if meaning(query.text, query.dialect) is not Meaning.DDL:
         return
-    if _OF_DATABASES.match(query.text):
+    if of_database(query.text):
         if not options.query_dcl:
             yield Statement(event, _QUERY, query.database, "", _store(_QUERY, query))
     elif not options.query_ddl:

@@ -3,6 +3,7 @@
     /otter/canal/destinations/{destination}/{client}/cursor         Canal's LogPosition
                                                     /filter         Canal's filter expression
                                                     /own_filter     the same, where the client brought it along
+                                                    /entries        its rows are read as Canal's entries
                                                     /epoch          rises with every deliberate rewind
                                                     /moved          the first epoch of the present source
                                                     /seamless       epochs that repeat no row of the one before
@@ -66,7 +67,7 @@ class Cursors(ClientNodes):
 
     def unsubscribe(self, client_id: int, *, keep_cursor: bool) -> None:
         """Its epoch and its stopped tables stay: a lake that it filled may come back to it."""
-        gone = [] if keep_cursor else ["cursor", "filter", "own_filter", "source", "acked"]
+        gone = [] if keep_cursor else ["cursor", "filter", "own_filter", "source", "acked", "entries"]
         values: dict[str, bytes | None] = dict.fromkeys(gone)
         self._nodes.write(self._changes(client_id, values | {"unsubscribed": b"{}"}))
 
@@ -89,6 +90,13 @@ class Cursors(ClientNodes):
     def set_filter(self, client_id: int, text: str) -> None:
         """Keeps the filter that a client brought along."""
         self._nodes.write(self._changes(client_id, {"own_filter": text.encode(), "filter": text.encode()}))
+
+    def reads_entries(self, client_id: int) -> bool:
+        """Whether the client's last reader was one of entries: a client of Canal's, or a message queue."""
+        return self._nodes.read(self._path(client_id, "entries")) is not None
+
+    def set_reads_entries(self, client_id: int, *, reads: bool) -> None:
+        self._nodes.write(self._changes(client_id, {"entries": b"{}" if reads else None}))
 
     def read(self, client_id: int) -> LogPosition | None:
         """The cursor; None when the client has none yet. Raises CursorError for a node that is no cursor."""

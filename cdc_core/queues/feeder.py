@@ -98,7 +98,7 @@ class Feeder:
         if service.config.queue is None:
             raise ConfigError("no message queue is configured", place=self._destination.name, hint="Reload it.")
         if service.config.queue.client_id not in service.clients():
-            service.subscribe(service.config.queue.client_id)
+            service.subscribe(service.config.queue.client_id, entries=True)
         return service
 
     def _fed(self, service: CanalService) -> bool:
@@ -130,7 +130,7 @@ class Feeder:
         rows, nbytes = max(config.batch_size, _LEAST_ROWS), 64 << 20
         if instance.batch_mode == "MEMSIZE":
             rows, nbytes = 1 << 31, max(config.batch_size * instance.buffer_memunit, _LEAST_BYTES)
-        return service.claim(config.client_id, rows, 0.0, QUEUE, _LEASE, nbytes)
+        return service.claim(config.client_id, rows, 0.0, QUEUE, _LEASE, nbytes, entries=True)
 
     def _line_of(self, service: CanalService, config: QueueConfig) -> _Line:
         """The way to the broker, made anew with the configuration and with the capture."""

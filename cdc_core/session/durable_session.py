@@ -23,6 +23,7 @@ from cdc_core.schema.ddl import Ddl
 from cdc_core.session.claim import Claim
 from cdc_core.session.filters import ClientFilters
 from cdc_core.session.open_snapshots import OpenSnapshots
+from cdc_core.session.readers import Readers
 from cdc_core.session.session import Session
 from cdc_core.session.state import Dropped, PendingAck
 from cdc_core.session.stops import Stops
@@ -82,6 +83,7 @@ class DurableSession:
         self.stops = Stops(cursors.stopped, store, session, self._open)
         self.snapshots = OpenSnapshots(cursors.snapshots, self.stops, session, self._open, clock)
         self.filters = ClientFilters(cursors, self._open)
+        self.readers = Readers(cursors, self._open)
         self.subscriptions = Subscriptions(store, session, cursors, self._keep, self._open, clients, patience, clock)
 
     # -- clients
@@ -112,6 +114,7 @@ class DurableSession:
             self._cursors.subscribe(client_id, self._filter_text)
             reached = self._cursors.begin(client_id, self._source.at(cursor), self.server_uuid)
         self.filters.load(client_id)
+        self.readers.load(client_id)
         self.stops.load(client_id, self._cursors.acked(client_id))
         self.snapshots.load(client_id)
         return self._cursors.epoch(client_id), reached
@@ -139,12 +142,18 @@ class DurableSession:
         owner: str,
         lease_seconds: float,
         max_bytes: int | None = None,
+        *,
+        entries: bool = False,
     ) -> Claim | None:
-        """Waits up to `timeout` seconds for rows or DDL statements; None when none came.
+        """Waits up to `timeout` seconds for rows or DDL statements; None when none came. `entries`: who asks reads
+        Canal's entries, which also show statements that change nothing in the lake.
 
         Raises SessionError for a client that is not subscribed.
         """
         limits = Limits(max_rows, max_bytes)
+        with self._store.changed:
+            self.session.client(client_id)
+        self.readers.note(client_id, entries=entries)
         found = self._wait(client_id, limits, timeout, owner, lease_seconds)
         while found is not None and found.claim is None:
             for part in found.unchecked:
@@ -195,7 +204,15 @@ class DurableSession:
     def _take(self, client_id: int, limits: Limits, owner: str, lease_seconds: float) -> _Found | None:
         if unchecked := self._unchecked(client_id, limits):
             return _Found(unchecked=unchecked)
-        claim = self.session.claim(client_id, limits.rows, owner, lease_seconds, self._clock(), limits.nbytes)
+        claim = self.session.claim(
+            client_id,
+            limits.rows,
+            owner,
+            lease_seconds,
+            self._clock(),
+            limits.nbytes,
+            entries=self.readers.of_entries(client_id),
+        )
         if claim is None:
             return None
         batch = self.session.client(client_id).batches[-1]
@@ -279,7 +296,7 @@ class DurableSession:
                 unchecked = self._unchecked(client_id, Limits(1))
             _check(unchecked)
             with self._store.changed:
-                pending = self.session.begin_skip(client_id)
+                pending = self.session.begin_skip(client_id, entries=self.readers.of_entries(client_id))
             if pending is not None:
                 self._complete(pending)
         return expired

@@ -2,7 +2,8 @@
 
 An ack has two steps, so that the cursor can be written between them, outside of any lock: `begin_ack` says which
 cursor to write; then `finish` moves the ring, or `abandon` leaves the claim outstanding. A range without rows and DDL
-statements is never claimed: `begin_skip` acks it in the same two steps.
+statements is never claimed: `begin_skip` acks it in the same two steps. Who reads entries (`entries`: Canal's clients,
+message queues) claims it where it has a statement that entries alone show.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from cdc_core.binlog.block import BlockSlice
+from cdc_core.binlog.block import BlockSlice, Kind
 from cdc_core.errors import SessionError
 from cdc_core.gtid import Gtid, Gtids
 from cdc_core.meta.epoch import Epoch
@@ -104,6 +105,8 @@ class Session:
         lease_seconds: float,
         now: float,
         max_bytes: int | None = None,
+        *,
+        entries: bool = False,
     ) -> Claim | None:
         """The next range with rows or DDL statements, leased to `owner` until `now + lease_seconds`; None without one.
 
@@ -115,7 +118,7 @@ class Session:
         if client.busy or any(batch.claim.owner != owner for batch in client.batches):
             return None
         found = self._ring.take(client_id, max_rows, max_bytes)
-        if found is None or found.empty:
+        if found is None or (found.empty and not (entries and self._tells(found))):
             return None
         claim = self._claim(client, found, owner, now + lease_seconds)
         self._next_batch += 1
@@ -184,13 +187,20 @@ class Session:
         named, redefined = claim.table_names, claim.redefined
         return replace(pending, batch_id=first.id, end=claim.end, tables=named, redefined=redefined)
 
-    def begin_skip(self, client_id: int) -> PendingAck | None:
+    def begin_skip(self, client_id: int, *, entries: bool = False) -> PendingAck | None:
         """The next range, if it is empty and no claim is outstanding: so the cursor of a quiet schema moves."""
         client = self.client(client_id)
         if client.busy or client.batches:
             return None
         found = self._ring.take(client_id, 1)
-        return None if found is None or not found.empty else self._begin(client, found, client.next_start)
+        if found is None or not found.empty or (entries and self._tells(found)):
+            return None
+        return self._begin(client, found, client.next_start)
+
+    def _tells(self, found: Range) -> bool:
+        """Whether an empty range has a DDL statement that entries show."""
+        parts = self._ring.log.slices(found.start.sequence, found.end.sequence)
+        return any(bool((part.index["kind"] == Kind.DDL_UNSHOWN).any()) for part in parts)
 
     def _begin(self, client: ClientState, found: Range, start: EntryPosition | None) -> PendingAck:
         low, committed = found.start.sequence, found.committed

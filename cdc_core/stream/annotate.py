@@ -143,11 +143,12 @@ class Annotator:
             )
         done = what is Meaning.DDL and not self._state["undone"]
         changes = done and self._changes_tables(query, block, row)
+        tells = done and not changes and self._ddl.tells(query, block.position(row))
         if what is Meaning.DDL:
             self._definitions.forget(text)  # columns may have other names now, behind the same TABLE_MAP
             self._state["tables"] = 0
         event["schema"], event["rows"] = -1, 0
-        event["kind"] = self._kind(what, changes=changes)
+        event["kind"] = self._kind(what, changes=changes, tells=tells)
 
     def _changes_tables(self, query: Query, block: Block, row: int) -> bool:
         """Whether a DDL statement changes captured tables."""
@@ -156,7 +157,7 @@ class Annotator:
             log.warning("a DDL statement was not understood", place=block.place(row), statement=query.text[:200])
         return bool(found.effects)
 
-    def _kind(self, what: Meaning, *, changes: bool) -> Kind:
+    def _kind(self, what: Meaning, *, changes: bool, tells: bool) -> Kind:
         """The kind of a statement. It begins or ends the transaction; CREATE ... SELECT inside one does neither."""
         if what is Meaning.BEGIN:
             self._state["open"] = 1
@@ -164,7 +165,9 @@ class Annotator:
         if what in _WITHIN or (self._state["open"] and what not in _ENDS):
             return Kind.DDL_WITHIN if changes else Kind.OTHER
         self._end_transaction()
-        return Kind.DDL if changes else Kind.COMMIT
+        if changes:
+            return Kind.DDL
+        return Kind.DDL_UNSHOWN if tells else Kind.COMMIT
 
     def _check_change(self, query: Query, block: Block, row: int) -> None:
         """Raises DecodeError for a statement-format change, unless it is to one table that the filter leaves out."""

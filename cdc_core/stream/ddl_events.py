@@ -13,6 +13,7 @@ import structlog
 from cdc_core.binlog import query_event
 from cdc_core.binlog.block import STATEMENTS, Block, BlockSlice
 from cdc_core.binlog.query_event import Query
+from cdc_core.binlog.statements import of_database
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import ChangeKind, ColumnChange, Ddl, Effect, EffectKind
 from cdc_core.schema.ddl_parser import effects
@@ -96,6 +97,10 @@ class DdlReader:
         found = self._ddl(query, position).effects
         quiet = (one for one in found if one.kind is EffectKind.ALTER and not one.changes)
         return tuple(one for one in quiet if self.captures(one.database, one.table, position))
+
+    def tells(self, query: Query, position: EntryPosition) -> bool:
+        """Whether a DDL statement without effects in the lake is one that Canal's clients are told of."""
+        return of_database(query.text) or bool(self.unshown(query, position))
 
     def _at(self, block: Block, row: int) -> Ddl:
         query = query_event.parse(body_at(block, row), load=False, mariadb=self._traits().mariadb)

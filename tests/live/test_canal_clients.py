@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cdc_core.canal_protocol.declared import EntryType, Messages
+from cdc_core.canal_protocol.declared import EntryType, EventType, Messages
 from cdc_core.doors.tcp import TcpDoor
 from orchestration.commands.consume import connector_of, run
 from orchestration.stack.mysql.server import MySqlServer
@@ -120,6 +120,51 @@ def test_each_client_has_its_own_filter_and_cursor(door: TcpDoor, mysql8: MySqlS
         assert ids(one, batch) == ["5"]
         one.ack(batch.batch_id)
         assert one.subscribe("(").error_code == 400
+
+
+def test_statements_without_rows_reach_their_reader(
+    mysql8: MySqlServer, database: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An index made alone comes to a client of this door, also one that was away while the service restarted, each
+    once. A client that is read over Flight passes over it; two kinds of readers of one client are told in the log."""
+    with canal_service(mysql8, database, tmp_path) as door, connected(door.port) as client:
+        client.subscribe()
+        mysql8.execute("CREATE INDEX one ON t (a)", database=database)
+        batch = waited(client)
+        assert statements(client, batch) == ["CINDEX CREATE INDEX one ON t (a)"]
+        client.ack(batch.batch_id)
+        cursor = door.server.destination("shop").service().client(1002).cursor
+        until(lambda: door.server.destination("shop").service().client(1002).cursor != cursor)
+    mysql8.execute("ALTER TABLE t ENGINE = InnoDB", database=database)
+    with served(tmp_path / "conf") as door:
+        service = door.server.destination("shop").service()
+        time.sleep(3)  # the service looks at its clients in between
+        with connected(door.port) as client:
+            client.subscribe()
+            batch = waited(client)
+            assert statements(client, batch) == ["ALTER ALTER TABLE t ENGINE = InnoDB"]
+            client.ack(batch.batch_id)
+            assert client.get(1000, 300, 2).batch_id == -1
+        assert "two readers" not in capfd.readouterr().out
+        assert service.claim(1001, 1, 0.0, "dagster", 60.0) is None
+        assert "a client has two readers" in capfd.readouterr().out
+        mysql8.execute("DROP INDEX one ON t", database=database)
+        passed = service.client(1001).cursor
+        until(lambda: service.client(1001).cursor != passed)
+        assert service.claim(1001, 1, 0.0, "dagster", 60.0) is None
+
+
+def statements(client: CanalClient, messages: Any) -> list[str]:
+    """The statements in a batch, with Canal's names of their types."""
+    entries = [one for one in client.entries(messages) if one.entryType == EntryType.ROWDATA]
+    return [f"{EventType(one.header.eventType).name} {store_of(one).sql}" for one in entries]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_a_filter_that_replaces_the_destinations(mysql8: MySqlServer, database: str, tmp_path: Path) -> None:

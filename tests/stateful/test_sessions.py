@@ -24,6 +24,7 @@ from cdc_core.store.ring import Ring
 from tests.support.doubles import Clock, Event, Tables, block, create_select, ddl, table, transaction
 
 CLIENTS = (1, 2)
+READS_ENTRIES = 2
 LEASE = 10.0
 transactions = st.lists(st.lists(st.integers(1, 9), max_size=6), min_size=1, max_size=5)
 client_ids = st.sampled_from(CLIENTS)
@@ -66,8 +67,8 @@ class Sessions(RuleBasedStateMachine):
     @rule(count=st.integers(1, 3), rows=st.lists(st.integers(1, 9), max_size=4), inside=st.booleans())
     def define(self, count: int, rows: list[int], inside: bool) -> None:
         """The source runs DDL statements, then perhaps a CREATE ... SELECT."""
-        for _ in range(count):
-            self.pending += ddl()
+        for number in range(count):
+            self.pending += ddl(shown=number % 2 == 0)
         self.pending += create_select(*rows) if inside else []
 
     @precondition(lambda self: self.pending)
@@ -92,7 +93,9 @@ class Sessions(RuleBasedStateMachine):
             self.claim(client, step) if step > 3 else self.ack_first(client)
 
     def claim(self, client: int, max_rows: int) -> None:
-        claim = self.session.claim(client, max_rows, f"owner {client}", LEASE, self.clock())
+        claim = self.session.claim(
+            client, max_rows, f"owner {client}", LEASE, self.clock(), entries=client == READS_ENTRIES
+        )
         self._expired(client)
         if claim is None:
             return
@@ -158,11 +161,15 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(client=client_ids)
     def skip(self, client: int) -> None:
-        """Events are passed only when nothing is outstanding; rows and DDL statements are never passed."""
-        step = self.session.begin_skip(client)
+        """Events are passed only when nothing is outstanding; rows and DDL statements are never passed, and by a reader
+        of entries none that entries show."""
+        step = self.session.begin_skip(client, entries=client == READS_ENTRIES)
         if step is not None:
             assert not self.out[client]
-            assert not items(self.ring.log.slices(step.range.start.sequence, step.range.end.sequence))
+            passed = self.ring.log.slices(step.range.start.sequence, step.range.end.sequence)
+            assert not items(passed)
+            kinds = {kind for part in passed for kind in part.index["kind"].tolist()}
+            assert client != READS_ENTRIES or Kind.DDL_UNSHOWN not in kinds
             self.session.finish(step)
 
     @rule(seconds=st.sampled_from([1.0, 4.0, 11.0]))

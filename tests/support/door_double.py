@@ -148,7 +148,7 @@ class Destination:
     def ddl(self) -> DdlReader:
         return DdlReader(lambda *_: True)
 
-    def subscribe(self, client_id: int) -> ClientStatus:
+    def subscribe(self, client_id: int, *, entries: bool = False) -> ClientStatus:
         return self.client(client_id)
 
     def unsubscribe(self, client_id: int) -> None:
@@ -176,6 +176,8 @@ class Destination:
         owner: str,
         lease_seconds: float,
         max_bytes: int | None = None,
+        *,
+        entries: bool = False,
     ) -> Claim | None:
         if self.fail:
             raise self.fail

@@ -35,9 +35,9 @@ def transaction(*rows: int, schema: int = 0, type: int = WRITE, filtered: bool =
     return [Event(Kind.OTHER, GTID), Event(Kind.BEGIN, BEGIN), *body, Event(Kind.COMMIT, XID)]
 
 
-def ddl() -> list[Event]:
-    """A DDL statement with its GTID."""
-    return [Event(Kind.OTHER, GTID), Event(Kind.DDL, BEGIN)]
+def ddl(*, shown: bool = True) -> list[Event]:
+    """A DDL statement with its GTID; one that is not `shown` changes nothing in the lake."""
+    return [Event(Kind.OTHER, GTID), Event(Kind.DDL if shown else Kind.DDL_UNSHOWN, BEGIN)]
 
 
 def create_select(*rows: int) -> list[Event]:

@@ -84,7 +84,7 @@ class Commands:
         """Makes the client known; its filter is kept, an empty one leaves that of before. Raises ConfigError for one
         that is no regular expression."""
         service = self._service(request.destination)
-        service.subscribe(request.client_id)
+        service.subscribe(request.client_id, entries=True)
         if request.filter:
             service.set_filter(request.client_id, request.filter)
             self._override(service, request)
@@ -148,7 +148,7 @@ class Commands:
         rows, nbytes = request.fetch_size, _MOST_BYTES
         if config.batch_mode == "MEMSIZE":
             rows, nbytes = _MOST_ROWS, min(request.fetch_size * config.buffer_memunit, _MOST_BYTES)
-        return service.claim(request.client_id, rows, 0.0, owner, _BOUNDLESS, nbytes)
+        return service.claim(request.client_id, rows, 0.0, owner, _BOUNDLESS, nbytes, entries=True)
 
     def _encoded(self, service: CanalService, claim: Claim, owner: str) -> Reply:
         reply = Reply(claim.batch_id, self._budget)

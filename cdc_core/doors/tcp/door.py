@@ -49,7 +49,7 @@ class TcpDoor:
         connections: int = CONNECTIONS,
     ) -> None:
         self.host, self.port = host, port
-        self._server, self._traffic = server, traffic or Traffic()
+        self.server, self._traffic = server, traffic or Traffic()
         self._certificate, self._key, self._most = certificate, key, connections
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -101,7 +101,7 @@ class TcpDoor:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="tcp") as pool:
             arrivals = Arrivals(self._wait, self._loop)
-            commands = Commands(self._server, Budget(_MEMORY))
+            commands = Commands(self.server, Budget(_MEMORY))
 
             def call(function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
                 return asyncio.get_running_loop().run_in_executor(pool, partial(function, *args))
@@ -141,7 +141,7 @@ class TcpDoor:
     def _wait(self, destination: str, seen: int, seconds: float) -> tuple[int, bool]:
         """As `CanalService.await_change`."""
         try:
-            return self._server.destination(destination).service().await_change(seen, seconds)
+            return self.server.destination(destination).service().await_change(seen, seconds)
         except Exception:  # it stops, or is gone: whoever waits asks it, and is told
             threading.Event().wait(seconds)
             return -1, True

@@ -12,7 +12,7 @@ from cdc_core.position import EntryPosition
 from cdc_core.session.claim import Claim
 from cdc_core.session.session import Session
 from cdc_core.store.ring import Ring
-from tests.support.doubles import DELETE, UPDATE, Tables, block, transaction
+from tests.support.doubles import DELETE, UPDATE, Tables, block, ddl, transaction
 from tests.support.doubles import GTID as GTID_EVENT
 
 AT = EntryPosition("mysql-bin.000001", 4)
@@ -205,6 +205,20 @@ def test_skipping_needs_an_idle_client() -> None:
 
     assert session.slices(1, found.batch_id) is None
     assert session.client(1).cursor == EntryPosition("mysql-bin.000001", 484)
+
+
+def test_statements_without_rows_wait_for_a_reader_of_entries() -> None:
+    """Who reads rows passes over an index or a database alone; who reads entries claims and acks it."""
+    of_rows, of_entries = (make(ddl(shown=False)) for _ in range(2))
+    assert of_rows.claim(1, 1, "me", 10, 0) is None
+    assert of_rows.begin_skip(1) is not None
+
+    assert of_entries.begin_skip(1, entries=True) is None
+    found = of_entries.claim(1, 1, "me", 10, 0, entries=True)
+    assert found is not None
+    assert (found.rows, found.transactions, found.ddl) == (0, 1, ())
+    assert acked(of_entries, found.batch_id) == found.end
+    assert of_entries.claim(1, 1, "me", 10, 0, entries=True) is None
 
 
 def test_slices_are_the_claims_rows() -> None:

@@ -145,7 +145,9 @@ def test_ddl_is_an_item_and_ends_its_transaction() -> None:
     ("text", "kind"),
     [
         ("ALTER TABLE hidden ADD c INT", Kind.COMMIT),
-        ("ALTER TABLE t ADD INDEX (v), ENGINE = InnoDB", Kind.COMMIT),
+        ("ALTER TABLE t ADD INDEX (v), ENGINE = InnoDB", Kind.DDL_UNSHOWN),
+        ("CREATE INDEX i ON hidden (v)", Kind.COMMIT),
+        ("CREATE DATABASE other", Kind.DDL_UNSHOWN),
         ("CREATE VIEW t2 AS SELECT 1", Kind.COMMIT),
         ("CREATE TEMPORARY TABLE u (c INT)", Kind.COMMIT),
         ("DROP TABLE hidden, t", Kind.DDL),
@@ -160,7 +162,8 @@ def test_ddl_is_an_item_and_ends_its_transaction() -> None:
     ],
 )
 def test_only_ddl_of_captured_tables_is_an_item(text: str, kind: Kind) -> None:
-    """A statement that changes nothing that the lake shows is an ordinary end of a transaction."""
+    """A statement that changes nothing that the lake shows is no item; if Canal's clients are told of it, it is marked
+    for them."""
     log = Log()
     log.query(text)
 
