@@ -15,5 +15,8 @@ def run(conf: Path, *, as_json: bool) -> int:
 
     service, _ = load_service(conf)
     if as_json:
-        print(json.dumps({"http": service.http_port, "flight": service.flight_port}), flush=True)
+        ports = {"http": service.http_port, "flight": service.flight_port}
+        ports |= {"tcp": service.port} if service.serves_tcp else {}
+        ports |= {"admin": service.admin_port} if service.serves_admin else {}
+        print(json.dumps(ports), flush=True)
     return serve(conf)

@@ -44,6 +44,7 @@ from spark_jobs.session import Sessions
 from tests.bench.bench_service import OPTIONS, Service, serving
 
 TABLES, PARALLEL, RING_MB = 10, 4, 512
+_STORE = 8 << 30  # as shipped
 COLUMNS = "(id BIGINT PRIMARY KEY, customer INT, name VARCHAR(40), price DECIMAL(12,2), changed DATETIME(6), note TEXT)"
 VALUES = (
     "CRC32(CONCAT('c', n)) % 50000, CONCAT('name ', CRC32(n) % 1000000), CRC32(CONCAT('p', n)) % 1000000 / 100, "
@@ -268,11 +269,15 @@ def line(name: str, ways: Ways, peer: str, what: str, config: dict[str, Any]) ->
 
 
 @contextmanager
-def arena(mysql: MySqlServer, spark: SparkConnect, root: Path, rows: int) -> Iterator[tuple[Ways, Shop]]:
-    """A source with `rows` in each table, and lakes that have them."""
+def arena(
+    mysql: MySqlServer, spark: SparkConnect, root: Path, rows: int, store_bytes: int = 0
+) -> Iterator[tuple[Ways, Shop]]:
+    """A source with `rows` in each table, and lakes that have them. With `store_bytes` the store is on disk, and the
+    ring as small as it ships; without, the ring holds a backlog."""
     start = mysql.position()
     shop = Shop(mysql, rows)
-    with serving(mysql, start, canal__instance__memory__buffer__size=RING_MB << 10) as service:
+    ring = {} if store_bytes else {"canal__instance__memory__buffer__size": RING_MB << 10}
+    with serving(mysql, start, sluice__store__bytes=store_bytes, **ring) as service:
         address = f"http://127.0.0.1:{service.http}"
         rows_at = f"grpc://127.0.0.1:{service.flight}"
         with Connector(address, "bench", flight_url=rows_at) as connector, Sessions(spark.remote) as sessions:
@@ -322,11 +327,12 @@ def backlog(mysql: MySqlServer, spark: SparkConnect, root: Path, scale: float) -
 
 
 def operations(mysql: MySqlServer, spark: SparkConnect, root: Path, scale: float) -> None:
-    """Transactions of one row each. A fifth inserts, three fifths updates, a fifth deletes."""
+    """Transactions of one row each. A fifth inserts, three fifths updates, a fifth deletes. The store is the shipped
+    one, on disk."""
     rows, total = int(100_000 * scale), int(400_000 * scale)
-    with arena(mysql, spark, root, rows) as (ways, shop):
+    with arena(mysql, spark, root, rows, _STORE) as (ways, shop):
         batches = measure(ways, shop, total, Limits().batch_size, 1, plain=False, single=True)
-        config = {"transactions": total, "rows_a_table": rows, "claims": batches, "ring_mb": RING_MB}
+        config = {"transactions": total, "rows_a_table": rows, "claims": batches, "store_gb": _STORE >> 30}
         line("backlog_ops", ways, "bare", "the bare MERGEs of the net changes over Parquet", config)
 
 

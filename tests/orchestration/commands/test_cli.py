@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -184,8 +185,6 @@ def test_up_names_the_missing_file(tmp_path: Path) -> None:
 
 def test_a_taken_port_is_named_with_its_remedy(tmp_path: Path) -> None:
     """Before anything is started."""
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError) as caught:
@@ -193,3 +192,24 @@ def test_a_taken_port_is_named_with_its_remedy(tmp_path: Path) -> None:
 
     assert str(caught.value).startswith(f"port {port} is taken")
     assert "--dagster-port" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "also"),
+    [
+        ("", {"tcp": 11111}),
+        ("canal.withoutNetty = true", {}),
+        ("canal.admin.passwd = 6BB4837EB74329105EE4568DDA7DC67ED2CA2AD9", {"tcp": 11111, "admin": 11110}),
+    ],
+)
+def test_the_server_tells_its_open_doors(tmp_path: Path, settings: str, also: dict[str, int]) -> None:
+    """As JSON, before it serves: the ports that are open, and no others."""
+    http = free_port()
+    (tmp_path / "canal.properties").write_text(f"canal.metrics.pull.port = {http}\n{settings}\n")
+    taken = socket.create_server(("127.0.0.1", http))  # so that it ends by itself
+    try:
+        told = sluice("server", "--json", "--conf", str(tmp_path))
+    finally:
+        taken.close()
+    assert told.returncode == 1
+    assert json.loads(told.stdout.splitlines()[0]) == {"http": http, "flight": 11113, **also}
