@@ -21,6 +21,7 @@ from spark_jobs.apply.choice import statement
 from spark_jobs.apply.commits import Commit, SourceCounts, earlier_commits, note, own_commit
 from spark_jobs.apply.decision import Decision, decide
 from spark_jobs.apply.epochs import followed_to, recurring_to
+from spark_jobs.apply.net_file import staged
 from spark_jobs.apply.odd_rows import Changes, odd_rows
 from spark_jobs.apply.own_images import images_read, whole_images
 from spark_jobs.apply.preparation import Prepared, prepare
@@ -99,12 +100,17 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
         metadata = note(claim, table.name, batch.run_id, decision.after, read.counts, soft=own.soft)
         if read.tickets:
             seen = images_read(read, claim, decision.after, batch.flight_url, batch.token) if own else read
-            # Not sent along to a fresh table: an append that comes late would not be the same rows again.
+            # Neither sent along nor staged for a fresh table: an append that comes late would add the rows again.
             sent_rows = 0 if prepared.state.fresh else batch.sent_rows
-            create_view(spark, seen, _VIEW, batch.flight_url, batch.token, sent_rows)
-            sql = statement(lake, path, read, prepared.state, _VIEW)
-            with transaction(spark, app, decision.end, metadata, few=read.rows <= FEW_ROWS, small=lake.is_small(path)):
-                run_statement(spark, sql, path)
+            staging = staged(lake, claim.destination, seen, batch.flight_url, batch.token, fresh=prepared.state.fresh)
+            few, small = read.rows <= FEW_ROWS, lake.is_small(path)
+            with staging as file:
+                if file is not None:  # writing it takes seconds, in which another run may have taken the table over
+                    batch.fence.check(path)
+                create_view(spark, seen, _VIEW, batch.flight_url, batch.token, sent_rows, file)
+                sql = statement(lake, path, read, prepared.state, _VIEW)
+                with transaction(spark, app, decision.end, metadata, few=few, small=small):
+                    run_statement(spark, sql, path)
     commit = _commit(batch, path, read, metadata, decision, prepared)
     if commit is None:
         earlier = earlier_commits(lake, path, claim, decision, decision.end)

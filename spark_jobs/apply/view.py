@@ -1,4 +1,5 @@
-"""A table's net changes as a temporary view of one Spark session: small ones are sent along, others pulled.
+"""A table's net changes as a temporary view of one Spark session: small ones are sent along, large ones are staged as
+a file, others pulled.
 
 A small plan that Spark's workers pull costs two Python processes, one to plan and one to read, and Spark does not know
 how few rows it has. Either way gives the same rows however often Spark reads them, as long as the claim is held.
@@ -18,18 +19,25 @@ from spark_jobs.source import pack_tickets
 _SENT_BYTES = 32 << 20  # of Arrow, for one table: Spark's driver holds them as rows until the statement ends
 
 
-def create_view(spark: SparkSession, read: TableRead, view: str, url: str, token: str, sent_rows: int) -> None:
-    """Makes `view`. A plan of at most `sent_rows` rows, and of few bytes, is sent along.
+def create_view(
+    spark: SparkSession, read: TableRead, view: str, url: str, token: str, sent_rows: int, file: str | None = None
+) -> None:
+    """Makes `view` over `file`, which has the plan's rows; without one, a plan of at most `sent_rows` rows, and of few
+    bytes, is sent along.
 
     A plan without a primary key is always pulled. When its claim is gone, the service refuses rows that are pulled,
     but rows sent along would still be added; by key alone such a late statement changes nothing.
     """
+    schema = ", ".join(f"{quote(field.name)} {spark_type(field.type)}" for field in read.schema)
+    if file is not None:
+        days = spark.read.schema(schema).option("datetimeRebaseMode", "CORRECTED")  # as they are, also before 1582
+        days.parquet(file).createOrReplaceTempView(view)
+        return
     sent = _all_rows(read, url, token) if read.table.primary_key and read.rows <= sent_rows else None
     if sent is not None:
         types = from_arrow_schema(sent.schema, prefer_timestamp_ntz=True)
         spark.createDataFrame(sent, types).createOrReplaceTempView(view)
         return
-    schema = ", ".join(f"{quote(field.name)} {spark_type(field.type)}" for field in read.schema)
     reader = spark.read.format("sluice").schema(schema).option("url", url)
     reader = reader.option("tickets", pack_tickets(read.tickets))
     if token:

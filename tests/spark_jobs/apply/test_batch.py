@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +17,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from cdc_core.errors import LakeError, RangeGone
+from spark_jobs.apply import net_file
 from spark_jobs.apply import table as apply_table
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.checks import judge, position_monotone, rows_add_up
@@ -272,6 +275,14 @@ def test_another_schema_change_stops_that_table_alone(service: Feed, sessions: S
 @pytest.mark.parametrize("sent_rows", [0, 10])
 def test_every_type_arrives_as_it_is(service: Feed, sessions: Sessions, tmp_path: Path, sent_rows: int) -> None:
     """The types of docs/types.md, at their edges, through Python workers or sent along."""
+    lake, (table, full, empty) = Lake(tmp_path), every_type()
+    service.put(table, [Change(1, None, full), Change(1, None, empty)])
+    apply_batch(service.claim(1, 0, 1), lake, sessions, service.url, sent_rows=sent_rows)
+    assert rows(lake, "types") == {full: 1, empty: 1}
+
+
+def every_type() -> tuple[Table, tuple[Any, ...], tuple[Any, ...]]:
+    """A table of all types, a row with a value of each, and one with NULLs."""
     fields = pa.schema(
         [
             ("id", pa.int64()),
@@ -292,11 +303,43 @@ def test_every_type_arrives_as_it_is(service: Feed, sessions: Sessions, tmp_path
     full = (1, -128, 32767, Decimal(2**64 - 1), Decimal("1234567890123456789012345678.0123456789"), 0.5, 1e300, True)
     full += (date(1000, 1, 1), datetime(1582, 10, 10, 1, 2, 3, 456789), datetime(2038, 1, 19, 3, 14, 7, 1, UTC))
     full += ("ünïcode 🐬", b"\x00\xff")
-    empty = (2, *[None] * (len(fields) - 1))
-    service.put(Table("types", fields, key=("id",)), [Change(1, None, full), Change(1, None, empty)])
-    lake = Lake(tmp_path)
-    apply_batch(service.claim(1, 0, 1), lake, sessions, service.url, sent_rows=sent_rows)
+    return Table("types", fields, key=("id",)), full, (2, *[None] * (len(fields) - 1))
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_many_changes_are_staged_for_their_statement(
+    service: Feed, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: bool
+) -> None:
+    """As a file that Spark reads, with the same values, and that is gone afterwards; without room Spark pulls them.
+    What a run left that died is removed after a day."""
+    monkeypatch.setattr(net_file, "LEAST_ROWS", 2)
+    files: list[str | None] = []
+    create_view = apply_table.create_view
+
+    def noted(*arguments: Any) -> None:
+        files.append(arguments[-1])
+        assert arguments[-1] is None or Path(arguments[-1]).stat().st_size
+        create_view(*arguments)
+
+    monkeypatch.setattr(apply_table, "create_view", noted)
+    lake, (table, full, empty) = Lake(tmp_path), every_type()
+    folder = Path(lake.staging_path("d", "net"))
+    if room:
+        folder.mkdir(parents=True)
+        for name, age in (("old", 90_000), ("new", 80_000)):
+            (folder / f"{name}.parquet").touch()
+            os.utime(folder / f"{name}.parquet", (time.time() - age,) * 2)
+    else:
+        folder.parent.mkdir(parents=True)
+        folder.touch()
+    gone = (3, *empty[1:])
+    service.put(table, [Change(1, None, gone), Change(1, None, empty)])
+    apply_batch(service.claim(1, 0, 1), lake, sessions, service.url)
+    service.put(table, [Change(2, gone, None), Change(2, None, full)])
+    apply_batch(service.claim(2, 1, 2), lake, sessions, service.url)
     assert rows(lake, "types") == {full: 1, empty: 1}
+    assert [file is not None for file in files] == [False, room]
+    assert [one.name for one in folder.glob("*")] == (["new.parquet"] if room else [])
 
 
 def test_comments_key_and_owner_are_recorded(service: Feed, sessions: Sessions, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.client.changes import TableRead
 from cdc_core.errors import LakeError
 from cdc_core.schema.table import TableSchema
+from spark_jobs.apply import net_file
 from spark_jobs.apply import table as apply_table
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.lake.fence import Fence
@@ -67,10 +68,11 @@ def rows(lake: Lake, table: str) -> Counter[Any]:
 
 
 @pytest.mark.parametrize(
-    ("table", "first", "epoch"),
+    ("table", "first", "epoch", "staged"),
     mostly_full(
-        [(table, first, 1) for table in (LINES, ORDERS, ODD) for first in (4, 0)] + [(ORDERS, 4, 2)],
-        lambda case: case in ((LINES, 0, 1), (ORDERS, 4, 1), (ORDERS, 4, 2)),
+        [(table, first, 1, False) for table in (LINES, ORDERS, ODD) for first in (4, 0)]
+        + [(ORDERS, 4, epoch, staged) for epoch, staged in ((2, False), (1, True), (2, True))],
+        lambda case: case[3] or case[:3] in ((LINES, 0, 1), (ORDERS, 4, 1), (ORDERS, 4, 2)),
     ),
 )
 def test_a_statement_of_a_dead_run_is_not_applied_twice(
@@ -81,9 +83,11 @@ def test_a_statement_of_a_dead_run_is_not_applied_twice(
     table: Table,
     first: int,
     epoch: int,
+    staged: bool,
 ) -> None:
     """The statement of a killed run goes on in Spark, and commits after the next claimer, also of a later epoch, has
-    read the state."""
+    read the state. One whose rows are staged meanwhile does not begin."""
+    monkeypatch.setattr(net_file, "LEAST_ROWS", 1 if staged else net_file.LEAST_ROWS)
     lake = Lake(tmp_path)
     service.put(table, [Change(n, None, (n, "x") if table is ORDERS else (n % 2, "x")) for n in range(1, 11)])
     if first:

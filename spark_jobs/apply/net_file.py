@@ -1,0 +1,78 @@
+"""Many net changes as a Parquet file in the lake's staging, for as long as one statement reads them.
+
+What Spark's Python workers pull costs Spark about as much as the MERGE of it, because Delta keeps a copy of a source
+that it cannot read twice. A file it reads twice, and without Python.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import structlog
+
+from cdc_core.client.changes import TableRead, read_split
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.types import NEEDS_MAPPING
+
+log = structlog.get_logger(__name__)
+LEAST_ROWS = 50_000  # fewer are sent along or pulled in about the same time
+_LEFT_SECONDS = 86400.0  # a file that is older was left by a run that died
+_GLOB = re.compile(r"[*?\[\]{}\\]")  # what Spark would take for a pattern in a path
+
+
+@contextmanager
+def staged(lake: Lake, destination: str, read: TableRead, url: str, token: str, *, fresh: bool) -> Iterator[str | None]:
+    """The file's path while the block runs. None where the rows should travel otherwise: few of them, a lake on no
+    file system, names that Parquet cannot hold, no room, no key, or a fresh table.
+
+    Into the last two a statement that comes late would add the rows again, while those that Spark pulls are refused
+    when their claim is gone.
+    """
+    folder = lake.staging_path(destination, "net")
+    fits = (
+        read.rows >= LEAST_ROWS
+        and read.table.primary_key
+        and not fresh
+        and folder.startswith("/")
+        and not _GLOB.search(folder)
+    )
+    if not fits or any(NEEDS_MAPPING.search(name) for name in read.schema.names):
+        yield None
+        return
+    file = Path(folder) / f"{uuid.uuid4().hex}.parquet"
+    try:
+        yield str(file) if _is_written(file, read, url, token) else None
+    finally:
+        with suppress(OSError):  # the next day's run tries again
+            file.unlink(missing_ok=True)
+
+
+def _is_written(file: Path, read: TableRead, url: str, token: str) -> bool:
+    """Writes all rows of the plan, a record batch at a time. False where the file system does not take them."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(file.parent)
+        plain = read.schema.remove_metadata()
+        with pq.ParquetWriter(file, plain, compression="lz4", use_dictionary=False, write_statistics=False) as writer:
+            for ticket in read.tickets:
+                for batch in read_split(url, ticket, token=token or None):
+                    writer.write_batch(batch.replace_schema_metadata(None))
+    except OSError as error:
+        log.warning("net changes are not staged, so Spark pulls them", table=read.table.name, why=str(error))
+        return False
+    return True
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what runs left that died."""
+    now = time.time()
+    for left in folder.glob("*.parquet"):
+        with suppress(OSError):
+            if now - left.stat().st_mtime > _LEFT_SECONDS:
+                left.unlink()
