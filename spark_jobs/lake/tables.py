@@ -242,11 +242,22 @@ class Lake:
 
     def commits(self, path: str) -> Iterator[DeltaCommit]:
         """The commits that the table's log still has, the latest first."""
-        table = self.open(path)
-        recent = table.history(_RECENT)
+        recent = self._history(path, _RECENT)
         yield from map(_commit, recent)
         if len(recent) == _RECENT:
-            yield from map(_commit, table.history()[_RECENT:])
+            last = recent[-1]["version"]
+            yield from (_commit(entry) for entry in self._history(path) if entry["version"] < last)
+
+    def _history(self, path: str, limit: int | None = None) -> list[dict[str, Any]]:
+        """Read again where a commit came meanwhile: delta-rs reads up to the newest one, but counts from the version
+        that was opened."""
+        table = self.open(path)
+        while True:
+            entries = table.history(limit)
+            now = self.open(path)
+            if now.version() == table.version():
+                return entries
+            table = now
 
     def written_at(self, path: str) -> int:
         """When the latest commit was made that is not upkeep of files, in milliseconds since the epoch. Behind much

@@ -221,9 +221,10 @@ def _committed(
 ) -> Landed:
     log, claim = share.log, share.claim
     end = claim.end.version()
+    note = _note(share, landed.counts, after)
     properties = CommitProperties(
         app_transactions=[Transaction(log.app(claim.epoch), end), *lacking(log, share.past)],
-        custom_metadata={"userMetadata": _note(share, landed.counts, after)},
+        custom_metadata={"userMetadata": note},
     )
     stream = pa.RecordBatchReader.from_batches(images.schema, iter(images))
     storage = log.lake.storage or None
@@ -232,7 +233,7 @@ def _committed(
         write_deltalake(opened.table, stream, mode="append", storage_options=storage, commit_properties=properties)
 
     _written(log, write, images)
-    _check_count(log, opened.table, images.count)
+    _check_count(log, opened.table, note, images.count)
     _compact(opened.table)
     return Landed(
         log.name, end, images.count, landed.counts, int(opened.table.version()), created=landed.created,
@@ -271,11 +272,11 @@ def _written(log: TableLog, write: Callable[[], None], images: Images | None = N
         raise
 
 
-def _check_count(log: TableLog, table: DeltaTable, images: int) -> None:
-    """Raises TableStopped where delta-rs counted other rows than came."""
-    commit = table.history(1)[0]
+def _check_count(log: TableLog, table: DeltaTable, note: str, images: int) -> None:
+    """Raises TableStopped where delta-rs counted other rows than came. Another commit may have come behind it."""
+    commit = next((one for one in table.history(1) if one.get("userMetadata") == note), {})
     added = commit.get("operationMetrics", {}).get("num_added_rows")
-    if commit["version"] == table.version() and added is not None and int(added) != images:
+    if added is not None and int(added) != images:
         message = f"{added} rows are in the change log, of {images} that came"
         raise TableStopped(message, place=log.path, hint=copy_hint(log.destination, log.name))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import full_name
@@ -48,6 +48,31 @@ def test_the_applied_version_is_read_back(tmp_path: Path) -> None:
     other = lake.state(path, app_id("d", 1, "s.t", 1))
     assert other is not None
     assert other.applied is None
+
+
+@pytest.mark.parametrize("before", [1, 3, 20, 30])
+def test_commits_keep_their_versions_while_others_commit(tmp_path: Path, before: int) -> None:
+    """One comes each of the first times that the table is opened: also between its opening and the reading."""
+
+    class Busy(Lake):
+        left = 4
+
+        def open(self, path: str, version: int | None = None) -> DeltaTable:
+            table = super().open(path, version)
+            if self.left:
+                self.left -= 1
+                commit(table.version() + 1)
+            return table
+
+    def commit(number: int) -> None:
+        noted = CommitProperties(custom_metadata={"userMetadata": str(number)})
+        write_deltalake(tmp_path, pa.table({"id": [number]}), mode="append", commit_properties=noted)
+
+    for number in range(before):
+        commit(number)
+    found = [(one.version, one.user_metadata) for one in Busy(tmp_path).commits(str(tmp_path))]
+    assert found == [(number, str(number)) for number in reversed(range(len(found)))]
+    assert len(found) == before + 4
 
 
 def test_a_foreign_table_is_named(tmp_path: Path) -> None:

@@ -169,6 +169,20 @@ def test_an_append_whose_answer_was_lost_is_found(service: Feed, lake: Lake, mon
     assert rows(lake) == ALL
 
 
+def test_a_commit_behind_the_append_is_not_taken_for_it(
+    service: Feed, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(share(lake, service, service.claim(3, 5, 20)))
+    path, write = lake.log_path("shop", "orders"), module.write_deltalake
+
+    def write_before_another(*given: Any, **named: Any) -> None:
+        write(*given, **named)
+        write(path, pa.table(lake.open(path).to_pyarrow_table()).slice(0, 1), mode="append")
+
+    monkeypatch.setattr(module, "write_deltalake", write_before_another)
+    assert append(share(lake, service, service.claim(4, 20, 70))).images == 5
+
+
 def test_fewer_images_than_the_service_counted_are_not_committed(
     service: Feed, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
