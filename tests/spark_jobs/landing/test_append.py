@@ -172,6 +172,7 @@ def test_an_append_whose_answer_was_lost_is_found(service: Feed, lake: Lake, mon
 def test_a_commit_behind_the_append_is_not_taken_for_it(
     service: Feed, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Another writer's commit comes before the append's rows are counted."""
     append(share(lake, service, service.claim(3, 5, 20)))
     path, write = lake.log_path("shop", "orders"), module.write_deltalake
 
