@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from cdc_core.binlog.block import BlockSlice, Kind
+from cdc_core.binlog.block import BlockSlice
 from cdc_core.errors import SessionError
 from cdc_core.gtid import Gtid, Gtids
 from cdc_core.meta.epoch import Epoch
@@ -117,7 +117,7 @@ class Session:
         self.expire(client_id, now)
         if client.busy or any(batch.claim.owner != owner for batch in client.batches):
             return None
-        found = self._ring.take(client_id, max_rows, max_bytes)
+        found = self._ring.take(client_id, max_rows, max_bytes, entries=entries)
         if found is None or (found.empty and not (entries and self._tells(found))):
             return None
         claim = self._claim(client, found, owner, now + lease_seconds)
@@ -199,8 +199,7 @@ class Session:
 
     def _tells(self, found: Range) -> bool:
         """Whether an empty range has a DDL statement that entries show."""
-        parts = self._ring.log.slices(found.start.sequence, found.end.sequence)
-        return any(bool((part.index["kind"] == Kind.DDL_UNSHOWN).any()) for part in parts)
+        return self._ring.log.unshown_within(found.start.sequence, found.end.sequence) is not None
 
     def _begin(self, client: ClientState, found: Range, start: EntryPosition | None) -> PendingAck:
         low, committed = found.start.sequence, found.committed

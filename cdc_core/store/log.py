@@ -12,7 +12,7 @@ from copy import copy
 
 import numpy as np
 
-from cdc_core.binlog.block import Block, BlockSlice
+from cdc_core.binlog.block import Block, BlockSlice, Kind
 from cdc_core.errors import RangeGone
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
@@ -175,3 +175,13 @@ class Log:
         """The DDL statements within [low, high), as sequences."""
         for owner in self.parts.between(low, high):
             yield from owner.statements_within(low, high)
+
+    def unshown_within(self, low: int, high: int) -> int | None:
+        """The first DDL statement within [low, high) that Canal's entries alone show, as a sequence."""
+        at = low
+        for part in self.slices(low, high):
+            found = np.flatnonzero(part.index["kind"] == Kind.DDL_UNSHOWN)
+            if len(found):
+                return at + int(found[0])
+            at += len(part.index)
+        return None

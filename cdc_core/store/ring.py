@@ -184,9 +184,10 @@ class Ring:
 
     # -- get
 
-    def take(self, client: int, max_rows: int, max_bytes: int | None = None) -> Range | None:
+    def take(self, client: int, max_rows: int, max_bytes: int | None = None, *, entries: bool = False) -> Range | None:
         """The client's next range: whole transactions of at most `max_rows` rows and `max_bytes` bytes, of one schema
-        for each table, without a DDL statement behind rows.
+        for each table, without a DDL statement behind rows. `entries`: statements that Canal's entries alone show are
+        isolated like the others.
 
         It is a part of a transaction only when that transaction alone exceeds the limits, when a table's schema changes
         inside it, or when the ring is full. A range may be empty. None: there is nothing to serve yet.
@@ -200,18 +201,29 @@ class Ring:
             limit = min(limit, max(log.sequence_of_bytes(get.nbytes + max_bytes), get.sequence + 1))
         cut = log.statement_behind_rows(get.sequence, limit)
         cut = log.schema_change(get.sequence, cut, self._table_of)
-        cut = self._behind_ddl(get.sequence, cut) if self.isolates_ddl else cut
+        isolated = self._isolated(get, cut, entries=entries) if self.isolates_ddl else None
+        cut = cut if isolated is None else isolated
         commit = log.last_commit_within(get.sequence, cut)
         whole = None if commit is None else Range(get, log.at(commit), log.at(commit))
-        if whole is None or whole.empty:
+        if whole is None or (whole.empty and isolated is None):
             return self._part(get, limit, cut) or whole
         return whole
 
-    def _behind_ddl(self, low: int, cut: int) -> int:
-        """The end of the first DDL statement within (low, cut], if it stands alone; else `cut`."""
-        first = next(self.log.statements_within(low, cut), None)
-        end = None if first is None else self.log.last_commit_within(first, min(first + 1, cut))
-        return cut if end is None else end
+    def _isolated(self, get: Mark, cut: int, *, entries: bool) -> int | None:
+        """Before the first DDL statement that stands alone, or behind it where nothing that counts comes before; None
+        without one."""
+        log = self.log
+        shown = (
+            at for at in log.statements_within(get.sequence, cut) if log.last_commit_within(at, at + 1) is not None
+        )
+        alone = next(shown, None)
+        if entries:
+            unshown = log.unshown_within(get.sequence, cut if alone is None else alone)
+            alone = alone if unshown is None else unshown
+        if alone is None:
+            return None
+        before = log.at(alone)
+        return alone + (before.rows == get.rows and before.statements == get.statements)
 
     def _part(self, get: Mark, limit: int, cut: int) -> Range | None:
         """A part of the transaction that begins at `get`; None when the transaction may still be served whole."""

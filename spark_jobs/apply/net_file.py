@@ -18,7 +18,7 @@ import structlog
 
 from cdc_core.client.changes import TableRead, read_split
 from spark_jobs.lake.tables import Lake
-from spark_jobs.lake.types import NEEDS_MAPPING
+from spark_jobs.lake.types import LakeColumn, needs_mapping
 
 log = structlog.get_logger(__name__)
 LEAST_ROWS = 50_000  # fewer are sent along or pulled in about the same time
@@ -42,7 +42,7 @@ def staged(lake: Lake, destination: str, read: TableRead, url: str, token: str, 
         and folder.startswith("/")
         and not _GLOB.search(folder)
     )
-    if not fits or any(NEEDS_MAPPING.search(name) for name in read.schema.names):
+    if not fits or needs_mapping([LakeColumn(name, "") for name in read.schema.names]):
         yield None
         return
     file = Path(folder) / f"{uuid.uuid4().hex}.parquet"

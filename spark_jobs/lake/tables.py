@@ -253,11 +253,10 @@ class Lake:
         that was opened."""
         table = self.open(path)
         while True:
-            entries = table.history(limit)
-            now = self.open(path)
-            if now.version() == table.version():
+            version, entries = table.version(), table.history(limit)
+            table.update_incremental()
+            if table.version() == version:
                 return entries
-            table = now
 
     def written_at(self, path: str) -> int:
         """When the latest commit was made that is not upkeep of files, in milliseconds since the epoch. Behind much

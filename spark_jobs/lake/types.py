@@ -21,7 +21,7 @@ from spark_jobs.lake.sql import literal, quote
 OP, COUNT, GROUP, SEQUENCE = "_sluice_op", "_sluice_count", "_sluice_group", "_sluice_sequence"
 RESERVED = (OP, COUNT, GROUP, SEQUENCE, "_sluice_journal", "_sluice_position", "_sluice_row", "_sluice_timestamp")
 _DELTA_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")  # what Parquet's column names cannot hold
+_NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")  # what Parquet's column names cannot hold
 _PLAIN = (
     (pt.is_int8, "tinyint"),
     (pt.is_int16, "smallint"),
@@ -93,7 +93,7 @@ def lake_columns(schema: pa.Schema, table: TableSchema, partial: bool = False) -
 
 def needs_mapping(columns: Sequence[LakeColumn]) -> bool:
     """Whether a name needs Delta's column mapping. Tables go without where they can: more readers open them."""
-    return any(NEEDS_MAPPING.search(column.name) for column in columns)
+    return any(_NEEDS_MAPPING.search(column.name) for column in columns)
 
 
 def delta_type(kind: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_client import CanalClient, connected
 from tests.support.canal_service import canal_service, served
 from tests.support.entries import store_of, values
+from tests.support.reading import until_read
 from tests.support.servers import executed_gtids
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -154,17 +156,29 @@ def test_statements_without_rows_reach_their_reader(
         assert service.claim(1001, 1, 0.0, "dagster", 60.0) is None
 
 
+def test_statements_are_isolated(mysql8: MySqlServer, database: str, tmp_path: Path) -> None:
+    """Where the configuration says so, a batch with a statement has nothing else, also with one of an index."""
+    alone = "canal.instance.get.ddl.isolation = true"
+    with canal_service(mysql8, database, tmp_path, alone) as door, connected(door.port) as client:
+        client.subscribe()
+        for sql in ("INSERT INTO u VALUES (1)", "CREATE INDEX one ON t (a)", "DROP INDEX one ON t"):
+            mysql8.execute(sql, database=database)
+        for sql in ("INSERT INTO u VALUES (2)", "ALTER TABLE t ADD c INT", "INSERT INTO u VALUES (3)"):
+            mysql8.execute(sql, database=database)
+        until_read(door.server.destination("shop").status, mysql8)
+        found = []
+        while len(found) < 6:
+            batch = waited(client)
+            kinds = [one.header.eventType for one in client.entries(batch) if one.entryType == EntryType.ROWDATA]
+            found.append([EventType(kind).name for kind in kinds])
+            client.ack(batch.batch_id)
+    assert found == [["INSERT"], ["CINDEX"], ["DINDEX"], ["INSERT"], ["ALTER"], ["INSERT"]]
+
+
 def statements(client: CanalClient, messages: Any) -> list[str]:
     """The statements in a batch, with Canal's names of their types."""
     entries = [one for one in client.entries(messages) if one.entryType == EntryType.ROWDATA]
     return [f"{EventType(one.header.eventType).name} {store_of(one).sql}" for one in entries]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_a_filter_that_replaces_the_destinations(mysql8: MySqlServer, database: str, tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from cdc_core.destination.status import Status
 from cdc_core.errors import SessionError
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.kafka import Kafka
-from tests.support.queue_service import configure, flat, queue_process, queue_service, rows, until
+from tests.support.queue_service import configure, flat, queue_process, queue_service, rows
 from tests.support.servers import free_port
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 

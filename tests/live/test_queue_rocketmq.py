@@ -11,8 +11,9 @@ import pytest
 
 from cdc_core.queues.place import HEADER
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support.queue_service import configure, queue_service, until
+from tests.support.queue_service import configure, queue_service
 from tests.support.rocketmq import RocketMQ
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
 

@@ -43,10 +43,10 @@ class Sessions(RuleBasedStateMachine):
     """Events are named by their end offset. `log` has all rows events put and, with 0 rows, all DDL statements;
     `commits` the ends of all transactions."""
 
-    @initialize(capacity=st.sampled_from([600, 2500, 10_000]))
-    def start(self, capacity: int) -> None:
+    @initialize(capacity=st.sampled_from([600, 2500, 10_000]), isolates=st.booleans())
+    def start(self, capacity: int, isolates: bool) -> None:
         self.tables = Tables([table(), table(), table("shop.items"), table("shop.items", 2)])
-        self.ring = Ring(self.tables.get, capacity, merge_bytes=2000)
+        self.ring = Ring(self.tables.get, capacity, merge_bytes=2000, isolates_ddl=isolates)
         self.session = Session("d", self.ring, self.tables.get, first_batch=1000)
         self.clock = Clock()
         self.end, self.pending = 4, list[Event]()
@@ -110,6 +110,11 @@ class Sessions(RuleBasedStateMachine):
         sizes = [rows for _, rows in expected]
         assert claim.rows <= max_rows or sizes.count(0) == len(sizes) - 1
         assert sizes == [0] * sizes.count(0) + [rows for rows in sizes if rows]  # all statements before all rows
+        if self.ring.isolates_ddl:
+            kinds = [kind for part in slices for kind in part.index["kind"].tolist()]
+            alone = [Kind.DDL, Kind.DDL_UNSHOWN] if client == READS_ENTRIES else [Kind.DDL]
+            assert sum(map(kinds.count, alone)) <= 1
+            assert not claim.rows or not set(alone) & set(kinds)
         assert claim.partial == (claim.end.position not in self.commits)
         assert claim.batch_id not in self.seen_ids
         names = {(t.name, t.schema.version) for t in claim.tables}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,15 +58,6 @@ def queue_process(conf: Path, folder: Path, ports: tuple[int, int]) -> Process:
     log = folder / "service.log"
     command = [sys.executable, "-m", "cdc_core.serve", "--conf", str(conf)]
     return Process("service", command, log=log, ready=lambda: "serving" in log.read_text(errors="replace"))
-
-
-def until(condition: Callable[[], Any], seconds: float = 120) -> Any:
-    """What `condition` gives when it gives something."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.1)
-    return found
 
 
 def flat(messages: list[Any]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -30,6 +30,7 @@ from cdc_core.schema.names import full_name
 from tests.support.door_double import TABLE, Destination, Server, cursor_store_away, opened
 from tests.support.odd_names import ODD_NAMES
 from tests.support.proxy import Proxy
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -111,13 +112,6 @@ def renewals(destination: Destination) -> list[float]:
 def leases() -> list[str]:
     """The threads that renew leases."""
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("lease of")]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_lost_lease_makes_leaving_fail(connector: Connector, destination: Destination) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
@@ -18,6 +16,7 @@ from cdc_core.ha.monitor import Office
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import Change, MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
+from tests.support.waiting import until
 
 NOWHERE, NOR_THERE = "127.0.0.1:9", "127.0.0.1:10"
 CURSOR = "/otter/canal/destinations/shop/1001/cursor"
@@ -28,13 +27,6 @@ def destination(nodes: MemoryNodes, **changes: object) -> Destination:
     known = {"destination": "shop", "address": NOWHERE, "standby_address": NOR_THERE}
     config = InstanceConfig.model_validate(known | changes)
     return Destination("shop", Configuration(config), nodes)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_it_begins_where_the_cursor_belongs() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +17,7 @@ from cdc_core.session.claim import Claim
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.door_double import opened
 from tests.support.reading import until_read
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -83,13 +83,6 @@ def shop(mysql8: MySqlServer, tmp_path: Path, request: pytest.FixtureRequest) ->
             until(lambda: connector.status().state == "running")
             yield connector, database
         server.stop()
-
-
-def until(look: object, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not look():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def shown(claim: Claim) -> tuple[list[str], dict[str, int]]:

@@ -20,7 +20,8 @@ from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.support.flaky_broker import Topics
-from tests.support.queue_service import configure, until
+from tests.support.queue_service import configure
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 RULES = (

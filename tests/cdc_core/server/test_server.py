@@ -10,10 +10,8 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -26,6 +24,7 @@ from cdc_core.serve import serve, token_of
 from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.servers import free_port
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -53,13 +52,6 @@ def server(conf: Path) -> Iterator[CanalServer]:
     server.start()
     yield server
     server.stop()
-
-
-def until(condition: Callable[[], Any], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_a_broken_destination_fails_alone(conf: Path, server: CanalServer) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from itertools import count
@@ -23,6 +22,7 @@ from cdc_core.store.keeper import Keeper
 from cdc_core.store.ring import Ring
 from cdc_core.store.store import Store
 from tests.support.doubles import Clock, block, table, transaction
+from tests.support.waiting import until
 
 OWNER = {"source": "uuid-1"}
 SECONDS = 60  # for what comes at once on an idle machine
@@ -61,13 +61,6 @@ def kept(store: Store, volumes: Volumes, **options: object) -> Iterator[Keeper]:
         stop.set()
         thread.join(SECONDS)
         assert not thread.is_alive()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_what_is_put_gets_to_disk_and_is_there_again(tmp_path: Path) -> None:

@@ -289,11 +289,34 @@ def test_ddl_inside_a_transaction_leads_it() -> None:
 
 
 def test_ddl_may_be_isolated() -> None:
-    """Each statement that stands alone is a range of its own; that of CREATE ... SELECT leads its rows."""
+    """Each statement that stands alone is a range of its own; that of CREATE ... SELECT leads its rows, if any."""
     ring = make(block(transaction(1) + ddl() + ddl() + transaction(2) + create_select(2) + transaction(1)))
     ring.isolates_ddl = True
 
     assert statements(ring) == [(0, 1), (1, 0), (1, 0), (0, 2), (1, 3)]
+
+    ring = make(block(create_select() + ddl() + transaction(1)))
+    ring.isolates_ddl = True
+    assert statements(ring) == [(1, 0), (1, 0), (0, 1)]
+
+
+def test_statements_that_entries_alone_show_are_isolated_for_readers_of_entries() -> None:
+    """Also behind empty transactions, and behind a block's end. For others they are as if they were not there."""
+    empty, unshown = transaction(filtered=True), ddl(shown=False)
+    first = block(transaction(1) + unshown + unshown + empty)
+    second = block(unshown + ddl() + unshown + transaction(2), start=first.end)
+    ring = make(first, second)
+    ring.isolates_ddl = True
+    found = []
+    while (each := ring.take(1, 100, entries=True)) is not None:
+        ring.advance(1, each.end)
+        kinds = [
+            kind for part in ring.log.slices(each.start.sequence, each.end.sequence) for kind in part.index["kind"]
+        ]
+        found.append((kinds.count(Kind.DDL_UNSHOWN), each.statements, each.rows))
+    assert found == [(0, 0, 1), (1, 0, 0), (1, 0, 0), (1, 0, 0), (0, 1, 0), (1, 0, 0), (0, 0, 2)]
+    ring.advance(1, ring.log.at(0))
+    assert statements(ring) == [(0, 1), (1, 0), (0, 2)]
 
 
 def test_ddl_survives_merging_compaction_and_truncation() -> None:
