@@ -31,10 +31,14 @@ def mirror(
     ] = "",
     batch_size: Annotated[int, typer.Option(min=1, help="In the server's unit: rows, or KB of the binlog.")] = 4096,
     batches: Annotated[int | None, typer.Option(min=1, help="End after so many.", show_default=False)] = None,
+    done: Annotated[
+        list[str] | None,
+        typer.Option(help="journal:position of a refused statement that was run by hand.", show_default=False),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Apply a destination to another MySQL, MariaDB or PostgreSQL, exactly once, until Ctrl-C."""
     from orchestration.commands.mirror import Source, run
 
     source = Source(destination, address, zookeeper, client_id, user, password)
-    raise typer.Exit(run(source, rules, target, target_password, batch_size, batches, as_json=as_json))
+    raise typer.Exit(run(source, rules, target, target_password, batch_size, batches, done or (), as_json=as_json))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import structlog
@@ -16,10 +17,11 @@ log = structlog.get_logger(__name__)
 
 
 class Mirror(Handler):
-    """`rows` and `statements` count those that reached the target."""
+    """`rows` and `statements` count those that reached the target. `done`: places of statements that were run by hand,
+    `mysql-bin.000003:4711`."""
 
-    def __init__(self, rules: Rules, target: Target) -> None:
-        self._rules, self._target = rules, target
+    def __init__(self, rules: Rules, target: Target, done: Collection[str] = ()) -> None:
+        self._rules, self._target, self._done = rules, target, done
         self._work, self._last = self._nothing()
         self._header: Header | None = None  # of the event at hand, and whether the target has it
         self._taken: Header | None = None  # of the last event that was gathered
@@ -66,13 +68,14 @@ class Mirror(Handler):
     def _statement(self, event: Statement, place: Place) -> None:
         if self._rule is None or not self._rule.mirror_db:
             return
-        if not self._target.server.runs_ddl:
-            log.warning("a DDL statement is not run at the target", place=str(event.header.place), sql=event.sql[:500])
-            return
         self._write()
         before = self._target.reached or place
         latest = replace(place, execute_time=max(place.execute_time, before.execute_time))
-        self._target.define(event.sql, event.database, latest)
+        if event.header.place in self._done:
+            log.info("a statement was run by hand", place=event.header.place, sql=event.sql[:500])
+            self._target.apply((), latest)
+            return
+        self._target.define(event.sql, event.database, event.header.table, latest)
         self.statements += 1
 
     def on_batch_end(self, batch_id: int) -> None:  # noqa: ARG002 - Canal's

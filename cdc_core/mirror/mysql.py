@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,7 @@ class MySql:
     password: str = field(repr=False)
 
     error = Error
-    runs_ddl = True
+    ddl_commits = True
     labels = False
     keep = """INSERT INTO sluice_mirror
         (destination, client_id, server_id, journal_name, position, execute_time, ddl_position)
@@ -59,8 +60,8 @@ class MySql:
     def begin(self, connection: Any) -> None:
         connection.begin()
 
-    def use(self, cursor: Any, database: str) -> None:
-        cursor.execute(f"USE {quoted(database)}")
+    def definition(self, cursor: Any, sql: str, database: str, table: str) -> Sequence[str]:  # noqa: ARG002
+        return [f"USE {quoted(database)}", sql] if database else [sql]
 
     def refuses(self, error: Exception) -> bool:
         """Whether it is the rows that the server does not take."""

@@ -11,6 +11,10 @@ from cdc_core.mirror.work import Group
 Rows = Iterable[tuple[Any, ...]]
 
 
+class Untranslatable(Exception):
+    """Why a statement cannot be put into the target's language."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """`quoted` writes a name, `literal` a value. `replaces(key, columns)` ends an INSERT that replaces the row of the

@@ -1,19 +1,20 @@
 """The target server: batches of statements in one transaction with the place up to which they are.
 
 The table `sluice_mirror` of the target's database has a line for each destination and client. A batch that was applied
-and not acked comes again, and its events at or below that place are left out. A DDL statement cannot be in a
-transaction: it is noted before it is run, so that after a crash "it is done already" is told from a real error.
+and not acked comes again, and its events at or below that place are left out. Where a DDL statement cannot be in a
+transaction, it is noted before it is run, so that after a crash "it is done already" is told from a real error.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cdc_core.errors import PositionError, SourceUnavailable, TableStopped
+from cdc_core.mirror.sql import Untranslatable
 from cdc_core.mirror.work import Group
 from cdc_core.position import journal_number
 
@@ -51,12 +52,15 @@ class Place:
 
 
 class Server(Protocol):
-    """A kind of target. Its SQL has `%s` for values; `labels`: values of ENUM and SET are texts there."""
+    """A kind of target. Its SQL has `%s` for values; `labels`: it does not know MySQL's types, so values of ENUM and
+    SET are texts there. `ddl_commits`: a DDL statement cannot be in a transaction. `definition` gives a statement of
+    the source in the target's language, and raises Untranslatable; `table` is the source's spelling of the first
+    table's name."""
 
     @property
     def error(self) -> type[Exception]: ...
     @property
-    def runs_ddl(self) -> bool: ...
+    def ddl_commits(self) -> bool: ...
     @property
     def labels(self) -> bool: ...
     @property
@@ -64,7 +68,7 @@ class Server(Protocol):
     def connect(self) -> Any: ...
     def prepare(self, cursor: Any, time_zone: str) -> None: ...
     def begin(self, connection: Any) -> None: ...
-    def use(self, cursor: Any, database: str) -> None: ...
+    def definition(self, cursor: Any, sql: str, database: str, table: str) -> Sequence[str]: ...
     def refuses(self, error: Exception) -> bool: ...
     def is_gone(self, error: Exception) -> bool: ...
     def is_done_already(self, error: Exception) -> bool: ...
@@ -174,27 +178,33 @@ class Target:
                 hint="Make the target's table fit (columns, types, key), or correct the mapping; then start again.",
             ) from error
 
-    def define(self, sql: str, database: str, at: Place) -> None:
-        """Runs a DDL statement. Raises TableStopped when the target refuses it."""
+    def define(self, sql: str, database: str, table: str, at: Place) -> None:
+        """Runs a DDL statement, with the place up to which the target is then. Raises TableStopped when the target
+        refuses it, or has no equal for it."""
+        noted = self.server.ddl_commits
         again = self._ddl == at.position
-        self._note_ddl(at, at.position)
+        if noted:
+            self._note_ddl(at, at.position)
+        else:
+            self._guarded(self._begun)
         try:
             with self._open().cursor() as cursor:
-                if database:
-                    self.server.use(cursor, database)
-                cursor.execute(sql)
+                for statement in self.server.definition(cursor, sql, database, table):
+                    cursor.execute(statement)
+        except Untranslatable as error:
+            self.close()
+            raise _refused("a statement has no equal at the target", error, sql, at) from error
         except self.server.error as error:
             if self.server.is_gone(error):
                 self.close()
                 raise _away(error) from error
             if not (again and self.server.is_done_already(error)):
-                self._note_ddl(at, 0)  # it was not done, whatever it says the next time
-                raise TableStopped(
-                    f"the target refuses a statement: {error.args[-1]}",
-                    place=sql[:100],
-                    hint="Run it by hand as it fits the target, or leave the table out of the rules; then start again.",
-                ) from error
-        self.open()  # in the target's own database again
+                self.close()
+                if noted:
+                    self._note_ddl(at, 0)  # it was not done, whatever it says the next time
+                raise _refused("the target refuses a statement", error, sql, at) from error
+        if noted:
+            self.open()  # in the target's own database again
         self.apply((), at)
 
     def _note_ddl(self, at: Place, position: int) -> None:
@@ -224,3 +234,13 @@ def _values(place: Place) -> tuple[int, str, int, int]:
 def _away(error: Exception) -> SourceUnavailable:
     hint = "Check the target's address, account and log; the batch comes again."
     return SourceUnavailable(f"the target cannot be written: {error}", place="target", hint=hint)
+
+
+def _refused(what: str, error: Exception, sql: str, at: Place) -> TableStopped:
+    place = f"{at.journal_name}:{at.position}"
+    return TableStopped(
+        f"{what}: {error.args[-1]}",
+        place=f"{place}: {sql[:100]}",
+        hint=f"Make it fit, and start again; or run it by hand as it fits the target, and start with --done {place}; "
+        "or leave the table out of the rules.",
+    )

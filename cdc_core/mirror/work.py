@@ -121,8 +121,8 @@ class Work:
 
 
 def typed(values: Mapping[str, str | None], types: Mapping[str, int], kinds: Mapping[str, str]) -> Mapping[str, Any]:
-    """Canal's texts as values that the target takes: bytes for BLOB and BINARY, numbers for BIT, ENUM and SET; of ENUM
-    and SET the texts where `kinds` has MySQL's types."""
+    """Canal's texts as values that the target takes: bytes for BLOB and BINARY, numbers for BIT, ENUM and SET. Where
+    `kinds` has MySQL's types: of ENUM and SET the texts, of BINARY all of its bytes."""
     return {name: _typed(value, types.get(name, 0), kinds.get(name, "")) for name, value in values.items()}
 
 
@@ -133,8 +133,14 @@ def _typed(value: str | None, java_type: int, kind: str) -> Any:
     if value is None or java_type not in _SPECIAL:
         return value
     if java_type == JavaType.BLOB:
-        return value.encode("latin-1")
+        return _filled(value.encode("latin-1"), kind)
     return labels_of(int(value), kind) if kind[:4].lower() in ("enum", "set(") else int(value)
+
+
+def _filled(value: bytes, kind: str) -> bytes:
+    """A BINARY whole: the binlog has it without the zeros at its end."""
+    size = _BINARY.match(kind)
+    return value.ljust(int(size[1]), b"\0") if size else value
 
 
 def labels_of(number: int, kind: str) -> str:
@@ -145,4 +151,5 @@ def labels_of(number: int, kind: str) -> str:
     return labels[number - 1] if 0 < number <= len(labels) else ""
 
 
+_BINARY = re.compile(r"binary\((\d+)\)", re.IGNORECASE)
 _LABEL = re.compile(r"'((?:[^']|'')*)'")

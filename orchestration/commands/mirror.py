@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,7 +16,7 @@ from cdc_core.client.canal import CanalConnector, Consumer, Policy
 from cdc_core.errors import ConfigError, SourceUnavailable
 from cdc_core.mirror.mirror import Mirror
 from cdc_core.mirror.mysql import MySql
-from cdc_core.mirror.postgresql import PostgreSql
+from cdc_core.mirror.postgresql.server import PostgreSql
 from cdc_core.mirror.rules import read_rules
 from cdc_core.mirror.target import Server, Target
 from orchestration.commands.consume import connector_of
@@ -26,6 +27,7 @@ _KINDS: dict[str, tuple[Callable[..., Server], int]] = {
     "postgresql": (PostgreSql, 5432),
 }
 _PAUSE_SECONDS = 5.0
+_PLACE = re.compile(r".+\.\d+:\d+")
 
 log = structlog.get_logger(__name__)
 
@@ -49,14 +51,16 @@ def run(
     password: str,
     batch_size: int,
     batches: int | None,
+    done: Collection[str] = (),
     *,
     as_json: bool,
 ) -> int:
-    """Until Ctrl-C, or after so many batches."""
+    """Until Ctrl-C, or after so many batches. `done`: places of statements that were run by hand."""
+    _check_places(done)
     rules = read_rules(rules_folder, source.destination)
     sink = Target(server_of(target, password), source.destination, source.client_id)
     sink.open()
-    mirror, policy = Mirror(rules, sink), Policy(batch_size=batch_size)
+    mirror, policy = Mirror(rules, sink, done), Policy(batch_size=batch_size)
     left = batches
     try:
         while left is None or left > 0:
@@ -88,6 +92,14 @@ def _mirrored(
         log.warning("the mirror waits for its target", **error.as_dict())
         time.sleep(_PAUSE_SECONDS)
     return None if left is None else left - done
+
+
+def _check_places(places: Collection[str]) -> None:
+    """Raises ConfigError for one that no statement can have."""
+    for place in places:
+        if not _PLACE.fullmatch(place):
+            hint = "Give journal:position as the error about the statement names it: mysql-bin.000003:4711."
+            raise ConfigError("this is no place of a statement", place=f"--done {place}", hint=hint)
 
 
 def server_of(target: str, password: str) -> Server:

@@ -72,10 +72,10 @@ class World:
     def write(self, *statements: str) -> None:
         self.source.execute(*statements, database=self.database)
 
-    def run(self, *, ack: bool = True) -> Mirror:
+    def run(self, *, ack: bool = True, done: tuple[str, ...] = ()) -> Mirror:
         """Until nothing comes any more; without `ack` all of it stays outstanding, and comes again."""
         self.target.open()
-        mirror = Mirror(read_rules(self.rules, "shop"), self.target)
+        mirror = Mirror(read_rules(self.rules, "shop"), self.target, done)
         with CanalConnector("127.0.0.1", self.port, "shop") as connector:
             if not ack:
                 connector.ack = lambda _: None  # type: ignore[method-assign]
@@ -210,6 +210,24 @@ def test_a_refused_statement_stays_refused(world: World) -> None:
     world.write("INSERT INTO a VALUES (1)")
     world.run()
     world.same("a")
+
+
+def test_a_statement_that_was_run_by_hand(world: World) -> None:
+    """It is passed over, with what the error names as its place; rows before and after it are applied once."""
+    world.rule("mirrorDb: true\ndatabase: {db}")
+    world.write("CREATE TABLE n (x INT)", "INSERT INTO n VALUES (1)", "CREATE TABLE a (id INT PRIMARY KEY)")
+    world.write("INSERT INTO n VALUES (1)", "INSERT INTO a VALUES (7)")
+    world.other.execute("CREATE TABLE a (id INT PRIMARY KEY, more INT DEFAULT 5)", database=world.database)
+    with pytest.raises(TableStopped, match="already exists") as refused:
+        world.run()
+    place = refused.value.hint.split("--done ")[1].split(";")[0]
+    assert refused.value.place == f"{place}: CREATE TABLE a (id INT PRIMARY KEY)"
+    with pytest.raises(TableStopped, match="already exists"):
+        world.run(done=("mysql-bin.000001:4",))
+    world.run(ack=False, done=(place,))
+    world.run()
+    assert world.rows(world.other, "a") == [(7, 5)]
+    world.same("n")
 
 
 def test_a_binlog_that_began_anew_is_not_taken_for_old() -> None:

@@ -1,15 +1,18 @@
 """A PostgreSQL as the target: a source's database is a schema of it.
 
-Source: PostgreSQL 15 manual, "INSERT", "String Constants", "Appendix A. Error Codes".
+Source: PostgreSQL 15 manual, "INSERT", "System Catalogs", "Appendix A. Error Codes".
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_core.errors import ConfigError
+from cdc_core.mirror.postgresql.ddl import translated
+from cdc_core.mirror.postgresql.sql import literal, quoted
 from cdc_core.mirror.sql import Dialect, Rows
 from cdc_core.mirror.work import Group
 
@@ -18,12 +21,15 @@ _TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
     journal_name VARCHAR(255) NOT NULL, position BIGINT NOT NULL, execute_time BIGINT NOT NULL,
     ddl_position BIGINT NOT NULL DEFAULT 0, changed TIMESTAMPTZ NOT NULL DEFAULT now(),
     PRIMARY KEY (destination, client_id))"""
-_REFUSED = ("22", "23", "42", "0A")  # classes: data, integrity, syntax or access, not supported
+_REFUSED = ("22", "23", "2B", "3F", "42", "54", "0A")  # classes: data, integrity, dependent objects, schema, syntax or
+# access, limits, not supported
+_COLUMNS = """SELECT attname, col_description(attrelid, attnum) FROM pg_attribute
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
 
 
 @dataclass(frozen=True, slots=True)
 class PostgreSql:
-    """An account at a server's database. DDL statements are not run: the source's are in another language."""
+    """An account at a server's database. DDL statements are translated, and run within the transaction."""
 
     host: str
     port: int
@@ -31,7 +37,7 @@ class PostgreSql:
     database: str
     password: str = field(repr=False)
 
-    runs_ddl = False
+    ddl_commits = False
     labels = True
     keep = """INSERT INTO sluice_mirror
         (destination, client_id, server_id, journal_name, position, execute_time, ddl_position)
@@ -63,8 +69,12 @@ class PostgreSql:
     def begin(self, connection: Any) -> None:
         """The driver begins by itself."""
 
-    def use(self, cursor: Any, database: str) -> None:
-        """Names are given in whole."""
+    def definition(self, cursor: Any, sql: str, database: str, table: str) -> Sequence[str]:
+        def columns(schema: str, name: str) -> dict[str, str | None]:
+            cursor.execute(_COLUMNS, (f"{quoted(schema)}.{quoted(name)}",))
+            return dict(cursor.fetchall())
+
+        return translated(sql, database, table, columns)
 
     def refuses(self, error: Exception) -> bool:
         """Whether it is the rows that the server does not take."""
@@ -72,10 +82,11 @@ class PostgreSql:
             error, _driver().DataError
         )
 
-    def is_gone(self, error: Exception) -> bool:  # noqa: ARG002 - of statements that are not run
-        return True
+    def is_gone(self, error: Exception) -> bool:
+        return not self.refuses(error)
 
     def is_done_already(self, error: Exception) -> bool:  # noqa: ARG002
+        """Nothing of a statement stays that was not done in whole."""
         return False
 
     def statement(self, group: Group) -> str:
@@ -86,19 +97,6 @@ def _last_of_key(group: Group) -> Rows:
     """The last row of each key: one statement cannot write a row twice."""
     places = [group.columns.index(name) for name in group.key]
     return {tuple(row[place] for place in places): row for row in group.rows}.values()
-
-
-def literal(value: str | bytes | int | None) -> str:
-    """A value as SQL has it; its type is that of the column."""
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    if value is None:
-        return "NULL"
-    return f"'\\x{value.hex()}'" if isinstance(value, bytes) else f"'{value}'"
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _replaces(key: tuple[str, ...], columns: tuple[str, ...]) -> str:

@@ -1,0 +1,1 @@
+"""The relational mirror: rules, statements, places."""
