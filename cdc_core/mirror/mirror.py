@@ -10,7 +10,9 @@ import structlog
 from cdc_core.client.canal.events import Event, Header, Row, Statement
 from cdc_core.client.canal.handler import Handler
 from cdc_core.mirror.rules import Rule, Rules
-from cdc_core.mirror.target import Place, Target
+from cdc_core.mirror.scope import effects_of, is_mirrored
+from cdc_core.mirror.sql import Untranslatable
+from cdc_core.mirror.target import Place, Target, refused
 from cdc_core.mirror.work import Work
 
 log = structlog.get_logger(__name__)
@@ -66,17 +68,28 @@ class Mirror(Handler):
             self._last = replace(place, execute_time=max(place.execute_time, before.execute_time))
 
     def _statement(self, event: Statement, place: Place) -> None:
-        if self._rule is None or not self._rule.mirror_db:
+        by_hand = event.header.place in self._done
+        if not (by_hand or self._is_mirrored(event, place)):
             return
         self._write()
         before = self._target.reached or place
         latest = replace(place, execute_time=max(place.execute_time, before.execute_time))
-        if event.header.place in self._done:
+        if by_hand:
             log.info("a statement was run by hand", place=event.header.place, sql=event.sql[:500])
             self._target.apply((), latest)
             return
         self._target.define(event.sql, event.database, event.header.table, latest)
         self.statements += 1
+
+    def _is_mirrored(self, event: Statement, place: Place) -> bool:
+        """What is not understood is its header's table's."""
+        found, _ = effects_of(event.sql, event.database, event.header.table)
+        if not found:
+            return self._rule is not None and self._rule.mirror_db
+        try:
+            return is_mirrored(found, self._rules)
+        except Untranslatable as error:
+            raise refused("a statement is not run", error, event.sql, place) from error
 
     def on_batch_end(self, batch_id: int) -> None:  # noqa: ARG002 - Canal's
         self._write()

@@ -36,6 +36,7 @@ class MySql:
     error = Error
     ddl_commits = True
     labels = False
+    places = "sluice_mirror"
     keep = """INSERT INTO sluice_mirror
         (destination, client_id, server_id, journal_name, position, execute_time, ddl_position)
         VALUES (%s, %s, %s, %s, %s, %s, %s)

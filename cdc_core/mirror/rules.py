@@ -38,6 +38,8 @@ class Rule(BaseModel):
     def _of_one_kind(self) -> Rule:
         if self.mirror_db == bool(self.table):
             raise ValueError("give either mirrorDb: true, or table")
+        if self.mirror_db and (self.target_table or self.target_db not in ("", self.database)):
+            raise ValueError("mirrorDb keeps all names: leave out targetDb and targetTable")
         if self.table and not (self.map_all or self.target_columns):
             raise ValueError("a table needs mapAll: true, or targetColumns")
         return self

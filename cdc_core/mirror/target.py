@@ -18,7 +18,7 @@ from cdc_core.mirror.sql import Untranslatable
 from cdc_core.mirror.work import Group
 from cdc_core.position import journal_number
 
-_READ = """SELECT server_id, journal_name, position, execute_time, ddl_position FROM sluice_mirror
+_READ = """SELECT server_id, journal_name, position, execute_time, ddl_position FROM {}
     WHERE destination = %s AND client_id = %s"""
 _AHEAD = 4  # groups that wait to be run
 
@@ -53,9 +53,9 @@ class Place:
 
 class Server(Protocol):
     """A kind of target. Its SQL has `%s` for values; `labels`: it does not know MySQL's types, so values of ENUM and
-    SET are texts there. `ddl_commits`: a DDL statement cannot be in a transaction. `definition` gives a statement of
-    the source in the target's language, and raises Untranslatable; `table` is the source's spelling of the first
-    table's name."""
+    SET are texts there. `ddl_commits`: a DDL statement cannot be in a transaction. `places` is the
+    table of the places, and `keep` writes a line of it. `definition` gives a statement of the source in the target's
+    language, and raises Untranslatable; `table` is the source's spelling of a table's name."""
 
     @property
     def error(self) -> type[Exception]: ...
@@ -63,6 +63,8 @@ class Server(Protocol):
     def ddl_commits(self) -> bool: ...
     @property
     def labels(self) -> bool: ...
+    @property
+    def places(self) -> str: ...
     @property
     def keep(self) -> str: ...
     def connect(self) -> Any: ...
@@ -97,7 +99,7 @@ class Target:
             self._connection = connection = self.server.connect()
             with connection.cursor() as cursor:
                 self.server.prepare(cursor, self._zone)
-                cursor.execute(_READ, self._who)
+                cursor.execute(_READ.format(self.server.places), self._who)
                 found = cursor.fetchone()
             connection.commit()
         except self.server.error as error:
@@ -193,7 +195,7 @@ class Target:
                     cursor.execute(statement)
         except Untranslatable as error:
             self.close()
-            raise _refused("a statement has no equal at the target", error, sql, at) from error
+            raise refused("a statement has no equal at the target", error, sql, at) from error
         except self.server.error as error:
             if self.server.is_gone(error):
                 self.close()
@@ -202,7 +204,7 @@ class Target:
                 self.close()
                 if noted:
                     self._note_ddl(at, 0)  # it was not done, whatever it says the next time
-                raise _refused("the target refuses a statement", error, sql, at) from error
+                raise refused("the target refuses a statement", error, sql, at) from error
         if noted:
             self.open()  # in the target's own database again
         self.apply((), at)
@@ -236,7 +238,8 @@ def _away(error: Exception) -> SourceUnavailable:
     return SourceUnavailable(f"the target cannot be written: {error}", place="target", hint=hint)
 
 
-def _refused(what: str, error: Exception, sql: str, at: Place) -> TableStopped:
+def refused(what: str, error: Exception, sql: str, at: Place) -> TableStopped:
+    """The error for a DDL statement that is not run, with its remedies."""
     place = f"{at.journal_name}:{at.position}"
     return TableStopped(
         f"{what}: {error.args[-1]}",

@@ -230,6 +230,27 @@ def test_a_statement_that_was_run_by_hand(world: World) -> None:
     world.same("n")
 
 
+def test_a_statement_on_other_tables_too(world: World) -> None:
+    """A table that goes to a database without a rule, and one with a rule of its own: nothing is done, and by hand it
+    goes on."""
+    other = f"{world.database}_2"
+    world.rule("mirrorDb: true\ndatabase: {db}")
+    world.rule("database: {db}\ntable: own\nmapAll: true", "two")
+    world.source.execute(f"CREATE DATABASE {other}")
+    for number, statement in enumerate([f"RENAME TABLE a TO {other}.a", "DROP TABLE a, own"]):
+        world.write("CREATE TABLE a (id INT PRIMARY KEY)", f"INSERT INTO a VALUES ({number})")
+        world.write("CREATE TABLE IF NOT EXISTS own (id INT PRIMARY KEY)", statement)
+        world.write("CREATE TABLE IF NOT EXISTS a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (70)")
+        with pytest.raises(TableStopped, match="changes mirrored tables together with") as refused:
+            world.run()
+        assert world.rows(world.other, "a") == [(number,)]
+        world.other.execute("DROP TABLE a", database=world.database)
+        world.run(done=(refused.value.hint.split("--done ")[1].split(";")[0],))
+        world.same("a")
+        world.write("DROP TABLE a")
+    world.source.execute(f"DROP DATABASE {other}")
+
+
 def test_a_binlog_that_began_anew_is_not_taken_for_old() -> None:
     """An event before the target's place that was written later than all of it: an error, and no row is left out. One
     that comes again is old, also where times are not in the order of places."""
@@ -317,6 +338,7 @@ def _changes(chance: random.Random) -> list[str]:
         ("dbMapping:\n  database: a\n", "mirrorDb: true, or table"),
         ("dbMapping:\n  database: a\n  table: t\n", "mapAll: true, or targetColumns"),
         ("dbMapping:\n  database: a\n  table: t\n  mapAll: true\n  targetTabel: x\n", "Extra inputs"),
+        ("dbMapping:\n  database: a\n  mirrorDb: true\n  targetDb: b\n", "mirrorDb keeps all names"),
         ("other: 1\n", "no dbMapping"),
         ("a: [\n", "cannot be read"),
     ],

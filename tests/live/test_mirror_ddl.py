@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import psycopg
+import pymysql
 import pytest
 
 from cdc_core.mirror.postgresql.ddl import translated
@@ -89,9 +91,43 @@ class Both:
         self.copy("fresh", column, declared)
         return self._rows("t", column) == self._rows("fresh", "v")
 
+    def copy_rows(self) -> None:
+        """All of `t`, as it is."""
+        names, rows = self._source_rows()
+        columns = ", ".join(f'"{name}"' for name in names)
+        for row in rows:
+            values = ", ".join(literal(one if one is None or isinstance(one, bytes) else str(one)) for one in row)
+            self.target.execute(f'INSERT INTO "{self.database}".t ({columns}) VALUES ({values})')
+
+    def check(self) -> None:
+        """That `t` has the same columns, rows and key at both."""
+        names, expected = self._source_rows()
+        columns = ", ".join(f'"{name}"' for name in names)
+        self.target.execute(f'SELECT {columns} FROM "{self.database}".t')
+        assert sorted(map(_shown, self.target.fetchall())) == sorted(map(_shown, expected))
+        self.source.execute(
+            "SELECT column_name FROM information_schema.key_column_usage "
+            "WHERE table_schema = DATABASE() AND table_name = 't' AND constraint_name = 'PRIMARY'"
+        )
+        key = {name for (name,) in self.source.fetchall()}
+        self.target.execute(
+            "SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey) "
+            "WHERE indisprimary AND indrelid = to_regclass(%s)",
+            (f'"{self.database}".t',),
+        )
+        assert {name for (name,) in self.target.fetchall()} == key
+
+    def _source_rows(self) -> tuple[list[str], Any]:
+        self.source.execute("SELECT * FROM t")
+        return [column[0] for column in self.source.description], self.source.fetchall()
+
     def _rows(self, table: str, column: str) -> Any:
         self.target.execute(f'SELECT id, "{column}"::text FROM "{self.database}"."{table}" ORDER BY id')
         return self.target.fetchall()
+
+
+def _shown(row: tuple[Any, ...]) -> str:
+    return repr([value if value is None or isinstance(value, bytes) else str(value) for value in row])
 
 
 def _read(column: str, kind: str) -> str:
@@ -152,6 +188,111 @@ def test_an_added_column_has_the_sources_values(both: Both) -> None:
             assert both.equal("w", definition.split(" NOT")[0].split(" DEFAULT")[0]), definition
     assert len(refused) < len(ADDED) / 3, refused
     assert {"YEAR DEFAULT 70", "DATE DEFAULT '24-2-29'", "BINARY(5) DEFAULT 'a'", "SERIAL"} <= set(refused)
+
+
+DECIDED_BY_MYSQL = [  # the session's modes, a table's columns, rows, clauses of ALTER TABLE
+    ("", "id INT PRIMARY KEY, g INT AS (id * 2) STORED", "(1, DEFAULT)", "MODIFY g INT AS (id * 3) STORED"),
+    ("", "id INT PRIMARY KEY, n INT", "(1, 5)", "MODIFY n INT AS (id * 3) STORED"),
+    ("", "id INT PRIMARY KEY, a INT, g VARCHAR(9) AS (CONCAT(A))", "(1, 5, DEFAULT)", "MODIFY a DECIMAL(12,2)"),
+    ("", "id INT PRIMARY KEY, a ENUM('a','b'), g INT AS (a + 0)", "(1, 'a', DEFAULT)", "MODIFY a ENUM('b','a')"),
+    ("", "id INT PRIMARY KEY, a VARCHAR(9) CHARACTER SET latin1, g INT AS (LENGTH(a))", "(1, 'é', DEFAULT)",
+     "CONVERT TO CHARACTER SET utf8mb4"),
+    ("", "id INT PRIMARY KEY, v INT", "(0, 1), (7, 2)", "MODIFY id INT AUTO_INCREMENT"),
+    ("", "a INT, id INT, v INT, PRIMARY KEY (a, id)", "(1, 1, 1), (1, 2, 2)", "DROP COLUMN a"),
+    ("", "a INT, id INT, v INT, PRIMARY KEY (v, a, id)", "(1, 1, 1), (1, 2, 2)", "DROP COLUMN v, DROP COLUMN a"),
+    ("", "id INT PRIMARY KEY, v INT", "(1, 5)", "DROP COLUMN id, ADD COLUMN id INT NOT NULL DEFAULT 3"),
+    ("", "id INT PRIMARY KEY, v INT", "(1, 5)", "MODIFY V BIGINT"),
+    ("", "id INT PRIMARY KEY, v INT", "(1, 5)", "CHANGE V V BIGINT"),
+    ("", "id INT PRIMARY KEY, v VARCHAR(9) COLLATE binary", "(1, 'ab')", "ADD w INT"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w VARCHAR(9) DEFAULT b'1000001'"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w VARCHAR(9) DEFAULT \"b'1'\""),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w VARCHAR(9) DEFAULT 007"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w VARCHAR(9) DEFAULT 1e3"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w VARCHAR(9) DEFAULT -0"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w BIT(8) DEFAULT '5'"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w DOUBLE(7,2) DEFAULT 1.555"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w FLOAT DEFAULT 123456789"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w INT DEFAULT '1e2'"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w ENUM('2','1') DEFAULT 1"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w ENUM('á','b') DEFAULT 'a'"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w ENUM('a','b') DEFAULT 'a  '"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w ENUM('a','A') COLLATE utf8mb4_bin DEFAULT 'a'"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w SET('á','q') DEFAULT 'a,q'"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w SET('p','q') DEFAULT 'p,q'"),
+    ("", "id INT PRIMARY KEY", "(1)", "ADD w DATETIME DEFAULT '1999-12-31 23:59:58.5'"),
+    ("TIME_TRUNCATE_FRACTIONAL", "id INT PRIMARY KEY", "(1)", "ADD w DATETIME DEFAULT '2003-12-31 23:59:58.6'"),
+    ("", "id INT PRIMARY KEY", "(1)", r"ADD w VARCHAR(40) DEFAULT 'C:\\files'"),
+    ("NO_BACKSLASH_ESCAPES", "id INT PRIMARY KEY", "(1)", r"ADD w VARCHAR(40) DEFAULT 'C:\new'"),
+    ("", "id INT PRIMARY KEY", "(1)", r"ADD w VARCHAR(40) DEFAULT 'a\0b'"),
+    ("REAL_AS_FLOAT", "id INT PRIMARY KEY, v DOUBLE", "(1, 0.123456789012)", "MODIFY v REAL"),
+    ("", "id INT PRIMARY KEY, v FLOAT", "(1, -1.5)", "MODIFY v DOUBLE UNSIGNED"),
+    ("", "id INT PRIMARY KEY, v TEXT", "(1, REPEAT('x', 300))", "MODIFY v TEXT(50)"),
+    ("", "id INT PRIMARY KEY, v BLOB(70000)", "(1, REPEAT('x', 69000))", "MODIFY v BLOB"),
+    ("", "id INT PRIMARY KEY, v VARCHAR(9)", "(1, '日')", "DEFAULT CHARSET latin1; MODIFY v VARCHAR(20)"),
+    ("", "id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET latin1", "(1, 'é')",
+     "CONVERT TO CHARACTER SET utf8mb4; MODIFY v VARCHAR(20) CHARACTER SET ascii"),
+    ("", "id INT PRIMARY KEY, v VARCHAR(9)", "(1, '日')",
+     "DEFAULT CHARSET latin1; MODIFY v VARCHAR(9) CHARACTER SET utf8mb4"),
+    ("", "id INT PRIMARY KEY, v ENUM('a','b')", "(1, 'a')", "MODIFY v ENUM('á','a','b') COLLATE utf8mb4_0900_ai_ci"),
+    ("", "id INT PRIMARY KEY, v ENUM('a','A') COLLATE utf8mb4_bin", "(1, 'a'), (2, 'A')",
+     "MODIFY v ENUM('a','A') COLLATE utf8mb4_0900_ai_ci"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mode", "columns", "rows", "clauses"), DECIDED_BY_MYSQL)
+def test_what_mysql_decides_is_equal_or_refused(both: Both, mode: str, columns: str, rows: str, clauses: str) -> None:
+    """Modes, generated columns, numbers of its own, keys, character sets, literals."""
+    both.source.execute("SET sql_mode = %s", (mode,))
+    both.run(f"CREATE TABLE t ({columns}) CHARACTER SET utf8mb4")
+    both.source.execute(f"INSERT INTO t VALUES {rows}")
+    both.copy_rows()
+    try:
+        for clause in clauses.split(";"):
+            both.run(f"ALTER TABLE t {clause}")
+    except (Untranslatable, psycopg.Error):
+        return
+    both.check()
+
+
+def test_random_clauses_together(both: Both) -> None:
+    """Renames, types, keys and columns of one statement, many at once: equal, or refused by one of the three."""
+    chance, done = random.Random(7), 0
+    while done < 60:
+        both.run("DROP TABLE IF EXISTS t")
+        key = chance.choice(["id", "id, a", "a, b"])
+        both.run(f"CREATE TABLE t (id INT NOT NULL, a INT NOT NULL, b INT NOT NULL, c INT, PRIMARY KEY ({key}))")
+        both.source.execute("INSERT INTO t VALUES (1, 10, 100, 1000), (2, 20, 200, NULL)")
+        both.copy_rows()
+        try:
+            both.run("ALTER TABLE t " + ", ".join(_clause(chance) for _ in range(chance.randint(2, 4))))
+        except (Untranslatable, pymysql.Error, psycopg.Error):
+            continue
+        both.check()
+        done += 1
+
+
+def _clause(chance: random.Random) -> str:
+    name, other = (chance.choice(["a", "b", "c", "d", "A", "B"]) for _ in range(2))
+    kind = chance.choice(["INT", "BIGINT", "INT NOT NULL", "BIGINT NOT NULL DEFAULT 7", "VARCHAR(30)"])
+    return chance.choice([
+        f"RENAME COLUMN {name} TO {other}", f"CHANGE {name} {other} {kind}", f"MODIFY {name} {kind}",
+        f"DROP COLUMN {name}", f"ADD COLUMN {name} {kind}", "DROP PRIMARY KEY",
+        f"ADD PRIMARY KEY ({chance.choice(['id', 'a', 'id, b', 'a, b'])})",
+    ])  # fmt: skip
+
+
+def test_keys_go_with_their_tables(both: Both) -> None:
+    """A column that was of the key takes NULL; tables of one name go to another database one after the other."""
+    both.run("CREATE TABLE t (a INT PRIMARY KEY, id INT)")
+    both.run("ALTER TABLE t DROP PRIMARY KEY, MODIFY a INT NULL, ADD PRIMARY KEY (id)")
+    both.source.execute("INSERT INTO t VALUES (NULL, 5)")
+    both.copy_rows()
+    both.check()
+    both.run(f"CREATE DATABASE {both.database}_old")
+    for number in range(3):
+        both.run(f"RENAME TABLE t TO {both.database}_old.t{number}")
+        both.run("CREATE TABLE t (id INT PRIMARY KEY)")
+    both.run(f"DROP DATABASE {both.database}_old")
 
 
 def test_an_empty_table_takes_every_column(both: Both) -> None:

@@ -204,6 +204,40 @@ def test_rows_that_the_target_cannot_take_stop_with_a_remedy(
     _ends_equal(words, mysql8, postgres, database, "SELECT id, w FROM c")
 
 
+def test_what_a_trigger_refuses_stops_with_a_remedy(
+    mysql8: MySqlServer, postgres: Postgres, database: str, door: TcpDoor, tmp_path: Path
+) -> None:
+    """An error that never passes is not waited for."""
+    words = _command(door, postgres, database, tmp_path)
+    mysql8.execute("CREATE TABLE c (id INT PRIMARY KEY)", "INSERT INTO c VALUES (1)", database=database)
+    _ends_equal(words, mysql8, postgres, database, "SELECT id FROM c")
+    postgres.execute(
+        f'CREATE FUNCTION "{database}".no() RETURNS trigger LANGUAGE plpgsql '
+        "AS $$ BEGIN RAISE EXCEPTION 'not today'; END $$",
+        f'CREATE TRIGGER no BEFORE INSERT ON "{database}".c EXECUTE FUNCTION "{database}".no()',
+    )
+    mysql8.execute("INSERT INTO c VALUES (2)", database=database)
+    with pytest.raises(TableStopped, match="not today"):
+        _run(words, door)
+    postgres.execute(f'DROP TRIGGER no ON "{database}".c')
+    _ends_equal(words, mysql8, postgres, database, "SELECT id FROM c")
+
+
+def test_a_schema_of_the_accounts_name(
+    mysql8: MySqlServer, postgres: Postgres, database: str, door: TcpDoor, tmp_path: Path
+) -> None:
+    """PostgreSQL looks into it first: the place stays where it was, and no row comes twice."""
+    words = _command(door, postgres, database, tmp_path)
+    mysql8.execute("CREATE TABLE n (x INT)", "INSERT INTO n VALUES (1), (2)", database=database)
+    _ends_equal(words, mysql8, postgres, database, "SELECT x FROM n")
+    postgres.execute("CREATE SCHEMA mirror AUTHORIZATION mirror")
+    mysql8.execute("INSERT INTO n VALUES (3)", database=database)
+    _ends_equal(words, mysql8, postgres, database, "SELECT x FROM n")
+    found = postgres.execute("SELECT schemaname FROM pg_tables WHERE tablename = 'sluice_mirror'")
+    postgres.execute("DROP SCHEMA mirror")
+    assert found == [("public",)]
+
+
 def test_a_statement_without_an_equal_stops_with_a_remedy(
     mysql8: MySqlServer, postgres: Postgres, database: str, door: TcpDoor, tmp_path: Path
 ) -> None:

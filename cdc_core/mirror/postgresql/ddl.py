@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from cdc_core.binlog.statements import of_database
 from cdc_core.mirror.postgresql.alter import altered
 from cdc_core.mirror.postgresql.clauses import check_charset, default, definition_comment, key, named, table_comment
-from cdc_core.mirror.postgresql.sql import without_schema
-from cdc_core.mirror.postgresql.types import default_of, read, type_of
+from cdc_core.mirror.postgresql.defaults import default_of
+from cdc_core.mirror.postgresql.sql import with_own_key, without_schema
+from cdc_core.mirror.postgresql.types import read, type_of
+from cdc_core.mirror.scope import effects_of
 from cdc_core.mirror.sql import Untranslatable
 from cdc_core.schema.ddl import ChangeKind, Effect, EffectKind
-from cdc_core.schema.ddl_parser import effects
-from cdc_core.schema.sql_text import Dialect
+from cdc_core.schema.ddl_words import Reader
+from cdc_core.schema.sql_text import PLAIN
 
 Columns = Callable[[str, str], Mapping[str, str | None]]  # of a database's table: their comments
 
@@ -24,13 +27,13 @@ _OWN_SCHEMA = "public"  # where sluice_mirror is
 
 
 def translated(sql: str, database: str, table: str, columns: Columns) -> list[str]:
-    """The statements that do the same, none for what changes no table there. `table`: the first one's name, as the
-    source has it, which tells whether it keeps names in lower case. Raises Untranslatable."""
-    found, understood = effects(sql, database)
-    if found and found[0].table != table and found[0].table.lower() == table:
-        found, understood = effects(sql, database, Dialect(lower_case=True))
+    """The statements that do the same, none for what changes no table there. `table`: a table's name as the source has
+    it. Raises Untranslatable."""
+    found, understood = effects_of(sql, database, table)
     if not understood:
         raise Untranslatable("it is not understood")
+    if of_database(sql) and any(word.text.lower() == "binary" for word in Reader(sql, PLAIN).words):
+        raise Untranslatable("texts of its tables would be bytes")
     return [statement for effect in found for statement in _statements(effect, columns)]
 
 
@@ -67,6 +70,7 @@ def _renamed(effect: Effect, table: str) -> Iterator[str]:
     alter = "ALTER TABLE IF EXISTS" if effect.conditional else "ALTER TABLE"
     if database != effect.database:
         yield f"CREATE SCHEMA IF NOT EXISTS {named(database)}"
+        yield with_own_key(table)
         yield f"{alter} {table} SET SCHEMA {named(database)}"
     if name != effect.table:
         yield f"{alter} {named(database, effect.table)} RENAME TO {named(name)}"
@@ -81,7 +85,7 @@ def _created(effect: Effect, table: str) -> Iterator[str]:
         match one.kind:
             case ChangeKind.ADD_COLUMN:
                 parts = read(one.definition)
-                lines.append(f"{named(one.name)} {type_of(parts)}{default(default_of(parts))}")
+                lines.append(f"{named(one.name)} {type_of(parts)}{default(default_of(parts, one.definition))}")
                 comments.append(definition_comment(table, one.name, one.definition))
             case ChangeKind.COMMENT:
                 comments.append(table_comment(table, one))

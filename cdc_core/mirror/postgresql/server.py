@@ -16,13 +16,13 @@ from cdc_core.mirror.postgresql.sql import literal, quoted
 from cdc_core.mirror.sql import Dialect, Rows
 from cdc_core.mirror.work import Group
 
-_TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
+_TABLE = """CREATE TABLE IF NOT EXISTS public.sluice_mirror (
     destination VARCHAR(100) NOT NULL, client_id INT NOT NULL, server_id BIGINT NOT NULL,
     journal_name VARCHAR(255) NOT NULL, position BIGINT NOT NULL, execute_time BIGINT NOT NULL,
     ddl_position BIGINT NOT NULL DEFAULT 0, changed TIMESTAMPTZ NOT NULL DEFAULT now(),
     PRIMARY KEY (destination, client_id))"""
-_REFUSED = ("22", "23", "2B", "3F", "42", "54", "0A")  # classes: data, integrity, dependent objects, schema, syntax or
-# access, limits, not supported
+_WAITS = ("08", "25", "28", "3D", "40", "53", "55006", "55P03", "57", "58", "72", "XX")  # classes and errors that pass:
+# connection, read-only, account, database, deadlock, resources, locks, an operator's, the system's
 _COLUMNS = """SELECT attname, col_description(attrelid, attnum) FROM pg_attribute
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
 
@@ -39,7 +39,8 @@ class PostgreSql:
 
     ddl_commits = False
     labels = True
-    keep = """INSERT INTO sluice_mirror
+    places = "public.sluice_mirror"  # in a schema of the account's own name are rows of the source's database
+    keep = """INSERT INTO public.sluice_mirror
         (destination, client_id, server_id, journal_name, position, execute_time, ddl_position)
         VALUES (%s, %s, %s, %s, %s, %s, %s)
         ON CONFLICT (destination, client_id) DO UPDATE SET server_id = excluded.server_id,
@@ -77,10 +78,9 @@ class PostgreSql:
         return translated(sql, database, table, columns)
 
     def refuses(self, error: Exception) -> bool:
-        """Whether it is the rows that the server does not take."""
-        return str(getattr(error, "sqlstate", None) or "").startswith(_REFUSED) or isinstance(
-            error, _driver().DataError
-        )
+        """Whether it is the rows, or the statement, that the server does not take."""
+        state = str(getattr(error, "sqlstate", None) or "")
+        return isinstance(error, _driver().DataError) or (bool(state) and not state.startswith(_WAITS))
 
     def is_gone(self, error: Exception) -> bool:
         return not self.refuses(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc_core.mirror.postgresql.ddl import translated
+from cdc_core.mirror.postgresql.sql import with_own_key, without_column
 from cdc_core.mirror.sql import Untranslatable
 
 THERE = {
@@ -39,13 +40,13 @@ def said(sql: str, table: str = "t") -> list[str]:
             'CREATE SCHEMA IF NOT EXISTS "d"', 'CREATE TABLE "d"."u" (LIKE "x"."o" INCLUDING ALL)',
         ]),
         ("RENAME TABLE t TO x.u, u TO t", [
-            'CREATE SCHEMA IF NOT EXISTS "x"', 'ALTER TABLE "d"."t" SET SCHEMA "x"',
+            'CREATE SCHEMA IF NOT EXISTS "x"', with_own_key('"d"."t"'), 'ALTER TABLE "d"."t" SET SCHEMA "x"',
             'ALTER TABLE "x"."t" RENAME TO "u"', 'ALTER TABLE "d"."u" RENAME TO "t"',
         ]),
         ("ALTER TABLE t RENAME COLUMN v TO w, RENAME TO u", [
             'ALTER TABLE "d"."t" RENAME COLUMN "v" TO "w"', 'ALTER TABLE "d"."t" RENAME TO "u"',
         ]),
-        ("ALTER TABLE t DROP COLUMN V", ['ALTER TABLE "d"."t" DROP COLUMN "v"']),
+        ("ALTER TABLE t DROP COLUMN V", [without_column('"d"."t"', "v")]),
         ("ALTER TABLE t ADD PRIMARY KEY (ID, v(5) DESC)", ['ALTER TABLE "d"."t" ADD PRIMARY KEY ("id", "v")']),
         ("ALTER TABLE t ALTER v SET DEFAULT 'it''s', ALTER n DROP DEFAULT", [
             """ALTER TABLE "d"."t" ALTER COLUMN "v" SET DEFAULT 'it''s'""",
@@ -58,9 +59,10 @@ def said(sql: str, table: str = "t") -> list[str]:
             'ALTER TABLE "d"."t" ALTER COLUMN "v" DROP DEFAULT', 'ALTER TABLE "d"."t" RENAME COLUMN "v" TO "w"',
             """COMMENT ON COLUMN "d"."t"."w" IS 'MySQL: TEXT'""",
         ]),
-        ("ALTER TABLE t MODIFY e ENUM('a','b','c') DEFAULT 'C'", [
+        ("ALTER TABLE t MODIFY E ENUM('a','b','c') DEFAULT 'c'", [
             """ALTER TABLE "d"."t" ALTER COLUMN "e" SET DEFAULT 'c'""",
-            """COMMENT ON COLUMN "d"."t"."e" IS 'MySQL: ENUM(''a'',''b'',''c'') DEFAULT ''C'''""",
+            'ALTER TABLE "d"."t" RENAME COLUMN "e" TO "E"',
+            """COMMENT ON COLUMN "d"."t"."E" IS 'MySQL: ENUM(''a'',''b'',''c'') DEFAULT ''c'''""",
         ]),
         ("ALTER TABLE t ADD c INT UNSIGNED NOT NULL AFTER id", [
             """ALTER TABLE "d"."t" ADD COLUMN "c" bigint DEFAULT '0'""",
