@@ -75,6 +75,8 @@ def _globals(names: tuple[str, ...], scope: dict[str, Any]) -> Iterator[str]:
 def _value(value: Any) -> str:
     if isinstance(value, Dispatcher):
         return ingredients(value.py_func)
+    if hasattr(value, "_defn"):  # numba's intrinsic: code that it generates
+        return hashlib.sha256(Path(value._defn.__code__.co_filename).read_bytes()).hexdigest()
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{value.shape}{hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
     if isinstance(value, type) and issubclass(value, Enum):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -24,11 +27,25 @@ def framer(**options: int) -> Framer:
 
 
 @settings(deadline=None)
-@given(st.binary(max_size=200), st.integers(0, 40))
+@given(st.binary(max_size=1000), st.integers(0, 40))
 def test_checksum_is_zlibs(data: bytes, start: int) -> None:
     """The compiled checksum is CRC32 at any length and alignment."""
     start = min(start, len(data))
     assert crc32(np.frombuffer(data, np.uint8), start, len(data)) == zlib.crc32(data[start:])
+
+
+def test_checksum_needs_no_special_processor() -> None:
+    """Without carry-less multiplication tables give the same."""
+    program = """
+import zlib, numpy as np
+from cdc_core.binlog.checksum import crc32
+from cdc_core.compiled import carryless
+assert not carryless.AVAILABLE
+data = bytes(range(256)) * 3
+assert all(crc32(np.frombuffer(data, np.uint8), 3, stop) == zlib.crc32(data[3:stop]) for stop in range(3, 768))
+"""
+    environment = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": ""}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
 def test_events_come_out_as_they_went_in() -> None:
