@@ -24,12 +24,14 @@ from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata
 from orchestration.assets.turns import Turns, queued
 from orchestration.first_rows import FirstRows
-from orchestration.names import ACKED_TAG, Names
+from orchestration.names import ACKED_TAG, LEFT_TAG, UNTIL_TAG, Names
 from orchestration.settings import Limits
 from spark_jobs.apply.checks import Verdict
 from spark_jobs.apply.gate import gate
 from spark_jobs.apply.result import BatchResult, Refusal
 from spark_jobs.apply.spark_lake import SparkLake
+
+_DRAINED = "drained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Drain:
     lake: SparkLake
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.time
     first: FirstRows | None = None
     logs: Sequence[str] = ()
 
@@ -57,6 +60,7 @@ class Drain:
         """Drains. Yields every declared check once, at the end."""
         limits, deadline = self.limits, self.clock() + self.limits.max_seconds
         turns = Turns(limits, self.connector, self.clock, self.sleep, self._others_wait)
+        until = int(self.context.run.tags.get(UNTIL_TAG) or 1000 * self.now())
         tally, before = self._begin(), None
         while tally.batches < limits.max_batches and (left := turns.left(deadline)) > 0:
             mended: set[str] = set()
@@ -87,7 +91,10 @@ class Drain:
             tally.add(batch, verdicts, doubts)
             tally.keep_stopped(tally.stopped.keys() - mended)
             self._report(claim, batch)
-        self.context.log.info(f"{tally.batches} batches, then {self._end(tally, deadline, turns)}")
+        end = self._end(tally, deadline, turns)
+        self.context.log.info(f"{tally.batches} batches, then {end}")
+        if end != _DRAINED and (before is None or (before.end.timestamp or 0) < until):
+            self.context.instance.add_run_tags(self.run_id, {LEFT_TAG: str(until)})
         yield from tally.results()
 
     def _begin(self) -> checks.Tally:
@@ -176,7 +183,7 @@ class Drain:
             return f"max_batches {self.limits.max_batches} reached"
         if self.clock() >= deadline:
             return f"max_seconds {self.limits.max_seconds:g} reached"
-        return "drained"
+        return _DRAINED
 
 
 def follows(claim: Claim, before: Claim) -> bool:

@@ -20,6 +20,7 @@ from cdc_core.destination.client_status import ClientStatus
 from cdc_core.destination.status import Status
 from cdc_core.errors import ServiceUnavailable, SluiceError
 from orchestration import processes
+from orchestration.names import UNTIL_TAG
 from orchestration.resources import CanalResource
 from orchestration.sensors.decision import dead_owners, decide, waits_for
 from orchestration.sensors.runs import has_ended, summarize
@@ -32,7 +33,7 @@ _RECENT_RUNS = 12
 
 def backlog_sensor(settings: Settings, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
     """Level-triggered: each tick looks at the service's state, whatever happened before. With a schedule the sensor
-    starts no runs."""
+    only goes on with what its last run left."""
     names = settings.names
 
     @dg.sensor(
@@ -84,12 +85,17 @@ def _decide(
     client: ClientStatus,
     now: float,
 ) -> dg.RunRequest | dg.SkipReason:
-    if settings.starts.kind == "schedule":
-        return dg.SkipReason(f"{client.backlog_rows} rows are waiting for the schedule")
     filters = dg.RunsFilter(tags=settings.names.run_tags)
     runs = summarize(context.instance.get_run_records(filters, limit=_RECENT_RUNS))
+    starts, by_clock = settings.starts, settings.starts.kind == "schedule"
+    if by_clock and not (runs.left or runs.active):
+        return dg.SkipReason(f"{client.backlog_rows} rows are waiting for the schedule")
+    if by_clock:  # what the last run left is not made to wait for the next time
+        starts = starts.model_copy(update={"minimum_rows": 1})
     standing = settings.stays and status.error is None
-    decision = decide(settings.destination, client, status.lag_seconds, runs, settings.starts, now, standing=standing)
+    decision = decide(settings.destination, client, status.lag_seconds, runs, starts, now, standing=standing)
+    if by_clock and isinstance(decision, dg.RunRequest):
+        decision = dg.RunRequest(run_key=decision.run_key, tags={UNTIL_TAG: runs.left})
     if isinstance(decision, dg.SkipReason) and (waits := waits_for(client, status.clients)):
         context.log.warning(waits)
         return dg.SkipReason(waits)

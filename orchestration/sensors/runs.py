@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from orchestration.names import ACKED_TAG
+from orchestration.names import ACKED_TAG, LEFT_TAG, UNTIL_TAG
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds after one failed run, and at most after many
 
@@ -17,7 +17,8 @@ class Runs:
     """The run that is `active`, with its status, and the `last` one that ended; "" or None for none.
 
     `failures` counts the failed runs since the last one that succeeded or acked something. `last_ended` is in seconds
-    since the epoch.
+    since the epoch. `left`: the last run failed, or was cut short, before it had brought the rows of before this time,
+    in milliseconds; "" where it had, or where somebody cancelled it.
     """
 
     active: str | None = None
@@ -25,6 +26,7 @@ class Runs:
     last: str = ""
     last_ended: float = 0.0
     failures: int = 0
+    left: str = ""
 
     @property
     def next_try(self) -> float:
@@ -52,7 +54,15 @@ def summarize(records: Sequence[dg.RunRecord]) -> Runs:
         last=last.dagster_run.run_id if last else "",
         last_ended=(last.end_time or 0.0) if last else 0.0,
         failures=failures,
+        left=_left(last) if last else "",
     )
+
+
+def _left(last: dg.RunRecord) -> str:
+    run = last.dagster_run
+    if run.status == dg.DagsterRunStatus.FAILURE:
+        return run.tags.get(UNTIL_TAG) or str(int(1000 * (last.start_time or last.create_timestamp.timestamp())))
+    return run.tags.get(LEFT_TAG, "") if run.status == dg.DagsterRunStatus.SUCCESS else ""
 
 
 def has_ended(instance: dg.DagsterInstance, run_id: str) -> bool:

@@ -19,9 +19,11 @@ from orchestration import processes
 from orchestration.assets import drain_asset
 from orchestration.assets.drain_asset import delta_asset
 from orchestration.assets.lineage import declared
+from orchestration.names import LEFT_TAG, UNTIL_TAG
 from orchestration.settings import Settings
 from spark_jobs.apply.result import BatchResult, Refusal, TableResult
 from spark_jobs.lake.doubt import Doubt
+from tests.support import canal_double
 from tests.support.canal_double import ORDERS, SERVER, USERS, MemoryCanal, MemoryLake
 
 CHECKS = ("key_unique", "position_monotone", "rows_add_up", "takes_changes")
@@ -32,6 +34,8 @@ def drain(
     lake: MemoryLake | None = None,
     listed: Sequence[str] = ("shop.orders", "shop.users"),
     snapshot: str = "never",
+    instance: dg.DagsterInstance | None = None,
+    tags: dict[str, str] | None = None,
     **config: Any,
 ) -> dg.ExecuteInProcessResult:
     """Materializes the destination's tables once."""
@@ -41,7 +45,8 @@ def drain(
         [delta_asset(settings, tables)],
         resources={"canal_shop": canal, "lake_shop": lake or MemoryLake()},
         run_config={"ops": {"cdc_shop": {"config": config}}} if config else None,
-        instance=dg.DagsterInstance.ephemeral(),
+        instance=instance or dg.DagsterInstance.ephemeral(),
+        tags=tags,
         raise_on_error=False,
     )
 
@@ -368,6 +373,34 @@ def test_no_batch_is_begun_after_max_seconds() -> None:
 
     assert drain(canal, max_seconds=1e-9).success
     assert canal.log == []
+
+
+@pytest.mark.parametrize(
+    ("acked_at", "until", "limits", "left"),
+    [
+        (2_000, "3000", {"max_batches": 2}, "3000"),
+        (3_000, "3000", {"max_batches": 2}, None),  # the rest came later
+        (None, "3000", {"max_batches": 2}, "3000"),
+        (2_000, "3000", {}, None),  # all that there was
+        (2_000, "3000", {"max_seconds": 1e-9}, "3000"),
+    ],
+)
+def test_a_run_that_is_cut_short_says_what_it_left(
+    monkeypatch: pytest.MonkeyPatch, acked_at: int | None, until: str, limits: dict[str, Any], left: str | None
+) -> None:
+    """Rows of before the time that it was given; without one, of before its start."""
+    real = canal_double.position
+    monkeypatch.setattr(canal_double, "position", lambda number: replace(real(number), timestamp=acked_at))
+    for tags, expected in (({UNTIL_TAG: until}, left), ({}, "its start")):
+        instance = dg.DagsterInstance.ephemeral()
+        began = 1000 * time.time()
+        assert drain(MemoryCanal(batches=3), instance=instance, tags=tags, **limits).success
+        (run,) = instance.get_runs()
+        found = run.tags.get(LEFT_TAG)
+        if expected != "its start":
+            assert found == expected
+        elif limits:
+            assert int(found or 0) >= int(began)
 
 
 def test_a_run_asap_stays_until_its_time() -> None:

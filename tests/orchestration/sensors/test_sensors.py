@@ -15,6 +15,7 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from cdc_core.client.failures import unavailable
 from cdc_core.destination.client_status import ClientStatus
 from cdc_core.destination.status import ErrorReport, Status
+from orchestration.names import LEFT_TAG, UNTIL_TAG
 from orchestration.sensors.backlog import backlog_sensor
 from orchestration.sensors.decision import decide, run_key
 from orchestration.sensors.ended import give_back
@@ -286,14 +287,31 @@ def test_a_service_that_is_away_is_a_skip_reason(instance: dg.DagsterInstance, m
 
 
 def test_with_a_schedule_the_sensor_only_watches(instance: dg.DagsterInstance) -> None:
-    """Dead claims still go back; runs start by the clock."""
+    """Dead claims still go back; runs start by the clock, also after one that somebody cancelled."""
     canal = MemoryCanal(batches=1)
-    canal.get_without_ack(10, owner=a_run(instance, dg.DagsterRunStatus.FAILURE))
+    canal.get_without_ack(10, owner=a_run(instance, dg.DagsterRunStatus.CANCELED))
 
     result = tick(canal, instance, trigger=Trigger(kind="schedule"))
 
     assert said(result) == "20 rows are waiting for the schedule"
     assert canal.rollbacks == 1
+
+
+def test_what_a_run_by_the_clock_left_does_not_wait_for_the_next_time(instance: dg.DagsterInstance) -> None:
+    """It was cut short, or failed; the next one brings the rows of before the same time. Then the clock starts runs."""
+    canal, schedule = MemoryCanal(batches=2), Trigger(kind="schedule", minimum_rows=1000)
+    cut = a_run(instance, dg.DagsterRunStatus.SUCCESS)
+    instance.add_run_tags(cut, {LEFT_TAG: "1700000000000"})
+    (request,) = tick(canal, instance, trigger=schedule).run_requests
+    assert request.tags[UNTIL_TAG] == "1700000000000"
+
+    failed = a_run(instance, dg.DagsterRunStatus.FAILURE)
+    instance.add_run_tags(failed, {UNTIL_TAG: request.tags[UNTIL_TAG]})
+    (request,) = tick(canal, instance, trigger=schedule).run_requests
+    assert request.tags[UNTIL_TAG] == "1700000000000"
+
+    a_run(instance, dg.DagsterRunStatus.SUCCESS)
+    assert said(tick(canal, instance, trigger=schedule)) == "40 rows are waiting for the schedule"
 
 
 @pytest.mark.parametrize("word", ["failed", "canceled"])
