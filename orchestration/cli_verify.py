@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from orchestration.options import Client, Conf, Json, ServiceOrConf, Spark, SparkToken, Token
+from orchestration.options import Client, Conf, Json, LakeRoot, ServiceOrConf, Spark, SparkToken, Token
 
 
 def verify(
-    lake: Annotated[str, typer.Option(help="Path or URI of the lake.")],
+    lake: LakeRoot,
     conf: Conf = Path("conf"),
     destination: Annotated[
         str | None, typer.Option(help="One destination; all of the configuration without it.")
