@@ -9,5 +9,5 @@ def unavailable(url: str, reason: object) -> ServiceUnavailable:
     return ServiceUnavailable(
         f"the service does not answer: {reason}",
         place=url,
-        hint="Check that it runs there: `sluice status` asks it.",
+        hint="Start it (`sluice up`; alone, `sluice server`), or say where it runs (--service, SLUICE_SERVICE).",
     )

@@ -213,7 +213,7 @@ def test_a_missing_service_is_an_error_with_a_remedy() -> None:
     with pytest.raises(ServiceUnavailable) as away:
         connector.status()
     assert away.value.place == "http://127.0.0.1:9"
-    assert "sluice status" in away.value.hint
+    assert "sluice server" in away.value.hint
     assert len(pauses) == 3
 
 
