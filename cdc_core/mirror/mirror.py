@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import structlog
@@ -28,7 +28,7 @@ class Mirror(Handler):
         self._header: Header | None = None  # of the event at hand, and whether the target has it
         self._taken: Header | None = None  # of the last event that was gathered
         self._covered = False
-        self._rule: Rule | None = None
+        self._of_table: Sequence[Rule] = ()
         self.rows = self.statements = 0
 
     def __repr__(self) -> str:
@@ -43,7 +43,7 @@ class Mirror(Handler):
         if event.header is not self._header:  # the rows of one event share it
             self._header, place, reached = event.header, _place(event.header), self._target.current()
             self._covered = reached is not None and reached.covers(place)
-            self._rule = self._rules.of(event.header.database, event.header.table)
+            self._of_table = self._rules.of(event.header.database, event.header.table)
         if self._covered:
             return
         try:
@@ -56,10 +56,10 @@ class Mirror(Handler):
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Row):
-            if self._rule is not None:
-                self._work.add(event, self._rule)
-                if done := self._work.ready():
-                    self._target.take(done)
+            for rule in self._of_table:
+                self._work.add(event, rule)
+            if self._of_table and (done := self._work.ready()):
+                self._target.take(done)
         elif isinstance(event, Statement):
             self._statement(event, _place(event.header))
         if event.header is not self._taken:
@@ -78,14 +78,14 @@ class Mirror(Handler):
             log.info("a statement was run by hand", place=event.header.place, sql=event.sql[:500])
             self._target.apply((), latest)
             return
-        self._target.define(event.sql, event.database, event.header.table, latest)
+        self._target.define(event.sql, event.database, event.header.table, latest, place.execute_time / 1000)
         self.statements += 1
 
     def _is_mirrored(self, event: Statement, place: Place) -> bool:
         """What is not understood is its header's table's."""
         found, _ = effects_of(event.sql, event.database, event.header.table)
         if not found:
-            return self._rule is not None and self._rule.mirror_db
+            return any(rule.mirror_db for rule in self._of_table)
         try:
             return is_mirrored(found, self._rules)
         except Untranslatable as error:

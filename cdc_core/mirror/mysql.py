@@ -1,15 +1,19 @@
-"""A MySQL or MariaDB as the target: its connection, its errors, and groups as its SQL."""
+"""A MySQL or MariaDB as the target: its connection, its settings, its errors."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
+from pymysql.constants import CLIENT
 from pymysql.err import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
-from cdc_core.mirror.sql import Dialect
+from cdc_core.mirror.mysql_rows import GENERATED, quoted, write
+from cdc_core.mirror.sql import Kinds
 from cdc_core.mirror.work import Group
 
 _TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
@@ -18,9 +22,33 @@ _TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
     ddl_position BIGINT NOT NULL DEFAULT 0,
     changed TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
     PRIMARY KEY (destination, client_id))"""
-_SETTINGS = "SET foreign_key_checks = 0, sql_mode = '', time_zone = %s"
+# Every value that a source can have is taken; what is cut is warned of.
+_SETTINGS = (
+    "SET foreign_key_checks = 0, sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', max_error_count = 65535, "
+    "time_zone = %s"
+)
+_COLUMNS = """SELECT column_name, data_type, extra FROM information_schema.columns
+    WHERE table_schema = %s AND table_name = %s"""
+_GENERATED = re.compile("VIRTUAL|STORED|PERSISTENT", re.IGNORECASE)
+_IN_TRANSACTION = re.compile(r"\s+START\s+TRANSACTION\s*$", re.IGNORECASE)  # of CREATE TABLE ... SELECT
 _LOST, _BUSY = (2006, 2013), (1205, 1213)  # the connection; a lock
-_DONE_ALREADY = (1007, 1008, 1050, 1051, 1060, 1061, 1091, 1146, 1054)  # exists already, or exists no more
+_DONE_ALREADY = (
+    1007,
+    1008,
+    1050,
+    1051,
+    1060,
+    1061,
+    1068,
+    1091,
+    1146,
+    1054,
+    1507,
+    1517,
+    1826,
+    3821,
+    3822,
+)  # exists already, or exists no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +80,22 @@ class MySql:
             database=self.database,
             charset="utf8mb4",
             connect_timeout=10,
+            client_flag=CLIENT.FOUND_ROWS,
         )
 
     def prepare(self, cursor: Any, time_zone: str) -> None:
         cursor.execute(_SETTINGS, (time_zone,))
+        with suppress(OperationalError):  # some versions do not let it be set
+            cursor.execute("SET explicit_defaults_for_timestamp = 1")  # NULL in a TIMESTAMP is NULL
         cursor.execute(_TABLE)
 
     def begin(self, connection: Any) -> None:
         connection.begin()
 
-    def definition(self, cursor: Any, sql: str, database: str, table: str) -> Sequence[str]:  # noqa: ARG002
-        return [f"USE {quoted(database)}", sql] if database else [sql]
+    def definition(self, cursor: Any, sql: str, database: str, table: str, seconds: float) -> Sequence[str]:  # noqa: ARG002
+        """Rows that are there get the source's CURRENT_TIMESTAMP."""
+        before = ["SET sql_mode = ''", f"SET timestamp = {seconds:f}"]
+        return [*before, *([f"USE {quoted(database)}"] if database else []), _IN_TRANSACTION.sub("", sql)]
 
     def refuses(self, error: Exception) -> bool:
         """Whether it is the rows that the server does not take."""
@@ -75,34 +108,14 @@ class MySql:
     def is_done_already(self, error: Exception) -> bool:
         return _code(error) in _DONE_ALREADY
 
-    def statement(self, group: Group) -> str:
-        return _DIALECT.statement(group)
+    def columns(self, cursor: Any, table: tuple[str, str]) -> Kinds:
+        cursor.execute(_COLUMNS, table)
+        found = cursor.fetchall()
+        return {name.lower(): GENERATED if _GENERATED.search(extra) else str(kind) for name, kind, extra in found}
+
+    def write(self, cursor: Any, group: Group, kinds: Kinds) -> None:
+        write(cursor, group, kinds)
 
 
 def _code(error: Exception) -> int:
     return int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
-
-
-def literal(value: str | bytes | int | None) -> str:
-    """A value as SQL has it."""
-    if isinstance(value, str):
-        return f"'{value.translate(_ESCAPES)}'"
-    if value is None:
-        return "NULL"
-    return f"x'{value.hex()}'" if isinstance(value, bytes) else str(value)
-
-
-_ESCAPES = str.maketrans({"'": "\\'", "\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"})
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _replaces(_key: tuple[str, ...], columns: tuple[str, ...]) -> str:
-    return "ON DUPLICATE KEY UPDATE " + ", ".join(f"{quoted(name)} = VALUES({quoted(name)})" for name in columns)
-
-
-_DIALECT = Dialect(
-    quoted, literal, _replaces, lambda group: group.rows, "<=>", lambda _table, where: f"{where} LIMIT 1"
-)

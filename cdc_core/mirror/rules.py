@@ -6,7 +6,9 @@ DDL statements (`mirrorDb: true`). Source: Canal's wiki, "Sync RDB".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +34,8 @@ class Rule(BaseModel):
     map_all: bool = Field(False, alias="mapAll")
     target_columns: _Names = Field({}, alias="targetColumns")
     commit_batch: int = Field(3000, alias="commitBatch")
+    read_batch: int = Field(5000, alias="readBatch")
+    case_insensitive: bool = Field(False, alias="caseInsensitive")
     etl_condition: str | None = Field(None, alias="etlCondition")
 
     @model_validator(mode="after")
@@ -53,14 +57,32 @@ class Rule(BaseModel):
     def matches(self, database: str, table: str) -> bool:
         return database == self.database and (self.mirror_db or table == self.table)
 
+    @cached_property
+    def sources(self) -> Mapping[str, str]:
+        """The source's columns by the target's, as far as the rule names them: its key's are mapped too."""
+        named = {**self.target_pk, **self.target_columns}
+        return {target: source for target, source in named.items() if not self.map_all or target != source}
+
+    def spelled(self, names: Collection[str]) -> Rule:
+        """The same with the source's columns as `names` spells them: column names ignore case."""
+        by_name = {name.lower(): name for name in names}
+        if all(by_name.get(one.lower(), one) == one for one in (*self.sources.values(), *self.target_pk.values())):
+            return self
+
+        def spelled(columns: Mapping[str, str]) -> dict[str, str]:
+            return {target: by_name.get(source.lower(), source) for target, source in columns.items()}
+
+        update = {"target_pk": spelled(self.target_pk), "target_columns": spelled(self.target_columns)}
+        return Rule(**{**self.model_dump(), **update})
+
     def columns(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """A row's values by the target's columns."""
-        if not self.target_columns:
+        if not self.sources:
             return values
-        chosen = {target: values[source] for target, source in self.target_columns.items() if source in values}
+        chosen = {target: values[source] for target, source in self.sources.items() if source in values}
         if not (self.map_all or self.mirror_db):
             return chosen
-        mapped = set(self.target_columns.values())
+        mapped = set(self.sources.values())
         return {name: value for name, value in values.items() if name not in mapped} | chosen
 
     def key(self, source_key: tuple[str, ...]) -> tuple[str, ...]:
@@ -82,13 +104,24 @@ class Rules:
     def __repr__(self) -> str:
         return f"<Rules {len(self._rules)}>"
 
-    def of(self, database: str, table: str) -> Rule | None:
-        return next((rule for rule in self._rules if rule.matches(database, table)), None)
+    def of(self, database: str, table: str) -> Sequence[Rule]:
+        """Those of the table, which may be several; without one, that of its database."""
+        found = [rule for rule in self._rules if rule.matches(database, table)]
+        own = [rule for rule in found if not rule.mirror_db]
+        return own or found[:1]
 
     @property
     def filter(self) -> str:
         """The filter that lets these tables through."""
-        return ",".join(rf"{r.database}\..*" if r.mirror_db else rf"{r.database}\.{r.table}" for r in self._rules)
+        return ",".join(
+            rf"{_escaped(r.database)}\..*" if r.mirror_db else rf"{_escaped(r.database)}\.{_escaped(r.table)}"
+            for r in self._rules
+        )
+
+
+def _escaped(name: str) -> str:
+    """A comma would end the expression: any character stands for it."""
+    return re.escape(name).replace(",", ".")
 
 
 def read_rules(folder: Path, destination: str) -> Rules:

@@ -38,5 +38,4 @@ def is_mirrored(found: Sequence[Effect], rules: Rules) -> bool:
 
 
 def _is_mirrored(rules: Rules, database: str, table: str) -> bool:
-    rule = rules.of(database, table)
-    return rule is not None and rule.mirror_db
+    return any(rule.mirror_db for rule in rules.of(database, table))

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cdc_core.errors import PositionError, SourceUnavailable, TableStopped
-from cdc_core.mirror.sql import Untranslatable
+from cdc_core.mirror.repetition import undoes_itself
+from cdc_core.mirror.scope import effects_of
+from cdc_core.mirror.sql import Kinds, Unfit, Untranslatable
 from cdc_core.mirror.work import Group
 from cdc_core.position import journal_number
 
@@ -55,7 +57,8 @@ class Server(Protocol):
     """A kind of target. Its SQL has `%s` for values; `labels`: it does not know MySQL's types, so values of ENUM and
     SET are texts there. `ddl_commits`: a DDL statement cannot be in a transaction. `places` is the
     table of the places, and `keep` writes a line of it. `definition` gives a statement of the source in the target's
-    language, and raises Untranslatable; `table` is the source's spelling of a table's name."""
+    language, and raises Untranslatable; `table` is the source's spelling of a table's name, `seconds` (since the epoch)
+    when it was run. `columns` gives the types of a table's columns, and `write` runs a group; it raises Unfit."""
 
     @property
     def error(self) -> type[Exception]: ...
@@ -70,11 +73,12 @@ class Server(Protocol):
     def connect(self) -> Any: ...
     def prepare(self, cursor: Any, time_zone: str) -> None: ...
     def begin(self, connection: Any) -> None: ...
-    def definition(self, cursor: Any, sql: str, database: str, table: str) -> Sequence[str]: ...
+    def definition(self, cursor: Any, sql: str, database: str, table: str, seconds: float) -> Sequence[str]: ...
     def refuses(self, error: Exception) -> bool: ...
     def is_gone(self, error: Exception) -> bool: ...
     def is_done_already(self, error: Exception) -> bool: ...
-    def statement(self, group: Group) -> str: ...
+    def columns(self, cursor: Any, table: tuple[str, str]) -> Kinds: ...
+    def write(self, cursor: Any, group: Group, kinds: Kinds) -> None: ...
 
 
 class Target:
@@ -88,6 +92,7 @@ class Target:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")  # uses the connection while groups run
         self._running: deque[Future[None]] = deque()
         self._within = False  # a transaction is open
+        self._kinds: dict[tuple[str, str], Kinds] = {}  # of the tables that this connection has written
 
     def __repr__(self) -> str:
         return f"<Target {self._who[0]}/{self._who[1]} {self.reached}>"
@@ -113,6 +118,7 @@ class Target:
             one.cancel()
         wait(self._running)
         self._running.clear()
+        self._kinds.clear()
         self._within = False
         if self._connection is not None:
             self._connection.close()
@@ -167,12 +173,14 @@ class Target:
         return connection
 
     def _run(self, group: Group) -> None:
-        sql = self.server.statement(group)
         try:
             with self._connection.cursor() as cursor:
-                cursor.execute(sql)
-        except self.server.error as error:
-            if not self.server.refuses(error):
+                kinds = self._kinds.get(group.table)
+                if kinds is None:
+                    kinds = self._kinds[group.table] = self.server.columns(cursor, group.table)
+                self.server.write(cursor, group, kinds)
+        except (Unfit, self.server.error) as error:
+            if not (isinstance(error, Unfit) or self.server.refuses(error)):
                 raise
             raise TableStopped(
                 f"the target refuses rows: {error.args[-1] if error.args else error}",
@@ -180,18 +188,21 @@ class Target:
                 hint="Make the target's table fit (columns, types, key), or correct the mapping; then start again.",
             ) from error
 
-    def define(self, sql: str, database: str, table: str, at: Place) -> None:
-        """Runs a DDL statement, with the place up to which the target is then. Raises TableStopped when the target
-        refuses it, or has no equal for it."""
+    def define(self, sql: str, database: str, table: str, at: Place, seconds: float) -> None:
+        """Runs a DDL statement of then, with the place up to which the target is after it. Raises TableStopped when the
+        target refuses it, has no equal for it, or nobody knows whether it was done."""
         noted = self.server.ddl_commits
         again = self._ddl == at.position
+        if again and undoes_itself(sql, effects_of(sql, database, table)[0]):
+            self._note_ddl(at, 0)
+            raise _interrupted(sql, at)
         if noted:
             self._note_ddl(at, at.position)
         else:
             self._guarded(self._begun)
         try:
             with self._open().cursor() as cursor:
-                for statement in self.server.definition(cursor, sql, database, table):
+                for statement in self.server.definition(cursor, sql, database, table, seconds):
                     cursor.execute(statement)
         except Untranslatable as error:
             self.close()
@@ -236,6 +247,16 @@ def _values(place: Place) -> tuple[int, str, int, int]:
 def _away(error: Exception) -> SourceUnavailable:
     hint = "Check the target's address, account and log; the batch comes again."
     return SourceUnavailable(f"the target cannot be written: {error}", place="target", hint=hint)
+
+
+def _interrupted(sql: str, at: Place) -> TableStopped:
+    """The error for a statement that would undo itself, if it was done."""
+    place = f"{at.journal_name}:{at.position}"
+    return TableStopped(
+        "a statement was interrupted, and its second run would undo it",
+        place=f"{place}: {sql[:100]}",
+        hint=f"Look whether the target has done it: if so, start with --done {place}; if not, start again.",
+    )
 
 
 def refused(what: str, error: Exception, sql: str, at: Place) -> TableStopped:

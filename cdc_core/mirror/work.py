@@ -14,6 +14,7 @@ from typing import Any
 from cdc_core.canal_protocol.declared import EventType
 from cdc_core.client.canal.events import Row
 from cdc_core.entries.java_types import JavaType
+from cdc_core.errors import TableStopped
 from cdc_core.mirror.rules import Rule
 
 _MOST = 1000  # rows of a statement
@@ -23,7 +24,7 @@ Values = Mapping[str, Any]
 @dataclass(slots=True)
 class Group:
     """Rows of one kind for one table. `upsert`: by `columns`; `delete`: by `key`; `update` (a row whose image is not
-    whole) and everything of a table without a key: one row a statement, each with `before`."""
+    whole), `move` (its key is another one) and everything of a table without a key: one row each, with `before`."""
 
     kind: str
     table: tuple[str, str]
@@ -31,6 +32,18 @@ class Group:
     key: tuple[str, ...]
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     before: Values = field(default_factory=dict[str, Any])
+
+    @property
+    def where_it_was(self) -> Group:
+        """What removes the row of a `move` under its old key."""
+        return Group("delete", self.table, self.key, self.key, [tuple(self.before[name] for name in self.key)])
+
+    @property
+    def where_it_goes(self) -> Group | None:
+        """What writes the row of a `move` without an old one; None where its image does not say enough."""
+        if not set(self.before) <= set(self.columns) or len(self.columns) <= len(self.key):
+            return None
+        return Group("upsert", self.table, self.columns, self.key, self.rows)
 
 
 class Work:
@@ -42,6 +55,8 @@ class Work:
         self._done: list[Group] = []
         self._open: dict[tuple[str, str], Group] = {}
         self._types: Mapping[str, int] = {}
+        self._rule: Rule | None = None
+        self._spelled: Rule | None = None  # the rule, with the names of the event at hand
         self._special: set[str] = set()
 
     def __repr__(self) -> str:
@@ -49,16 +64,18 @@ class Work:
 
     def add(self, row: Row, rule: Rule) -> None:
         self.rows += 1
+        if self._spelled is None or row.types is not self._types or rule is not self._rule:  # of one event
+            self._types, self._rule, self._spelled = row.types, rule, rule.spelled(row.types)
+            self._special = {name for name, java_type in row.types.items() if java_type in _SPECIAL}
+            _check(row, self._spelled)
+        rule = self._spelled
         database, table = rule.target
         place = database, table or row.header.table
         key = rule.key(row.key)
-        if row.types is not self._types:  # the rows of one event share them
-            self._types = row.types
-            self._special = {name for name, java_type in row.types.items() if java_type in _SPECIAL}
         before, after = row.before, row.after
         if self._special:
-            kinds = row.mysql_types if self._labels else {}
-            before, after = typed(before, row.types, kinds), typed(after, row.types, kinds)
+            before = typed(before, row.types, row.mysql_types, labels=self._labels)
+            after = typed(after, row.types, row.mysql_types, labels=self._labels)
         before, after = rule.columns(before), rule.columns(after)
         if row.kind is EventType.DELETE:
             self._delete(place, key, before)
@@ -91,13 +108,9 @@ class Work:
         if not key:
             self._alone("update", place, key, before, after)
             return
-        whole = set(before) <= set(after)
         if any(name in after and after[name] != before[name] for name in key):
-            if not whole:
-                self._alone("update", place, key, before, after)
-                return
-            self._delete(place, key, before)
-        if whole and len(after) > len(key):
+            self._alone("move", place, key, before, after)
+        elif set(before) <= set(after) and len(after) > len(key):
             self._upsert(place, key, after)
         else:
             self._alone("update", place, key, before, after)
@@ -120,21 +133,38 @@ class Work:
             self._done.append(group)
 
 
-def typed(values: Mapping[str, str | None], types: Mapping[str, int], kinds: Mapping[str, str]) -> Mapping[str, Any]:
-    """Canal's texts as values that the target takes: bytes for BLOB and BINARY, numbers for BIT, ENUM and SET. Where
-    `kinds` has MySQL's types: of ENUM and SET the texts, of BINARY all of its bytes."""
-    return {name: _typed(value, types.get(name, 0), kinds.get(name, "")) for name, value in values.items()}
+def typed(
+    values: Mapping[str, str | None], types: Mapping[str, int], kinds: Mapping[str, str], *, labels: bool
+) -> Mapping[str, Any]:
+    """Canal's texts as values that the target takes: bytes for BLOB and BINARY, numbers for BIT, ENUM and SET; with
+    `labels` the texts of ENUM and SET. `kinds`: MySQL's types."""
+    return {name: _typed(value, types.get(name, 0), kinds.get(name, ""), labels) for name, value in values.items()}
+
+
+def _check(row: Row, rule: Rule) -> None:
+    """Raises TableStopped where the rule names columns that the source's rows do not have."""
+    image = row.after if row.kind is EventType.INSERT else row.before
+    lacking = [name for name in rule.key(row.key) if name not in rule.columns(image)]
+    if row.kind is EventType.INSERT:
+        lacking += [source for source in rule.sources.values() if source not in image]
+    if lacking:
+        raise TableStopped(
+            f"the rule names columns that the rows do not have: {', '.join(dict.fromkeys(lacking))}",
+            place=row.header.name,
+            hint="Correct targetPk and targetColumns, and start again. With another binlog_row_image than FULL, rows "
+            "lack columns: use FULL.",
+        )
 
 
 _SPECIAL = (JavaType.BIT, JavaType.INTEGER, JavaType.BLOB)
 
 
-def _typed(value: str | None, java_type: int, kind: str) -> Any:
+def _typed(value: str | None, java_type: int, kind: str, labels: bool) -> Any:
     if value is None or java_type not in _SPECIAL:
         return value
     if java_type == JavaType.BLOB:
         return _filled(value.encode("latin-1"), kind)
-    return labels_of(int(value), kind) if kind[:4].lower() in ("enum", "set(") else int(value)
+    return labels_of(int(value), kind) if labels and kind[:4].lower() in ("enum", "set(") else int(value)
 
 
 def _filled(value: bytes, kind: str) -> bytes:

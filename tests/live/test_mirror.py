@@ -6,110 +6,30 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cdc_core.client.canal import CanalConnector, Consumer, Message, Policy
-from cdc_core.doors.tcp import TcpDoor
 from cdc_core.errors import ConfigError, PositionError, TableStopped
-from cdc_core.mirror.mirror import Mirror
 from cdc_core.mirror.rules import read_rules
-from cdc_core.mirror.target import Place, Target
+from cdc_core.mirror.target import Place
 from orchestration.commands.mirror import server_of
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_matrix import TYPES
-from tests.support.canal_service import canal_service
+from tests.support.mirror_world import PASSWORD, World, mirror_world
 
 pytestmark = pytest.mark.integration
 
-PASSWORD = "written-by-the-mirror"
 _AS_TEXT = ("JSON", "FLOAT", "DOUBLE")  # MySQL 5.7 prints 1.0 of a document as 1
 
 
 @pytest.fixture
-def database(mysql8: MySqlServer) -> Iterator[str]:
-    with mysql8.database() as name:
-        yield name
-
-
-@pytest.fixture
-def door(mysql8: MySqlServer, database: str, tmp_path: Path) -> Iterator[TcpDoor]:
-    with canal_service(mysql8, database, tmp_path) as door:
-        yield door
-
-
-@pytest.fixture
-def copy(mysql57: MySqlServer, database: str) -> Iterator[str]:
-    """The target's address: another server, with a database of the same name and an account that may write."""
-    mysql57.execute(
-        f"CREATE DATABASE {database}",
-        f"CREATE USER IF NOT EXISTS 'mirror'@'%' IDENTIFIED BY '{PASSWORD}'",
-        "GRANT ALL ON *.* TO 'mirror'@'%'",
-    )
-    yield f"mysql://mirror@{mysql57.host}:{mysql57.port}/{database}"
-    mysql57.execute(f"DROP DATABASE IF EXISTS {database}", f"DROP DATABASE IF EXISTS {database}_2")
-
-
-class World:
-    """A mirror that is run batch by batch; `rows` gives a table of either side."""
-
-    def __init__(self, source: MySqlServer, other: MySqlServer, database: str, door: TcpDoor, copy: str, folder: Path):
-        self.source, self.other, self.database = source, other, database
-        self.port, self.copy, self.rules = door.port, copy, folder / "rdb"
-        self.rules.mkdir()
-        self.target = Target(server_of(copy, PASSWORD), "shop", 1001)
-
-    def rule(self, text: str, name: str = "one") -> None:
-        lines = "".join(f"  {line}\n" for line in text.format(db=self.database).splitlines())
-        (self.rules / f"{name}.yml").write_text(f"destination: shop\ndbMapping:\n{lines}")
-
-    def write(self, *statements: str) -> None:
-        self.source.execute(*statements, database=self.database)
-
-    def run(self, *, ack: bool = True, done: tuple[str, ...] = ()) -> Mirror:
-        """Until nothing comes any more; without `ack` all of it stays outstanding, and comes again."""
-        self.target.open()
-        mirror = Mirror(read_rules(self.rules, "shop"), self.target, done)
-        with CanalConnector("127.0.0.1", self.port, "shop") as connector:
-            if not ack:
-                connector.ack = lambda _: None  # type: ignore[method-assign]
-            stop = threading.Event()
-            connector.get_without_ack = _until_empty(connector.get_without_ack, stop)  # type: ignore[method-assign]
-            Consumer(connector, mirror, Policy(tries=1, wait_seconds=1.5), tell=lambda _: None).run(stop)
-        self.target.close()
-        return mirror
-
-    def rows(self, server: MySqlServer, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
-        with server.root(self.database) as connection, connection.cursor() as cursor:
-            cursor.execute("SET time_zone = '+00:00'")
-            cursor.execute(f"SELECT {columns} FROM {table}")
-            return sorted((tuple(row) for row in cursor.fetchall()), key=repr)
-
-    def same(self, table: str) -> None:
-        assert self.rows(self.other, table) == self.rows(self.source, table)
-
-
-def _until_empty(get: Callable[..., Message], stop: threading.Event) -> Callable[..., Message]:
-    """The same, which sets `stop` when there is nothing."""
-
-    def wrapped(*arguments: Any) -> Message:
-        message = get(*arguments)
-        if message.id == -1:
-            stop.set()
-        return message
-
-    return wrapped
-
-
-@pytest.fixture
-def world(mysql8: MySqlServer, mysql57: MySqlServer, database: str, door: TcpDoor, copy: str, tmp_path: Path) -> World:
-    return World(mysql8, mysql57, database, door, copy, tmp_path)
+def world(mysql8: MySqlServer, mysql57: MySqlServer, tmp_path: Path) -> Iterator[World]:
+    with mirror_world(mysql8, mysql57, tmp_path) as world:
+        yield world
 
 
 def test_a_table_under_other_names(world: World) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from cdc_core.errors import ConfigError
 from cdc_core.mirror.postgresql.ddl import translated
 from cdc_core.mirror.postgresql.sql import literal, quoted
-from cdc_core.mirror.sql import Dialect, Rows
+from cdc_core.mirror.sql import NO_ROW, Dialect, Kinds, Rows, Unfit
 from cdc_core.mirror.work import Group
 
 _TABLE = """CREATE TABLE IF NOT EXISTS public.sluice_mirror (
@@ -70,7 +70,7 @@ class PostgreSql:
     def begin(self, connection: Any) -> None:
         """The driver begins by itself."""
 
-    def definition(self, cursor: Any, sql: str, database: str, table: str) -> Sequence[str]:
+    def definition(self, cursor: Any, sql: str, database: str, table: str, seconds: float) -> Sequence[str]:  # noqa: ARG002
         def columns(schema: str, name: str) -> dict[str, str | None]:
             cursor.execute(_COLUMNS, (f"{quoted(schema)}.{quoted(name)}",))
             return dict(cursor.fetchall())
@@ -89,8 +89,31 @@ class PostgreSql:
         """Nothing of a statement stays that was not done in whole."""
         return False
 
-    def statement(self, group: Group) -> str:
-        return _DIALECT.statement(group)
+    def columns(self, cursor: Any, table: tuple[str, str]) -> Kinds:  # noqa: ARG002
+        """Of no use: a literal has its column's type."""
+        return {}
+
+    def write(self, cursor: Any, group: Group, kinds: Kinds) -> None:
+        if group.kind == "move":
+            _move(cursor, group)
+            return
+        cursor.execute(_DIALECT.statement(group, kinds))
+        if not (cursor.rowcount or group.key or group.kind == "insert"):
+            raise Unfit(NO_ROW)
+
+
+def _move(cursor: Any, group: Group) -> None:
+    """What the image leaves out goes with the row. One that comes again may be there already."""
+    table, before, after = _DIALECT.table(group), group.before, dict(zip(group.columns, group.rows[0], strict=True))
+    old = _DIALECT.where([(name, before[name]) for name in group.key], {})
+    new = _DIALECT.where([(name, after.get(name, before[name])) for name in group.key], {})
+    free = f"NOT EXISTS (SELECT FROM {table} WHERE {new})"
+    cursor.execute(f"UPDATE {table} SET {_DIALECT.sets(group)} WHERE {old} AND {free}")  # noqa: S608
+    if cursor.rowcount:
+        return
+    for rest in (group.where_it_was, group.where_it_goes):
+        if rest is not None:
+            cursor.execute(_DIALECT.statement(rest, {}))
 
 
 def _last_of_key(group: Group) -> Rows:
@@ -108,7 +131,11 @@ def _one(table: str, where: str) -> str:
     return f"ctid = (SELECT ctid FROM {table} WHERE {where} LIMIT 1)"  # noqa: S608
 
 
-_DIALECT = Dialect(quoted, literal, _replaces, _last_of_key, "IS NOT DISTINCT FROM", _one)
+def _same(name: str, value: Any, _kind: str) -> str:
+    return f"{quoted(name)} IS NOT DISTINCT FROM {literal(value)}"
+
+
+_DIALECT = Dialect(quoted, literal, lambda value, _kind: literal(value), _replaces, _last_of_key, _same, _one)
 
 
 def _driver() -> Any:
