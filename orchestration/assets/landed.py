@@ -36,7 +36,10 @@ class LandedTables:
     def mode(self, table: str) -> Mode:
         """What a run does with it, as far as its definition tells."""
         schema = self.schemas.get(table)
-        return Mode.MERGE if schema is not None and why_not(schema) else self.modes.of(table)
+        mode = self.modes.of(table)
+        if schema is not None and why_not(schema):
+            return Mode.MERGE
+        return Mode.LAND_FIRST if mode is Mode.HISTORY and schema is not None and not schema.primary_key else mode
 
     def lands(self, table: str) -> bool:
         return self.mode(table).lands
@@ -94,5 +97,6 @@ def landed_metadata(claim: Claim, landed: Landed, run_id: str) -> dict[str, Any]
         "log_end": landed.end,
         "added_columns": list(landed.added_columns),
         "begun_anew": landed.begun_anew,
+        "no_history": landed.no_history,
     }
     return facts | {name: value for name, value in known.items() if value not in ("", None, [])}

@@ -46,22 +46,32 @@ def followed_to(claim: Claim, state: TableState) -> int | None:
 
 
 def recurring_to(
-    lake: Lake, path: str, claim: Claim, table: str, *, keyed: bool, copied: CopyNote | None = None
+    lake: Lake,
+    path: str,
+    claim: Claim,
+    table: str,
+    *,
+    keyed: bool,
+    copied: CopyNote | None = None,
+    reached: Sequence[int | None] | None = None,
 ) -> int | None:
     """The version up to which rows of the table may come again, None when none can. `copied`: the copy that the table
-    was made from, before which nothing counts.
+    was made from, before which nothing counts. `reached`: by epoch how far the table is before the claim's rows, where
+    that is not what it has now.
 
     Raises TableStopped for a table without a key where that is not certain.
     """
-    earlier = _earlier(lake, path, claim, table, keyed=keyed, copied=copied)
+    reached = lake.applied(path, earlier_apps(claim, table)) if reached is None else reached
+    earlier = _earlier(lake, path, claim, reached, keyed=keyed, copied=copied)
     if copied is None or copied.epoch != claim.epoch or copied.high == copied.low:
         return earlier
     return max(copied.high, earlier or 0)
 
 
-def _earlier(lake: Lake, path: str, claim: Claim, table: str, *, keyed: bool, copied: CopyNote | None) -> int | None:
+def _earlier(
+    lake: Lake, path: str, claim: Claim, reached: Sequence[int | None], *, keyed: bool, copied: CopyNote | None
+) -> int | None:
     """The same for rows of earlier epochs."""
-    reached = lake.applied(path, earlier_apps(claim, table))
     since = copied.epoch if copied else 0
     applied = {epoch: version for epoch, version in enumerate(reached) if version and epoch >= since}
     if copied and copied.epoch in applied:

@@ -46,12 +46,14 @@ def land(batch: Batch, table: TableRange) -> Landed | None:
     """Lands the table's changes; None where their images leave columns out, so that they are merged. Raises
     TableStopped for a table that cannot take them."""
     try:
-        return append(_share(batch, table.name))
+        landed = append(_share(batch, table.name))
     except TableStopped as error:
         if LACKS_COLUMNS not in error.message:
             raise
         batch.notes.instead[table.name] = "row images leave columns out (binlog_row_image is not FULL)"
         return None
+    wanted = batch.modes.of(table.name) is Mode.HISTORY and not table.schema.primary_key
+    return replace(landed, no_history="it has no primary key, to which a version belongs") if wanted else landed
 
 
 def check_log(batch: Batch, table: str) -> None:

@@ -31,7 +31,7 @@ def folded(
     rows = f"(SELECT * FROM delta.{quote(staged)} AS r({', '.join(names)}))"  # noqa: S608
     if key:
         return spark.sql(_by_key(rows, changes, names, [names[number] for number in key]))
-    return spark.sql(_by_copies(rows, changes, columns))
+    return spark.sql(by_copies(rows, changes, columns))
 
 
 def _by_key(staged: str, changes: str, names: Sequence[str], key: Sequence[str]) -> str:
@@ -43,7 +43,9 @@ def _by_key(staged: str, changes: str, names: Sequence[str], key: Sequence[str])
     return f"WITH last AS ({last}) {kept} UNION ALL SELECT {listed} FROM last WHERE NOT {GONE}"  # noqa: S608
 
 
-def _by_copies(staged: str, changes: str, columns: Sequence[LakeColumn]) -> str:
+def by_copies(staged: str, changes: str, columns: Sequence[LakeColumn]) -> str:
+    """The rows of `staged` with the copies that `changes` add and take; `GONE` marks those that take one."""
+
     def values(alias: str) -> str:
         return ", ".join(f"{any_value(alias, column)} AS {quote(column.name)}" for column in columns)
 

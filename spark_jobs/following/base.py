@@ -15,14 +15,16 @@ from typing import Any
 
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.epochs import followed_to
-from spark_jobs.following.pending import Follows, log_files
+from spark_jobs.following.files import log_files
+from spark_jobs.following.lacked import comes_again
+from spark_jobs.following.pending import Follows
 from spark_jobs.lake.copied import COPIED
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.repaired import REPAIRED
 from spark_jobs.lake.state import FOLLOWED, DeltaCommit, TableState
-from spark_jobs.landing.definition import definition_of
+from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.unfollowed import Unfollowed
 from spark_jobs.landing.whole import Began
@@ -183,8 +185,6 @@ def _check_same(follows: Follows, table: str, before: TableState | None, now: Ta
     missing = [name for name, kind in _types(now) if (name, kind) not in there]
     if missing:
         raise _refused(follows, table, f"its log does not have the column {missing[0]}")
-    if not now.primary_key:
-        raise _refused(follows, table, "it has no primary key")
 
 
 def _stretches(
@@ -209,11 +209,24 @@ def _stretches(
         if end is None or end < upto:
             raise _refused(follows, table, f"changes of epoch {epoch} were merged without being landed")
         followed = followed_to(follows.stands_for(log.table, epoch), present) if present else None
-        after = max((one for one in (had, followed) if one is not None), default=None)
+        again = _left_out(follows, table, epoch, present, log)
+        after = max((one for one in (had, followed, again) if one is not None), default=None)
         if lacks is not None and (after is None or after < lacks):
             raise _refused(follows, table, f"its log is whole behind version {lacks} of epoch {epoch} alone")
         if after is None or after < upto:
             yield Stretch(epoch, after, upto)
+
+
+def _left_out(follows: Follows, table: str, epoch: int, present: TableState | None, log: OpenedLog) -> int | None:
+    """Without a key: up to where the table has the epoch's rows by earlier epochs. Raises LakeError where nobody
+    knows."""
+    end = log.end(epoch)
+    if has_key(log.properties) or present is None or end is None:
+        return None
+    try:
+        return comes_again(follows, log.table, table, log_files(log.table), epoch, end, None, present, {})
+    except TableStopped as error:
+        raise _refused(follows, table, error.message) from error
 
 
 def _place(follows: Follows, table: str, log: OpenedLog, now: TableState) -> tuple[int, int]:

@@ -3,6 +3,8 @@
 The commit carries the app id of the rows' epoch and the version up to which they go, as a batch's does. Rows at or
 below the version that the table has are left out, so a part that comes again adds nothing. The statement is a MERGE by
 key, also into an empty table: one that comes late, of a run that is dead, is skipped, refused, or changes nothing.
+Without a key it adds and takes copies, of a part whose bounds are `agreed` before: one that comes late is skipped or
+refused.
 """
 
 from __future__ import annotations
@@ -27,9 +29,12 @@ from spark_jobs.apply.preparation import Prepared, prepare
 from spark_jobs.apply.statements import merge_keyed
 from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
 from spark_jobs.copy.commit import CONFLICTS
+from spark_jobs.following.agreed import Agreed
+from spark_jobs.following.copies import append_inserted, merge_counted
+from spark_jobs.following.files import key_bounds, only_inserted
 from spark_jobs.following.net import bounds, last_emptying, last_rows
 from spark_jobs.following.now import shown
-from spark_jobs.following.pending import Follows, Pending, key_bounds
+from spark_jobs.following.pending import Follows, Pending
 from spark_jobs.lake.failures import lake_errors, tried_twice
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import EVOLVE, Policies
@@ -40,7 +45,7 @@ from spark_jobs.lake.state import DeltaCommit, TableState
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import FEW_ROWS, transaction
 from spark_jobs.lake.types import lake_columns
-from spark_jobs.landing.definition import definition_of
+from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.unfollowed import Unfollowed
 from spark_jobs.session import Sessions
 
@@ -130,6 +135,8 @@ class Merger:
 
     def _next(self, table: str) -> Merged:
         found = self._entered(table)
+        if found is not None and not has_key(found.log.metadata().configuration):
+            found = self._agreed.part(table, self.follows.pending)
         if found is None:
             return Merged(table)
         path = self.follows.path(table)
@@ -144,6 +151,10 @@ class Merger:
                 self.fence.leave(path)
                 raise TakenOver(path) from error
             raise
+
+    @property
+    def _agreed(self) -> Agreed:
+        return Agreed(self.follows.lake, self.follows.destination, self.follows.client_id)
 
     def _entered(self, table: str) -> Pending | None:
         """What the table lacks, once only this run changes it."""
@@ -177,7 +188,7 @@ class Merger:
             found.table,
             parts=1,
             rows=part.rows,
-            inserted=commit.count("numTargetRowsInserted") if commit else 0,
+            inserted=commit.count("numTargetRowsInserted", "numOutputRows") if commit else 0,
             updated=commit.count("numTargetRowsUpdated") if commit else 0,
             deleted=commit.count("numTargetRowsDeleted") if commit else 0,
             epoch=part.epoch,
@@ -187,7 +198,7 @@ class Merger:
             merged_at=self.clock(),
             seconds=time.perf_counter() - began,
             added_columns=added,
-            contradiction=_contradiction(commit) if commit else "",
+            contradiction=_contradiction(commit) if commit and has_key(found.log.metadata().configuration) else "",
         )
 
     def _emptied(self, found: Pending, path: str) -> Merged:
@@ -227,11 +238,13 @@ class Merger:
         log = self.follows.log_path(found.table)
         read = read_of(definition_of(found.log.metadata().configuration, log), found)
         there = {column.name for column in state.columns}
-        names = [column.name for column in lake_columns(read.schema, read.table) if column.name in there]
-        key = read.table.primary_key
+        columns = [column for column in lake_columns(read.schema, read.table) if column.name in there]
+        key, names = read.table.primary_key, [column.name for column in columns]
         if not key:
-            hint = "Set its mode to merge, and make it anew (sluice copy)."
-            raise TableStopped("a log without a primary key cannot be merged", place=log, hint=hint)
+            part = found.part
+            inserted = only_inserted(found.log, part.epoch, part.after, part.upto)
+            adds = append_inserted if inserted else merge_counted
+            return adds(path, self._log(found), bounds(part), columns)
         between = key_range(self.follows.lake, path, read, state)
         if state.own:
             rows = last_changes(self._log(found), bounds(found.part), names, key, state.own, LOGGED)
@@ -241,7 +254,7 @@ class Merger:
 
     def _may_recur(self, found: Pending, path: str) -> bool:
         """Whether rows that come again, of an earlier definition perhaps, may be among the part's."""
-        if found.state is None:
+        if found.state is None or not has_key(found.log.metadata().configuration):
             return False
         stands = self.follows.stands_for(found.log, found.part.epoch, found.part)
         upto = recurring_to(self.follows.lake, path, stands, found.table, keyed=True, copied=found.state.copied)
@@ -295,6 +308,7 @@ def is_anothers(lake: Lake, fence: Fence, path: str, error: LakeError) -> bool:
 def read_of(schema: TableSchema, found: Pending) -> TableRead:
     """The log's rows as the service would describe them."""
     rows, key = found.part.rows, schema.primary_key
-    low, high = key_bounds(found.log, found.part, key[0]) if len(key) == 1 else (None, None)
+    part = found.part
+    low, high = key_bounds(found.log, part.epoch, part.after, part.upto, key[0]) if len(key) == 1 else (None, None)
     counts = PlanCounts(rows=rows, raw_updates=rows, min_key=low, max_key=high)
     return TableRead(pa.schema(arrow_fields(schema)), schema, counts, rows, ())

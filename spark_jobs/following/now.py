@@ -3,6 +3,9 @@
 The view reads one version of the merged table, without the keys that the log has behind what that version has, and the
 last rows of these keys. So it stays exact while the log grows and while the table is merged. It is made anew behind
 each merge, and behind each statement that the table follows. It lives in Spark's catalog; another Spark gets its SQL.
+
+Without a key it has the table's rows with the copies that the log adds and takes. Which rows of an epoch that began
+later come again it cannot know: it raises an error from then on, until it is made anew.
 """
 
 from __future__ import annotations
@@ -15,15 +18,17 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import SluiceError, TableStopped
 from cdc_core.schema.names import split_name
+from spark_jobs.following.copies import log_value, with_copies
+from spark_jobs.following.files import epochs_in, log_files
 from spark_jobs.following.net import last_rows
-from spark_jobs.following.pending import Follows, epochs_in, is_over, opened
+from spark_jobs.following.pending import Follows, is_over, opened
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.own_columns import living_at
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import OP, LakeColumn
 from spark_jobs.landing.columns import EPOCH, NTH, VERSION, log_app_id
-from spark_jobs.landing.definition import definition_of
+from spark_jobs.landing.definition import EPOCHS, definition_of
 from spark_jobs.session import Sessions
 
 SUFFIX = "__now"
@@ -49,8 +54,12 @@ def now_sql(follows: Follows, table: str) -> str:
     key = definition_of(log.metadata().configuration, log.table_uri).primary_key
     there = {field.name for field in log.schema().fields}
     source = f"delta.{quote(follows.log_path(table))}"
+    rows = living_at(path, state.version, state.own)
+    if not key:
+        known, later = _copies_behind(follows, table, log, state)
+        return with_copies(rows, source, f"{known} OR {later}", state.columns, there, known)
     newer = Newer(source, key, _behind(follows, table, log, state))
-    return newer.over(living_at(path, state.version, state.own), state.columns, there)
+    return newer.over(rows, state.columns, there)
 
 
 def make_view(spark: SparkSession, follows: Follows, table: str) -> None:
@@ -96,7 +105,7 @@ class Newer:
     def over(self, merged: str, columns: Sequence[LakeColumn], there: set[str]) -> str:
         """The query. `there`: the columns that the log has."""
         listed = ", ".join(f"t.{quote(column.name)}" for column in columns)
-        last = ", ".join(_value(column, there) for column in columns)
+        last = ", ".join(log_value("l", column, there) for column in columns)
         same = " AND ".join(f"t.{quote(name)} = l.{quote(name)}" for name in self._key)
         known = [column.name for column in columns if column.name in there]
         newer = last_rows(self._source, self._where, known, self._key, _ORDER)
@@ -106,9 +115,19 @@ class Newer:
         )
 
 
-def _value(column: LakeColumn, there: set[str]) -> str:
-    value = f"l.{quote(column.name)}" if column.name in there else "NULL"
-    return f"CAST({value} AS {column.type}) AS {quote(column.name)}"
+def _copies_behind(follows: Follows, table: str, log: DeltaTable, state: TableState) -> tuple[str, str]:
+    """The condition for the log's rows without a key that this version of the merged table lacks, and that for rows of
+    later epochs. Raises TableStopped where nobody knows what it lacks."""
+    files, parts, newest = log_files(log), [], -1
+    began = {int(name.removeprefix(EPOCHS)) for name in log.metadata().configuration if name.startswith(EPOCHS)}
+    epochs = sorted({*epochs_in(log), *began, *([state.copied.epoch] if state.copied else [])})
+    for one in follows.lacked(log, table, files, epochs, state.version):
+        after = f" AND {VERSION} > {one.after:d}" if one.after is not None else ""
+        end = f" AND {VERSION} <= {one.end:d}" if one.ends else ""
+        parts.append(f"({EPOCH} = {one.epoch:d}{after}{end})")
+        newest = one.epoch
+    newest = max([newest, *(epoch for epoch in epochs if is_over(state, epoch))])
+    return f"({' OR '.join(parts) or '1 = 0'})", f"{EPOCH} > {newest:d}"
 
 
 def _behind(follows: Follows, table: str, log: DeltaTable, state: TableState) -> str:

@@ -6,10 +6,9 @@ before a copy of the table never. A part ends where a file ends, so that a backl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -18,27 +17,16 @@ from cdc_core.position import EntryPosition, split_version
 from cdc_core.schema.names import split_name
 from cdc_core.session.claim import Claim
 from spark_jobs.apply.epochs import ALWAYS, followed_to
+from spark_jobs.following.files import LogFile, epochs_of, log_files
+from spark_jobs.following.lacked import Lacked, lacked
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import LOG, TableState, app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.columns import EPOCH, VERSION, log_app_id
-from spark_jobs.landing.definition import EPOCHS, epoch_began
+from spark_jobs.landing.definition import EPOCHS, epoch_began, has_key
 from spark_jobs.landing.whole import lacks_to
 
 PART_ROWS = 2_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class LogFile:
-    """A file of a log: the epochs and the versions that its rows lie between, how many they are, and when it was
-    written, in seconds since 1970. One that was compacted may have rows of several epochs."""
-
-    epochs: tuple[int, int]
-    low: int
-    high: int
-    rows: int
-    written: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +83,14 @@ class Follows:
             return None
         found: list[tuple[Part, TableState | None]] = []
         files = log_files(log)
-        epochs = _epochs_of(files)
-        states = self.lake.states(self.path(table), [self.app(table, epoch) for epoch in epochs])
-        known = dict(zip(epochs, states, strict=False))  # none where there is no table yet
-        for epoch in epochs:
-            end = log.transaction_version(log_app_id(self.destination, self.client_id, table, epoch))
-            if end is None:
-                continue  # a file that was compacted spans the epoch, and has no row of it
-            state = known.get(epoch)
-            if state is not None and is_over(state, epoch):
-                continue
-            after = self.merged_to(log, state, epoch)
-            self._check_whole(log, table, epoch, after)
-            found += [(part, state) for part in parts(files, epoch, after, end, self.part_rows)]
+        try:
+            for one in self.lacked(log, table, files, epochs_of(files)):
+                self._check_whole(log, table, one.epoch, one.after)
+                left = parts(files, one.epoch, one.after, one.end, self.part_rows, stops=one.ends)
+                found += [(part, one.state) for part in left]
+        except TableStopped:
+            if not found or has_key(log.metadata().configuration):
+                raise
         self._check_gone(log, table, files)
         if not found:
             return None
@@ -115,13 +98,23 @@ class Follows:
         since, end = min(part.since for part, _ in found), found[-1][0].upto
         return Pending(table, first, rows, since, end, log, state)
 
+    def lacked(
+        self, log: DeltaTable, table: str, files: Sequence[LogFile], epochs: Sequence[int], version: int | None = None
+    ) -> Iterator[Lacked]:
+        """What the merged table, or a version of it, lacks of these epochs: see `lacked.lacked`."""
+        states = self.lake.states(self.path(table), [self.app(table, epoch) for epoch in epochs], version)
+        return lacked(self, log, table, files, epochs, dict(zip(epochs, states, strict=False)))
+
+    def is_over(self, state: TableState, epoch: int) -> bool:
+        return is_over(state, epoch)
+
     def lacks_to(self, log: DeltaTable, table: str, epoch: int) -> int | None:
         """The version up to which the epoch's changes are not all in the log, None for nothing."""
         return lacks_to(log, self.destination, self.client_id, table, epoch)
 
     def _check_gone(self, log: DeltaTable, table: str, files: Sequence[LogFile]) -> None:
         """Raises TableStopped where the log has no row left of an epoch that the table lacks."""
-        there = _epochs_of(files)
+        there = epochs_of(files)
         for epoch in set(range(max(there, default=0) + 1)) - {*there}:
             if self.lacks_to(log, table, epoch) is not None:
                 state = self.lake.state(self.path(table), self.app(table, epoch))
@@ -146,10 +139,15 @@ class Follows:
 
     def stands_for(self, log: DeltaTable, epoch: int, part: Part | None = None) -> Claim:
         """A claim in the place of those whose rows a part of the log has: its epoch, and its range."""
-        moved, seamless = epoch_began(log.metadata().configuration, epoch, log.table_uri)
         start, end = (part.after or 4, part.upto) if part else (4, 4)
+        return replace(self.starting(log, epoch, start), end=place_of(end))
+
+    def starting(self, log: DeltaTable, epoch: int, start: int) -> Claim:
+        """The same of those whose rows begin behind version `start`."""
+        moved, seamless = epoch_began(log.metadata().configuration, epoch, log.table_uri)
+        begin = place_of(max(start, 4))
         return Claim(
-            self.destination, self.client_id, 0, place_of(start), place_of(end), (), 0, 0, 0, (), epoch, "", 0.0,
+            self.destination, self.client_id, 0, begin, begin, (), 0, 0, 0, (), epoch, "", 0.0,
             moved=moved, seamless=seamless,
         )  # fmt: skip
 
@@ -177,55 +175,13 @@ def opened(lake: Lake, path: str) -> DeltaTable | None:
         raise LakeError(f"the change log cannot be opened: {first_line(error)}", place=path, hint=hint) from error
 
 
-def log_files(log: DeltaTable) -> list[LogFile]:
-    """The files of a log that have rows. Raises TableStopped where one has no statistics."""
-    actions = pa.table(log.get_add_actions(flatten=True))
-    if not actions.num_rows:
-        return []
-    names = (f"min.{EPOCH}", f"max.{EPOCH}", f"min.{VERSION}", f"max.{VERSION}", "num_records", "modification_time")
-    lacks = [name for name in names if name not in actions.column_names or actions[name].null_count]
-    if lacks:
-        hint = f"Keep statistics of {EPOCH} and {VERSION} (delta.dataSkippingStatsColumns), and rewrite the file."
-        raise TableStopped(f"a file of the change log has no {lacks[0]}", place=log.table_uri, hint=hint)
-    written = actions["modification_time"].cast(pa.int64()).to_pylist()
-    columns = [actions[name].to_pylist() for name in names[:5]]
-    unit = _per_second(actions["modification_time"].type)
-    return [
-        LogFile((int(first), int(last)), int(low), int(high), int(rows), at / unit)
-        for first, last, low, high, rows, at in zip(*columns, written, strict=True)
-        if rows
-    ]
-
-
-def epochs_in(log: DeltaTable) -> list[int]:
-    """The epochs that a log may have rows of, in order."""
-    return _epochs_of(log_files(log))
-
-
-def key_bounds(log: DeltaTable, part: Part, column: str) -> tuple[int | None, int | None]:
-    """Between which values a column of integers is in the files with the part's rows; None where nobody knows."""
-    files = pa.table(log.get_add_actions(flatten=True))
-    least, most = f"min.{column}", f"max.{column}"
-    if least not in files.column_names or most not in files.column_names:
-        return None, None
-    names = (f"min.{EPOCH}", f"max.{EPOCH}", f"min.{VERSION}", f"max.{VERSION}", least, most)
-    rows = zip(*(files[name].to_pylist() for name in names), strict=True)
-    behind = -1 if part.after is None else part.after
-    own = [
-        (low, high)
-        for first, last, begin, end, low, high in rows
-        if first <= part.epoch <= last and end > behind and begin <= part.upto
-    ]
-    if not own or any(not isinstance(value, int) for pair in own for value in pair):
-        return None, None
-    return min(low for low, _ in own), max(high for _, high in own)
-
-
-def parts(files: Sequence[LogFile], epoch: int, after: int | None, end: int | None, most: int) -> list[Part]:
+def parts(
+    files: Sequence[LogFile], epoch: int, after: int | None, end: int | None, most: int, *, stops: bool = False
+) -> list[Part]:
     """What a merged table at `after` lacks of one epoch, in parts of about `most` rows. `end`: the log's, behind which
-    it has no row of the epoch."""
+    it has no row of the epoch; or, where it `stops` there, none that counts."""
     behind, last = -1 if after is None else after, ALWAYS if end is None else end
-    own = (file for file in files if file.epochs[0] <= epoch <= file.epochs[1])
+    own = (file for file in files if file.epochs[0] <= epoch <= file.epochs[1] and not (stops and file.low > last))
     highs = [(min(file.high, last), file) for file in own]
     left = sorted(((high, file) for high, file in highs if high > behind), key=lambda one: (one[0], one[1].low))
     found: list[Part] = []
@@ -246,11 +202,3 @@ def place_of(version: int) -> EntryPosition:
     """The position of a version, in a journal whose name is not known but for its number."""
     number, offset = split_version(version)
     return EntryPosition(f"journal.{number:06d}", offset)
-
-
-def _epochs_of(files: Sequence[LogFile]) -> list[int]:
-    return sorted({epoch for file in files for epoch in range(file.epochs[0], file.epochs[1] + 1)})
-
-
-def _per_second(kind: pa.DataType) -> float:
-    return {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit] if pa.types.is_timestamp(kind) else 1e3

@@ -20,6 +20,7 @@ from cdc_core.errors import LakeError
 from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.copy.result import WentOn
 from spark_jobs.following.base import Base, base_of
+from spark_jobs.following.copies import with_copies
 from spark_jobs.following.now import Newer, shown
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
@@ -136,6 +137,8 @@ class Remaker:
             epoch, version = emptied
             where = f"({where}) AND ({EPOCH} > {epoch:d} OR ({EPOCH} = {epoch:d} AND {VERSION} > {version:d}))"
         there = {column.name for column in base.log.columns}
+        if not base.key:
+            return with_copies(f"({begins})", log, f"({where})", base.now.columns, there)
         return Newer(log, base.key, f"({where})").over(f"({begins})", base.now.columns, there)
 
 

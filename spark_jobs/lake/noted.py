@@ -5,7 +5,7 @@ They are not in the tables' own properties: a change of these would refuse what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deltalake import DeltaTable, Field, Schema
@@ -49,6 +49,30 @@ class Noted:
             except (DeltaError, OSError) as error:
                 raise self._away(error) from error
             return
+        hint = "See that nobody else writes it. Nothing is lost: the batch stays claimable, the logs are there."
+        raise LakeError("others keep committing to the notes", place=self.path, hint=hint)
+
+    def agree(self, name: str, decide: Callable[[str], str]) -> str:
+        """Puts what `decide` makes of the note of that name, "" for none, in its place: no other note came in between.
+        Raises LakeError, and what `decide` raises."""
+        storage = self.lake.storage or None
+        for _ in range(_TRIES):
+            try:
+                schema = Schema([Field("note", PrimitiveType("string"))])
+                there = DeltaTable.create(self.path, schema, mode="ignore", storage_options=storage)
+                before = there.metadata().configuration.get(name, "")
+            except (DeltaError, OSError) as error:
+                raise self._away(error) from error
+            after = decide(before)
+            if after == before:
+                return after
+            try:
+                there.alter.set_table_properties({name: after}, raise_if_not_exists=False)
+            except CommitFailedError:
+                continue
+            except (DeltaError, OSError) as error:
+                raise self._away(error) from error
+            return after
         hint = "See that nobody else writes it. Nothing is lost: the batch stays claimable, the logs are there."
         raise LakeError("others keep committing to the notes", place=self.path, hint=hint)
 

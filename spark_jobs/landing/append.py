@@ -46,7 +46,7 @@ class Refused(LakeError):
 class Landed:
     """What became of one table's share of a claim. `end`: the version up to which its log has the epoch's changes, None
     where it has none. `images`: rows that this try appended. `counts` are the service's. `begun_anew`: why the log was
-    begun anew, "" where it was not."""
+    begun anew, "" where it was not; `no_history`: why the table has no history, though it is to have one."""
 
     table: str
     end: int | None
@@ -57,6 +57,7 @@ class Landed:
     created: bool = False
     added_columns: tuple[str, ...] = ()
     begun_anew: str = ""
+    no_history: str = ""
     seconds: float = 0.0
     landed_at: float = 0.0
 

@@ -13,7 +13,7 @@ from cdc_core.errors import TableStopped
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 from spark_jobs.lake.state import PRIMARY_KEY
-from spark_jobs.landing.columns import EPOCH, VERSION
+from spark_jobs.landing.columns import EPOCH, OP, VERSION
 
 DEFINITION = "sluice.definition"
 STATISTICS = "delta.dataSkippingStatsColumns"  # without it, Delta keeps those of the first 32 columns alone
@@ -36,9 +36,14 @@ def epoch_property(claim: Claim) -> dict[str, str]:
 
 def statistics(schema: TableSchema) -> str:
     """The columns of which a log keeps statistics: those by which its rows are found, and a key of one column, if its
-    name needs no quotes."""
+    name needs no quotes. Without a key: whether rows were inserted alone."""
     key = schema.primary_key if len(schema.primary_key) == 1 and _PLAIN.fullmatch(schema.primary_key[0]) else ()
-    return ",".join([EPOCH, VERSION, *key])
+    return ",".join([EPOCH, VERSION, *key] if schema.primary_key else [EPOCH, VERSION, OP])
+
+
+def has_key(properties: Mapping[str, str]) -> bool:
+    """Whether the rows of a log have a primary key, as of its last append."""
+    return bool(json.loads(properties.get(PRIMARY_KEY, '["?"]')))
 
 
 def definition_of(properties: Mapping[str, str], place: str) -> TableSchema:

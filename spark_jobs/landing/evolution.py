@@ -42,8 +42,6 @@ def evolution(old: Sequence[LakeColumn], new: Sequence[pa.Field]) -> Evolution:
 
 def why_not(schema: TableSchema) -> str:
     """Why a table cannot be landed and is merged instead, "" where it can be."""
-    if not schema.primary_key:
-        return "it has no primary key"
     names = [column.name for column in schema.shown]
     taken = next((name for name in names if name.lower() in NAMES), None)
     if taken is not None:

@@ -21,8 +21,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import full_name, split_name
+from spark_jobs.following.files import log_files
 from spark_jobs.following.history.standing import Histories
-from spark_jobs.following.pending import Follows, log_files
+from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.state import HISTORY
 from spark_jobs.landing.columns import EPOCH, TIME, VERSION, log_app_id

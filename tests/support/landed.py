@@ -71,6 +71,28 @@ def changes(rng: random.Random, table: str, keys: int = 12) -> list[str]:
     return found
 
 
+def copies(rng: random.Random, table: str) -> list[str]:
+    """The same on `v VARCHAR(10), n INT, f DOUBLE` without a key, where many rows are equal."""
+    texts, floats = ["'a'", "'b'", "NULL"], ["0e0", "-0e0", "1.5e0", "NULL"]
+    found = [f"INSERT INTO {table} VALUES ('first', {rng.randrange(1 << 30)}, -0e0)"]
+    for _ in range(rng.randint(1, 10)):
+        text, other, value = rng.choice(texts), rng.choice(texts), rng.choice(floats)
+        row = f"({text}, {rng.randrange(2)}, {value})"
+        found.append(
+            rng.choice(
+                [
+                    f"INSERT INTO {table} VALUES {row}, {row}, ({other}, NULL, 0e0)",
+                    f"INSERT INTO {table} VALUES {row}",
+                    f"UPDATE {table} SET v = {other} WHERE v <=> {text} LIMIT 2",
+                    f"UPDATE {table} SET f = -f WHERE n <=> {rng.choice(['0', '1', 'NULL'])} LIMIT 3",
+                    f"DELETE FROM {table} WHERE v <=> {text} LIMIT 2",
+                    f"INSERT INTO {table} SELECT * FROM (SELECT * FROM {table} LIMIT 2) AS same",
+                ]
+            )
+        )
+    return found
+
+
 @dataclass
 class LandedShop(Shop):
     """`drain` lands, or merges, as the mode says; `mode` is that of `run`."""
@@ -161,7 +183,7 @@ class LandedShop(Shop):
     def source(self, table: str) -> Counter[Any]:
         with self.mysql.root(self.database) as connection, connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {table}")
-            return Counter(cursor.fetchall())
+            return Counter(map(_exact, cursor.fetchall()))
 
 
 @contextmanager
@@ -180,4 +202,9 @@ def opened_landed(mysql: MySqlServer, spark_remote: str, tmp_path: Path, **keys:
 
 
 def _counted(rows: Any) -> Counter[Any]:
-    return Counter(zip(*(column.to_pylist() for column in pa.table(rows).columns), strict=True))
+    return Counter(map(_exact, zip(*(column.to_pylist() for column in pa.table(rows).columns), strict=True)))
+
+
+def _exact(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """0.0 and -0.0 are two values."""
+    return tuple(repr(value) if isinstance(value, float) else value for value in row)

@@ -16,10 +16,11 @@ from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
 from cdc_core.session.claim import Claim
 from spark_jobs.apply.epochs import epochs_not_repeated
+from spark_jobs.following.files import epochs_in, log_files
 from spark_jobs.following.history.columns import ANEW
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.stamp import Place, stamp_of
-from spark_jobs.following.pending import Follows, Part, Pending, epochs_in, log_files, opened, parts, place_of
+from spark_jobs.following.pending import Follows, Part, Pending, opened, parts, place_of
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import TABLE, TableState, app_id
 from spark_jobs.landing.columns import log_app_id

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.following.history.columns import table_of, work_of
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.merge import Merged, Merger
-from spark_jobs.following.pending import Follows, Pending
+from spark_jobs.following.pending import Follows, Pending, opened
+from spark_jobs.landing.definition import has_key
 
 
 @dataclass(frozen=True, slots=True)
 class Works:
-    """`keeps` says which tables have a history."""
+    """`asked` says which tables are to have a history."""
 
     merger: Merger
-    keeps: Callable[[str], bool]
+    asked: Callable[[str], bool]
 
     @property
     def follows(self) -> Follows:
@@ -26,6 +29,15 @@ class Works:
     def historian(self) -> Historian:
         merger = self.merger
         return Historian(merger.follows, merger.sessions, merger.fence, merger.run_id, merger.clock)
+
+    def keeps(self, table: str) -> bool:
+        """Whether the table has a history: one without a primary key has none, since a version belongs to a key."""
+        if not self.asked(table):
+            return False
+        with suppress(TableStopped, LakeError):  # whoever reads the log says so
+            log = opened(self.follows.lake, self.follows.log_path(table))
+            return log is None or has_key(log.metadata().configuration)
+        return True
 
     def of(self, tables: Sequence[str]) -> list[str]:
         """The tables, and the names of their histories."""

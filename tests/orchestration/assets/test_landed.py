@@ -16,9 +16,11 @@ from orchestration.loading import load_folder
 from spark_jobs.landing.modes import Mode, Modes, modes_from, modes_json
 from tests.support.canal_double import ORDERS, USERS
 
+ODD = replace(USERS, columns=(replace(USERS.columns[0], name="an id"),), primary_key=("an id",))
+
 
 def loaded(folder: Path, monkeypatch: pytest.MonkeyPatch, **attributes: Any) -> dg.Definitions:
-    monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS, replace(USERS, primary_key=())])
+    monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS, ODD])
     file = folder / "shop" / "defs.yaml"
     file.parent.mkdir()
     known = {"destination": "shop", "lake": "/lake", **attributes}
@@ -81,6 +83,8 @@ def test_modes_by_pattern() -> None:
     assert [modes.of(name) for name in ("shop.orders", "shop.users")] == [Mode.APPEND, Mode.LAND_FIRST]
     assert modes_from(modes_json(modes)) == modes
     assert modes_from("{}") == Modes()
-    tables = LandedTables(modes, {"shop.orders": ORDERS, "shop.users": replace(USERS, primary_key=()), "shop.x": None})
+    tables = LandedTables(modes, {"shop.orders": ORDERS, "shop.users": ODD, "shop.x": None})
     assert [tables.mode(name) for name in tables.schemas] == [Mode.APPEND, Mode.MERGE, Mode.LAND_FIRST]
     assert [tables.follows(name) for name in tables.schemas] == [False, False, True]
+    kept = LandedTables(Modes(Mode.HISTORY), {"shop.orders": ORDERS, "shop.users": replace(USERS, primary_key=())})
+    assert [(kept.follows(name), kept.keeps(name)) for name in kept.schemas] == [(True, True), (True, False)]
