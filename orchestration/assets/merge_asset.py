@@ -20,6 +20,7 @@ from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import history_spec, merged_spec
 from orchestration.assets.turns import queued
 from orchestration.failures import failure
+from orchestration.freshness import parse_freshness
 from orchestration.names import Names
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
@@ -42,6 +43,9 @@ class Following(dg.Config):
     linger_seconds: float = Field(10, ge=0, description="The run ends when nothing is to be merged for this long.")
     parallelism: int = Field(4, ge=1, description="Tables merged side by side.")
     parked: bool = Field(False, description="Try tables that wait after a failure at once.")
+    freshness_seconds: float = Field(
+        0, ge=0, description="A row may be so old until its table has it; 0: as fresh as can be."
+    )
 
 
 @dataclass(slots=True)
@@ -205,6 +209,7 @@ def _config_schema(settings: Settings) -> dict[str, dg.Field]:
     limits = settings.limits
     known = {name: getattr(limits, name) for name in ("parallelism", "linger_seconds", "max_seconds")}
     known |= {"linger_seconds": limits.max_seconds} if settings.merges_stay else {}
+    known |= {"freshness_seconds": parse_freshness(settings.freshness).seconds}
     return {
         name: dg.Field(field.annotation, default_value=known.get(name, field.default), description=field.description)
         for name, field in Following.model_fields.items()

@@ -1,14 +1,16 @@
 """The logs of one run, side by side, each in its own time.
 
 A table whose merge fails waits, longer after each failure, while the others go on; nothing of its log is lost. A run
-stays for a while when there is nothing to merge, because starting one costs more than waiting. Trouble of all tables
+stays for a while when there is nothing to merge, because starting one costs more than waiting. Where rows may wait in
+their log, a table is merged when the oldest is nearly late: a merge of many costs little more than one of few. Trouble
+of all tables
 (Spark or the lake is away) ends the run; a log that alone cannot be read makes its table wait.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -21,17 +23,26 @@ from spark_jobs.following.pending import Pending
 _STEP_BACK, _LONGEST = 5.0, 120.0  # seconds in which a run leaves a table to another one; longer each time
 _NEVER = (0.0, 0.0)
 _LOOK, _LIST = 1.0, 10.0  # seconds between two looks at the logs, and between two listings of them
+_A_MERGE = 3.0  # seconds of a table's, as long as it is not known
+_SPARE, _RESTART = 10.0, 15.0  # seconds that are left before a row is late, and that the start of the next run takes
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How a run goes: so many tables side by side, no part begun after `max_seconds`; it ends when nothing was there to
-    merge for `linger_seconds`. `parked`: tables that wait are tried at once."""
+    merge for `linger_seconds`. `parked`: tables that wait are tried at once. `freshness_seconds`: how old rows of a log
+    may be until their table has them, 0 for as fresh as can be; the first part of each table is merged at once."""
 
     parallelism: int = 4
     max_seconds: float = 300.0
     linger_seconds: float = 10.0
     parked: bool = False
+    freshness_seconds: float = 0.0
+
+    def patience(self, seconds: Iterable[float]) -> float:
+        """How old a row becomes before its merge begins, when tables that have something take so many seconds each."""
+        needed = 2 * sum(seconds) / self.parallelism
+        return max(0.0, self.freshness_seconds - _SPARE - needed)
 
 
 class Follower(Protocol):
@@ -59,6 +70,8 @@ class Follow:
     _tried: set[str] = field(default_factory=set)
     _away: list[Parked] = field(default_factory=list)
     _listed: tuple[float, Sequence[str]] | None = None
+    _took: dict[str, float] = field(default_factory=dict)
+    _waits: bool = False
 
     def run(self) -> Iterator[Merged | Parked]:
         """What becomes of each part. Raises LakeError, when the tables that are being merged are through."""
@@ -70,10 +83,13 @@ class Follow:
                 ends = self.clock() >= deadline or (asks and self.gives_way())
                 asks = True
                 if not ends:
-                    for table in self._due(set(under_way.values()), self.pace.parallelism - len(under_way)):
+                    last = self.clock() + _RESTART >= deadline
+                    for table in self._due(set(under_way.values()), self.pace.parallelism - len(under_way), last=last):
                         under_way[pool.submit(self.merger.next, table)] = table
                     while self._away:
                         yield self._away.pop()
+                if self._waits:
+                    busy = self.clock()
                 if not under_way:
                     if ends or self.clock() - busy >= self.pace.linger_seconds:
                         return
@@ -86,8 +102,10 @@ class Follow:
                         busy = self.clock()
                         yield outcome
 
-    def _due(self, busy: set[str], most: int) -> list[str]:
-        """Up to `most` tables that have something to merge, the longest behind first."""
+    def _due(self, busy: set[str], most: int, *, last: bool) -> list[str]:
+        """Up to `most` tables that have something to merge, the longest behind first. `last`: the run is about to end,
+        so that none waits for more rows."""
+        self._waits = False
         if most <= 0:
             return []
         parked, found = self.parking.tables(), []
@@ -110,7 +128,10 @@ class Follow:
                 found.append((pending.since, table))
             elif table in parked:
                 self.parking.free(table)  # it was made anew, or merged otherwise
-        return [table for _, table in sorted(found)[:most]]
+        patience = 0.0 if last else self.pace.patience(self._took.get(table, _A_MERGE) for _, table in found)
+        due = [one for one in sorted(found) if one[1] not in self._tried or self.now() - one[0] >= patience]
+        self._waits = len(due) < len(found)
+        return [table for _, table in due[:most]]
 
     def _known(self) -> Sequence[str]:
         """The tables, listed anew now and then."""
@@ -129,5 +150,6 @@ class Follow:
         except TableStopped as error:
             return self.parking.park(table, error, self.now())
         self._left.pop(table, None)
+        self._took[table] = merged.seconds or self._took.get(table, _A_MERGE)
         self.parking.free(table)
         return merged

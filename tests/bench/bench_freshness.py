@@ -3,7 +3,7 @@
 `freshness_log`: seconds (p50) from the commit at the source until a row is in its change log, under the demo's
 workload; the peer is the same with `merge`, until it is in its table. `freshness_idle`: the same of single rows on a
 stack that rests, with `freshness: asap`: in the table with `merge`; what it takes to the log is in the configuration.
-Spark's CPU seconds for 1,000 changes are beside.
+Spark's CPU seconds for 1,000 changes are beside, and how old the oldest change in a log was that its table lacked.
 
     python -m tests.bench.bench_freshness [--rate 1000] [--seconds 60] [--rows 10]
 """
@@ -24,12 +24,14 @@ from orchestration.demo.files import DESTINATION
 from orchestration.demo.freshness import percentiles
 from orchestration.stack.ports import Ports, free_port
 from orchestration.stack.progress import Progress
+from spark_jobs.following.pending import Follows
 from spark_jobs.lake.tables import Lake
 from tests.bench.bench_merge import cpu
 from tests.bench.bench_service import report
 
 TABLE = "products"
 PAUSE = 4.0  # seconds between two rows on an idle stack
+LOOK = 5.0  # seconds between two looks at what waits
 PATIENCE = 120.0
 FRESHNESS = {"merge": "asap", "land_first": "60s"}  # of the tables; where all land, logs are as with asap
 
@@ -42,6 +44,7 @@ class Mode:
     noted: list[float] = field(default_factory=list)
     merged: list[float] = field(default_factory=list)
     cpu_per_thousand: float = 0.0
+    oldest: float = 0.0
 
 
 def measured(apply: str, rate: float, seconds: float, rows: int) -> Mode:
@@ -53,7 +56,10 @@ def measured(apply: str, rate: float, seconds: float, rows: int) -> Mode:
         demo.load(seconds / 3)  # until Spark has compiled what it runs
         first, used, changed = len(demo.workload.samples), cpu(spark), demo.workload.rows
         demo.workload.start()
-        time.sleep(seconds)
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            time.sleep(min(left, LOOK))
+            found.oldest = max(found.oldest, oldest(demo))
         demo.workload.stop()
         demo.drain()
         found.cpu_per_thousand = (cpu(spark) - used) / (demo.workload.rows - changed) * 1000
@@ -64,6 +70,13 @@ def measured(apply: str, rate: float, seconds: float, rows: int) -> Mode:
             one(demo, number, found)
             time.sleep(PAUSE)
     return found
+
+
+def oldest(demo: Demo) -> float:
+    """How long the oldest change that is in a log, and not in its table, is there."""
+    follows = Follows(Lake(demo.lake), DESTINATION, 1001)
+    waiting = [follows.pending(table) for table in follows.lake.logs(DESTINATION)]
+    return max((time.time() - one.since for one in waiting if one is not None), default=0.0)
 
 
 def one(demo: Demo, number: int, found: Mode) -> None:
@@ -105,7 +118,8 @@ def main() -> None:
         "p95": land.load[1],
         "merge_p95": merge.load[1],
         "spark_cpu_seconds_per_1000": [round(mode.cpu_per_thousand, 3) for mode in (land, merge)],
-        "limits": {"p50": 2, "p95": 4, "fresher": 10, "cpu": 1 / 3},
+        "oldest_unmerged": round(land.oldest, 1),
+        "limits": {"p50": 2, "p95": 4, "fresher": 10, "cpu": 1 / 3, "oldest_unmerged": 60},
     }
     report("freshness_log", land.load[0], "s", config, "apply: merge", merge.load[0])
     idle = {name: [round(s, 2) for s in (median(mode.noted), median(mode.merged))] for name, mode in modes.items()}

@@ -1,0 +1,64 @@
+"""When a run merges a table whose rows may wait in their log, with a clock of its own and without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from spark_jobs.following.follow import Follow, Pace
+from spark_jobs.following.merge import Merged
+from spark_jobs.following.parked import Parking
+from spark_jobs.following.pending import Pending
+
+
+@dataclass
+class Logs:
+    """Tables that get a row each second until `ends`; a merge takes no time and says that it took `took` seconds."""
+
+    tables: tuple[str, ...]
+    ends: float
+    took: float = 1.0
+    now: float = 1000.0
+    merged: dict[str, float] = field(default_factory=dict)
+    ages: list[float] = field(default_factory=list)
+
+    def pending(self, table: str) -> Pending | None:
+        since = self.merged.get(table, 1000.0) + 1
+        return cast(Pending, SimpleNamespace(since=since)) if since <= min(self.now, self.ends) else None
+
+    def next(self, table: str) -> Merged:
+        self.ages.append(self.now - self.merged.get(table, 1000.0) - 1)
+        self.merged[table] = self.now
+        return Merged(table, parts=1, seconds=self.took)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def follow(logs: Logs, pace: Pace) -> list[Any]:
+    parking = cast(Parking, SimpleNamespace(tables=dict, free=lambda _: None))
+    clock = lambda: logs.now  # noqa: E731
+    return list(Follow(logs, parking, lambda: logs.tables, pace, clock, clock, logs.sleep).run())
+
+
+@pytest.mark.parametrize(("freshness", "took", "oldest"), [(60, 1, 49), (60, 8, 34), (60, 60, 0), (0, 1, 0)])
+def test_rows_wait_for_others_until_they_are_nearly_late(freshness: float, took: float, oldest: float) -> None:
+    """The slower the merges, the earlier; rows that would be late anyway do not wait, and neither do the first ones of
+    a run, which somebody may have started by hand."""
+    logs = Logs(("a", "b"), ends=1200, took=took, now=1001)
+    merged = follow(logs, Pace(parallelism=2, linger_seconds=5, freshness_seconds=freshness))
+
+    assert logs.ages[:2] == [0, 0]
+    assert max(logs.ages) == pytest.approx(oldest, abs=1.5)
+    assert logs.merged["a"] >= 1200
+    assert len(merged) < 18 if oldest > 30 else len(merged) > 100
+
+
+def test_a_run_that_ends_leaves_no_row_that_waits() -> None:
+    """The next one has to start, which takes a while."""
+    logs = Logs(("a",), ends=5000, now=1001)
+    follow(logs, Pace(parallelism=1, max_seconds=300, freshness_seconds=60))
+    assert logs.now - logs.merged["a"] < 3
