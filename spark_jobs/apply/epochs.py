@@ -61,7 +61,8 @@ def recurring_to(
 
     Raises TableStopped for a table without a key where that is not certain.
     """
-    reached = lake.applied(path, earlier_apps(claim, table)) if reached is None else reached
+    if reached is None:
+        reached = [state.applied for state in lake.states(path, earlier_apps(claim, table))]
     earlier = _earlier(lake, path, claim, reached, keyed=keyed, copied=copied)
     if copied is None or copied.epoch != claim.epoch or copied.high == copied.low:
         return earlier

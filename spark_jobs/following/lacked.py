@@ -111,8 +111,9 @@ def comes_again(
     """Up to where the table has the epoch's rows by earlier epochs; None for nothing, also where it is at `after`,
     beyond what they brought. `end`: the log's. `reached`: how far earlier epochs will be. Raises TableStopped."""
     path = follows.path(table)
-    there = follows.lake.applied(path, [follows.app(table, one) for one in range(epoch)]) if state else [None] * epoch
-    known = [max(version or 0, reached.get(one, 0)) or None for one, version in enumerate(there)]
+    states = follows.lake.states(path, [follows.app(table, one) for one in range(epoch)]) if state else []
+    there = {one: found.applied or 0 for one, found in enumerate(states)}
+    known = [max(there.get(one, 0), reached.get(one, 0)) or None for one in range(epoch)]
     furthest = max((version for version in known if version is not None), default=None)
     if furthest is None or (after is not None and after >= furthest):
         return None

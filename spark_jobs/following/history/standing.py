@@ -24,7 +24,7 @@ from spark_jobs.following.pending import Follows, Part, Pending, opened, parts, 
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import TABLE, TableState, app_id
 from spark_jobs.landing.columns import log_app_id
-from spark_jobs.landing.definition import EPOCHS
+from spark_jobs.landing.definition import EPOCHS, has_key
 
 ROOM = 18  # versions behind an event's end that comparisons may use: an event has 19 bytes
 
@@ -120,11 +120,12 @@ class Standing:
 
 
 def standing(histories: Histories, table: str) -> Standing | None:
-    """None without a log. Raises TableStopped for a damaged one, and where the table went back; LakeError."""
+    """None without a log, or a key to which versions belong. Raises TableStopped for a damaged log, and where the table
+    went back; LakeError."""
     ledger = Ledger(histories.lake, histories.destination, histories.client_id)
     noted = ledger.opened()  # before the log: what was landed by then is in it
     log = opened(histories.lake, histories.log_path(table))
-    if log is None:
+    if log is None or not has_key(log.metadata().configuration):
         return None
     properties = log.metadata().configuration
     epochs = {int(key.removeprefix(EPOCHS)) for key in properties if key.startswith(EPOCHS)} | {*epochs_in(log)}

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
-from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.following.history.columns import table_of, work_of
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.merge import Merged, Merger
-from spark_jobs.following.pending import Follows, Pending, opened
-from spark_jobs.landing.definition import has_key
+from spark_jobs.following.pending import Follows, Pending
 
 
 @dataclass(frozen=True, slots=True)
 class Works:
-    """`asked` says which tables are to have a history."""
+    """`keeps` says which tables have a history."""
 
     merger: Merger
-    asked: Callable[[str], bool]
+    keeps: Callable[[str], bool]
 
     @property
     def follows(self) -> Follows:
@@ -29,15 +26,6 @@ class Works:
     def historian(self) -> Historian:
         merger = self.merger
         return Historian(merger.follows, merger.sessions, merger.fence, merger.run_id, merger.clock)
-
-    def keeps(self, table: str) -> bool:
-        """Whether the table has a history: one without a primary key has none, since a version belongs to a key."""
-        if not self.asked(table):
-            return False
-        with suppress(TableStopped, LakeError):  # whoever reads the log says so
-            log = opened(self.follows.lake, self.follows.log_path(table))
-            return log is None or has_key(log.metadata().configuration)
-        return True
 
     def of(self, tables: Sequence[str]) -> list[str]:
         """The tables, and the names of their histories."""

@@ -14,6 +14,7 @@ from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.following import agreed as agreeing
 from spark_jobs.following import merge as merging
+from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.now import now_sql
 from spark_jobs.following.remake import Remaker
@@ -302,6 +303,7 @@ def test_it_has_no_history(shop: LandedShop) -> None:
     works = shop.works()
 
     assert [one.no_history for one in batch.landed] == ["it has no primary key, to which a version belongs"]
-    assert works.of([shop.named("t")]) == [shop.named("t")]
     works.next(shop.named("t"))
+    assert works.pending(work_of(shop.named("t"))) is None
+    assert not shop.lake.lake.has(shop.database, "t__history")
     assert shop.merged("t") == shop.source("t")
