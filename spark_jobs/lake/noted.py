@@ -17,6 +17,7 @@ from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.tables import Lake
 
 _TRIES = 20  # a try is lost to a commit that came in between
+_FEW_COMMITS = {"delta.logRetentionDuration": "interval 1 days"}  # of notes that change with each merge
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Noted:
             if after == before:
                 return after
             try:
-                there.alter.set_table_properties({name: after}, raise_if_not_exists=False)
+                there.alter.set_table_properties({name: after, **_FEW_COMMITS}, raise_if_not_exists=False)
             except CommitFailedError:
                 continue
             except (DeltaError, OSError) as error:
