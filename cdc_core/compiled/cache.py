@@ -25,8 +25,9 @@ from numba.core.dispatcher import Dispatcher
 class KernelCache(FunctionCache):
     """The cache of one kernel. Saving it removes what was cached of its earlier forms."""
 
-    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
-        digest = hashlib.sha256(f"{ingredients(function)}{_fields(signature)}".encode()).hexdigest()[:16]
+    def __init__(self, function: Callable[..., Any], signature: Any, bare: bool) -> None:
+        made_of = f"{ingredients(function)}{_fields(signature)}{'bare' if bare else ''}"
+        digest = hashlib.sha256(made_of.encode()).hexdigest()[:16]
         self._impl_class: Any = partial(_Named, digest)
         super().__init__(function)  # type: ignore[no-untyped-call]
         base = self._impl.filename_base

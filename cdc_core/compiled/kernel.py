@@ -36,13 +36,15 @@ PAIR = types.UniTuple(types.int64, 2)  # type: ignore[no-untyped-call]
 int64 = cast("Callable[[Any], int]", np.int64)  # in kernels: a machine word, and typed as such
 
 
-def kernel(signature: Any) -> Callable[[_Function], _Function]:
-    """Compiles a function for one signature, or loads it from the cache."""
+def kernel(signature: Any, *, bare: bool = False) -> Callable[[_Function], _Function]:
+    """Compiles a function for one signature, or loads it from the cache. A `bare` one neither makes arrays nor assigns
+    to slices: then numba does not count references to arrays, which takes as long as copying a short text."""
 
     def compiled(function: _Function) -> _Function:
-        dispatcher: Any = njit(nogil=True)(function)
+        options: dict[str, Any] = {"_nrt": not bare}
+        dispatcher: Any = njit(nogil=True, **options)(function)
         if not isinstance(dispatcher, FunctionType):  # what numba gives back when it is switched off
-            dispatcher._cache = KernelCache(function, signature)
+            dispatcher._cache = KernelCache(function, signature, bare)
             dispatcher.compile(signature)
             dispatcher.disable_compile()
         return cast("_Function", dispatcher)
@@ -53,6 +55,12 @@ def kernel(signature: Any) -> Callable[[_Function], _Function]:
 def helper(function: _Function) -> _Function:
     """A function that kernels call: compiled with each of them, for the types that they pass."""
     return cast("_Function", njit(nogil=True)(function))
+
+
+def bare_helper(function: _Function) -> _Function:
+    """A helper that neither makes nor returns arrays, nor assigns to slices."""
+    options: dict[str, Any] = {"_nrt": False}
+    return cast("_Function", njit(nogil=True, **options)(function))
 
 
 def records(dtype: np.dtype[np.void], *, writable: bool = False) -> Any:

@@ -14,12 +14,14 @@ import numpy.typing as npt
 import structlog
 
 from cdc_core.binlog.block import BlockSlice
+from cdc_core.binlog.damage import damaged
 from cdc_core.compiled.kernel import Bytes, Longs
 from cdc_core.entries import transactions
-from cdc_core.entries.cells import Template, cells, template
+from cdc_core.entries.cells import Template, cells, check, template
 from cdc_core.entries.gtid_sets import Executed
 from cdc_core.entries.heads import ENTRY, ROW_DATA, TRANSACTION_BEGIN, TRANSACTION_END, named_table, written
 from cdc_core.entries.options import Options
+from cdc_core.entries.room import Room, Rooms, fresh
 from cdc_core.entries.rows import EVENT_TYPE, TableEntries
 from cdc_core.entries.sequence import BEGIN, BEGUN, CLOSED, END, PENDING, ROWS, STATEMENT, sequence
 from cdc_core.entries.sequence import Sequence as Marked
@@ -47,27 +49,34 @@ class _Group:
 
 
 class Encoder:
-    """Encodes the claims of one client. `reader` reads DDL statements. Any thread may call."""
+    """Encodes the claims of one client. `reader` reads DDL statements; `rooms` are what encoders share. Any thread may
+    call."""
 
-    def __init__(self, registry: SchemaRegistry, reader: DdlReader, options: Options) -> None:
+    def __init__(
+        self, registry: SchemaRegistry, reader: DdlReader, options: Options, rooms: Rooms | None = None
+    ) -> None:
         self.registry = registry
         self._reader, self._options = reader, options
         self._templates: dict[int, Template] = {}
         self._known = np.zeros(0, np.bool_)
+        self._rooms = rooms or Rooms()
 
     def __repr__(self) -> str:
         return f"<Encoder tables={len(self._templates)}>"
 
-    def pieces(self, slices: Sequence[BlockSlice], before: object = None) -> Iterator[Bytes]:
-        """The entries of whole transactions. `before`: the GTIDs that lie before them, in GTID mode. Raises
-        DecodeError, TableStopped, SchemaError."""
+    def pieces(
+        self, slices: Sequence[BlockSlice], before: object = None, space: Callable[[int], Bytes] = fresh
+    ) -> Iterator[Bytes]:
+        """The entries of whole transactions. `before`: the GTIDs that lie before them, in GTID mode. `space` gives the
+        memory for a piece. Raises DecodeError, TableStopped, SchemaError."""
         executed = Executed(before)
         carried: tuple[BlockSlice, ...] = ()
         state = CLOSED
         for parts in windows(slices):
-            window = gathered(carried + parts)
-            marked = sequence(window, self._wanted(), self._options, state)
-            piece = self._piece(window, marked, executed)
+            with self._rooms.room() as room:
+                window = gathered(carried + parts, room)
+                marked = sequence(window, self._wanted(), self._options, state)
+                piece = self._piece(window, marked, executed, room, space)
             if len(piece):
                 yield piece
             carried, state = _carried(window, marked), BEGUN if marked.state == BEGUN else CLOSED
@@ -81,29 +90,31 @@ class Encoder:
             self._known = np.concatenate([self._known, np.array(found, np.bool_)])
         return self._known
 
-    def _piece(self, window: Window, marked: Marked, executed: Executed) -> Bytes:
+    def _piece(
+        self, window: Window, marked: Marked, executed: Executed, room: Room, space: Callable[[int], Bytes]
+    ) -> Bytes:
         names = [b""]  # none, then one for each table
         groups = [
             _transactions(window, marked),
-            *self._tables(window, marked, names),
+            *self._tables(window, marked, names, room),
             self._statements(window, marked, names),
         ]
         entries = np.concatenate([group.entries for group in groups])
         sources = np.repeat(np.arange(len(groups)), [len(group.entries) for group in groups])
         order = np.argsort(entries["event"], kind="stable")
         entries, sources = entries[order], sources[order]
-        out = written(window, marked, entries, names, executed)
+        out = written(window, marked, entries, names, executed, space)
         for number, group in enumerate(groups):
             group.write(entries["at"][sources == number], out)
         return out
 
-    def _tables(self, window: Window, marked: Marked, names: list[bytes]) -> Iterator[_Group]:
+    def _tables(self, window: Window, marked: Marked, names: list[bytes], room: Room) -> Iterator[_Group]:
         rows = np.flatnonzero(marked.codes == ROWS)
         numbers = window.index["schema"][rows]
         for number in np.unique(numbers).tolist():
             events = rows[numbers == number]
             try:
-                entries = self._entries(window, number, events)
+                entries = self._entries(window, number, events, room)
             except (TableStopped, DecodeError, SchemaError) as error:
                 if not self._options.table_error:
                     raise TableStopped(error.message, place=error.place, hint=f"{error.hint} {_ANEW}") from error
@@ -124,7 +135,7 @@ class Encoder:
 
         return _Group(_of_statements(found, names), write)
 
-    def _entries(self, window: Window, number: int, events: Longs) -> TableEntries:
+    def _entries(self, window: Window, number: int, events: Longs, room: Room) -> TableEntries:
         made = self._templates.get(number)
         if made is None:
             schema = self.registry.get(number)
@@ -142,7 +153,11 @@ class Encoder:
         images = walk(chunk, self.registry.row_layout(number))
         if images.astray:
             raise _lacks_document(made, chunk, images)
-        return TableEntries(chunk, images, cells(made, chunk, images))
+        entries = TableEntries(chunk, images, cells(made, chunk, images), room)
+        if entries.damaged:
+            check(made, chunk, images)
+            raise damaged("a rows event", "a value cannot be printed", chunk.place(0))
+        return entries
 
 
 def _carried(window: Window, marked: Marked) -> tuple[BlockSlice, ...]:

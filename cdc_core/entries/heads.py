@@ -5,6 +5,7 @@ An entry is a field of `Messages` (its length, then `Entry`): the header, the en
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,9 +82,15 @@ def named_table(database: str, table: str) -> bytes:
 
 
 def written(
-    window: Window, sequence: Sequence, entries: npt.NDArray[np.void], names: list[bytes], executed: Executed
+    window: Window,
+    sequence: Sequence,
+    entries: npt.NDArray[np.void],
+    names: list[bytes],
+    executed: Executed,
+    space: Callable[[int], Bytes],
 ) -> Bytes:
-    """The output with all headers; `at` of each entry is set to where its store value belongs."""
+    """The output with all headers, in memory that `space` gives; `at` of each entry is set to where its store value
+    belongs."""
     journals = [text(2, name) for name in window.journals]
     texts = np.frombuffer(b"".join([*journals, b"", *names]), np.uint8)
     ends = np.cumsum([0, *map(len, journals), *map(len, names)]).astype(np.int64)
@@ -103,7 +110,7 @@ def written(
     wholes = np.empty(len(entries), np.int64)
     _measure(window.facts, entries, parts, wholes)
     places = np.concatenate([[0], np.cumsum(wholes)])
-    out = np.empty(places[-1], np.uint8)
+    out = space(int(places[-1]))
     _write(window.facts, entries, parts, places, out)
     return out
 

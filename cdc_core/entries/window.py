@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from cdc_core.binlog.block import BlockSlice
 from cdc_core.compiled.kernel import Bytes, Ints, Longs
+from cdc_core.entries.room import Room
 
 _BYTES = 2 << 20
 _EVENTS = 32768
@@ -82,12 +83,12 @@ def _bytes(part: BlockSlice) -> int:
     return int(index["offset"][-1]) + int(index["length"][-1]) - int(index["offset"][0])
 
 
-def gathered(parts: Sequence[BlockSlice]) -> Window:
-    """The events of the parts in one piece."""
+def gathered(parts: Sequence[BlockSlice], room: Room) -> Window:
+    """The events of the parts in one piece, in the room's memory."""
     firsts = [int(part.block.index["offset"][part.low]) for part in parts]
     starts = np.cumsum([0, *(_bytes(part) for part in parts)])
     counts = np.array([part.high - part.low for part in parts])
-    data = np.empty(starts[-1], np.uint8)
+    data = room.take(int(starts[-1]))
     for part, first, start, end in zip(parts, firsts, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         data[start:end] = part.block.data[first : first + end - start]
     index = np.concatenate([part.index for part in parts])

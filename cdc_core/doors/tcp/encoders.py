@@ -16,6 +16,7 @@ from cdc_core.stream.filter import make_filter
 
 if TYPE_CHECKING:
     from cdc_core.entries.encode import Encoder
+    from cdc_core.entries.room import Rooms
 
 _KEPT = 64
 
@@ -26,6 +27,7 @@ class Encoders:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, int, str], Encoder] = OrderedDict()
+        self._rooms: Rooms | None = None
 
     def __repr__(self) -> str:
         return f"<Encoders {len(self._kept)}>"
@@ -33,13 +35,16 @@ class Encoders:
     def of(self, service: CanalService, client_id: int) -> Encoder:
         """The encoder of a client's claims."""
         from cdc_core.entries.encode import Encoder
+        from cdc_core.entries.room import Rooms
 
         own = service.filter_of(client_id)
         key = (id(service.registry), client_id, own)
         with self._lock:
             found = self._kept.get(key)
             if found is None or found.registry is not service.registry:  # of a capture that is gone
-                found = self._kept[key] = Encoder(service.registry, service.ddl, options(service, own))
+                self._rooms = self._rooms or Rooms()
+                made = options(service, own)
+                found = self._kept[key] = Encoder(service.registry, service.ddl, made, self._rooms)
             self._kept.move_to_end(key)
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
