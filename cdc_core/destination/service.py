@@ -24,6 +24,7 @@ from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 from cdc_core.session.durable_session import DurableSession
+from cdc_core.session.upcoming import Upcoming
 from cdc_core.stream.ddl_events import DdlReader
 from cdc_core.stream.filter import make_filter
 
@@ -128,6 +129,14 @@ class CanalService:
     def slices(self, client_id: int, batch_id: int) -> list[BlockSlice]:
         """The events of an outstanding claim. Raises RangeGone."""
         return self._connected().slices(client_id, batch_id)
+
+    def span(self, client_id: int, batch_id: int) -> tuple[int, int] | None:
+        """Where an outstanding claim lies in the log of `sessions`; None when it is not outstanding."""
+        return self._connected().span(client_id, batch_id)
+
+    def upcoming(self, client_id: int, max_rows: int, max_bytes: int) -> Upcoming | None:
+        """What the client's next claim with these limits will be, if that is certain; nothing is claimed."""
+        return self._connected().upcoming(client_id, max_rows, max_bytes)
 
     def note_read(self, client_id: int, batch_id: int, part: str, error: Exception | None) -> None:
         """How the reading of a part of a claim went. Rows that cannot be read are the destination's error until they

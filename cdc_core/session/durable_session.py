@@ -28,6 +28,7 @@ from cdc_core.session.session import Session
 from cdc_core.session.state import Dropped, PendingAck
 from cdc_core.session.stops import Stops
 from cdc_core.session.subscriptions import DEFAULT_CLIENT, Subscriptions
+from cdc_core.session.upcoming import Upcoming
 from cdc_core.store.disk.stored import StoredSegment
 from cdc_core.store.store import Store
 
@@ -284,6 +285,16 @@ class DurableSession:
                 hint="Claim again: what was not acked comes again.",
             )
         return found
+
+    def span(self, client_id: int, batch_id: int) -> tuple[int, int] | None:
+        """Where an outstanding claim lies in the log; None when it is not outstanding."""
+        with self._store.changed:
+            return self.session.span(client_id, batch_id)
+
+    def upcoming(self, client_id: int, max_rows: int, max_bytes: int) -> Upcoming | None:
+        """What the client's next claim with these limits will be, if that is certain; nothing is claimed."""
+        with self._store.changed:
+            return self.session.upcoming(client_id, max_rows, max_bytes, entries=self.readers.of_entries(client_id))
 
     def tidy(self) -> dict[int, list[int]]:
         """Rolls back claims whose lease ran out, and acks empty ranges. The batches rolled back, by client."""

@@ -21,6 +21,7 @@ from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
 from cdc_core.session.state import Batch, ClientState, Dropped, PendingAck
 from cdc_core.session.summary import summarize
+from cdc_core.session.upcoming import BEHIND, Upcoming
 from cdc_core.store.range import Range
 from cdc_core.store.ring import Ring
 
@@ -158,6 +159,25 @@ class Session:
             if batch.id == batch_id:
                 return self._ring.log.slices(batch.range.start.sequence, batch.range.end.sequence)
         return None
+
+    def span(self, client_id: int, batch_id: int) -> tuple[int, int] | None:
+        """Where an outstanding claim lies in the log."""
+        found = (batch.range for batch in self.client(client_id).batches if batch.id == batch_id)
+        return next(((one.start.sequence, one.end.sequence) for one in found), None)
+
+    def upcoming(self, client_id: int, max_rows: int, max_bytes: int, *, entries: bool = False) -> Upcoming | None:
+        """What the next claim with these limits will be. None where that is not certain yet: the range must end with a
+        transaction, so that none of it is dropped, and more must lie behind it."""
+        client, log = self.client(client_id), self._ring.log
+        if client.next_start is None:
+            return None
+        found = self._ring.take(client_id, max_rows, max_bytes, entries=entries)
+        if found is None or found.empty or found.partial or self._ring.put.nbytes < found.end.nbytes + BEHIND:
+            return None
+        low, high = found.start.sequence, found.end.sequence
+        if log.parts.unchecked(low, high):
+            return None
+        return Upcoming(low, high, client.next_start.gtid, log.slices(low, high))
 
     def keep_ddl(self, claim: Claim) -> None:
         """Takes in the DDL statements of a claim that was handed out, which were read outside of the lock."""

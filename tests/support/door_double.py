@@ -26,6 +26,7 @@ from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim, TableRange
+from cdc_core.session.upcoming import Upcoming
 from cdc_core.source.expiry import ExpiryReport
 from cdc_core.stream.annotate import Annotator
 from cdc_core.stream.ddl_events import DdlReader
@@ -189,6 +190,21 @@ class Destination:
             self.held[claim.batch_id] = (claim, block)
             self.next_batch += 1
             return claim
+
+    def span(self, client_id: int, batch_id: int) -> tuple[int, int] | None:
+        block = self.held[batch_id][1]
+        return id(block), block.end
+
+    def upcoming(self, client_id: int, max_rows: int, max_bytes: int) -> Upcoming | None:
+        with self.changed:
+            if not self.blocks:
+                return None
+            block = self.blocks[0]
+            return Upcoming(id(block), block.end, None, [BlockSlice(block, 0, len(block.index))])
+
+    @property
+    def sessions(self) -> Destination:
+        return self
 
     def _claim(self, block: Block, client_id: int, owner: str, deadline: float) -> Claim:
         rows = int(block.index["rows"].sum())

@@ -10,20 +10,32 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from cdc_core.canal_protocol.requests import ClientAck, ClientRollback, Get, Login, Subscribe, Unsubscribe
 from cdc_core.destination.service import CanalService
 from cdc_core.doors.tcp import users
+from cdc_core.doors.tcp.ahead import Ahead
+from cdc_core.doors.tcp.buffers import Buffers
 from cdc_core.doors.tcp.encoders import Encoders
 from cdc_core.doors.tcp.reply import Budget, Reply
 from cdc_core.errors import AccessDenied, SluiceError, TableStopped
 from cdc_core.server.server import CanalServer
 from cdc_core.session.claim import Claim
+from cdc_core.session.upcoming import Upcoming
+
+if TYPE_CHECKING:
+    from cdc_core.entries.encode import Encoder
 
 _BOUNDLESS = 10 * 365 * 86400.0  # seconds: the lease while a connection of the client is open
 _BEGIN_SECONDS, _LOOK_SECONDS = 20.0, 0.05
 _MOST_ROWS = 1 << 31
 _MOST_BYTES = 64 << 20  # of the binlog in one batch: its entries are several times as large
+_MOST_AHEAD = 8 << 20  # the same of a batch that is encoded before it is asked for
+_MOST_REPLY_AHEAD = 32 << 20  # and of its entries
 MOST_REPLY = (1 << 31) - (1 << 10)  # bytes: the frame's length is a signed number of 32 bits
 
 Identity = tuple[str, int]  # destination and client id
@@ -36,7 +48,7 @@ class Commands:
         self._server, self._budget = server, budget
         self._lock = threading.Lock()
         self._connections: Counter[Identity] = Counter()
-        self._encoders = Encoders()
+        self._encoders, self._buffers, self._ahead = Encoders(), Buffers(), Ahead()
 
     def __repr__(self) -> str:
         return f"<Commands clients={len(self._connections)}>"
@@ -70,6 +82,7 @@ class Commands:
             if last:
                 del self._connections[identity]
         if last:
+            self._ahead.drop(identity)
             self._renew(identity, self._server.destination(identity[0]).config.lease_seconds)
 
     def _renew(self, identity: Identity, seconds: float) -> None:
@@ -141,24 +154,45 @@ class Commands:
                 return None
             service.ack(request.client_id, claim.batch_id, owner)
 
+    def prepare(self, request: Get) -> None:
+        """Encodes what the client's next request will get, if that is certain. Its errors are the request's own."""
+
+        def made() -> tuple[object, Reply] | None:
+            service = self._service(request.destination)
+            found = service.upcoming(request.client_id, *_limits(service, request))
+            if found is None or _size(found) > _MOST_AHEAD:
+                return None
+            encoder = self._encoders.of(service, request.client_id)
+            reply = Reply(-1, self._budget, self._buffers)
+            try:
+                for piece in encoder.pieces(found.slices, found.gtid, reply.space):
+                    reply.add(piece)
+                    if reply.on_disk or reply.size > _MOST_REPLY_AHEAD:
+                        reply.close()
+                        return None
+            except BaseException:
+                reply.close()
+                raise
+            return (service.sessions, found.span, encoder), reply
+
+        with suppress(SluiceError):
+            self._ahead.make((request.destination, request.client_id), made)
+
     def _claim(self, service: CanalService, request: Get, owner: str) -> Claim | None:
-        """The fetch size counts rows, or memory units of the binlog's bytes, as `canal.instance.memory.batch.mode`
-        says."""
-        config = service.config
-        rows, nbytes = request.fetch_size, _MOST_BYTES
-        if config.batch_mode == "MEMSIZE":
-            rows, nbytes = _MOST_ROWS, min(request.fetch_size * config.buffer_memunit, _MOST_BYTES)
+        rows, nbytes = _limits(service, request)
         return service.claim(request.client_id, rows, 0.0, owner, _BOUNDLESS, nbytes, entries=True)
 
     def _encoded(self, service: CanalService, claim: Claim, owner: str) -> Reply:
-        reply = Reply(claim.batch_id, self._budget)
+        reply = Reply(claim.batch_id, self._budget, self._buffers)
         try:
-            for piece in self._encoders.of(service, claim.client_id).pieces(
-                service.slices(claim.client_id, claim.batch_id), claim.start.gtid
-            ):
-                reply.add(piece)
-                if reply.size > MOST_REPLY:
-                    raise _too_large(claim, reply.size)
+            encoder = self._encoders.of(service, claim.client_id)
+            reply = self._made_ahead(service, claim, encoder) or reply
+            if not reply.size:
+                slices = service.slices(claim.client_id, claim.batch_id)
+                for piece in encoder.pieces(slices, claim.start.gtid, reply.space):
+                    reply.add(piece)
+                    if reply.size > MOST_REPLY:
+                        raise _too_large(claim, reply.size)
         except BaseException as error:
             reply.close()
             service.rollback(claim.client_id, claim.batch_id, owner, f"it cannot be encoded: {error}")
@@ -168,8 +202,30 @@ class Commands:
         service.note_read(claim.client_id, claim.batch_id, "the entries", None)
         return reply
 
+    def _made_ahead(self, service: CanalService, claim: Claim, encoder: Encoder) -> Reply | None:
+        """The entries of a claim, where they were encoded before it was asked for."""
+        span = service.span(claim.client_id, claim.batch_id)
+        reply = self._ahead.take((claim.destination, claim.client_id), (service.sessions, span, encoder))
+        if reply is not None:
+            reply.batch_id = claim.batch_id
+        return reply
+
     def _service(self, destination: str) -> CanalService:
         return self._server.destination(destination).service()
+
+
+def _limits(service: CanalService, request: Get) -> tuple[int, int]:
+    """Rows and bytes of a batch: the fetch size counts rows, or memory units of the binlog's bytes, as
+    `canal.instance.memory.batch.mode` says."""
+    config = service.config
+    if config.batch_mode == "MEMSIZE":
+        return _MOST_ROWS, min(request.fetch_size * config.buffer_memunit, _MOST_BYTES)
+    return request.fetch_size, _MOST_BYTES
+
+
+def _size(found: Upcoming) -> int:
+    """Bytes of the binlog."""
+    return sum(int(one.index["length"].sum(dtype=np.int64)) for one in found.slices)
 
 
 def _too_large(claim: Claim, size: int) -> TableStopped:

@@ -35,6 +35,7 @@ LOGIN_SECONDS = 30.0
 IDLE_SECONDS = 3600.0  # Canal's own, where the client names no other
 WRITE_SECONDS = 300.0  # for each part of an answer
 _READ = 65536
+_PART = 4 << 20  # bytes of an answer
 _LOOK_SECONDS = 1.0  # between two looks whether a waiting client is still there
 _FETCH_SECONDS = 15.0  # between two looks for rows without a sign of them: the capture may be another one by then
 
@@ -59,6 +60,7 @@ class Connection:
         self._login: Login | None = None
         self._identities: set[Identity] = set()
         self._write_seconds = WRITE_SECONDS
+        writer.transport.set_write_buffer_limits(0)  # `drain` waits until all is with the system
 
     def __repr__(self) -> str:
         return f"<Connection {self._writer.get_extra_info('peername')} {self._dialogue!r}>"
@@ -179,21 +181,32 @@ class Connection:
             await self._send(packets.empty_messages())
             self._traffic.sent(request.destination, "MESSAGES", empty=True)
             return
+        sent = False
         try:
             if self._reader.at_eof():
                 await self._call(self._commands.give_back, request, reply.batch_id)
                 raise ConnectionResetError("the client went away")
+            preparing = asyncio.ensure_future(self._call(self._commands.prepare, request))
+            preparing.add_done_callback(_told)
             await self._send_batch(reply)
+            sent = True
             self._traffic.sent(request.destination, "MESSAGES", reply.size)
         finally:
-            reply.close()
+            reply.close(sent=sent)
 
     async def _send_batch(self, reply: Reply) -> None:
         """An error on the way ends the connection: nothing else may be sent inside a frame."""
         try:
             await self._send(packets.messages_head(reply.batch_id, reply.size))
-            for part in reply.parts():
-                await self._send(part)
+            if self._writer.get_extra_info("ssl_object") is not None:
+                for part in reply.parts():
+                    await self._send(part)
+                return
+            with self._writer.get_extra_info("socket").dup() as own:  # the transport would copy what has to wait
+                for part in reply.parts():
+                    for at in range(0, len(part), _PART):
+                        async with asyncio.timeout(self._write_seconds):
+                            await asyncio.get_running_loop().sock_sendall(own, part[at : at + _PART])
         except TimeoutError:
             raise
         except OSError as error:
@@ -219,6 +232,12 @@ class Connection:
     async def _send(self, data: Any) -> None:
         self._writer.write(data)
         await asyncio.wait_for(self._writer.drain(), self._write_seconds)
+
+
+def _told(preparing: asyncio.Future[Any]) -> None:
+    """An error that nobody waits for."""
+    if not preparing.cancelled() and (error := preparing.exception()) is not None:
+        log.warning("a batch could not be encoded before it was asked for", why=str(error), exc_info=error)
 
 
 def _bug(error: Exception) -> Exception | None:

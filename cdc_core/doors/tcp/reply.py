@@ -11,6 +11,9 @@ import threading
 from collections.abc import Iterator
 from typing import IO, Any
 
+from cdc_core.compiled.kernel import Bytes
+from cdc_core.doors.tcp.buffers import Buffers
+
 _PART = 1 << 20  # bytes that are read of a file at a time
 
 
@@ -39,16 +42,28 @@ class Budget:
 class Reply:
     """Pieces of `messages` fields, in order. `close` gives the memory back."""
 
-    def __init__(self, batch_id: int, budget: Budget) -> None:
+    def __init__(self, batch_id: int, budget: Budget, buffers: Buffers | None = None) -> None:
         self.batch_id = batch_id
         self.size = 0
-        self._budget = budget
+        self._budget, self._buffers = budget, buffers or Buffers(0)
         self._held = 0
         self._pieces: list[Any] = []
+        self._lent: list[Bytes] = []
         self._file: IO[bytes] | None = None
 
     def __repr__(self) -> str:
         return f"<Reply batch={self.batch_id} {self.size} bytes{' on disk' if self._file else ''}>"
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether a part of it did not fit the budget."""
+        return self._file is not None
+
+    def space(self, size: int) -> Bytes:
+        """Memory for a piece, which is the reply's until it is closed."""
+        buffer = self._buffers.take(size)
+        self._lent.append(buffer)
+        return buffer[:size]
 
     def add(self, piece: Any) -> None:
         """Keeps a piece; from the first one on that does not fit the budget, all go to the file."""
@@ -61,6 +76,8 @@ class Reply:
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._file.write(piece)
+        if self._lent:
+            self._buffers.give(self._lent.pop())
 
     def parts(self) -> Iterator[Any]:
         """All bytes, once."""
@@ -70,8 +87,13 @@ class Reply:
             while part := self._file.read(_PART):
                 yield part
 
-    def close(self) -> None:
+    def close(self, *, sent: bool = True) -> None:
+        """`sent`: nobody holds any part of it any more."""
         self._pieces.clear()
+        if sent:
+            for buffer in self._lent:
+                self._buffers.give(buffer)
+        self._lent.clear()
         self._budget.give(self._held)
         self._held = 0
         if self._file is not None:

@@ -20,9 +20,11 @@ from cdc_core.doors.tcp import TcpDoor, commands
 from cdc_core.doors.tcp import connection as connections
 from cdc_core.doors.tcp.reply import Budget, Reply
 from cdc_core.doors.traffic import Traffic
+from cdc_core.entries.encode import Encoder
 from cdc_core.errors import ConfigError, DecodeError, SourceUnavailable
 from tests.support.canal_client import CanalClient, connected
 from tests.support.door_double import Destination, Server, opened
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -66,6 +68,33 @@ def test_large_batches_are_whole(client: CanalClient, shop: Destination) -> None
     """A batch of many windows, larger than what a socket takes at once."""
     shop.put(200_000)
     assert rows(client, client.get()) == 200_000
+
+
+def test_the_next_batch_is_ready_and_waits_to_be_asked_for(
+    client: CanalClient, shop: Destination, monkeypatch: Any
+) -> None:
+    """Each batch is encoded once, the next one while the client has this one; nothing is handed out but what was asked
+    for, and what is rolled back comes again."""
+    encoded: list[int] = []
+    pieces = Encoder.pieces
+
+    def counted(self: Encoder, slices: Any, *args: Any) -> Any:
+        encoded.append(int(slices[0].index["rows"].sum()))
+        return pieces(self, slices, *args)
+
+    monkeypatch.setattr(Encoder, "pieces", counted)
+    for count in (100, 200, 300):
+        shop.put(count)
+    assert rows(client, client.get()) == 100
+    until(lambda: encoded == [100, 200])
+    assert (list(shop.held), len(shop.blocks)) == ([1], 2)
+    assert rows(client, client.get()) == 200
+    until(lambda: encoded == [100, 200, 300])
+    client.rollback(0)
+    assert rows(client, client.get()) == 100
+    assert rows(client, client.get()) == 200
+    assert rows(client, client.get()) == 300
+    assert sorted(shop.held) == [3, 4, 5]
 
 
 def test_batches_beyond_the_budget_wait_on_disk() -> None:

@@ -9,6 +9,7 @@ from cdc_core.errors import SessionError
 from cdc_core.gtid import Gtid, Gtids
 from cdc_core.meta.epoch import Epoch
 from cdc_core.position import EntryPosition
+from cdc_core.session import session as session_module
 from cdc_core.session.claim import Claim
 from cdc_core.session.session import Session
 from cdc_core.store.ring import Ring
@@ -231,3 +232,33 @@ def test_slices_are_the_claims_rows() -> None:
 
     assert slices is not None
     assert [(type(s), s.high - s.low) for s in slices] == [(BlockSlice, 4)]
+
+
+def test_the_next_claim_can_be_known_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it ends with a transaction and more lies behind it; nothing changes by asking."""
+    monkeypatch.setattr(session_module, "BEHIND", 1)
+    session = make(transaction(2), transaction(3), transaction(4))
+    assert session.upcoming(1, 100, 1 << 20) is None  # more may come
+
+    upcoming = session.upcoming(1, 2, 1 << 20)
+    assert upcoming is not None
+    assert session.upcoming(1, 2, 1 << 20) == upcoming
+
+    first = claimed(session, rows=2)
+    assert session.span(1, first.batch_id) == upcoming.span
+    assert session.slices(1, first.batch_id) == upcoming.slices
+    following = session.upcoming(1, 3, 1 << 20)
+    assert following is not None
+    assert following.low == upcoming.high
+    session.rollback(1, first.batch_id, "me")
+    assert session.upcoming(1, 2, 1 << 20) == upcoming
+    assert session.span(1, first.batch_id) is None
+
+
+def test_a_part_of_a_transaction_is_not_known_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not committed may be dropped."""
+    monkeypatch.setattr(session_module, "BEHIND", 1)
+    session = make(transaction(1), transaction(2, 2, 2))
+    assert claimed(session, rows=1).partial is False
+    assert session.upcoming(1, 2, 1 << 20) is None
+    assert claimed(session, rows=2).partial
