@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -71,8 +71,10 @@ def _tick(context: dg.SensorEvaluationContext, settings: Settings, connector: Co
         context.log.info(f"gave back {batches} of run {owner}, which has ended")
     if dead:
         client = connector.client_status()
-    events, seen = _observe(settings, status, client, Seen.from_cursor(context.cursor), now)
-    decision = _decide(context, settings, status, client, now)
+    before = Seen.from_cursor(context.cursor)
+    events, seen = _observe(settings, status, client, before, now)
+    seen = replace(seen, waits=_waits(client, before, now))
+    decision = _decide(context, settings, status, client, seen.age(now), now)
     if isinstance(decision, dg.SkipReason):
         return dg.SensorResult(skip_reason=decision, asset_events=events, cursor=seen.cursor)
     return dg.SensorResult(run_requests=[decision], asset_events=events, cursor=seen.cursor)
@@ -83,6 +85,7 @@ def _decide(
     settings: Settings,
     status: Status,
     client: ClientStatus,
+    age: float,
     now: float,
 ) -> dg.RunRequest | dg.SkipReason:
     filters = dg.RunsFilter(tags=settings.names.run_tags)
@@ -93,7 +96,8 @@ def _decide(
     if by_clock:  # what the last run left is not made to wait for the next time
         starts = starts.model_copy(update={"minimum_rows": 1})
     standing = settings.stays and status.error is None
-    decision = decide(settings.destination, client, status.lag_seconds, runs, starts, now, standing=standing)
+    lag = max(status.lag_seconds or 0.0, age)  # by the source's clock, which may be ahead, and by this one's
+    decision = decide(settings.destination, client, lag, runs, starts, now, standing=standing)
     if by_clock and isinstance(decision, dg.RunRequest):
         decision = dg.RunRequest(run_key=decision.run_key, tags={UNTIL_TAG: runs.left})
     if isinstance(decision, dg.SkipReason) and (waits := waits_for(client, status.clients)):
@@ -107,11 +111,17 @@ def _decide(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the sensor observed last, kept in its cursor: the store and when, and the verdict of the store's check."""
+    """What the sensor observed last, kept in its cursor: the store and when, and the verdict of the store's check.
+    `waits`: how far the client had acked when rows were found to wait behind that, and when."""
 
     seen: list[Any] | None = None
     at: float = 0.0
     lag: list[Any] | None = None
+    waits: list[float] | None = None
+
+    def age(self, now: float) -> float:
+        """The seconds for which rows have waited, as far as the sensor saw."""
+        return now - self.waits[1] if self.waits else 0.0
 
     @classmethod
     def from_cursor(cls, cursor: str | None) -> Seen:
@@ -120,6 +130,14 @@ class Seen:
     @property
     def cursor(self) -> str:
         return json.dumps(asdict(self))
+
+
+def _waits(client: ClientStatus, before: Seen, now: float) -> list[float] | None:
+    """Since when; anew where the clock was set back."""
+    if not client.waiting:
+        return None
+    known = before.waits
+    return known if known and known[0] == client.ack and known[1] <= now else [client.ack, now]
 
 
 def _observe(
@@ -136,4 +154,4 @@ def _observe(
         seen, at = store, now
     if lag != before.lag:
         events.append(check)
-    return events, Seen(seen, at, lag)
+    return events, replace(before, seen=seen, at=at, lag=lag)

@@ -16,6 +16,7 @@ from cdc_core.client.failures import unavailable
 from cdc_core.destination.client_status import ClientStatus
 from cdc_core.destination.status import ErrorReport, Status
 from orchestration.names import LEFT_TAG, UNTIL_TAG
+from orchestration.sensors import backlog
 from orchestration.sensors.backlog import backlog_sensor
 from orchestration.sensors.decision import decide, run_key
 from orchestration.sensors.ended import give_back
@@ -207,6 +208,18 @@ def test_a_declared_freshness_starts_a_run_in_time() -> None:
     assert isinstance(young, dg.SkipReason)
     assert young.skip_message == "60 rows are waiting; a run starts at their time"
     assert isinstance(decide("shop", client(), 46.0, Runs(), trigger, 0.0), dg.RunRequest)
+
+
+def test_rows_from_the_future_do_not_wait_for_it(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source's clock may be ahead, and sessions set their own time: the sensor's clock counts too, from when it
+    saw the rows first, and anew when it is set back."""
+    canal, moment = MemoryCanal(batches=2), [1000.0]
+    monkeypatch.setattr(backlog.time, "time", lambda: moment[0])
+    monkeypatch.setattr(canal, "status", lambda real=canal.status: replace(real(), lag_seconds=0.0))
+    result = tick(canal, instance, freshness="30s")
+    for moment[0], starts in ((1014.0, False), (900.0, False), (914.0, False), (916.0, True)):
+        result = tick(canal, instance, result.cursor, freshness="30s")
+        assert bool(result.run_requests) is starts, moment
 
 
 def test_asap_there_is_always_a_run(instance: dg.DagsterInstance) -> None:
