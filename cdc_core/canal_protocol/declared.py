@@ -83,7 +83,8 @@ _PACKETS = {
     "Unsub": "1 string destination, 2 string client_id, 7 string filter",
     "Get": "1 string destination, 2 string client_id, 3 int32 fetch_size, optional 4 int64 timeout, "
     "optional 5 int32 unit, optional 6 bool auto_ack",
-    "Messages": "1 int64 batch_id, repeated 2 bytes messages",
+    # `source` is this service's own: other clients pass over it.
+    "Messages": "1 int64 batch_id, repeated 2 bytes messages, 100 int64 source",
     "Dump": "1 string journal, 2 int64 position, optional 3 int64 timestamp",
     "ClientRollback": "1 string destination, 2 string client_id, 3 int64 batch_id",
     # These are of AdminProtocol.proto, where the packet is called Packet too, and has its body in another field.

@@ -27,9 +27,10 @@ def empty_messages() -> bytes:
     return _frame(PacketType.MESSAGES, Messages(batch_id=-1))
 
 
-def messages_head(batch_id: int, size: int) -> bytes:
-    """The beginning of the frame of a batch, behind which `size` bytes of `messages` fields follow."""
-    batch = Messages(batch_id=batch_id).SerializeToString()
+def messages_head(batch_id: int, size: int, source: int = 0) -> bytes:
+    """The beginning of the frame of a batch, behind which `size` bytes of `messages` fields follow. `source` names the
+    binlog that the entries' places are of."""
+    batch = Messages(batch_id=batch_id, source=source).SerializeToString()
     body = len(batch) + size
     head = Packet(version=_VERSION, type=PacketType.MESSAGES).SerializeToString() + b"\x2a" + _varint(body) + batch
     return (len(head) + size).to_bytes(HEAD, "big") + bytes(head)

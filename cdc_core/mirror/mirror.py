@@ -104,4 +104,4 @@ class Mirror(Handler):
 
 
 def _place(header: Header) -> Place:
-    return Place(header.server_id, header.journal_name, header.position, header.execute_time)
+    return Place(header.source or header.server_id, header.journal_name, header.position, header.execute_time)

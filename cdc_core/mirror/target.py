@@ -27,8 +27,9 @@ _AHEAD = 4  # groups that wait to be run
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An event of a server's binlog. `execute_time` is in milliseconds since the epoch; of the place that a target has
-    reached it is the latest of all events up to it, since events are not in the order of their times."""
+    """An event of a binlog, which `server_id` names: by a number of the service that read it, or, where that does not
+    say it, by the server that wrote the event. `execute_time` is in milliseconds since the epoch; of the place that a
+    target has reached it is the latest of all events up to it, since events are not in the order of their times."""
 
     server_id: int
     journal_name: str

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from cdc_core.client.canal import CanalConnector, Consumer, Message, Policy
+from cdc_core.doors.tcp import TcpDoor
 from cdc_core.mirror.mirror import Mirror
 from cdc_core.mirror.rules import read_rules
 from cdc_core.mirror.target import Target
@@ -22,9 +24,9 @@ PASSWORD = "written-by-the-mirror"
 class World:
     """A mirror that is run batch by batch; `rows` gives a table of either side."""
 
-    def __init__(self, source: MySqlServer, other: MySqlServer, database: str, port: int, copy: str, folder: Path):
+    def __init__(self, source: MySqlServer, other: MySqlServer, database: str, door: TcpDoor, copy: str, folder: Path):
         self.source, self.other, self.database = source, other, database
-        self.port, self.copy, self.rules = port, copy, folder / "rdb"
+        self.door, self.port, self.copy, self.rules = door, door.port, copy, folder / "rdb"
         self.rules.mkdir()
         self.target = Target(server_of(copy, PASSWORD), "shop", 1001)
 
@@ -47,6 +49,13 @@ class World:
             Consumer(connector, mirror, Policy(tries=1, wait_seconds=1.5), tell=lambda _: None).run(stop)
         self.target.close()
         return mirror
+
+    def run_until(self, done: Callable[[], bool], seconds: float = 60) -> None:
+        """Again and again."""
+        deadline = time.monotonic() + seconds
+        while not done():
+            assert time.monotonic() < deadline
+            self.run()
 
     def rows(self, server: MySqlServer, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
         with server.root(self.database) as connection, connection.cursor() as cursor:
@@ -71,8 +80,9 @@ def _until_empty(get: Callable[..., Message], stop: threading.Event) -> Callable
 
 
 @contextmanager
-def mirror_world(source: MySqlServer, other: MySqlServer, folder: Path) -> Iterator[World]:
-    """A database of the source, and one of the same name at the other server, with an account that may write."""
+def mirror_world(source: MySqlServer, other: MySqlServer, folder: Path, more: str = "") -> Iterator[World]:
+    """A database of the source, and one of the same name at the other server, with an account that may write. `more`:
+    lines of instance.properties."""
     with source.database() as database:
         other.execute(
             f"CREATE DATABASE {database}",
@@ -81,7 +91,7 @@ def mirror_world(source: MySqlServer, other: MySqlServer, folder: Path) -> Itera
         )
         copy = f"mysql://mirror@{other.host}:{other.port}/{database}"
         try:
-            with canal_service(source, database, folder) as door:
-                yield World(source, other, database, door.port, copy, folder)
+            with canal_service(source, database, folder, more) as door:
+                yield World(source, other, database, door, copy, folder)
         finally:
             other.execute(f"DROP DATABASE IF EXISTS {database}", f"DROP DATABASE IF EXISTS {database}_2")

@@ -15,7 +15,8 @@ from cdc_core.canal_protocol.declared import EntryType, EventType
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Where an entry stands. `execute_time` is in milliseconds since the epoch."""
+    """Where an entry stands. `execute_time` is in milliseconds since the epoch. `server_id` is the server that wrote it
+    first; `source` names the binlog that it was read from, 0 of a server that does not say it."""
 
     journal_name: str
     position: int
@@ -24,6 +25,7 @@ class Header:
     database: str
     table: str
     props: Mapping[str, str]
+    source: int = 0
 
     @property
     def name(self) -> str:
@@ -77,6 +79,7 @@ class Message:
 
     id: int
     entries: tuple[bytes, ...] = field(repr=False, default=())
+    source: int = 0
 
     @property
     def empty(self) -> bool:
@@ -91,18 +94,18 @@ class Message:
         for raw in self.entries:
             entry = declared.Entry.FromString(raw)
             if entry.entryType == EntryType.ROWDATA:
-                yield from _changes(entry)
+                yield from _changes(entry, self.source)
             elif entry.entryType in (EntryType.TRANSACTIONBEGIN, EntryType.TRANSACTIONEND):
-                yield _boundary(entry)
+                yield _boundary(entry, self.source)
 
 
 def message_of(body: bytes) -> Message:
     """A Messages packet's body as a message."""
     found = declared.Messages.FromString(body)
-    return Message(found.batch_id, tuple(found.messages))
+    return Message(found.batch_id, tuple(found.messages), found.source)
 
 
-def _header(entry: Any) -> Header:
+def _header(entry: Any, source: int) -> Header:
     header = entry.header
     return Header(
         header.logfileName,
@@ -112,17 +115,20 @@ def _header(entry: Any) -> Header:
         header.schemaName,
         header.tableName,
         {pair.key: pair.value for pair in header.props},
+        source,
     )
 
 
-def _boundary(entry: Any) -> Boundary:
+def _boundary(entry: Any, source: int) -> Boundary:
     if entry.entryType == EntryType.TRANSACTIONBEGIN:
-        return Boundary(_header(entry), True, str(declared.TransactionBegin.FromString(entry.storeValue).threadId))
-    return Boundary(_header(entry), False, declared.TransactionEnd.FromString(entry.storeValue).transactionId)
+        return Boundary(
+            _header(entry, source), True, str(declared.TransactionBegin.FromString(entry.storeValue).threadId)
+        )
+    return Boundary(_header(entry, source), False, declared.TransactionEnd.FromString(entry.storeValue).transactionId)
 
 
-def _changes(entry: Any) -> Iterator[Event]:
-    change, header = declared.RowChange.FromString(entry.storeValue), _header(entry)
+def _changes(entry: Any, source: int) -> Iterator[Event]:
+    change, header = declared.RowChange.FromString(entry.storeValue), _header(entry, source)
     kind = EventType(change.eventType)
     if change.isDdl or kind not in (EventType.INSERT, EventType.UPDATE, EventType.DELETE):
         yield Statement(kind, header, change.sql, change.ddlSchemaName)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -183,7 +184,7 @@ class Commands:
         return service.claim(request.client_id, rows, 0.0, owner, _BOUNDLESS, nbytes, entries=True)
 
     def _encoded(self, service: CanalService, claim: Claim, owner: str) -> Reply:
-        reply = Reply(claim.batch_id, self._budget, self._buffers)
+        reply = Reply(claim.batch_id, self._budget, self._buffers, source_of(claim))
         try:
             encoder = self._encoders.of(service, claim.client_id)
             reply = self._made_ahead(service, claim, encoder) or reply
@@ -207,7 +208,7 @@ class Commands:
         span = service.span(claim.client_id, claim.batch_id)
         reply = self._ahead.take((claim.destination, claim.client_id), (service.sessions, span, encoder))
         if reply is not None:
-            reply.batch_id = claim.batch_id
+            reply.batch_id, reply.source = claim.batch_id, source_of(claim)
         return reply
 
     def _service(self, destination: str) -> CanalService:
@@ -235,6 +236,12 @@ def _too_large(claim: Claim, size: int) -> TableStopped:
         place=f"{claim.end}: {tables}",
         hint="Read this table over Flight (cdc_core.client.connector), or leave it out with the client's filter.",
     )
+
+
+def source_of(claim: Claim) -> int:
+    """Names the binlog that the claim's places are of: places of two of them cannot be compared. The entries' server
+    ids do not say it: a replica's binlog has its master's."""
+    return zlib.crc32(claim.identity.encode()) << 31 | claim.moved + 1
 
 
 def owner_of(client_id: int) -> str:

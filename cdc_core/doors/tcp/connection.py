@@ -197,7 +197,7 @@ class Connection:
     async def _send_batch(self, reply: Reply) -> None:
         """An error on the way ends the connection: nothing else may be sent inside a frame."""
         try:
-            await self._send(packets.messages_head(reply.batch_id, reply.size))
+            await self._send(packets.messages_head(reply.batch_id, reply.size, reply.source))
             if self._writer.get_extra_info("ssl_object") is not None:
                 for part in reply.parts():
                     await self._send(part)

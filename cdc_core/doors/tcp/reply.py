@@ -40,10 +40,10 @@ class Budget:
 
 
 class Reply:
-    """Pieces of `messages` fields, in order. `close` gives the memory back."""
+    """Pieces of `messages` fields, in order, of the binlog of `source`. `close` gives the memory back."""
 
-    def __init__(self, batch_id: int, budget: Budget, buffers: Buffers | None = None) -> None:
-        self.batch_id = batch_id
+    def __init__(self, batch_id: int, budget: Budget, buffers: Buffers | None = None, source: int = 0) -> None:
+        self.batch_id, self.source = batch_id, source
         self.size = 0
         self._budget, self._buffers = budget, buffers or Buffers(0)
         self._held = 0
