@@ -39,10 +39,15 @@ class Pace:
     parked: bool = False
     freshness_seconds: float = 0.0
 
-    def patience(self, seconds: Iterable[float]) -> float:
-        """How old a row becomes before its merge begins, when tables that have something take so many seconds each."""
-        needed = 2 * sum(seconds) / self.parallelism
-        return max(0.0, self.freshness_seconds - _SPARE - needed)
+    def presses(self, waiting: Iterable[tuple[float, float]]) -> bool:
+        """Whether the first of these tables must begin, so that none becomes late behind it: how old its oldest row is,
+        and how many seconds its merge takes, of each table in the order in which they are merged."""
+        needed = 0.0
+        for age, seconds in waiting:
+            needed += 2 * seconds / self.parallelism
+            if age >= self.freshness_seconds - _SPARE - needed:
+                return True
+        return False
 
 
 class Follower(Protocol):
@@ -128,10 +133,15 @@ class Follow:
                 found.append((pending.since, table))
             elif table in parked:
                 self.parking.free(table)  # it was made anew, or merged otherwise
-        patience = 0.0 if last else self.pace.patience(self._took.get(table, _A_MERGE) for _, table in found)
-        due = [one for one in sorted(found) if one[1] not in self._tried or self.now() - one[0] >= patience]
+        found.sort()
+        if last or not self.pace.freshness_seconds:
+            return [table for _, table in found[:most]]
+        first = [table for _, table in found if table not in self._tried]
+        again = [one for one in found if one[1] in self._tried]
+        ages = [(self.now() - since, self._took.get(table, _A_MERGE)) for since, table in again]
+        due = first + ([again[0][1]] if self.pace.presses(ages) else [])  # the next one when it has begun
         self._waits = len(due) < len(found)
-        return [table for _, table in due[:most]]
+        return due[:most]
 
     def _known(self) -> Sequence[str]:
         """The tables, listed anew now and then."""
