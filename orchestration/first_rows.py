@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from cdc_core.client.connector import Connector
 from cdc_core.destination.client_status import ClientStatus
 from cdc_core.destination.rewind import ANEW
+from cdc_core.meta.snapshots import FIRST_START
 from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import EffectKind
@@ -61,7 +62,7 @@ class FirstRows:
 
     def _begin(self, table: TableSchema, at: EntryPosition) -> None:
         if table.primary_key:
-            self.connector.snapshots.open(table.name, owner="the first start", first=True, lease_seconds=1)
+            self.connector.snapshots.open(table.name, owner=FIRST_START, first=True, lease_seconds=1)
             return
         hint = f"Wait for its snapshot; one that was ended goes on with: {_command(self.connector, table)}."
         self.connector.stop_table(table.name, reason=REASON, hint=hint, position=at, copy_needed=True)

@@ -12,6 +12,8 @@ from cdc_core.meta.client_nodes import ClientNodes
 from cdc_core.meta.nodes import Change
 from cdc_core.position import EntryPosition
 
+FIRST_START = "the first start"  # the owner of a first snapshot that no run has taken yet
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cdc_core.destination.status import Status
-from cdc_core.meta.snapshots import Snapshot
+from cdc_core.meta.snapshots import FIRST_START, Snapshot
 from orchestration.commands.service import call
 from orchestration.commands.text import number, place, position, print_error, table, text
 
@@ -53,6 +53,8 @@ def snapshot_line(snapshot: Snapshot) -> str:
     """How far the reading of one table is."""
     if snapshot.broken:
         return f"{snapshot.table}: the snapshot of {snapshot.owner} begins anew: {snapshot.broken}"
+    if snapshot.owner == FIRST_START:
+        return f"{snapshot.table}: the rows of before the capture wait for the run that reads them"
     done, of = snapshot.progress.groups, snapshot.progress.of_groups
     return f"{snapshot.table}: {snapshot.owner} reads it, {done}{f' of about {of}' if of else ''} groups of chunks done"
 

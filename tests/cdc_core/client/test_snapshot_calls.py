@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cdc_core.errors import SessionError
-from cdc_core.meta.snapshots import Progress
+from cdc_core.meta.snapshots import FIRST_START, Progress
 from cdc_core.schema.names import full_name
 from cdc_core.session.claim import Claim
 from orchestration.commands.status import snapshot_line
@@ -49,6 +50,9 @@ def test_claims_name_the_open_snapshots(mysql8: MySqlServer, tmp_path: Path) -> 
         (shown,) = shop.connector.client_status().snapshots
         assert (shown.acked, shown.broken) == (claim.end, "")
         assert snapshot_line(shown) == f"{table}: a reads it, 2 of about 9 groups of chunks done"
+        assert snapshot_line(replace(shown, owner=FIRST_START)).startswith(
+            f"{table}: the rows of before the capture wait"
+        )
         shop.execute("ALTER TABLE t ADD COLUMN a INT")
         shop.connector.ack(claimed(shop))
         (shown,) = shop.connector.client_status().snapshots
