@@ -7,8 +7,8 @@ difference; else the table must be copied, and the reason is told. Nothing is gu
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -43,13 +43,15 @@ class AlteredColumn:
 @dataclass(frozen=True, slots=True)
 class Alteration:
     """The table after the ALTER. `unless`: conditions in SQL over the columns of before; a row for which one holds has
-    another value at the source. `by_name`: Delta can alter the table without touching rows: columns come as NULL, go,
-    move or get another name that was free."""
+    another value at the source. `misfits`: by condition, the column of which the lake's new type cannot hold a value;
+    that of a deleted row counts too. `by_name`: Delta can alter the table without touching rows: columns come as NULL,
+    go, move or get another name that was free."""
 
     schema: TableSchema
     columns: tuple[AlteredColumn, ...]
     unless: tuple[str, ...]
     by_name: bool
+    misfits: Mapping[str, str] = field(default_factory=dict)
 
 
 def alteration(effect: Effect, lake: Sequence[LakeColumn]) -> Alteration | None:
@@ -105,7 +107,7 @@ class _Reading:
         renamed = {c.to.lower(): c.name.lower() for c in changes if c.to is not None}
         redefined = {(c.to or c.name).lower(): c for c in changes if c.kind in _OF_COLUMNS}
         anew = any(name in old and renamed.get(name) != name for name in (*added, *renamed))
-        columns, unless = [], list[str]()
+        columns, unless, misfits = [], list[str](), dict[str, str]()
         for column, target in zip(self.after.shown, self._targets(), strict=True):
             name = column.name.lower()
             if name in added:
@@ -117,10 +119,12 @@ class _Reading:
                 there = self._there(source, column, anew)
                 altered, conditions = self._kept(source, column, there, target, redefined.get(name))
                 unless += conditions
+                if conditions and altered.value.startswith("CAST("):
+                    misfits[f"{quote(there.name)} IS NOT NULL AND try_{altered.value} IS NULL"] = column.name
             columns.append(altered)
         kept = any(one.origin is None and one.column.name in self.lake for one in columns)  # an earlier column's values
         by_name = not (anew or kept) and all(self._is_by_name(one) for one in columns)
-        return Alteration(self.after, tuple(columns), tuple(unless), by_name)
+        return Alteration(self.after, tuple(columns), tuple(unless), by_name, misfits)
 
     def _check_key(self) -> None:
         """A dropped column leaves the key, without a clause that says so."""

@@ -267,6 +267,30 @@ def test_statements_in_the_middle(shop: LandedShop) -> None:
 
 
 @pytest.mark.full
+def test_deleted_rows_do_not_hold_up_a_narrower_type(shop: LandedShop) -> None:
+    """The source had none of them when it checked its rows. One whose value the lake's new type cannot hold does: the
+    table waits for a person, and the row stays."""
+    shop.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), n BIGINT)",
+        "INSERT INTO t VALUES (1, NULL, 1), (2, 'too long', -2), (3, 'c', 5000000000), (4, 'd', 4)",
+    )
+    assert shop.drain() == []
+    shop.execute("DELETE FROM t WHERE id <= 2")
+    shop.execute("ALTER TABLE t MODIFY v VARCHAR(3) NOT NULL", "ALTER TABLE t MODIFY n BIGINT UNSIGNED NOT NULL")
+    assert shop.drain() == []
+    assert told(shop) == {
+        1: (None, True, "delete"), 2: ("too long", True, "delete"), 3: ("c", False, "insert"), 4: ("d", False, "insert")
+    }  # fmt: skip
+    assert rows(shop)[2]["n"] == -2
+    assert shop.differences("t") == RIGHT
+    shop.execute("DELETE FROM t WHERE id = 3", "ALTER TABLE t MODIFY n INT")
+    assert shop.drain() == [shop.named("t")]
+    (stop,) = shop.connector.client_status().stopped
+    assert "deleted rows have values of n that" in stop.reason
+    assert rows(shop)[3]["n"] == 5000000000
+
+
+@pytest.mark.full
 def test_a_copy_that_takes_deleted_rows_waits_for_a_person(shop: LandedShop, tmp_path: Path) -> None:
     """Though the table is small enough to be copied in the run."""
     with reading_source(shop) as reading:

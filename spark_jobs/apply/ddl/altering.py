@@ -7,6 +7,7 @@ on; the last commit carries the statement's version.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from pyspark.sql.connect.session import SparkSession
 
@@ -18,6 +19,7 @@ from spark_jobs.lake.alteration import Alteration, alteration, with_dropped
 from spark_jobs.lake.by_name import needed_properties, statements
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, fill_old_rows, listed
+from spark_jobs.lake.own_columns import living_now
 from spark_jobs.lake.policies import Changed
 from spark_jobs.lake.replacement import replace_table
 from spark_jobs.lake.sql import literal, quote, table_at
@@ -64,7 +66,7 @@ def alter(at: Standing, step: Step, effect: Effect) -> str:
     if changed is Changed.LENIENT:
         plan = with_dropped(plan, state.columns)
     state.own.check(at.table, plan.schema.primary_key, [one.column.name for one in plan.columns])
-    _check_rows(at, plan)
+    _check_rows(at, state, plan)
     comments = [change.definition for change in effect.changes if change.kind is ChangeKind.COMMENT]
     comment = plan.schema.comment if comments else state.comment
     if plan.by_name:
@@ -81,13 +83,22 @@ def _is_shown(effect: Effect) -> bool:
     return effect.kind is EffectKind.REWRITE or any(change.kind not in _OF_LATER_ROWS for change in effect.changes)
 
 
-def _check_rows(at: Standing, plan: Alteration) -> None:
-    """Raises CopyNeeded when a row is there whose value the server changed."""
-    if plan.unless:
-        question = f"SELECT 1 FROM delta.{quote(at.path)} WHERE {' OR '.join(plan.unless)} LIMIT 1"  # noqa: S608
-        with at.session() as spark:
-            if spark.sql(question).collect():
-                raise CopyNeeded(f"rows that fit {' or '.join(plan.unless)} have other values now", at.table)
+def _check_rows(at: Standing, state: TableState, plan: Alteration) -> None:
+    """Raises CopyNeeded when a row is there whose value the server changed, or a deleted one whose value the new type
+    cannot hold."""
+    own, table = state.own, f"delta.{quote(at.path)}"
+    if plan.unless and _has_row(at, living_now(at.path, own), plan.unless):
+        raise CopyNeeded(f"rows that fit {' or '.join(plan.unless)} have other values now", at.table)
+    if plan.misfits and own and _has_row(at, table, tuple(plan.misfits)):
+        names = ", ".join(plan.misfits.values())
+        raise CopyNeeded(f"deleted rows have values of {names} that the new type cannot hold", at.table)
+
+
+def _has_row(at: Standing, rows: str, conditions: Sequence[str]) -> bool:
+    """Whether one of the conditions holds for a row."""
+    with at.session() as spark:
+        question = f"SELECT 1 FROM {rows} WHERE {' OR '.join(conditions)} LIMIT 1"  # noqa: S608
+        return bool(spark.sql(question).collect())
 
 
 def _alter_by_name(

@@ -107,6 +107,21 @@ def test_some_rows_forbid_it(text: str, unless: list[str]) -> None:
     assert set(unless) <= set(plan.unless)
 
 
+@pytest.mark.parametrize(
+    ("text", "misfits"),
+    [
+        ("MODIFY v MEDIUMINT NOT NULL", {}),  # an INT in the lake as well
+        ("MODIFY v SMALLINT", {"`v` IS NOT NULL AND try_CAST(`v` AS smallint) IS NULL": "v"}),
+        ("MODIFY v INT NOT NULL, MODIFY s VARCHAR(3)", {}),
+    ],
+)
+def test_some_values_have_no_place_in_the_new_type(text: str, misfits: dict[str, str]) -> None:
+    """Of rows that were deleted too, where the lake's type changes."""
+    plan = decided(text)
+    assert plan is not None
+    assert plan.misfits == misfits
+
+
 @pytest.mark.parametrize("text", ["ALTER v SET DEFAULT 9", "ADD INDEX (v)", "ENGINE=InnoDB", "ALTER v DROP DEFAULT"])
 def test_what_the_lake_does_not_show_is_nothing(text: str) -> None:
     """Indexes, engines and defaults of later rows."""
