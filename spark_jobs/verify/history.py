@@ -11,7 +11,7 @@ from functools import partial
 from cdc_core.errors import LakeError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import split_name
-from spark_jobs.following.history.columns import ANEW, CURRENT, work_of
+from spark_jobs.following.history.columns import ANEW, CURRENT, VALID_TO, work_of
 from spark_jobs.following.history.standing import Histories, Standing, lacks, standing
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, place_of
@@ -74,12 +74,14 @@ def _versions(found: Standing) -> tuple[int, ...]:
 
 
 def _current_rows(histories: Histories, table: str, merged: TableState, version: int) -> Comparison:
-    """Those of both, at the versions that were found together. A table that was dropped has none."""
+    """Those of both, at the versions that were found together. A table that was dropped has none. A current row that
+    has an end is none: who asks for a moment would not find it."""
     lake = histories.lake
     rows = lake.open(histories.table_path(table), merged.version)
     versions = lake.open(histories.path(table), version)
     names, key = [column.name for column in merged.columns], merged.primary_key
-    return compare(rows, versions, names, key, table, of_source="false" if merged.dropped else "", of_lake=CURRENT)
+    lasts = f"{CURRENT} AND {VALID_TO} IS NULL"
+    return compare(rows, versions, names, key, table, of_source="false" if merged.dropped else "", of_lake=lasts)
 
 
 def _answer(name: str, found: Comparison, at: EntryPosition) -> Verified:

@@ -186,18 +186,20 @@ class Historian:
         while (pending := upto(histories, found, table)) is not None:
             done += self._took(pending, found)
         columns, key = self._widened(path, merged.columns, found.log)
+        where = (place.epoch, place.version)
         state = histories.lake.state(path, histories.app(table, place.epoch))
         mark = max(place.version, (state.applied if state else None) or 0) + 1
         if mark - place.version > ROOM:
             hint = "Nothing is lost: it goes on with the next change of the table."
             raise TableStopped("it was compared too often at one place", place=path, hint=hint)
         with self.sessions.take() as spark, lake_errors(path, ANEW):
-            micros = spark.sql(statements.last_time(_log(histories, found, table), place.epoch, place.version))
-            at = statements.moment(micros.collect()[0][0])
+            micros = spark.sql(statements.last_time(_log(histories, found, table), *where)).collect()[0][0]
+            if micros is None:  # its rows' time is over; without an end, what is closed would seem to last
+                micros = spark.sql(statements.last_known(path)).collect()[0][0]
+            at = statements.moment(micros)
         rows = statements.rows_of(self.follows.path(table), merged.version, columns, merged.own, gone=merged.dropped)
         begins = not found.note.marks and found.note.begun is not None
-        where = (place.epoch, place.version)
-        source = statements.differences(path, rows, columns, key, where, at, begins=begins)
+        source = statements.differences(path, rows, merged.columns, key, where, at, begins=begins)
         part = Part(place.epoch, place.version, mark, 0, self.clock(), whole=False)
         step = Pending(table, part, 0, part.since, mark, found.log, state)
         done += self._committed(step, statements.merge_versions(path, source, columns, key))

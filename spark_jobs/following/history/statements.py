@@ -13,8 +13,10 @@ from collections.abc import Sequence
 
 from spark_jobs.apply.transaction import NO_KEY, NOT_A_ROW
 from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
+from spark_jobs.lake.equality import same
 from spark_jobs.lake.own_columns import Own, living_at
 from spark_jobs.lake.sql import quote
+from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.columns import (
     DELETE,
     EPOCH,
@@ -81,20 +83,27 @@ def _ahead(path: str, where: str) -> str:
 
 
 def differences(
-    path: str, merged: str, columns: Sequence[str], key: Sequence[str], place: tuple[int, int], at: str, *, begins: bool
+    path: str,
+    merged: str,
+    columns: Sequence[LakeColumn],
+    key: Sequence[str],
+    place: tuple[int, int],
+    at: str,
+    *,
+    begins: bool,
 ) -> str:
     """A query in brackets: what makes the current rows of a history those of `merged`, a query in brackets with the
     `columns`. `at`: when that came, in SQL. `begins`: the history has nothing yet, so since when is not known. An error
     is raised where the history is beyond `place`."""
-    same = " AND ".join(f"c.{quote(name)} <=> m.{quote(name)}" for name in columns)
     on = " AND ".join(f"c.{quote(name)} = m.{quote(name)}" for name in key)
     there, wanted = f"c.{CURRENT} IS NOT NULL", "m._sluice_one IS NOT NULL"
     kinds = (
-        f"CASE WHEN {there} AND {wanted} THEN IF({same}, CAST(array() AS ARRAY<INT>), array(0, 1)) "
+        f"CASE WHEN {there} AND {wanted} THEN IF({same('c', 'm', columns)}, CAST(array() AS ARRAY<INT>), array(0, 1)) "
         f"WHEN {wanted} THEN array(1) ELSE array(0) END"
     )
     beyond = f"{EPOCH} > {place[0]:d} OR ({EPOCH} = {place[0]:d} AND {VERSION} > {place[1]:d})"
-    values = [f"coalesce(m.{quote(n)}, c.{quote(n)}) AS {quote(n)}" if n in key else f"m.{quote(n)}" for n in columns]
+    names = [column.name for column in columns]
+    values = [f"coalesce(m.{quote(n)}, c.{quote(n)}) AS {quote(n)}" if n in key else f"m.{quote(n)}" for n in names]
     joined = (
         f"SELECT {', '.join(values)}, {kinds} AS {_KINDS}, {_ahead(path, beyond)} FROM "  # noqa: S608
         f"(SELECT * FROM delta.{quote(path)} WHERE {CURRENT}) AS c FULL OUTER JOIN "
@@ -152,6 +161,11 @@ def last_time(log: str, epoch: int, version: int) -> str:
     """A query for the time of the last change up to a place, in microseconds."""
     where = f"{EPOCH} < {epoch:d} OR ({EPOCH} = {epoch:d} AND {VERSION} <= {version:d})"
     return f"SELECT unix_micros(max({TIME})) FROM {log} WHERE {where}"  # noqa: S608
+
+
+def last_known(path: str) -> str:
+    """A query for the last time that a history knows, in microseconds: where its log has no row any more."""
+    return f"SELECT unix_micros(greatest(max({VALID_FROM}), max({VALID_TO}))) FROM delta.{quote(path)}"  # noqa: S608
 
 
 def moment(micros: int | None) -> str:

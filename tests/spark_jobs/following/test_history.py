@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
+from math import copysign
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO, 
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.modes import Mode
+from spark_jobs.maintain.logs import Kept, LogUpkeep
 from tests.support.landed import Killed, LandedShop, changes, dies, opened_landed
 
 pytestmark = pytest.mark.integration
@@ -124,6 +127,38 @@ def test_it_takes_what_came_without_its_log(shop: LandedShop) -> None:
     shop.keep("t")
     assert shop.current("t") == shop.source("t")
     assert {"n", "m"} <= shop.history("t")[0].keys()
+
+
+@pytest.mark.full
+def test_a_comparison_sees_the_sign_of_zero(shop: LandedShop) -> None:
+    """It came without the log. Else the comparison of both would differ for ever."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v DOUBLE)", "INSERT INTO t VALUES (1, 0), (2, -0e0), (3, 0)")
+    shop.land()
+    shop.keep("t")
+    shop.execute("UPDATE t SET v = -0e0 WHERE id = 1", "UPDATE t SET v = 0 WHERE id = 2")
+    shop.run(Mode.MERGE)
+    shop.drain()
+    shop.keep("t")
+    current = {row["id"]: copysign(1, row["v"]) for row in shop.history("t") if row[CURRENT]}
+    assert current == {1: -1, 2: 1, 3: 1}
+    assert len(shop.history("t")) == 5
+
+
+@pytest.mark.full
+def test_a_comparison_closes_with_a_time_where_the_log_has_no_row(shop: LandedShop) -> None:
+    """The time of its rows was over. Without an end a version that is closed would seem to last."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))", "INSERT INTO t VALUES (1, 'a'), (2, 'a')")
+    shop.land()
+    shop.keep("t")
+    later = time.time() + 90 * 86400
+    assert LogUpkeep(shop.follows, lambda: later).log(shop.named("t"), Kept(30 * 24)).rows_deleted == 2
+    shop.execute("UPDATE t SET v = 'b' WHERE id = 1", "DELETE FROM t WHERE id = 2")
+    shop.run(Mode.MERGE)
+    shop.drain()
+    shop.keep("t")
+    assert versions(shop, "t", 1) == [("a", True, True, False), ("b", True, False, True)]
+    assert versions(shop, "t", 2) == [("a", True, True, False)]
+    check(shop, "t")
 
 
 def test_what_a_history_cannot_hold_stops_it() -> None:

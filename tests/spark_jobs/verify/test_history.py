@@ -60,6 +60,10 @@ def test_damage_is_found_and_what_is_behind_is_not_damage(shop: LandedShop) -> N
     assert found.comparison is not None
     assert (found.comparison.missing, found.comparison.extra, found.comparison.different) == (0, 2, 1)
     assert "Move the folder of the history away" in found.remedy
+    damage(shop, "UPDATE {h} SET valid_to = valid_from WHERE is_current AND id = 1")
+    (found,) = compared(shop, "t")
+    assert found.comparison is not None
+    assert found.comparison.missing == 1
     damage(shop, "DELETE FROM {h} WHERE is_current AND id = 1")
     (found,) = compared(shop, "t")
     assert found.comparison is not None
