@@ -26,7 +26,7 @@ from cdc_core.session.claim import Claim
 from cdc_core.session.durable_session import DurableSession
 from cdc_core.session.upcoming import Upcoming
 from cdc_core.stream.ddl_events import DdlReader
-from cdc_core.stream.filter import make_filter
+from cdc_core.stream.filter import check_foreign
 
 QUEUE = "message queue"  # the owner of what goes to a message queue
 
@@ -99,8 +99,8 @@ class CanalService:
 
     def set_filter(self, client_id: int, text: str) -> None:
         """Keeps a client's own filter, which counts from its next claim on. Raises ConfigError for one that is no
-        regular expression."""
-        make_filter(text, key=f"the filter of client {client_id}")
+        regular expression, or that would hold the service up."""
+        check_foreign(text, f"the filter of client {client_id}")
         self._connected().filters.set(client_id, text)
 
     def ack(self, client_id: int, batch_id: int, owner: str, mended: Collection[str] = ()) -> EntryPosition | None:

@@ -13,10 +13,12 @@ import re
 from collections.abc import Callable
 
 from cdc_core.errors import ConfigError
+from cdc_core.stream.effort import TooMuch, check_effort
 
 TableFilter = Callable[[str, str], bool]
 
 SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
+_MOST_FOREIGN = 1 << 16  # characters: the matcher of more is made for seconds
 _COMMA = re.compile(r",(?![^{}]*\})")
 
 
@@ -28,6 +30,21 @@ def make_filter(regex: str, black_regex: str = "", key: str = "canal.instance.fi
     if excluded := _matcher(black_regex, "canal.instance.filter.black.regex"):
         steps.append(lambda schema, table: excluded(f"{schema}.{table}") is None)
     return lambda schema, table: all(step(schema, table) for step in steps)
+
+
+def check_foreign(regex: str, key: str) -> None:
+    """Of a program that connects: raises ConfigError also for a filter that would hold the service up."""
+    if len(regex) > _MOST_FOREIGN:
+        hint = "Write expressions instead of names, or use several client ids."
+        raise ConfigError(
+            f"a filter of {len(regex)} characters; at most {_MOST_FOREIGN} are read", place=key, hint=hint
+        )
+    make_filter(regex, key=key)
+    try:
+        check_effort(_expressions(regex))
+    except TooMuch as error:
+        hint = r"Write it simpler, e.g. shop\\..* or shop\\.(a|b)_[0-9]+."
+        raise ConfigError(f"{regex[:100]!r} may search for too long: {error}", place=key, hint=hint) from error
 
 
 def _expressions(regex: str) -> list[str]:

@@ -91,9 +91,13 @@ class Consumer:
         return done
 
     def _connect(self) -> None:
+        """A server that comes back refuses for a moment, as long as the destination is not there yet; a login that was
+        right and is none any more is an error."""
         try:
             self._connector.connect()
-        except ServiceUnavailable as error:
+        except (ServiceUnavailable, SessionError) as error:
+            if "auth failed" in error.message:
+                raise
             log.warning("the consumer cannot connect", **error.as_dict())
 
     def _done(self, message: Message) -> None:

@@ -164,14 +164,23 @@ def test_a_server_that_goes_and_comes_back(shop: Destination) -> None:
     _until(lambda: len(handler.rows) == 1)
     first.stop()
     _until(lambda: len(pauses) > 2)
+    service = shop.service
+    shop.service = _starts  # type: ignore[method-assign] # the door opens before the destination has connected
     second = TcpDoor(server, "127.0.0.1", first.port)  # type: ignore[arg-type]
     second.start()
+    seen = len(pauses)
+    _until(lambda: len(pauses) > seen + 2)
+    shop.service = service  # type: ignore[method-assign]
     shop.put(1, first=9)
     _until(lambda: len(handler.rows) == 2)
     stop.set()
     thread.join(20)
     second.stop()
     assert pauses[1] > pauses[0]
+
+
+def _starts() -> Destination:
+    raise SessionError("destination shop is starting", hint="Call again.")
 
 
 def _until(condition: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc_core.errors import ConfigError
-from cdc_core.stream.filter import make_filter
+from cdc_core.stream.filter import check_foreign, make_filter
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,29 @@ def test_a_bad_expression_is_named(regex: str, black: str) -> None:
         make_filter(regex, black)
     assert (black or regex) in caught.value.message
     assert caught.value.place == f"canal.instance.filter.{'black.' if black else ''}regex"
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [
+        r".*\..*",
+        r"shop\..*,crm\.t_\d+",
+        r"(shop|crm)\.(a|b|c)(_bak|_old)?_[0-9]{1,4}",
+        r"a\.(?!log_).*",
+        r"(.*_)?x\..*",
+        ",".join(rf"shop\.table_{number}" for number in range(2000)),
+    ],
+)
+def test_filters_that_programs_bring_along(regex: str) -> None:
+    """What Canal's users write is taken."""
+    check_foreign(regex, "the filter")
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [r"shop\.(a|a)*b", r"(a+)+b", ".*.*.*.*.*.*.*x", "(a?b?){20}c", "a?" * 30, "shop.t," * 20_000, r"(\w+_?)+x"],
+)
+def test_a_filter_that_would_hold_the_service_up(regex: str) -> None:
+    """It is refused at once: while one name is matched, nothing else runs."""
+    with pytest.raises(ConfigError, match=r"may search for too long|at most 65536"):
+        check_foreign(regex, "the filter")
