@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cdc_core.errors import LakeError, TableStopped
-from spark_jobs.following.merge import Merged, TakenOver
+from spark_jobs.following.merge import Merged
+from spark_jobs.following.others import TakenOver
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Pending
 

@@ -13,13 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
 from pyspark.sql.connect.session import SparkSession
 
-from cdc_core.client.changes import PlanCounts, TableRead
 from cdc_core.errors import LakeError, TableStopped
-from cdc_core.rows.columns.batch import arrow_fields
-from cdc_core.schema.table import TableSchema
 from spark_jobs.apply.choice import key_range
 from spark_jobs.apply.commits import log_note
 from spark_jobs.apply.decision import Decision
@@ -28,21 +24,20 @@ from spark_jobs.apply.last_changes import LOGGED, last_changes, merge_last
 from spark_jobs.apply.preparation import Prepared, prepare
 from spark_jobs.apply.statements import merge_keyed
 from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
-from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.following.agreed import Agreed
 from spark_jobs.following.copies import append_inserted, merge_counted
-from spark_jobs.following.files import key_bounds, only_inserted
-from spark_jobs.following.net import bounds, last_emptying, last_rows
+from spark_jobs.following.files import only_inserted
+from spark_jobs.following.net import bounds, last_emptying, last_rows, read_of
 from spark_jobs.following.now import shown
+from spark_jobs.following.others import TakenOver, is_anothers
 from spark_jobs.following.pending import Follows, Pending
 from spark_jobs.lake.failures import lake_errors, tried_twice
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import EVOLVE, Policies
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import replace_table, rows_of
-from spark_jobs.lake.sql import table_at
+from spark_jobs.lake.sql import quote, table_at
 from spark_jobs.lake.state import DeltaCommit, TableState
-from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import FEW_ROWS, transaction
 from spark_jobs.lake.types import lake_columns
 from spark_jobs.landing.definition import definition_of, has_key
@@ -50,14 +45,6 @@ from spark_jobs.landing.unfollowed import Unfollowed
 from spark_jobs.session import Sessions
 
 _TRIES = 5  # of a table that others write meanwhile
-
-
-class TakenOver(LakeError):
-    """Another run writes the merged table: one that follows a statement, copies it, or merges the same log."""
-
-    def __init__(self, path: str) -> None:
-        hint = "Nothing is to be done: its log is merged when that run is through."
-        super().__init__("another run writes the merged table", place=path, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +166,19 @@ class Merger:
             small = follows.lake.is_small(path)
             with transaction(spark, app, part.upto, metadata, few=part.rows <= FEW_ROWS, small=small):
                 run_statement(spark, statement, path)
+            self._pass(spark, found, path, app, metadata)
         commit = self._committed(found, path, app, metadata)
         return self._outcome(found, commit, prepared.added_columns, began)
+
+    def _pass(self, spark: SparkSession, found: Pending, path: str, app: str, metadata: str) -> None:
+        """Makes an empty commit for a part without a key whose copies cancel out, where Delta made none."""
+        state = self.follows.lake.state(path, app)
+        if has_key(found.log.metadata().configuration) or state is None or (state.applied or 0) >= found.part.upto:
+            return
+        self.fence.check(path)
+        column = quote(state.columns[0].name)
+        with transaction(spark, app, found.part.upto, metadata):
+            spark.sql(f"UPDATE delta.{quote(path)} SET {column} = {column} WHERE false").collect()  # noqa: S608
 
     def _outcome(self, found: Pending, commit: DeltaCommit | None, added: tuple[str, ...], began: float) -> Merged:
         part = found.part
@@ -295,20 +293,3 @@ def every_part(table: str, following: Callable[[str], Merged], sleep: Callable[[
         if not found:
             return
         yield found
-
-
-def is_anothers(lake: Lake, fence: Fence, path: str, error: LakeError) -> bool:
-    """Whether the error comes of another writer of the table at `path`, and not of the table."""
-    if any(word in error.message for word in CONFLICTS):
-        return True
-    state = lake.state(path, "")
-    return state is not None and not fence.owns(state)
-
-
-def read_of(schema: TableSchema, found: Pending) -> TableRead:
-    """The log's rows as the service would describe them."""
-    rows, key = found.part.rows, schema.primary_key
-    part = found.part
-    low, high = key_bounds(found.log, part.epoch, part.after, part.upto, key[0]) if len(key) == 1 else (None, None)
-    counts = PlanCounts(rows=rows, raw_updates=rows, min_key=low, max_key=high)
-    return TableRead(pa.schema(arrow_fields(schema)), schema, counts, rows, ())

@@ -1,4 +1,4 @@
-"""The SQL of a part of a log: the last row of each key. Pure functions.
+"""The SQL of a part of a log: the last row of each key. Pure functions, but for a look at a log's statistics.
 
 The bounds of epoch and version are constants, so that Spark leaves files out by their statistics.
 """
@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
+from cdc_core.client.changes import PlanCounts, TableRead
+from cdc_core.rows.columns.batch import arrow_fields
+from cdc_core.schema.table import TableSchema
 from spark_jobs.apply.last_changes import image_op
-from spark_jobs.following.pending import Part
+from spark_jobs.following.files import key_bounds
+from spark_jobs.following.pending import Part, Pending
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import OP
 from spark_jobs.landing.columns import EPOCH, NTH, TRUNCATE, VERSION
@@ -34,3 +40,12 @@ def last_rows(log: str, where: str, columns: Sequence[str], key: Sequence[str], 
 def last_emptying(log: str, part: Part) -> str:
     """A query for the version of the part's last entry by which all rows go."""
     return f"SELECT max({VERSION}) FROM {log} WHERE {bounds(part)} AND {OP} = '{TRUNCATE}'"  # noqa: S608
+
+
+def read_of(schema: TableSchema, found: Pending) -> TableRead:
+    """The log's rows as the service would describe them."""
+    rows, key = found.part.rows, schema.primary_key
+    part = found.part
+    low, high = key_bounds(found.log, part.epoch, part.after, part.upto, key[0]) if len(key) == 1 else (None, None)
+    counts = PlanCounts(rows=rows, raw_updates=rows, min_key=low, max_key=high)
+    return TableRead(pa.schema(arrow_fields(schema)), schema, counts, rows, ())

@@ -23,8 +23,9 @@ from spark_jobs.following.history import statements
 from spark_jobs.following.history.columns import ANEW, CURRENT, NAMES, OWN, lacking, work_of
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.standing import ROOM, Histories, Standing, lacks, standing, upto
-from spark_jobs.following.merge import Merged, TakenOver, every_part, is_anothers, read_of
-from spark_jobs.following.net import bounds
+from spark_jobs.following.merge import Merged, every_part
+from spark_jobs.following.net import bounds, read_of
+from spark_jobs.following.others import TakenOver, is_anothers
 from spark_jobs.following.pending import Follows, Part, Pending
 from spark_jobs.lake.ddl import alter_table, listed
 from spark_jobs.lake.failures import lake_errors, tried_twice

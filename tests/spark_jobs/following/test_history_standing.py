@@ -17,7 +17,7 @@ from spark_jobs.following.history import historian as keeping
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.standing import Histories, Standing, lacks, standing
-from spark_jobs.following.merge import TakenOver
+from spark_jobs.following.others import TakenOver
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.copied import COPIED, CopyNote
 from spark_jobs.lake.fence import Fence

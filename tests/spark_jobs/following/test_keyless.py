@@ -12,8 +12,8 @@ import pytest
 
 from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.following import agreed as agreeing
 from spark_jobs.following import merge as merging
+from spark_jobs.following.agreed import Agreed
 from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.now import now_sql
@@ -53,7 +53,13 @@ def test_random_changes_merged_at_random_moments_are_the_source(shop: LandedShop
     assert shop.follows.pending(shop.named("t")) is None
 
 
-STEPS = ("_entered", "prepare", "_statement", "run_statement", "_committed")
+STEPS = (
+    (merging, "prepare", False),
+    (Agreed, "part", True),
+    (merging, "run_statement", False),
+    (merging, "run_statement", True),
+    (Merger, "_committed", True),
+)
 
 
 @pytest.mark.full
@@ -64,20 +70,18 @@ def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pyte
     shop.execute(TABLE)
     shop.land()
     begun = shop.read()
-    for step in (*STEPS, "part"):
-        for behind in (False, True):
-            shop.execute(*copies(rng, "t"))
-            shop.land()
-            with monkeypatch.context() as patch:
-                owner = merging if hasattr(merging, step) else agreeing.Agreed if step == "part" else Merger
-                dies(patch, owner, step, behind=behind)
-                with pytest.raises(Killed):
-                    shop.merger().whole(shop.named("t"))
-            shop.execute(*copies(rng, "t"))
-            shop.land(3)
-            shop.merger(part_rows=2).whole(shop.named("t"))
-            assert shop.now("t") == shop.source("t") == shop.merged("t"), (step, behind)
-        if step == STEPS[1]:
+    for owner, step, behind in STEPS:
+        shop.execute(*copies(rng, "t"))
+        shop.land()
+        with monkeypatch.context() as patch:
+            dies(patch, owner, step, behind=behind)
+            with pytest.raises(Killed):
+                shop.merger().whole(shop.named("t"))
+        shop.execute(*copies(rng, "t"))
+        shop.land(3)
+        shop.merger(part_rows=12).whole(shop.named("t"))
+        assert shop.source("t") == shop.merged("t"), (step, behind)
+        if step == "part":
             shop.execute(*copies(rng, "t"))
             shop.land()
             shop.reset(begun)
@@ -242,6 +246,21 @@ def test_statements_are_followed_behind_the_whole_log(shop: LandedShop) -> None:
 
     assert shop.merged("t") == shop.source("t")
     assert shop.differences("t") == {"t": (0, 0, 0)}
+
+
+def test_a_part_of_which_delta_makes_no_commit_is_passed(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its copies cancel out: an empty commit has the version."""
+    shop.execute(TABLE, "INSERT INTO t VALUES ('a', 1, 0)")
+    shop.land()
+    shop.merger().whole(shop.named("t"))
+    shop.execute("INSERT INTO t VALUES ('b', 1, 0)", "DELETE FROM t WHERE v = 'b'")
+    shop.land()
+    with monkeypatch.context() as patch:
+        patch.setattr(merging, "run_statement", lambda *_: None)
+        shop.merger().whole(shop.named("t"))
+
+    assert shop.follows.pending(shop.named("t")) is None
+    assert shop.merged("t") == shop.source("t") == shop.now("t")
 
 
 def test_a_log_that_was_alone_empties_its_table(shop: LandedShop) -> None:
