@@ -77,6 +77,7 @@ class Follow:
     _away: list[Parked] = field(default_factory=list)
     _listed: tuple[float, Sequence[str]] | None = None
     _took: dict[str, float] = field(default_factory=dict)
+    _seen: dict[str, tuple[float, float]] = field(default_factory=dict)
     _waits: bool = False
 
     def run(self) -> Iterator[Merged | Parked]:
@@ -139,10 +140,17 @@ class Follow:
             return [table for _, table in found[:most]]
         first = [table for _, table in found if table not in self._tried]
         again = [one for one in found if one[1] in self._tried]
-        ages = [(self.now() - since, self._took.get(table, _A_MERGE)) for since, table in again]
+        ages = [(self._age(table, since), self._took.get(table, _A_MERGE)) for since, table in again]
         due = first + ([again[0][1]] if self.pace.presses(ages) else [])  # the next one when it has begun
         self._waits = len(due) < len(found)
         return due[:most]
+
+    def _age(self, table: str, since: float) -> float:
+        """How long the oldest row of a log waits: by the clock that dated it, which may be ahead, and by this one."""
+        known = self._seen.get(table)
+        if known is None or known[0] != since:
+            known = self._seen[table] = (since, self.clock())
+        return max(self.now() - since, self.clock() - known[1])
 
     def _known(self) -> Sequence[str]:
         """The tables, listed anew now and then."""

@@ -21,13 +21,14 @@ class Logs:
     tables: tuple[str, ...]
     ends: float
     took: float = 1.0
+    ahead: float = 0.0  # of the clock that says when a row came
     now: float = 1000.0
     merged: dict[str, float] = field(default_factory=dict)
     ages: list[float] = field(default_factory=list)
 
     def pending(self, table: str) -> Pending | None:
         since = self.merged.get(table, 1000.0) + 1
-        return cast(Pending, SimpleNamespace(since=since)) if since <= min(self.now, self.ends) else None
+        return cast(Pending, SimpleNamespace(since=since + self.ahead)) if since <= min(self.now, self.ends) else None
 
     def next(self, table: str) -> Merged:
         self.ages.append(self.now - self.merged.get(table, 1000.0) - 1)
@@ -55,6 +56,13 @@ def test_rows_wait_for_others_until_they_are_nearly_late(freshness: float, took:
     assert max(logs.ages) == pytest.approx(oldest, abs=1.5)
     assert logs.merged["a"] >= 1200
     assert len(merged) < 18 if oldest > 30 else len(merged) > 100
+
+
+def test_a_clock_that_is_ahead_makes_no_row_wait_for_it() -> None:
+    """Rows wait as long by the run's own."""
+    logs = Logs(("a",), ends=1500, ahead=10_000, now=1001)
+    follow(logs, Pace(parallelism=1, linger_seconds=5, freshness_seconds=60))
+    assert max(logs.ages) == pytest.approx(48, abs=2.5)
 
 
 def test_a_run_that_ends_leaves_no_row_that_waits() -> None:
