@@ -43,7 +43,7 @@ def _fixed(size: int) -> Any:
 
 
 copy2 = cast("Callable[[Bytes, int, Bytes, int], None]", _fixed(2))
-copy16 = cast("Callable[[Bytes, int, Bytes, int], None]", _fixed(16))
+copy32 = cast("Callable[[Bytes, int, Bytes, int], None]", _fixed(32))
 
 
 @intrinsic
@@ -84,20 +84,36 @@ def _big_word(_typing: Any, data: Any, _at: Any) -> Any:
     return types.uint64(data, types.int64), generate
 
 
+@intrinsic
+def _get(_typing: Any, data: Any, _at: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.load(_place(context, builder, data, *args))
+
+    return data.dtype(data, types.int64), generate
+
+
+@intrinsic
+def _put(_typing: Any, out: Any, _at: Any, _value: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        builder.store(args[2], _place(context, builder, out, *args[:2]))
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, out.dtype), generate
+
+
 copy = cast("Callable[[Bytes, int, Bytes, int, int], None]", _copy)  # any number of bytes
 shift = cast("Callable[[Bytes, int, int, int], None]", _shift)  # `size` bytes from `start` to `to`, which may overlap
 word = cast("Callable[[Bytes, int], np.uint64]", _word)  # eight bytes, little-endian
+get = cast("Callable[[Any, int], int]", _get)  # one element of an array, without the look for a negative place
+put = cast("Callable[[Any, int, Any], None]", _put)
 big_word = cast("Callable[[Bytes, int], np.uint64]", _big_word)  # eight bytes, big-endian
 
 
 @bare_helper
 def put_bytes(out: Bytes, at: int, data: Bytes, start: int, size: int) -> None:
     """Copies `size` bytes, most often few. Both arrays have SLACK."""
-    if size <= 16:
-        copy16(out, at, data, start)
-    elif size <= 32:
-        copy16(out, at, data, start)
-        copy16(out, at + 16, data, start + 16)
+    if size <= 32:
+        copy32(out, at, data, start)
     else:
         copy(out, at, data, start, size)
 

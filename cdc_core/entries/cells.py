@@ -22,14 +22,18 @@ from cdc_core.rows.columns.cells import Cells
 from cdc_core.rows.images import RowImages
 from cdc_core.schema.table import PRIMARY, TableSchema
 
+PARTS = 8  # places of a column in `TableCells.parts`
+_UPDATED, _NULL, _VALUE = b"\x28\x01", b"\x30\x01", b"\x30\x00\x42"  # fields 5 and 6, and the tag of field 8
+
 
 @dataclass(frozen=True, slots=True)
 class TableCells:
     """What a kernel needs to write all cells of a table's images. `columns[k]` is the number of a shown column in the
     table, and `plans[k]` its plan. The ready texts of image i are `data[ends[ready, i]:ends[ready, i + 1]]`.
 
-    `fixed` has for each column the start of its Column message for a NULL, for a value and for an unsigned number
-    beyond the signed range, and the message's end: `parts[k]` are the five places between them."""
+    `fixed` has for each column how its Column message begins: for a NULL, for a value and for an unsigned number beyond
+    the signed range, each for a column that is not and for one that is updated, up to the value's length; then how the
+    message ends. `parts[k]` are the places between these seven."""
 
     columns: Longs
     plans: npt.NDArray[np.int64]
@@ -69,10 +73,12 @@ def template(schema: TableSchema, options: Options) -> Template:
             ready.append(i)
         kinds = java_types.java_types(column)
         rest = text(3, column.name) + number(4, int(column.name in key))
-        pieces += [number(1, i) + number(2, kind) + rest for kind in (kinds.null, kinds.value, kinds.beyond)]
+        for kind, behind in ((kinds.null, _NULL), (kinds.value, _VALUE), (kinds.beyond, _VALUE)):
+            head = number(1, i) + number(2, kind) + rest
+            pieces += [head + behind, head + _UPDATED + behind]
         pieces.append(text(10, java_types.mysql_type(column)))
     ends = np.cumsum([0, *map(len, pieces)])
-    parts = np.array([ends[4 * k : 4 * k + 5] for k in range(len(shown))], np.int64).reshape(len(shown), 5)
+    parts = np.array([ends[7 * k : 7 * k + PARTS] for k in range(len(shown))], np.int64).reshape(len(shown), PARTS)
     fixed = np.frombuffer(b"".join(pieces) + bytes(SLACK), np.uint8)
     columns, planned = np.array(shown, np.int64), np.array(plans, np.int64).reshape(len(shown), FIELDS)
     return Template(schema, tuple(shown), tuple(ready), columns, planned, fixed, parts)

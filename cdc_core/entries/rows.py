@@ -13,7 +13,7 @@ from numba import types
 
 from cdc_core.binlog.block import INDEX
 from cdc_core.binlog.events import DELETE, HEADER, INSERT, OPERATION, UPDATE_AFTER, UPDATE_BEFORE, EventType
-from cdc_core.binlog.row_image import ABSENT, NULL, STARTS
+from cdc_core.binlog.row_image import ABSENT, NULL
 from cdc_core.compiled.kernel import (
     BYTES,
     LONGS,
@@ -28,21 +28,25 @@ from cdc_core.compiled.kernel import (
     records,
 )
 from cdc_core.compiled.memory import little
-from cdc_core.compiled.words import SLACK, copy, equal, put_bytes, shift
+from cdc_core.compiled.words import SLACK, copy, equal, get, put, put_bytes, shift
 from cdc_core.entries import values
-from cdc_core.entries.cells import TableCells
+from cdc_core.entries.cells import PARTS, TableCells
 from cdc_core.entries.digits import put_number
-from cdc_core.entries.plans import MOST_TEXT, How
+from cdc_core.entries.plans import FIELDS, MOST_TEXT, How
 from cdc_core.entries.room import Room
-from cdc_core.entries.wire import block_size, put_head, put_varint, varint_size
+from cdc_core.entries.wire import put_varint, varint_size
 from cdc_core.rows.chunks import Chunk
 from cdc_core.rows.images import RowImages
 
 EVENT_TYPE = np.zeros(256, np.int32)  # Canal's EventType of a rows event's type
 EVENT_TYPE[OPERATION == INSERT], EVENT_TYPE[OPERATION == UPDATE_BEFORE], EVENT_TYPE[OPERATION == DELETE] = 1, 2, 3
 _NULLED, _VALUED, _BEYOND, _OMITTED = range(4)  # what a cell is: the first three as `TableCells.fixed` has them
-_KIND, _AT, _SIZE = range(3)  # what is kept of the cells of the image before an update: where the text is in the output
+_KEPT = 3
+_KIND, _AT, _SIZE = range(
+    _KEPT
+)  # what is kept of the cells of the image before an update: where the text is in the output
 _NUMBER = 6  # bytes of a length at most
+_TAIL = 6  # of the parts of a column
 
 
 class _Table(NamedTuple):
@@ -64,9 +68,7 @@ class _Images(NamedTuple):
     op: Any
 
 
-_FIXED_GRID = types.Array(types.int64, 2, "C", readonly=True)
-_GRID = types.int64[:, ::1]
-_TABLE = named(_Table, LONGS, _FIXED_GRID, _GRID, BYTES, BYTES, _FIXED_GRID, _GRID, OUT_BYTES)
+_TABLE = named(_Table, LONGS, LONGS, LONGS, BYTES, BYTES, LONGS, OUT_LONGS, OUT_BYTES)
 
 
 class TableEntries:
@@ -77,14 +79,14 @@ class TableEntries:
         table = _Table(
             _frozen(cells.columns),
             _frozen(cells.plans),
-            cells.ends,
+            _frozen(cells.ends),
             _frozen(cells.data),
             cells.fixed,
             _frozen(cells.parts),
-            np.empty((len(cells.columns), 3), np.int64),
+            np.empty(len(cells.columns) * _KEPT, np.int64),
             np.empty(MOST_TEXT + SLACK, np.uint8),
         )
-        read = chunk.data, chunk.index, images.starts, images.op
+        read = chunk.data, chunk.index, images.starts.ravel(), images.op
         self._out = room.take(_most(*read, table))
         self._begins = np.empty(len(chunk.index), np.int64)
         self.stores = np.empty(len(chunk.index), np.int64)
@@ -99,48 +101,54 @@ class TableEntries:
 
 
 def _frozen(array: Any) -> Any:
+    """An array of one dimension that nobody writes to."""
+    array = array.ravel()
     array.flags.writeable = False
     return array
 
 
-@kernel(types.int64(BYTES, records(INDEX), STARTS, BYTES, _TABLE), bare=True)
+@kernel(types.int64(BYTES, records(INDEX), LONGS, BYTES, _TABLE), bare=True)
 def _most(data: Any, index: Any, starts: Any, op: Any, table: _Table) -> int:
     """Bytes that all store values have room in."""
-    columns, size = len(table.columns), int64(0)
-    for c in range(columns):
-        plan, parts = table.plans[c], table.parts[c]
-        head = max(parts[1] - parts[0], parts[2] - parts[1], parts[3] - parts[2])
-        most = head + parts[4] - parts[3] + plan[3] + 2 * (1 + _NUMBER) + 4
-        own = table.columns[c]
-        for i in range(op.size):
-            start = starts[own, i]
+    size, count = int64(0), op.size
+    for c in range(table.columns.size):
+        first, at = c * FIELDS, c * PARTS
+        how, number = get(table.plans, first), get(table.plans, first + 1)
+        tail = get(table.parts, at + _TAIL + 1) - get(table.parts, at + _TAIL)
+        head = int64(0)
+        for k in range(_TAIL):
+            head = max(head, get(table.parts, at + k + 1) - get(table.parts, at + k))
+        most = head + tail + get(table.plans, first + 3) + 2 * (1 + _NUMBER)
+        own = get(table.columns, c) * count
+        for i in range(own, own + count):
+            start = get(starts, i)
             if start != ABSENT:
                 size += most
-                if start >= 0 and plan[0] == How.UTF8:
-                    size += values.length_of(data, start, plan[1])
-        if plan[0] == How.READY:
-            size += table.ends[plan[1], op.size] - table.ends[plan[1], 0]
-    return int64(size + 2 * (1 + _NUMBER) * op.size + 16 * index.size)
+                if start >= 0 and how == How.UTF8:
+                    size += values.length_of(data, start, number)
+        if how == How.READY:
+            ready = number * (count + 1)
+            size += get(table.ends, ready + count) - get(table.ends, ready)
+    return int64(size + 2 * (1 + _NUMBER) * count + 16 * index.size)
 
 
 @bare_helper
-def _kind(images: _Images, own: int, i: int, whole: bool) -> int:
+def _kind(images: _Images, at: int, op: int, whole: bool) -> int:
     """What a cell is. A column that an after image left out stands where the before image has it."""
-    start = images.starts[own, i]
+    start = get(images.starts, at)
+    if start >= 0:
+        left_out = op == UPDATE_AFTER and whole and start == get(images.starts, at - 1)
+        return int64(_OMITTED) if left_out else int64(_VALUED)
     if start == NULL:
         return int64(_NULLED)
-    if start == ABSENT:
-        return int64(_OMITTED)
-    if start >= 0 and whole and images.op[i] == UPDATE_AFTER and start == images.starts[own, i - 1]:
-        return int64(_OMITTED)
-    return int64(_VALUED)
+    return int64(_OMITTED) if start == ABSENT else int64(_VALUED)
 
 
 @bare_helper
-def _print(images: _Images, table: _Table, c: int, start: int) -> int:
+def _print(data: Bytes, table: _Table, c: int, start: int) -> int:
     """Prints a value to `table.text`; returns its length, negative for a damaged one."""
-    how, first, second = table.plans[c, 0], table.plans[c, 1], table.plans[c, 2]
-    data, text = images.data, table.text
+    plan, text = c * FIELDS, table.text
+    how, first, second = get(table.plans, plan), get(table.plans, plan + 1), get(table.plans, plan + 2)
     if how == How.SIGNED:
         return values.put_signed(data, start, first, text, int64(0))
     if how == How.UNSIGNED:
@@ -153,74 +161,88 @@ def _print(images: _Images, table: _Table, c: int, start: int) -> int:
 
 
 @bare_helper
+def _put_length(tag: int, size: int, out: Bytes, at: int) -> int:
+    """As `put_head`, for lengths that are most often short."""
+    put(out, at, np.uint8(tag))
+    if size < 0x80:
+        put(out, at + 1, np.uint8(size))
+        return at + 2
+    return put_varint(size, out, at + 1)
+
+
+@bare_helper
 def _put_image(tag: int, images: _Images, table: _Table, i: int, whole: bool, out: Bytes, at: int) -> int:
     """Writes an image's Column messages, each behind the tag; returns the end, -1 for a damaged value."""
-    op = images.op[i]
-    for c in range(len(table.columns)):
-        own = table.columns[c]
-        kind = _kind(images, own, i, whole)
+    data, count = images.data, int64(images.op.size)
+    op = get(images.op, i)
+    for c in range(table.columns.size):
+        own, kept = get(table.columns, c) * count + i, c * _KEPT
+        kind = _kind(images, own, op, whole)
         if kind == _OMITTED:
             if op == UPDATE_BEFORE:
-                table.before[c, _KIND] = _OMITTED
+                put(table.before, kept + _KIND, int64(_OMITTED))
             continue
-        start, how, first = images.starts[own, i], table.plans[c, 0], table.plans[c, 1]
+        start = get(images.starts, own)
+        how, first = get(table.plans, c * FIELDS), get(table.plans, c * FIELDS + 1)
         size, source = int64(0), int64(0)
         if kind == _NULLED:
             pass
         elif how == How.UTF8:
-            size, source = values.length_of(images.data, start, first), start + first
-            if not values.is_utf8(images.data, source, size):
+            size, source = values.length_of(data, start, first), start + first
+            if not values.is_utf8(data, source, size):
                 return int64(-1)
         elif how == How.READY:
-            source = table.ends[first, i]
-            size = table.ends[first, i + 1] - source
+            ready = first * (count + 1) + i
+            source = get(table.ends, ready)
+            size = get(table.ends, ready + 1) - source
         else:
-            size = _print(images, table, c, start)
+            size = _print(data, table, c, start)
             if size < 0:
                 return int64(-1)
-            if how == How.UNSIGNED and values.unsigned(images.data, start, first) >> np.uint64(8 * first - 1):
+            if how == How.UNSIGNED and values.unsigned(data, start, first) >> np.uint64(8 * first - 1):
                 kind = int64(_BEYOND)
         updated = op == INSERT
         if op == UPDATE_AFTER:
-            updated = kind != table.before[c, _KIND] or size != table.before[c, _SIZE]
+            updated = kind != get(table.before, kept + _KIND) or size != get(table.before, kept + _SIZE)
             if not updated and size:
-                there = table.before[c, _AT]
+                there = get(table.before, kept + _AT)
                 if how == How.UTF8:
-                    updated = not equal(images.data, source, out, there, size)
+                    updated = not equal(data, source, out, there, size)
                 elif how == How.READY:
                     updated = not equal(table.texts, source, out, there, size)
                 else:
                     updated = not equal(table.text, source, out, there, size)
-        head, tail = table.parts[c, kind], table.parts[c, 3]
-        head_size, tail_size = table.parts[c, kind + 1] - head, table.parts[c, 4] - tail
-        message = head_size + 2 + tail_size + (2 if updated else 0)
+        part = c * PARTS
+        begin = part + 2 * kind + (1 if updated else 0)
+        head, tail = get(table.parts, begin), get(table.parts, part + _TAIL)
+        head_size, tail_size = get(table.parts, begin + 1) - head, get(table.parts, part + _TAIL + 1) - tail
+        if not size and kind != _NULLED:
+            head_size -= 1  # the tag of the value
+        message = head_size + tail_size
         if size:
-            message += block_size(size)
-        at = put_head(tag, message, out, at)
+            message += varint_size(size) + size
+        at = _put_length(tag, message, out, at)
         put_bytes(out, at, table.fixed, head, head_size)
         at += head_size
-        if updated:
-            out[at], out[at + 1] = 0x28, 1
-            at += 2
-        out[at], out[at + 1] = 0x30, kind == _NULLED
-        at += 2
         if size:
-            at = put_head(0x42, size, out, at)
+            at = _put_length(0x42, size, out, at - 1)
             if how == How.UTF8:
-                put_bytes(out, at, images.data, source, size)
+                put_bytes(out, at, data, source, size)
             elif how == How.READY:
                 put_bytes(out, at, table.texts, source, size)
             else:
                 put_bytes(out, at, table.text, source, size)
         if op == UPDATE_BEFORE:
-            table.before[c, _KIND], table.before[c, _AT], table.before[c, _SIZE] = kind, at, size
+            put(table.before, kept + _KIND, kind)
+            put(table.before, kept + _AT, at)
+            put(table.before, kept + _SIZE, size)
         at += size
         put_bytes(out, at, table.fixed, tail, tail_size)
         at += tail_size
     return at
 
 
-@kernel(types.int64(BYTES, records(INDEX), STARTS, BYTES, _TABLE, OUT_BYTES, OUT_LONGS, OUT_LONGS), bare=True)
+@kernel(types.int64(BYTES, records(INDEX), LONGS, BYTES, _TABLE, OUT_BYTES, OUT_LONGS, OUT_LONGS), bare=True)
 def _write(data: Any, index: Any, starts: Any, op: Any, table: _Table, out: Any, begins: Any, stores: Any) -> int:
     """Writes one store value behind the other. Returns the first image with a damaged value, or -1."""
     images = _Images(data, starts, op)
