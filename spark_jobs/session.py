@@ -32,6 +32,7 @@ def connect(remote: str, token: str = "") -> SparkSession:
         spark = SparkSession.builder.remote(url).create()
         spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
         spark.conf.set("spark.sql.variable.substitute", "false")  # names, comments and defaults may have ${...}
+        spark.conf.set("spark.sql.files.ignoreMissingFiles", "false")  # a MERGE reads its source more than once
         spark.dataSource.register(SluiceSource)
     except (PySparkException, grpc.RpcError) as error:
         raise server_away(remote) from error

@@ -1,7 +1,7 @@
 """Many net changes as a Parquet file in the lake's staging, for as long as one statement reads them.
 
 What Spark's Python workers pull costs Spark about as much as the MERGE of it, because Delta keeps a copy of a source
-that it cannot read twice. A file it reads twice, and without Python.
+that it cannot read twice. A file it reads as often as it needs, each time those columns alone, and without Python.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -28,36 +28,46 @@ _GLOB = re.compile(r"[*?\[\]{}\\]")  # what Spark would take for a pattern in a 
 
 @contextmanager
 def staged(lake: Lake, destination: str, read: TableRead, url: str, token: str, *, fresh: bool) -> Iterator[str | None]:
-    """The file's path while the block runs. None where the rows should travel otherwise: few of them, a lake on no
-    file system, names that Parquet cannot hold, no room, no key, or a fresh table.
+    """The file's path while the block runs. None where the rows should travel otherwise: few of them, no `staging_file`
+    for them, no room, no key, or a fresh table.
 
     Into the last two a statement that comes late would add the rows again, while those that Spark pulls are refused
     when their claim is gone.
     """
+    if read.rows < LEAST_ROWS or not read.table.primary_key or fresh:
+        yield None
+        return
+    with staging_file(lake, destination, read.schema.names) as file:
+        yield str(file) if file is not None and _is_written(file, read, url, token) else None
+
+
+@contextmanager
+def staging_file(lake: Lake, destination: str, names: Sequence[str]) -> Iterator[Path | None]:
+    """Where a file with these columns may lie while the block runs; then it is removed. None for a lake on no file
+    system, and for names that Parquet cannot hold."""
     folder = lake.staging_path(destination, "net")
-    fits = (
-        read.rows >= LEAST_ROWS
-        and read.table.primary_key
-        and not fresh
-        and folder.startswith("/")
-        and not _GLOB.search(folder)
-    )
-    if not fits or needs_mapping([LakeColumn(name, "") for name in read.schema.names]):
+    fits = folder.startswith("/") and not _GLOB.search(folder)
+    if not fits or needs_mapping([LakeColumn(name, "") for name in names]):
         yield None
         return
     file = Path(folder) / f"{uuid.uuid4().hex}.parquet"
     try:
-        yield str(file) if _is_written(file, read, url, token) else None
+        yield file
     finally:
         with suppress(OSError):  # the next day's run tries again
             file.unlink(missing_ok=True)
 
 
+def make_room(file: Path) -> None:
+    """Makes its folder, without what runs left there that died. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(file.parent)
+
+
 def _is_written(file: Path, read: TableRead, url: str, token: str) -> bool:
     """Writes all rows of the plan, a record batch at a time. False where the file system does not take them."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(file.parent)
+        make_room(file)
         plain = read.schema.remove_metadata()
         with pq.ParquetWriter(file, plain, compression="lz4", use_dictionary=False, write_statistics=False) as writer:
             for ticket in read.tickets:

@@ -109,7 +109,8 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
                     batch.fence.check(path)
                 create_view(spark, seen, _VIEW, batch.flight_url, batch.token, sent_rows, file)
                 sql = statement(lake, path, read, prepared.state, _VIEW)
-                with transaction(spark, app, decision.end, metadata, few=few, small=small):
+                fixed = file is not None
+                with transaction(spark, app, decision.end, metadata, few=few, small=small, fixed=fixed):
                     run_statement(spark, sql, path)
     commit = _commit(batch, path, read, metadata, decision, prepared)
     if commit is None:

@@ -28,11 +28,10 @@ def create_view(
     A plan without a primary key is always pulled. When its claim is gone, the service refuses rows that are pulled,
     but rows sent along would still be added; by key alone such a late statement changes nothing.
     """
-    schema = ", ".join(f"{quote(field.name)} {spark_type(field.type)}" for field in read.schema)
     if file is not None:
-        days = spark.read.schema(schema).option("datetimeRebaseMode", "CORRECTED")  # as they are, also before 1582
-        days.parquet(file).createOrReplaceTempView(view)
+        create_file_view(spark, read.schema, view, file)
         return
+    schema = _schema(read.schema)
     sent = _all_rows(read, url, token) if read.table.primary_key and read.rows <= sent_rows else None
     if sent is not None:
         types = from_arrow_schema(sent.schema, prefer_timestamp_ntz=True)
@@ -43,6 +42,16 @@ def create_view(
     if token:
         reader = reader.option("token", token)  # Spark redacts an option of this name
     reader.load().createOrReplaceTempView(view)
+
+
+def create_file_view(spark: SparkSession, schema: pa.Schema, view: str, file: str) -> None:
+    """Makes `view` over a Parquet file of ours."""
+    days = spark.read.schema(_schema(schema)).option("datetimeRebaseMode", "CORRECTED")  # as they are, also before 1582
+    days.parquet(file).createOrReplaceTempView(view)
+
+
+def _schema(schema: pa.Schema) -> str:
+    return ", ".join(f"{quote(field.name)} {spark_type(field.type)}" for field in schema)
 
 
 def _all_rows(read: TableRead, url: str, token: str) -> pa.Table | None:

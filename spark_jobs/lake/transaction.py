@@ -12,16 +12,30 @@ _TXN = "spark.databricks.delta.write.txn"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _CODEGEN = "spark.sql.codegen.factoryMode"
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
+_COPIED = "spark.databricks.delta.merge.materializeSource"
+_SHUFFLED = "spark.databricks.delta.merge.repartitionBeforeWrite.enabled"
+_WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
+MANY_ROWS = 50_000  # so many are written where they are, whatever partition they go to
 FEW_ROWS = 5_000  # for so few, compiling a projection's code takes longer than running it; whole stages stay compiled
 
 
 @contextmanager
 def transaction(
-    spark: SparkSession, app: str, version: int, metadata: str = "", *, few: bool = False, small: bool = False
+    spark: SparkSession,
+    app: str,
+    version: int,
+    metadata: str = "",
+    *,
+    few: bool = False,
+    small: bool = False,
+    fixed: bool = False,
+    many: bool = False,
 ) -> Iterator[None]:
     """Within the block the session's commits carry app id, version and user metadata, and none after it does. `few`:
     of so few rows that no code is compiled for their projections. `small`: of a table so small (`Lake.is_small`) that
-    a MERGE writes its files anew instead of deletion vectors.
+    a MERGE writes its files anew instead of deletion vectors. `fixed`: a MERGE whose source gives the same rows
+    however often it is read, so that Delta reads of it what each step needs, instead of a copy of all of it. `many`:
+    of so many rows into a partitioned table that they are neither shuffled nor sorted by partition beforehand.
 
     One INSERT, MERGE, UPDATE, DELETE or REPLACE TABLE ... AS SELECT belongs into the block. Delta skips it where the
     table has that version of the app id, and refuses it where another commit with the app id came in between. Delta
@@ -35,6 +49,10 @@ def transaction(
         settings[_CODEGEN] = "NO_CODEGEN"
     if small:
         settings[_VECTORS] = "false"
+    if fixed:
+        settings[_COPIED] = "none"
+    if many:
+        settings |= {_SHUFFLED: "false", _WRITERS: "8"}
     try:
         for key, value in settings.items():
             spark.conf.set(key, value)

@@ -19,9 +19,11 @@ from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.choice import key_range
 from spark_jobs.apply.commits import log_note
 from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
+from spark_jobs.apply.view import create_file_view
 from spark_jobs.following.history import statements
 from spark_jobs.following.history.columns import ANEW, CURRENT, NAMES, OWN, lacking, work_of
 from spark_jobs.following.history.note import HistoryNote
+from spark_jobs.following.history.staged import Staged, staged
 from spark_jobs.following.history.standing import ROOM, Histories, Standing, lacks, standing, upto
 from spark_jobs.following.merge import Merged, every_part
 from spark_jobs.following.net import bounds, read_of
@@ -32,11 +34,13 @@ from spark_jobs.lake.failures import lake_errors, tried_twice
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.sql import quote, table_at
 from spark_jobs.lake.state import DESTINATION, FENCE, HISTORY, PRIMARY_KEY, TABLE, DeltaCommit, TableState
-from spark_jobs.lake.transaction import FEW_ROWS, transaction
+from spark_jobs.lake.transaction import FEW_ROWS, MANY_ROWS, transaction
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.definition import definition_of
 from spark_jobs.landing.log import own_columns
 from spark_jobs.session import Sessions
+
+_VIEW = "sluice_versions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +161,15 @@ class Historian:
         path, log = self.histories.path(pending.table), found.log
         columns, key = self._widened(path, own_columns(log), log)
         part, source = pending.part, _log(self.histories, found, pending.table)
-        rows = statements.changes(source, bounds(part), columns, key, path, (part.epoch, part.after))
         read = read_of(definition_of(log.metadata().configuration, path), replace(pending, log=log))
         between = key_range(self.follows.lake, path, read, self._state(path))
-        return self._committed(pending, statements.merge_versions(path, rows, columns, key, between))
+        place = (part.epoch, part.after)
+        with staged(self.follows.lake, self.follows.destination, log, part, columns, key) as changes:
+            if changes is not None:
+                rows = statements.staged_changes(_VIEW, path, place)
+            else:
+                rows = statements.changes(source, bounds(part), columns, key, path, place)
+            return self._committed(pending, statements.merge_versions(path, rows, columns, key, between), changes)
 
     def _widened(self, path: str, wanted: Sequence[LakeColumn], log: DeltaTable) -> tuple[list[str], tuple[str, ...]]:
         """The names of the columns, which the history has after it, and the key."""
@@ -214,15 +223,18 @@ class Historian:
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({listed({HISTORY: note.to_json()})})")
 
-    def _committed(self, pending: Pending, statement: str) -> Merged:
-        """One statement as one commit with the part's version."""
+    def _committed(self, pending: Pending, statement: str, changes: Staged | None = None) -> Merged:
+        """One statement as one commit with the part's version. `changes`: what it reads, as `_VIEW`."""
         began, histories, part = time.perf_counter(), self.histories, pending.part
         path, app = histories.path(pending.table), histories.app(pending.table, part.epoch)
         metadata = log_note(histories.stands_for(pending.log, part.epoch, part), pending.table, self.run_id)
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             self.fence.check(path)
-            small = histories.lake.is_small(path)
-            with transaction(spark, app, part.upto, metadata, few=0 < part.rows <= FEW_ROWS, small=small):
+            if changes is not None:
+                create_file_view(spark, changes.schema, _VIEW, changes.file)
+            few, small, many = 0 < part.rows <= FEW_ROWS, histories.lake.is_small(path), part.rows >= MANY_ROWS
+            fixed = changes is not None
+            with transaction(spark, app, part.upto, metadata, few=few, small=small, fixed=fixed, many=many):
                 run_statement(spark, statement, path)
         state = histories.lake.state(path, app)
         if part.rows and (state is None or state.applied is None or state.applied < part.upto):

@@ -32,7 +32,7 @@ from spark_jobs.landing.columns import (
 
 AHEAD = "SLUICE_HISTORY_AHEAD"
 _AHEAD, _KINDS = "_sluice_ahead", "_sluice_kinds"
-_KIND = "_sluice_kind"  # 0: closes the version that is there, 1: opens one
+KIND = "_sluice_kind"  # 0: closes the version that is there, 1: opens one
 _FIRST, _NEXT, _LAST = "_sluice_first", "_sluice_next", "_sluice_last"
 _ORDER = f"{EPOCH}, {VERSION}, {NTH}"
 _OWN = (VALID_FROM, VALID_TO, CURRENT, EPOCH, VERSION, NTH)
@@ -49,15 +49,25 @@ def changes(
     placed = (
         f"SELECT *, row_number() OVER {window} = 1 AS {_FIRST}, lead({TIME}) OVER {window} AS {_NEXT}, "  # noqa: S608
         f"lead({OP}) OVER {window} IS NULL AS {_LAST}, "
-        f"{_ahead(path, f'{EPOCH} = {epoch:d} AND {VERSION} > {-1 if after is None else after:d}')} "
+        f"{_ahead(path, _behind(epoch, after))} AS {_AHEAD} "
         f"FROM {log} WHERE {where}"
     )
-    kinds = f"SELECT *, explode({_kinds(key)}) AS {_KIND} FROM ({placed})"  # noqa: S608
+    kinds = f"SELECT *, explode({_kinds(key)}) AS {KIND} FROM ({placed})"  # noqa: S608
     return (
-        f"(SELECT {listed}, {_KIND}, {OP}, CASE WHEN {_KIND} = 1 THEN {TIME} END AS {VALID_FROM}, "  # noqa: S608
-        f"CASE WHEN {_KIND} = 1 THEN {_NEXT} ELSE {TIME} END AS {VALID_TO}, {_KIND} = 1 AND {_LAST} AS {CURRENT}, "
+        f"(SELECT {listed}, {KIND}, {OP}, CASE WHEN {KIND} = 1 THEN {TIME} END AS {VALID_FROM}, "  # noqa: S608
+        f"CASE WHEN {KIND} = 1 THEN {_NEXT} ELSE {TIME} END AS {VALID_TO}, {KIND} = 1 AND {_LAST} AS {CURRENT}, "
         f"{_ORDER} FROM ({kinds}))"
     )
+
+
+def staged_changes(view: str, path: str, begins: tuple[int, int | None]) -> str:
+    """The same of a view over a file of `staged`."""
+    ahead, raised = _ahead(path, _behind(*begins)), f"CAST(raise_error('{AHEAD}: ') AS BOOLEAN)"
+    return f"(SELECT * FROM {view} WHERE {ahead} IS NULL OR {raised})"  # noqa: S608
+
+
+def _behind(epoch: int, after: int | None) -> str:
+    return f"{EPOCH} = {epoch:d} AND {VERSION} > {-1 if after is None else after:d}"
 
 
 def _kinds(key: Sequence[str]) -> str:
@@ -78,8 +88,8 @@ def _raised(word: str) -> str:
 
 
 def _ahead(path: str, where: str) -> str:
-    """A column: the version of one of a history's rows that `where` names, NULL where there is none."""
-    return f"(SELECT max({VERSION}) FROM delta.{quote(path)} WHERE {where}) AS {_AHEAD}"  # noqa: S608
+    """The version of one of a history's rows that `where` names, NULL where there is none."""
+    return f"(SELECT max({VERSION}) FROM delta.{quote(path)} WHERE {where})"  # noqa: S608
 
 
 def differences(
@@ -105,16 +115,16 @@ def differences(
     names = [column.name for column in columns]
     values = [f"coalesce(m.{quote(n)}, c.{quote(n)}) AS {quote(n)}" if n in key else f"m.{quote(n)}" for n in names]
     joined = (
-        f"SELECT {', '.join(values)}, {kinds} AS {_KINDS}, {_ahead(path, beyond)} FROM "  # noqa: S608
+        f"SELECT {', '.join(values)}, {kinds} AS {_KINDS}, {_ahead(path, beyond)} AS {_AHEAD} FROM "  # noqa: S608
         f"(SELECT * FROM delta.{quote(path)} WHERE {CURRENT}) AS c FULL OUTER JOIN "
         f"(SELECT *, 1 AS _sluice_one FROM {merged}) AS m ON {on}"
     )
     since = "CAST(NULL AS TIMESTAMP)" if begins else at
     raised = f"CAST(raise_error('{AHEAD}: ') AS ARRAY<INT>)"
-    exploded = f"SELECT *, explode(IF({_AHEAD} IS NOT NULL, {raised}, {_KINDS})) AS {_KIND} FROM ({joined})"  # noqa: S608
+    exploded = f"SELECT *, explode(IF({_AHEAD} IS NOT NULL, {raised}, {_KINDS})) AS {KIND} FROM ({joined})"  # noqa: S608
     return (
         f"(SELECT *, '{INSERT}' AS {OP}, {since} AS {VALID_FROM}, "  # noqa: S608
-        f"CASE WHEN {_KIND} = 0 THEN {at} END AS {VALID_TO}, {_KIND} = 1 AS {CURRENT}, "
+        f"CASE WHEN {KIND} = 0 THEN {at} END AS {VALID_TO}, {KIND} = 1 AS {CURRENT}, "
         f"{place[0]:d} AS {EPOCH}, CAST({place[1]:d} AS BIGINT) AS {VERSION}, CAST(-1 AS BIGINT) AS {NTH} "
         f"FROM ({exploded}))"
     )
@@ -130,7 +140,7 @@ def merge_versions(
     path: str, rows: str, columns: Sequence[str], key: Sequence[str], between: tuple[int, int] | None = None
 ) -> str:
     """One MERGE that closes and opens. `between` bounds a key of one integer."""
-    condition = [f"t.{CURRENT} = true", f"s.{_KIND} = 0", *(f"t.{quote(name)} = s.{quote(name)}" for name in key)]
+    condition = [f"t.{CURRENT} = true", f"s.{KIND} = 0", *(f"t.{quote(name)} = s.{quote(name)}" for name in key)]
     if between is not None:
         condition.append(f"t.{quote(key[0])} BETWEEN {between[0]} AND {between[1]}")
     written = [quote(name) for name in (*columns, *_OWN)]
@@ -138,7 +148,7 @@ def merge_versions(
     return (
         f"MERGE INTO delta.{quote(path)} AS t USING {rows} AS s ON {' AND '.join(condition)} "  # noqa: S608
         f"WHEN MATCHED THEN UPDATE SET t.{VALID_TO} = s.{VALID_TO}, t.{CURRENT} = false "
-        f"WHEN NOT MATCHED AND (s.{_KIND} = 1 OR s.{OP} IN ('{DELETE}', '{UPDATE_BEFORE}')) "
+        f"WHEN NOT MATCHED AND (s.{KIND} = 1 OR s.{OP} IN ('{DELETE}', '{UPDATE_BEFORE}')) "
         f"THEN INSERT ({', '.join(written)}) VALUES ({values})"
     )
 

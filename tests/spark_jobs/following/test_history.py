@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from math import copysign
@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.following.history import historian as keeping
+from spark_jobs.following.history import staged as staging
 from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO, lacking
 from spark_jobs.following.history.historian import Historian
+from spark_jobs.following.pending import Part
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.modes import Mode
 from spark_jobs.maintain.logs import Kept, LogUpkeep
@@ -56,8 +59,21 @@ def check(shop: LandedShop, table: str) -> None:
     assert shop.current(table) == shop.source(table)
 
 
-def test_every_change_is_a_version(shop: LandedShop) -> None:
-    """Many of one key in one second, a key that changes, a row that goes and comes, a TRUNCATE."""
+@pytest.mark.parametrize("large", [False, True])
+def test_every_change_is_a_version(shop: LandedShop, monkeypatch: pytest.MonkeyPatch, *, large: bool) -> None:
+    """Many of one key in one second, a key that changes, a row that goes and comes, a TRUNCATE. The same where parts
+    are taken for large ones, which Spark reads as files."""
+    read: list[bool] = []
+
+    def noted(source: DeltaTable, part: Part, columns: Sequence[str]) -> Any:
+        read.append(True)
+        return images(source, part, columns)
+
+    if large:
+        monkeypatch.setattr(staging, "LEAST_ROWS", 1)
+        monkeypatch.setattr(keeping, "MANY_ROWS", 1)
+    images = staging._images
+    monkeypatch.setattr(staging, "_images", noted)
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))")
     shop.execute("INSERT INTO t VALUES (1, 'a'), (2, 'a')", "UPDATE t SET v = 'b' WHERE id = 1")
     shop.land()
@@ -81,6 +97,7 @@ def test_every_change_is_a_version(shop: LandedShop) -> None:
     assert versions(shop, "t", 2)[1:] == [("d", *closed), ("e", *closed)]
     assert versions(shop, "t", 3) == [("c", *closed), ("f", *current)]
     check(shop, "t")
+    assert bool(read) is large
 
 
 @pytest.mark.full

@@ -1,0 +1,138 @@
+"""What a large part of a log does to its history, as Arrow tells it; without Spark."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from spark_jobs.following.history import staged as module
+from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
+from spark_jobs.following.history.staged import staged
+from spark_jobs.following.history.statements import KIND
+from spark_jobs.following.pending import Part
+from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.columns import DELETE, EPOCH, INSERT, NTH, OP, TIME, TRUNCATE, UPDATE_AFTER, VERSION
+
+KEY, COLUMNS = ("a", "b"), ["a", "b", "v"]
+SCHEMA = pa.schema(
+    {
+        "a": pa.int32(),
+        "b": pa.string(),
+        "v": pa.string(),
+        OP: pa.string(),
+        EPOCH: pa.int32(),
+        VERSION: pa.int64(),
+        NTH: pa.int64(),
+        TIME: pa.timestamp("us", "UTC"),
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def _any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEAST_ROWS", 1)
+
+
+def image(a: int | None, b: str, op: str, version: int, nth: int, epoch: int = 0) -> dict[str, Any]:
+    v = None if version % 7 == 0 else f"{version}-{nth}"
+    return {"a": a, "b": b, "v": v, OP: op, EPOCH: epoch, VERSION: version, NTH: nth, TIME: version * 1_000_000}
+
+
+def part_of(tmp_path: Path, images: list[dict[str, Any]]) -> tuple[Lake, DeltaTable, Part]:
+    """A log of these images in files of a few, and the part behind version 10 up to 90."""
+    path = str(tmp_path / "log")
+    for start in range(0, len(images), 50):
+        write_deltalake(path, pa.Table.from_pylist(images[start : start + 50], SCHEMA), mode="append")
+    return Lake(tmp_path / "lake"), DeltaTable(path), Part(0, 10, 90, len(images), 0.0)
+
+
+def expected(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same, an image at a time."""
+    by_key = defaultdict(list)
+    for one in sorted(images, key=lambda one: (one[VERSION], one[NTH])):
+        if one[EPOCH] == 0 and 10 < one[VERSION] <= 90:
+            by_key[one["a"], one["b"]].append(one)
+    found = []
+    for of_key in by_key.values():
+        for number, one in enumerate(of_key):
+            row = {name: one[name] for name in (*COLUMNS, OP, EPOCH, VERSION, NTH)}
+            later = of_key[number + 1][TIME] if number + 1 < len(of_key) else None
+            if number == 0:
+                found.append(row | {KIND: 0, VALID_FROM: None, VALID_TO: one[TIME], CURRENT: False})
+            if one[OP] in (INSERT, UPDATE_AFTER):
+                found.append(row | {KIND: 1, VALID_FROM: one[TIME], VALID_TO: later, CURRENT: later is None})
+    return found
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (row[VERSION], row[NTH], row[KIND]))
+
+
+def read(file: str) -> list[dict[str, Any]]:
+    table = pq.read_table(file)
+    for name in (VALID_FROM, VALID_TO):
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, name, table[name].cast(pa.int64()))
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_image_closes_or_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Images of few keys in any order, of other epochs and versions too, in slices that cut a key."""
+    monkeypatch.setattr(module, "_SLICE", 7)
+    rng, ops = random.Random(seed), (INSERT, UPDATE_AFTER, "update_before", DELETE)
+    images = [
+        image(rng.randrange(6), rng.choice("xyä"), rng.choice(ops), rng.randrange(100), nth, rng.choice((0, 0, 0, 1)))
+        for nth in range(rng.choice((1, 40, 300)))
+    ]
+    images.append(image(1, "x", INSERT, 50, 1000))
+    rng.shuffle(images)
+    lake, log, part = part_of(tmp_path, images)
+
+    with staged(lake, "shop", log, part, COLUMNS, KEY) as found:
+        assert found is not None
+        assert in_order(read(found.file)) == in_order(expected(images))
+        assert found.schema.names[:3] == COLUMNS
+    assert [path for path in Path(lake.root).rglob("*") if path.is_file()] == []
+
+
+def odd() -> Iterator[Any]:
+    good = image(1, "x", INSERT, 20, 1)
+    yield pytest.param([good, image(1, "x", TRUNCATE, 30, 2)], {}, id="an entry that is no row")
+    yield pytest.param([good, image(None, "x", DELETE, 30, 2)], {}, id="no key")
+    yield pytest.param([image(1, "x", INSERT, 5, 1)], {}, id="no rows")
+    yield pytest.param([good], {"MOST_BYTES": 10}, id="too many bytes")
+    yield pytest.param([good], {"LEAST_ROWS": 2}, id="few rows")
+
+
+@pytest.mark.parametrize(("images", "limits"), list(odd()))
+def test_what_spark_should_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: list[dict[str, Any]], limits: dict[str, int]
+) -> None:
+    """It says what is wrong with a row, and it holds more than a run."""
+    for name, value in limits.items():
+        monkeypatch.setattr(module, name, value)
+    lake, log, part = part_of(tmp_path, images)
+    with staged(lake, "shop", log, part, COLUMNS, KEY) as found:
+        assert found is None
+
+
+def test_a_disk_without_room_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark reads the log then, and nothing is left."""
+
+    def full(_: Path) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(module, "make_room", full)
+    lake, log, part = part_of(tmp_path, [image(1, "x", INSERT, 20, 1)])
+    with staged(lake, "shop", log, part, COLUMNS, KEY) as found:
+        assert found is None
