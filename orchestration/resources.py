@@ -92,7 +92,7 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def merging(self, destination: str, client_id: int, run_id: str) -> Iterator[Works]:
         """What merges change logs, and keeps histories, in one run."""
         lake = self.lake
-        with Sessions(self.remote, self.token or "") as sessions:
+        with Sessions(self.remote, self.token or "", self.root) as sessions:
             follows, fence = Follows(lake, destination, client_id), Fence(lake, sessions)
             merger = Merger(follows, sessions, fence, run_id, policies_from(self.ddl), views=True)
             yield Works(merger, self.keeps)
@@ -102,7 +102,7 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """The lake for one run. Its Spark sessions are made when they are needed, and end with the block."""
         lake = self.lake
         follows = Follows(lake, connector.destination, connector.client_id)
-        with Sessions(self.remote, self.token or "") as sessions:
+        with Sessions(self.remote, self.token or "", self.root) as sessions:
             spark_lake = SparkLake(
                 connector,
                 lake,

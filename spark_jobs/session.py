@@ -18,14 +18,16 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import LakeError
 from spark_jobs.source import SluiceSource
+from spark_jobs.stores import check_spark
 
 _GONE = ("SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CHANGED", "INVALID_HANDLE", "UNAVAILABLE")
 
 
-def connect(remote: str, token: str = "") -> SparkSession:
-    """A new session that knows the data source `sluice`. `remote` is an `sc://` address.
+def connect(remote: str, token: str = "", root: str = "") -> SparkSession:
+    """A new session that knows the data source `sluice`. `remote` is an `sc://` address, `root` the lake that is to be
+    written.
 
-    Raises LakeError when no server answers.
+    Raises LakeError when no server answers, or one that would lose commits in the lake's store.
     """
     url = f"{remote.rstrip('/;')}{'' if '/;' in remote else '/'};token={token}" if token else remote
     try:
@@ -34,6 +36,7 @@ def connect(remote: str, token: str = "") -> SparkSession:
         spark.conf.set("spark.sql.variable.substitute", "false")  # names, comments and defaults may have ${...}
         spark.conf.set("spark.sql.files.ignoreMissingFiles", "false")  # a MERGE reads its source more than once
         spark.dataSource.register(SluiceSource)
+        check_spark(root, lambda key, default: spark.conf.get(key, default) or default)
     except (PySparkException, grpc.RpcError) as error:
         raise server_away(remote) from error
     return spark
@@ -62,10 +65,11 @@ def is_gone(error: BaseException) -> bool:
 
 
 class Sessions:
-    """A pool of sessions: made when they are needed, kept for the next batch. Safe to use from several threads."""
+    """A pool of sessions: made when they are needed, kept for the next batch. `root`: the lake that they write. Safe to
+    use from several threads."""
 
-    def __init__(self, remote: str, token: str = "") -> None:
-        self.remote = remote
+    def __init__(self, remote: str, token: str = "", root: str = "") -> None:
+        self.remote, self.root = remote, root
         self._token = token
         self._idle: queue.LifoQueue[SparkSession] = queue.LifoQueue()
 
@@ -94,7 +98,7 @@ class Sessions:
             try:
                 spark = self._idle.get_nowait()
             except queue.Empty:
-                return connect(self.remote, self._token)
+                return connect(self.remote, self._token, self.root)
             with suppress(PySparkException, grpc.RpcError):
                 spark.conf.get("spark.sql.session.timeZone")
                 return spark

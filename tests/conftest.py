@@ -123,6 +123,17 @@ def spark_remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of a bucket that delta-rs finds by the environment."""
+    from tests.support.object_store import BUCKET, ObjectStore, environment
+
+    server = ObjectStore(tmp_path_factory.mktemp("s3")).start()
+    with environment(server.environment):
+        yield f"s3a://{BUCKET}"
+    server.kill()
+
+
+@pytest.fixture(scope="session")
 def full(request: pytest.FixtureRequest) -> bool:
     """Whether everything runs; tests that draw at random then draw more."""
     return bool(request.config.getoption("--all"))

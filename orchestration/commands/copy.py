@@ -43,7 +43,7 @@ def run(order: Order, *, as_json: bool) -> int:
     tables, missing = [pair(name) for name in order.tables], 0
     with (
         connector_of(order.service, order.token, service, order.destination, order.client) as connector,
-        Sessions(order.spark, order.spark_token) as sessions,
+        Sessions(order.spark, order.spark_token, order.lake) as sessions,
     ):
         repair = Repair(connector, instance, Lake(order.lake), sessions)
         for database, table in tables:

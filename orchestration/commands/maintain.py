@@ -32,7 +32,7 @@ def run(order: Order, *, as_json: bool, log_hours: int | None = None, freshness:
     failed = 0
     with (
         connector_of(order.service, order.token, service, order.destination, order.client) as connector,
-        Sessions(order.spark, order.spark_token) as sessions,
+        Sessions(order.spark, order.spark_token, order.lake) as sessions,
     ):
         upkeep = Upkeep(
             connector,

@@ -21,7 +21,7 @@ def run(order: Order, begin: str, *, dry_run: bool, as_json: bool) -> int:
         base = base_of(follows, table, version)
         _tell(base_facts(base) | {"dry_run": True}, f"{_text(base)}. Nothing was written.", as_json=as_json)
         return 0
-    with Sessions(order.spark, order.spark_token) as sessions:
+    with Sessions(order.spark, order.spark_token, order.lake) as sessions:
         made = Remaker(follows, sessions, views=True).table(table, version)
     facts = base_facts(made.base) | {"rows": made.rows, "delta_version": made.delta_version, "untold": made.untold}
     told = f"{_text(made.base)}: {made.rows} rows, in version {made.delta_version}"

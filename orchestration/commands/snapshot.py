@@ -52,7 +52,7 @@ def run(order: Order, manner: Manner, *, cancel: bool, as_json: bool, clock: Clo
     instance, _ = config.load_instance(order.conf, order.destination)
     with (
         connector_of(order.service, order.token, service, order.destination, order.client) as connector,
-        Sessions(order.spark, order.spark_token) as sessions,
+        Sessions(order.spark, order.spark_token, order.lake) as sessions,
     ):
         snapshots = TableSnapshots(connector, instance, Lake(order.lake), sessions, manner)
         tables = [pair(name) for name in order.tables] or captured(connector)

@@ -23,6 +23,7 @@ from orchestration.stack.service import Service
 from orchestration.stack.spark import SparkConnect
 from orchestration.stack.warming import FOLDER, Warming, holds_claims
 from orchestration.stack.zookeeper import ZooKeeper
+from spark_jobs.stores import scheme_of
 
 _SPARK_PORT = 15002  # the default of `spark` in defs.yaml
 
@@ -35,6 +36,9 @@ def run(conf: Path, lake: str, defs: Path | None, dagster_port: int, *, warm: bo
         config.load_instance(conf, name)  # a mistake in it is reported before anything starts
     Ports(service.http_port, service.flight_port, dagster_port).check_free()
     root = lake if "://" in lake else str(Path(lake).absolute())
+    if scheme_of(root) != "file" and not os.environ.get("SPARK_REMOTE"):
+        hint = "Set SPARK_REMOTE to a Spark Connect server that has them; docs/operations.md, Object stores."
+        raise ConfigError("the Spark that is started here has no jars for this store", place=root, hint=hint)
     state = sluice_home() / "up"
     own = None if defs is None else users_folder(defs, state / "defs")
     progress = Progress(quiet=as_json)

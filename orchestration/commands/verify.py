@@ -76,7 +76,7 @@ def _destination(question: Question, instance: InstanceConfig, connector: Connec
     named = question.tables or tuple(table.name for table in connector.tables())
     besides = () if question.tables else sorted({*lake.live_tables(connector.destination)} - {*named})
     beside = Beside(connector, source, lake, question.timeout)
-    with Sessions(question.spark, question.spark_token) as sessions:
+    with Sessions(question.spark, question.spark_token, question.lake) as sessions:
         if question.repair:
             beside = replace(beside, settle=RowRepair(sessions).of)
         yield from compared(beside, map(pair, named), map(pair, besides))

@@ -54,7 +54,7 @@ def maintain_job(settings: Settings) -> dg.JobDefinition:
             order_facts(context, _ACTION, config.reason)
             for table in config.tables:
                 named(table)
-            with canal.connect() as connector, Sessions(lake.remote, lake.token or "") as sessions:
+            with canal.connect() as connector, Sessions(lake.remote, lake.token or "", lake.root) as sessions:
                 upkeep = Upkeep(connector, Lake(lake.root), sessions, _quiet(settings), settings.stays)
                 tables = dict.fromkeys(config.tables or [one.name for one in connector.tables()])
                 outcomes = {table: _one(context, settings, upkeep, table, config.reason) for table in tables}

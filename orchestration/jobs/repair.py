@@ -61,7 +61,7 @@ def repair_job(settings: Settings) -> dg.JobDefinition:
                 named(table)
             with (
                 opened_beside(context.resources, settings, config.timeout_seconds) as beside,
-                Sessions(lake.remote, lake.token or "") as sessions,
+                Sessions(lake.remote, lake.token or "", lake.root) as sessions,
             ):
                 mending = replace(beside, settle=RowRepair(sessions, context.run_id).of)
                 tables = dict.fromkeys(config.tables or [one.name for one in beside.connector.tables()])

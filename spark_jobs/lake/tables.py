@@ -5,6 +5,7 @@ Logs are read with delta-rs, without Spark.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from spark_jobs.lake.repaired import RepairNote
 from spark_jobs.lake.row_rules import RowRules
 from spark_jobs.lake.state import DESTINATION, HISTORY, LOG, TABLE, DeltaCommit, Origin, TableState
 from spark_jobs.lake.types import LakeColumn, delta_type
+from spark_jobs.stores import check_root, scheme_of
 
 _LOG_SUFFIX, _HISTORY_SUFFIX = "__log", "__history"
 SMALL_TABLE = 256 << 10  # bytes; each MERGE leaves as many for VACUUM
@@ -93,7 +95,7 @@ class Lake:
 
     def ignores_case(self) -> bool:
         """Whether the lake's store takes names that differ only in case for one. Object stores do not."""
-        if "://" in self.root and not self.root.startswith("file://"):
+        if not self.is_local:
             return False
         root = Path(self.root.removeprefix("file://")).absolute()
         there = next((one for one in (root, *root.parents) if one.is_dir()), root)
@@ -104,9 +106,16 @@ class Lake:
         except OSError:
             return False
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is in a file system of this machine."""
+        return scheme_of(self.root) == "file"
+
     def check_writable(self) -> None:
-        """Raises LakeError for a local root that cannot be written. Of a URI the first write tells."""
-        if "://" in self.root and not self.root.startswith("file://"):
+        """Raises LakeError for a local root that cannot be written, and for a store whose configuration could lose
+        commits. Whether another store can be written, the first write tells."""
+        check_root(self.root, {**os.environ, **self.storage})
+        if not self.is_local:
             return
         root = Path(self.root.removeprefix("file://"))
         try:

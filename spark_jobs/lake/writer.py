@@ -15,6 +15,7 @@ from deltalake.schema import PrimitiveType
 
 from cdc_core.errors import LakeError
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.probe import probe
 from spark_jobs.lake.tables import Lake
 
 _IDENTITY, _CLIENT = "sluice.identity", "sluice.client"
@@ -32,11 +33,15 @@ def check_writer(lake: Lake, destination: str, writer: Writer, take_over: str) -
     """Notes the lake's writer where there is none yet. `take_over` is the command by which the service takes the place
     of another one, up to the identity.
 
-    Raises LakeError when the lake has another writer.
+    Raises LakeError when the lake has another writer, or lies in a store that loses commits.
     """
     path = lake.writer_path(destination)
     try:
-        noted = _noted(lake, path) or _note(lake, path, writer)
+        noted = _noted(lake, path)
+        if noted is None:
+            if not lake.is_local:
+                probe(lake)
+            noted = _note(lake, path, writer)
     except (DeltaError, OSError) as error:
         hint = "Make the lake writable and give it room; the batch stays claimable."
         raise LakeError(f"the lake's writer cannot be noted: {first_line(error)}", place=path, hint=hint) from error

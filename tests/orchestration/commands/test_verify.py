@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,22 +11,31 @@ from deltalake import DeltaTable
 
 from orchestration.commands.verify import Question, run
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.lake.tables import Lake
 from tests.support.shop import opened_shop
 from tests.support.small_lake import brought
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("store", ["disk", "s3"])
 def test_tables_are_compared_each_in_its_way(
-    mysql8: MySqlServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mysql8: MySqlServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+    store: str,
 ) -> None:
-    """One with a key, one without: a line for each, and the exit code of what differs."""
+    """One with a key, one without: a line for each, and the exit code of what differs. The lake is on a disk, and in an
+    object store."""
+    root = str(tmp_path / "lake") if store == "disk" else f"{request.getfixturevalue('object_store')}/{tmp_path.name}"
     with opened_shop(mysql8, "sc://127.0.0.1:1", tmp_path) as shop:
+        shop.lake = replace(shop.lake, lake=Lake(root))
         for table, key in (("keyed", " PRIMARY KEY"), ("copies", "")):
             shop.execute(f"CREATE TABLE {table} (id INT{key}, v INT)", f"INSERT INTO {table} VALUES (1, 1), (2, 2)")
         paths = {table: brought(shop, table) for table in ("keyed", "copies")}
         names = tuple(f"{shop.database}.{table}" for table in ("copies", "keyed"))
         url = shop.connector.http_url
-        question = Question(str(tmp_path / "lake"), tmp_path / "conf", "shop", names, 1001, 600, url, "")
+        question = Question(root, tmp_path / "conf", "shop", names, 1001, 600, url, "")
         capsys.readouterr()
         assert run(question, as_json=True) == 0
         for path in paths.values():

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import PyFileSystem
 
 from cdc_core.errors import LakeError, RangeGone, TableStopped
 from cdc_core.position import EntryPosition
@@ -39,9 +42,12 @@ def service() -> Iterator[Feed]:
     feed.shutdown()
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
+@pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.integration)])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    """On a disk, and in an object store."""
+    if request.param == "disk":
+        return Lake(tmp_path)
+    return Lake(f"{request.getfixturevalue('object_store')}/{tmp_path.name}")
 
 
 def run_of(lake: Lake) -> Fence:
@@ -297,8 +303,9 @@ def test_another_table_in_the_place_of_the_log_stops_it(service: Feed, lake: Lak
 def test_a_damaged_log_stops_its_table(service: Feed, lake: Lake) -> None:
     """With the remedy; the batch of the others goes on."""
     append(share(lake, service, service.claim(1, 5, 15)))
-    path = Path(lake.log_path("shop", "orders")) / "_delta_log" / "00000000000000000000.json"
-    path.write_text("{")
+    files: Any = PyFileSystem(DeltaStorageHandler(lake.log_path("shop", "orders"), None))
+    with files.open_output_stream("_delta_log/00000000000000000000.json") as log:
+        pq.write_table(pa.table({"no": ["json"]}), log)
     with pytest.raises(TableStopped, match="damaged") as stopped:
         append(share(lake, service, service.claim(2, 15, 25)))
     assert "sluice copy d shop.orders" in stopped.value.hint

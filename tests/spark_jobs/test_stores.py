@@ -1,0 +1,53 @@
+"""Configurations in which two writers would lose each other's commits are refused: pure."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc_core.errors import LakeError
+from spark_jobs.stores import check_root, check_spark
+
+CREATE = {"spark.hadoop.fs.s3a.performance.flags": "create"}
+S3_LOCKS, GCS = "io.delta.storage.S3DynamoDBLogStore", "io.delta.storage.GCSLogStore"
+
+
+@pytest.mark.parametrize(
+    "root", ["/data/lake", "file:///data/lake", "s3a://b/l", "gs://b/l", "abfss://c@a/l", "hdfs://n/l"]
+)
+def test_a_store_that_decides_itself_is_taken(root: str) -> None:
+    """With the options that delta-rs has anyway."""
+    check_root(root, {"AWS_REGION": "eu-west-1", "aws_conditional_put": "etag", "AWS_S3_ALLOW_UNSAFE_RENAME": "false"})
+    check_spark(root, lambda key, default: CREATE.get(key, default))
+
+
+@pytest.mark.parametrize(
+    ("root", "options", "why"),
+    [
+        ("oss://b/l", {}, "nobody knows"),
+        ("s3n://b/l", {}, "nobody knows"),
+        ("s3a://b/l", {"AWS_S3_LOCKING_PROVIDER": "dynamodb"}, "AWS_S3_LOCKING_PROVIDER"),
+        ("s3a://b/l", {"conditional_put": "disabled"}, "conditional PUTs"),
+        ("s3://b/l", {"aws_s3_allow_unsafe_rename": "true"}, "ALLOW_UNSAFE_RENAME"),
+    ],
+)
+def test_options_of_delta_rs_that_lose_commits(root: str, options: dict[str, str], why: str) -> None:
+    with pytest.raises(LakeError, match=why) as refused:
+        check_root(root, options)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("root", "settings", "why"),
+    [
+        ("s3a://b/l", {}, "conditional PUTs"),
+        ("s3a://b/l", CREATE | {"spark.hadoop.fs.s3a.create.conditional.enabled": "false"}, "conditional PUTs"),
+        ("s3a://b/l", CREATE | {"spark.delta.logStore.s3a.impl": S3_LOCKS}, "S3DynamoDBLogStore"),
+        ("s3a://b/l", CREATE | {"spark.delta.logStore.class": S3_LOCKS}, "S3DynamoDBLogStore"),
+        ("s3://b/l", CREATE, "no S3A file system"),
+        ("abfss://c@a/l", {"spark.delta.logStore.abfss.impl": GCS}, "GCSLogStore"),
+    ],
+)
+def test_settings_of_spark_that_lose_commits(root: str, settings: dict[str, str], why: str) -> None:
+    with pytest.raises(LakeError, match=why) as refused:
+        check_spark(root, lambda key, default: settings.get(key, default))
+    assert refused.value.hint
