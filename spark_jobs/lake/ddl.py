@@ -20,6 +20,7 @@ from spark_jobs.lake.state import (
     COMPLETE,
     DESTINATION,
     FENCE,
+    KEPT_LOG,
     PRIMARY_KEY,
     SCHEMA_VERSION,
     TABLE,
@@ -77,7 +78,7 @@ def delta_properties(schema: TableSchema) -> dict[str, str]:
     names = [column.name for column in schema.columns]
     last = max((names.index(name) for name in schema.primary_key if name in names), default=0)
     indexed = last + 1 + sum(column.type_code == ColumnType.GEOMETRY for column in schema.columns[:last])
-    found = {"delta.enableDeletionVectors": "true", "delta.logRetentionDuration": "interval 10 days"}
+    found = {"delta.enableDeletionVectors": "true", "delta.logRetentionDuration": KEPT_LOG}
     return found | ({_STATISTICS: str(indexed)} if _INDEXED < indexed <= _MOST_INDEXED else {})
 
 

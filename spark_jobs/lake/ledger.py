@@ -27,11 +27,11 @@ from spark_jobs.lake.continuity import Seen, Stretch, check, reset_command
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.state import Origin
 from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.tidy import tidy
 from spark_jobs.lake.writer import Writer, check_writer
 
 _EXTREMES = "SELECT epoch AS e, min(end_version) AS first, max(end_version) AS last FROM batches GROUP BY epoch"
 NO_LOGS: Mapping[str, int] = MappingProxyType({})
-_COMPACT_EVERY = 200  # batches: each leaves a small file
 _DOUBTS = (
     "SELECT epoch, end_version, tables, committed_at FROM batches "
     "WHERE tables LIKE '%\"doubt\": {%' ORDER BY committed_at"
@@ -215,9 +215,7 @@ class Ledger:
         options = self.lake.storage or None
         try:
             write_deltalake(self.path, row, mode="append", commit_properties=transaction, storage_options=options)
-            table = self.lake.open(self.path)
-            if table.version() % _COMPACT_EVERY == _COMPACT_EVERY - 1:
-                table.optimize.compact()
+            tidy(self.lake.open(self.path))
         except (DeltaError, OSError) as error:
             hint = "Make the lake writable and give it room. The batch stays claimable; claimed again it adds nothing."
             raise LakeError(f"the ledger cannot be written: {error}", place=self.path, hint=hint) from error

@@ -25,7 +25,7 @@ from cdc_core.session.claim import Claim
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.state import DESTINATION, FENCE, LOG, TABLE
+from spark_jobs.lake.state import DESTINATION, FENCE, KEPT_LOG, LOG, TABLE
 from spark_jobs.lake.types import lake_columns
 from spark_jobs.landing.definition import STATISTICS, definition_of, epoch_property, log_properties, statistics
 from spark_jobs.landing.evolution import evolution
@@ -182,6 +182,7 @@ def _described(share: Share, opened: OpenedLog, read: TableRead) -> OpenedLog:
 def _create(share: Share, read: TableRead, schema: pa.Schema) -> None:
     log = share.log
     properties = {DESTINATION: log.destination, TABLE: log.name, LOG: "true", FENCE: share.fence.token}
+    properties |= {"delta.logRetentionDuration": KEPT_LOG}
     properties |= log_properties(share.claim, read.table) | {STATISTICS: statistics(read.table)}
     properties[BEGAN] = began(log, share.claim.epoch).to_json()
     DeltaTable.create(

@@ -14,6 +14,7 @@ from cdc_core.gtid import GtidSet
 from cdc_core.meta.reached import How, Reached
 from cdc_core.position import EntryPosition
 from cdc_core.session.claim import Claim
+from spark_jobs.lake import tidy
 from spark_jobs.lake.continuity import Stretch
 from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.doubt import Doubt
@@ -56,6 +57,27 @@ def test_a_batch_is_noted_once(tmp_path: Path) -> None:
     assert not ledger.note(claim(900), {}, "again", 2.0)
     assert not ledger.note(claim(800), {}, "again", 2.0)
     assert DeltaTable(ledger.path).to_pyarrow_table().num_rows == 1
+
+
+def test_its_files_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred batches the small files are gone a while later, and old commits with them; what it says stays."""
+    monkeypatch.setattr(tidy, "EVERY", 10)
+    monkeypatch.setattr(tidy, "_HOURS", 0)
+    at_once = dict.fromkeys(tidy._PROPERTIES, "interval 0 days")
+    monkeypatch.setattr(tidy, "_PROPERTIES", at_once)
+    ledger = Ledger(Lake(tmp_path), "d", 1)
+    for number in range(100, 200):
+        assert ledger.note(claim(number), {}, "run", 1.0, {"shop.t": number})
+    folder = Path(ledger.path)
+    assert len(list(folder.glob("*.parquet"))) <= 10
+    before = len(list(folder.glob("_delta_log/*.json")))
+    there = DeltaTable(folder)
+    there.create_checkpoint()
+    there.cleanup_metadata()
+    assert len(list(folder.glob("_delta_log/*.json"))) < before
+    assert DeltaTable(folder).to_pyarrow_table().num_rows == 100
+    assert ledger.version(1) == claim(199).end.version()
+    assert ledger.landed("shop.t", 1, ledger.opened()) == {1: 199}
 
 
 def test_a_doubt_stays_until_the_table_is_made_anew(tmp_path: Path) -> None:

@@ -1,0 +1,26 @@
+"""Tables of Sluice's own that grow by a small commit a batch, such as the ledger, stay small in files.
+
+They are read as they are now, so old versions are of no use but to a reader who has begun. Without Spark.
+"""
+
+from __future__ import annotations
+
+from deltalake import DeltaTable
+
+EVERY = 200  # commits: each leaves a small file
+_HOURS = 24  # for a reader who has begun
+_PROPERTIES = {
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+}
+
+
+def tidy(table: DeltaTable) -> None:
+    """Now and then small files become one, and those that became it go a day later, as commits do. Raises what delta-rs
+    raises."""
+    if table.version() % EVERY != EVERY - 1:
+        return
+    table.optimize.compact()
+    if not _PROPERTIES.items() <= table.metadata().configuration.items():
+        table.alter.set_table_properties(_PROPERTIES)
+    table.vacuum(_HOURS, dry_run=False, enforce_retention_duration=False, full=True)
