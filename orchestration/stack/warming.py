@@ -95,7 +95,7 @@ class Warming:
     def _look(self) -> None:
         while not self.join(_LOOK_SECONDS) and not self._ended.is_set():
             if self._claimed():
-                self._progress.say("a batch has come, so Spark is not warmed any more")
+                self._progress.say("a batch has come: the warm-up of Spark ends")
                 self.stop()
 
 

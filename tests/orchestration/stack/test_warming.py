@@ -123,7 +123,7 @@ def test_it_ends_when_a_batch_has_come(tmp_path: Path) -> None:
     assert not job.over.is_set()
     came.set()
     assert warming.join(60)
-    assert progress.told == "a batch has come, so Spark is not warmed any more\n"
+    assert progress.told == "a batch has come: the warm-up of Spark ends\n"
 
 
 def test_one_that_was_not_begun_is_stopped_and_its_folder_removed(tmp_path: Path) -> None:
