@@ -56,7 +56,8 @@ NOTHING = Done()
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one foreign key's cascade comes to in its child: `rows` as they were, `fixed` as `merge` wants them."""
+    """What one foreign key's cascade comes to in its child: the `rows` that it met, as they were, and those of them
+    that are so no more, `fixed` as `merge` wants them."""
 
     key: ForeignKey
     path: str
@@ -203,8 +204,9 @@ class Cascades:
         return self._connection
 
     def _change(self, batch: Batch, key: ForeignKey, lost: Lost, seen: set[tuple[Any, ...]]) -> Change | None:
-        """The rows that reference a key that is `lost`, without those that were `seen`. None when no row changes.
-        Raises TableStopped for a table that needs a copy."""
+        """The rows that reference a key that is `lost`, without those that were `seen`; None for none. A row that is as
+        it was may have gone and come back since, and what referenced it did not. Raises TableStopped for a table that
+        needs a copy."""
         path, claim = batch.lake.path(*key.child), batch.claim
         app = app_id(claim.destination, claim.client_id, full_name(*key.child), claim.epoch) + ":cascade"
         state = batch.lake.state(path, app)
@@ -216,14 +218,13 @@ class Cascades:
             found = without(self._candidates(spark, path, state, key), state.primary_key, seen)
         if not found.num_rows:
             return None
-        fixed, changed = self._fixed(found, state, key)
-        return Change(key, path, app, state, changed, fixed) if fixed.num_rows else None
+        return Change(key, path, app, state, found, self._fixed(found, state, key))
 
     def _write_all(self, work: _Work, changes: Sequence[Change]) -> None:
         """Writes the changes, the last table first."""
         for change in reversed(changes):
             name = full_name(*change.key.child)
-            if not work.takes(name):
+            if not work.takes(name) or not change.fixed.num_rows:
                 continue
             try:
                 self._write(work.batch, change)
@@ -266,9 +267,8 @@ class Cascades:
             raise needs_copy(key, "it has no primary key, so its rows cannot be looked up")
         return found
 
-    def _fixed(self, found: pa.Table, state: TableState, key: ForeignKey) -> tuple[pa.Table, pa.Table]:
-        """The rows that differ from the source: primary key, foreign key as it is now, and whether the row is gone;
-        and the same rows as `found` has them."""
+    def _fixed(self, found: pa.Table, state: TableState, key: ForeignKey) -> pa.Table:
+        """The rows that differ from the source: primary key, foreign key as it is now, and whether the row is gone."""
         now = rows_at_source(self._source(), key.child, state.primary_key, key.columns, found)
         gone, values, chosen = [], [], []
         for row, old in enumerate(found.select(list(key.columns)).to_pylist()):
@@ -284,7 +284,7 @@ class Cascades:
         for at, name in enumerate(key.columns):
             kind = found.schema.field(name).type
             fixed = fixed.append_column(f"_sluice_new_{at}", pa.array([value[at] for value in values], kind))
-        return fixed, rows
+        return fixed
 
 
 def _refusal(key: ForeignKey) -> Refusal:

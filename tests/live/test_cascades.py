@@ -39,7 +39,7 @@ _CHANGES = (
     "UPDATE a SET id = 22 WHERE id = 2",
     "DELETE FROM a WHERE id = 3",
     "INSERT INTO a VALUES (3, 'three', 1), (1, 'one', 1)",
-    "INSERT INTO b VALUES (31, 3)",
+    "INSERT INTO b VALUES (31, 3), (11, 1)",
     "UPDATE a SET code = 'vier' WHERE id = 4",
     "DELETE FROM tree WHERE id = 1",
 )
@@ -74,7 +74,8 @@ def test_cascades_reach_the_lake(
     version: str, request: pytest.FixtureRequest, spark_remote: str, tmp_path: Path
 ) -> None:
     """ON DELETE and ON UPDATE, CASCADE and SET NULL, over several tables, a table of itself, a key that is not the
-    primary one; a parent that comes back does not bring its rows back. A table without a key is copied. A run that
+    primary one; a parent that comes back does not bring its rows back, nor does a row that has a parent and rows of its
+    own. A table without a key is copied. A run that
     comes late follows keys that are gone by then, or whose tables and columns have other names (MySQL 8.0, MariaDB)."""
     names = {"8.0.31": "mysql8", "5.7.22": "mysql57", "9": "mysql9", "mariadb": "mariadb"}
     mysql: MySqlServer = request.getfixturevalue(names[version])
