@@ -110,7 +110,7 @@ class Target:
             connection.commit()
         except self.server.error as error:
             raise _away(error) from error
-        self.reached = Place(int(found[0]), str(found[1]), int(found[2]), int(found[3])) if found else None
+        self.reached = _place(found) if found else None
         self._ddl = int(found[4]) if found else 0
 
     def close(self) -> None:
@@ -152,6 +152,9 @@ class Target:
     def _commit(self, until: Place) -> None:
         connection = self._begun()
         with connection.cursor() as cursor:
+            cursor.execute(_READ.format(self.server.places) + " FOR UPDATE", self._who)
+            if (found := cursor.fetchone()) is not None and _place(found) != self.reached:
+                raise _another(self._who, found)
             cursor.execute(self.server.keep, (*self._who, *_values(until), 0))
         connection.commit()
 
@@ -239,6 +242,18 @@ class Target:
         if self._connection is None:
             self.open()
         return self._connection
+
+
+def _place(line: Any) -> Place:
+    return Place(int(line[0]), str(line[1]), int(line[2]), int(line[3]))
+
+
+def _another(who: tuple[str, int], line: Any) -> PositionError:
+    return PositionError(
+        f"another mirror writes the place of {who[0]}, client {who[1]}",
+        place=f"{line[1]}:{line[2]} in sluice_mirror",
+        hint="Run one mirror alone of a destination and client id, or give each a --client-id of its own.",
+    )
 
 
 def _values(place: Place) -> tuple[int, str, int, int]:

@@ -154,14 +154,15 @@ class Kafka:
         return None
 
     def _newest(self, consumer: Any) -> Place | None:
-        """The last place of this writer between where the consumer stands and the partition's end."""
+        """The last place of this writer between where the consumer stands and the partition's end. The time is for each
+        message: many may be large."""
         found, deadline = None, time.monotonic() + _SECONDS
         while time.monotonic() < deadline:
             message = consumer.poll(_LOOK_SECONDS)
             if message is None:
                 continue
             if message.error() is None:
-                found = self._place(message) or found
+                found, deadline = self._place(message) or found, time.monotonic() + _SECONDS
             elif message.error().code() == KafkaError._PARTITION_EOF:
                 return found
             else:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cdc_core.errors import TableStopped
+from cdc_core.errors import PositionError, TableStopped
 from cdc_core.mirror.target import Target
+from cdc_core.mirror.work import Group
+from orchestration.commands.mirror import server_of
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support.mirror_world import World, mirror_world
+from tests.support.mirror_world import PASSWORD, World, mirror_world
 
 pytestmark = pytest.mark.integration
 
@@ -213,3 +216,25 @@ def test_a_rule_with_a_wrong_column(world: World, rule: str) -> None:
     with pytest.raises(TableStopped, match="names columns that the rows do not have: nope"):
         world.run()
     assert world.rows(world.other, "a") == []
+
+
+def test_two_mirrors_of_one_client(world: World) -> None:
+    """The one that is behind does not write over the other's place: nothing of its batch is applied."""
+    world.rule()
+    world.write("CREATE TABLE n (x INT)", "INSERT INTO n VALUES (1)")
+    world.run()
+    world.target.open()
+    reached = world.target.reached
+    assert reached is not None
+    other = Target(server_of(world.copy, PASSWORD), "shop", 1001)
+    other.open()
+    further = replace(reached, position=reached.position + 100)
+    other.apply((), further)
+    group = Group("insert", (world.database, "n"), ("x",), (), [(7,)])
+    with pytest.raises(PositionError, match="another mirror writes"):
+        world.target.apply([group], replace(reached, position=reached.position + 50))
+    assert world.rows(world.other, "n") == [(1,)]
+    world.target.open()
+    assert world.target.reached == further
+    other.close()
+    world.target.close()
