@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # glibc's malloc.h
-_LARGE = 512 * 1024  # network chunks, Arrow columns and merged blocks are larger; smaller buffers are soon used again
+LARGE = 1 << 20  # a chunk of rows and its columns are smaller: their memory is soon used again
 
 
 def give_back() -> None:
@@ -24,7 +24,7 @@ def give_back() -> None:
     libc = _glibc()
     if libc is None:
         return
-    for option, value in ((_ARENA_MAX, 2), (_MMAP_THRESHOLD, _LARGE), (_TRIM_THRESHOLD, 2 * _LARGE)):
+    for option, value in ((_ARENA_MAX, 2), (_MMAP_THRESHOLD, LARGE), (_TRIM_THRESHOLD, 4 * LARGE)):
         libc.mallopt(option, value)
     pa.set_memory_pool(pa.system_memory_pool())
 
