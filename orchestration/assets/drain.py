@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import dagster as dg
 
 from cdc_core.client.connector import Connector
+from cdc_core.errors import LakeError
 from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.session.claim import Claim
 from orchestration.assets import checks
@@ -26,6 +28,7 @@ from orchestration.assets.turns import Turns, queued
 from orchestration.first_rows import FirstRows
 from orchestration.names import ACKED_TAG, LEFT_TAG, UNTIL_TAG, Names
 from orchestration.settings import Limits
+from orchestration.warmth import wait_until_warm
 from spark_jobs.apply.checks import Verdict
 from spark_jobs.apply.gate import gate
 from spark_jobs.apply.result import BatchResult, Refusal
@@ -62,6 +65,7 @@ class Drain:
         turns = Turns(limits, self.connector, self.clock, self.sleep, self._others_wait)
         until = int(self.context.run.tags.get(UNTIL_TAG) or 1000 * self.now())
         tally, before = self._begin(), None
+        self._make_ready()
         while tally.batches < limits.max_batches and (left := turns.left(deadline)) > 0:
             mended: set[str] = set()
             with self.connector.claim(
@@ -107,6 +111,15 @@ class Drain:
         stopped = {stop.table: stop for stop in client.stopped}
         doubts = self.lake.doubts()
         return checks.Tally(self.names, self.tables, stopped=stopped, doubts=doubts, noted=dict(doubts), logs=self.logs)
+
+    def _make_ready(self) -> None:
+        """Before rows come: a session at Spark, which is warm by then. Where Spark is away, the first batch says so."""
+        if not self.lake.needs_spark:
+            return
+        with suppress(LakeError):
+            self.lake.connect()
+        if (waited := wait_until_warm(self.clock, self.sleep)) > 0:
+            self.context.log.info(f"waited {waited:.1f} s until Spark was warm")
 
     def _check(self, claim: Claim, before: Claim | None, tally: checks.Tally) -> list[str]:
         """Raises LakeError for a claim that does not begin where the lake ends. Stops the tables that have rows which

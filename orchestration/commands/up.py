@@ -46,9 +46,9 @@ def run(conf: Path, lake: str, defs: Path | None, dagster_port: int, *, warm: bo
         _start_zookeeper(parts, service, state, progress)
         capture = Service(conf, state, http_port=service.http_port, host=service.host, wait_ready=False)
         launch(parts, progress, f"the capture service, {capture.url}", capture)
-        remote = _start_spark(parts, state, progress, capture.url if warm else "")
+        remote, warming = _start_spark(parts, state, progress, capture.url if warm else "")
         folder = own or default_folder(names, root, conf, service, remote, state / "defs")
-        environment = {"SLUICE_LAKE": root, CONF_VARIABLE: str(conf.absolute())}
+        environment = {"SLUICE_LAKE": root, CONF_VARIABLE: str(conf.absolute()), **warming}
         dagster = Dagster(state / "dagster", port=dagster_port, defs=folder, environment=environment)
         launch(parts, progress, f"Dagster, {dagster.url}", dagster)
         if as_json:
@@ -67,11 +67,11 @@ def _start_zookeeper(parts: ExitStack, service: ServiceConfig, state: Path, prog
         launch(parts, progress, f"ZooKeeper, {hosts}", ZooKeeper(state / "zookeeper", int(port)))
 
 
-def _start_spark(parts: ExitStack, state: Path, progress: Progress, service: str) -> str:
+def _start_spark(parts: ExitStack, state: Path, progress: Progress, service: str) -> tuple[str, dict[str, str]]:
     """The value of SPARK_REMOTE, or the address of a local server that is started here. It is warmed until a client of
-    `service` has a batch; with "" it is not."""
+    `service` has a batch, and by the variables returned runs know of it; with "" it is not."""
     if remote := os.environ.get("SPARK_REMOTE"):
-        return remote
+        return remote, {}
     if listening(_SPARK_PORT):
         hint = "Stop what listens there, or set SPARK_REMOTE to the cluster to use."
         raise ConfigError(f"port {_SPARK_PORT} is taken", place=f"127.0.0.1:{_SPARK_PORT}", hint=hint)
@@ -85,7 +85,7 @@ def _start_spark(parts: ExitStack, state: Path, progress: Progress, service: str
     parts.callback(warming.stop)
     if service:
         warming.start()
-    return server.remote
+    return server.remote, warming.environment
 
 
 def _wait_for_ctrl_c() -> None:

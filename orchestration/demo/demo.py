@@ -111,7 +111,7 @@ class Demo:
             self.state / "dagster",
             port=self.ports.dagster,
             defs=self.state / "defs",
-            environment={PASSWORD_VARIABLE: self.mysql.password},
+            environment={PASSWORD_VARIABLE: self.mysql.password, **warming.environment},
         )
         launch(parts, self.progress, f"Dagster, {self.dagster.url}", self.dagster)
 

@@ -1,6 +1,7 @@
-"""Warms Spark beside what starts after it. It holds up nothing; its failure is a warning of the progress.
+"""Warms Spark beside what starts after it. Its failure is a warning of the progress.
 
-It ends at once when a run has claimed a batch, which then needs Spark more.
+Runs of the stack wait for it, within a bound: `warmth`. It ends at once when somebody has claimed a batch, who then
+needs Spark more.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from rich.markup import escape
 
 from cdc_core.errors import SluiceError
 from orchestration.stack.progress import Progress
+from orchestration.warmth import VARIABLE, marked
 
 _LOOK_SECONDS = 1.0  # between looks for a claim
 _END_SECONDS, _ENDS = 0.5, 10  # how long, and how often, a statement that is under way is asked to end
-FOLDER = "warming"
+FOLDER, _MARK = "warming", "warming.mark"
 
 
 class Work(Protocol):
@@ -45,6 +47,7 @@ class Warming:
     ) -> None:
         self._remote = remote
         self._folder = folder
+        self._mark = folder.with_name(_MARK)
         self._progress = progress
         self._claimed = claimed
         self._make = work or _warm_up
@@ -52,6 +55,11 @@ class Warming:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="warming", daemon=True)
         self._watch = threading.Thread(target=self._look, name="warming-watch", daemon=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """By which the processes of runs find the mark of the warm-up."""
+        return {VARIABLE: str(self._mark)}
 
     def start(self) -> None:
         self._thread.start()
@@ -75,9 +83,14 @@ class Warming:
     def clean(self) -> None:
         """Removes what one left that was killed, or whose last statement wrote until Spark's end."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._mark.unlink(missing_ok=True)
 
     def _run(self) -> None:
         began = time.monotonic()
+        with suppress(OSError), marked(self._mark):
+            self._warm(began)
+
+    def _warm(self, began: float) -> None:
         try:
             self._work = self._make(self._remote, self._folder)
             if self._ended.is_set():

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from cdc_core.client.connector import Connector
 from cdc_core.destination.client_status import ClientStatus
 from cdc_core.rows.columns.cells import ZeroDates
@@ -54,6 +56,16 @@ class SparkLake:
     @property
     def ledger(self) -> Ledger:
         return Ledger(self.lake, self.connector.destination, self.connector.client_id)
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether the run that claims merges tables."""
+        return not self.modes.all_land
+
+    def connect(self) -> None:
+        """Makes a Spark session for the first batch, and sends it a row. Raises LakeError when Spark is away."""
+        with self.sessions.take() as spark:
+            spark.createDataFrame(pa.table({"ready": [1]})).collect()
 
     def check_cursor(self, client: ClientStatus) -> str:
         """What an operator should know of where the destination goes on, "" for nothing. Raises LakeError when rows

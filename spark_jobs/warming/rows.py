@@ -1,4 +1,4 @@
-"""Claims of a made-up table, and a Flight door that hands out their rows as the service hands out those of its own."""
+"""Claims of made-up tables, and a Flight door that hands out their rows as the service hands out those of its own."""
 
 from __future__ import annotations
 
@@ -14,17 +14,27 @@ from cdc_core.schema.table import Column, TableSchema
 from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.lake.types import OP
 
-DESTINATION, TABLE = "warming", "scratch"
+DESTINATION = "warming"
 _JOURNAL = "warming.000001"
 _APART = 1_000_000  # between the keys of two claims
 _NAMES = ("id", "name", "price", "changed", "seen", "size")
-_SCHEMA = TableSchema(DESTINATION, TABLE, tuple(Column(name, 3, 0) for name in _NAMES), ("id",), "made to warm Spark")
 
 
-def claim_of(number: int, inserts: int, updates: int, deletes: int) -> Claim:
-    """The claim of that number, from 1, with so many changes."""
+def table_of(table: int) -> TableSchema:
+    """One of the tables, from 0. Each has its columns in another order, so that Spark compiles code for each."""
+    columns = tuple(Column(name, 3, 0) for name in _order(table))
+    return TableSchema(DESTINATION, f"scratch{table}", columns, ("id",), "made to warm Spark")
+
+
+def _order(table: int) -> tuple[str, ...]:
+    at = 1 + table % (len(_NAMES) - 1)
+    return (_NAMES[0], *_NAMES[at:], *_NAMES[1:at])
+
+
+def claim_of(number: int, table: int, inserts: int, updates: int, deletes: int) -> Claim:
+    """The claim of that number, from 1, with so many changes of one table."""
     places = EntryPosition(_JOURNAL, 1000 * number), EntryPosition(_JOURNAL, 1000 * number + 1000)
-    ranges = (TableRange(_SCHEMA, inserts, updates, deletes),)
+    ranges = (TableRange(table_of(table), inserts, updates, deletes),)
     return Claim(DESTINATION, 1, number, *places, ranges, 1, 1, 1, (), 1, DESTINATION, 0.0)
 
 
@@ -59,10 +69,9 @@ class Door(flight.FlightServerBase):  # type: ignore[misc]
         return flight.RecordBatchStream(self.rows(self._claims[number], number))
 
     def rows(self, share: TableRange, number: int) -> pa.Table:
-        """New keys; then keys of the first claim, with other values; then keys that the claim before inserted, which
-        go."""
-        first, gone = number * _APART, (number - 1) * _APART + share.updates
-        starts = ((first, share.inserts), (_APART, share.updates), (gone, share.deletes))
+        """New keys; then the first keys of the claim before, with other values; then its next keys, which go."""
+        first, before = number * _APART, (number - 1) * _APART
+        starts = ((first, share.inserts), (before, share.updates), (before + share.updates, share.deletes))
         keys = pa.array([key for start, count in starts for key in range(start, start + count)], pa.int64())
         values: dict[str, pa.Array] = {
             "id": keys,
@@ -73,4 +82,5 @@ class Door(flight.FlightServerBase):  # type: ignore[misc]
             "size": pc.cast(keys, pa.float64()),
         }
         ops = pa.array([1] * (share.inserts + share.updates) + [2] * share.deletes, pa.int8())
-        return pa.table(values | {OP: ops})
+        columns = {column.name: values[column.name] for column in share.schema.columns}
+        return pa.table(columns | {OP: ops})

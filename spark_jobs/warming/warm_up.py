@@ -1,8 +1,8 @@
-"""Applies made-up claims to one table of a scratch folder, by the code that applies a source's.
+"""Applies made-up claims to tables of a scratch folder, by the code that applies a source's.
 
 A JVM that has just started loads classes, compiles code and starts Python workers during its first statements, so the
 first batch takes several times what a later one does. Nothing here is promised: a warm-up may be ended at any time, and
-its failure harms nothing but the first batch's time. It touches no lake: its table is in its own folder.
+its failure harms nothing but the first batch's time. It touches no lake: its tables are in its own folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spark_jobs.session import Sessions
 from spark_jobs.warming.rows import Door, claim_of
 
 _ROWS = 200  # of a claim
-_MERGES = 2
+_TABLES, _MERGES = 3, 1  # one after the other, and merges of each
 
 
 class _Interruptible(Sessions):
@@ -61,8 +61,9 @@ class WarmUp:
         self._sessions = _Interruptible(remote)
 
     def run(self) -> None:
-        """Makes the table and fills it, by rows that Spark's workers pull; then merges rows that are sent along, as
-        small batches are. The folder is gone afterwards.
+        """Makes each table and fills it, by rows that Spark's workers pull; then merges rows that are sent along, as
+        small batches are. Spark compiles code for each, as for a table that it has not seen. The folder is gone
+        afterwards.
 
         Raises the error of ours for what went wrong; a LakeError when it was ended.
         """
@@ -83,9 +84,10 @@ class WarmUp:
     def _apply(self, sessions: Sessions, door: Door) -> None:
         lake = Lake(self._folder)
         fence = Fence(lake, sessions)
-        for number in range(1, _MERGES + 2):
-            counts = (_ROWS, 0, 0) if number == 1 else (_ROWS // 2, _ROWS // 4, _ROWS // 4)
-            claim = claim_of(number, *counts)
+        for number in range(_TABLES * (1 + _MERGES)):
+            table, merge = divmod(number, 1 + _MERGES)
+            counts = (_ROWS // 2, _ROWS // 4, _ROWS // 4) if merge else (_ROWS, 0, 0)
+            claim = claim_of(number + 1, table, *counts)
             door.offer(claim)
             for refusal in apply_batch(claim, lake, sessions, door.url, fence=fence).refused:
                 raise refusal.error

@@ -185,6 +185,11 @@ class MemoryLake:
         self.known_doubts: dict[str, Doubt] = {}
         self.cursor_error: Exception | None = None
         self.lost: tuple[Refusal, ...] = ()
+        self.needs_spark = True
+        self.connected = 0
+
+    def connect(self) -> None:
+        self.connected += 1
 
     @contextmanager
     def open(self, _connector: Connector, _token: str | None) -> Iterator[MemoryLake]:

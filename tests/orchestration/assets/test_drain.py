@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -15,7 +17,7 @@ from cdc_core.client.failures import unavailable
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition
 from cdc_core.session.claim import Claim
-from orchestration import processes
+from orchestration import processes, warmth
 from orchestration.assets import drain_asset
 from orchestration.assets.drain_asset import delta_asset
 from orchestration.assets.lineage import declared
@@ -79,6 +81,44 @@ def test_three_batches_are_acked_in_order_and_logged() -> None:
     assert lake.noted == [1, 2, 3]
     assert [m.asset_key.path[-1] for m in materialized(result)] == ["orders", "users"] * 3
     assert verdicts(result) == {f"{table} {check}": True for table in ("orders", "users") for check in CHECKS}
+
+
+def test_a_run_that_merges_claims_when_spark_is_warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is connected by then. One that only lands claims at once."""
+    mark, claimed = tmp_path / "warming.mark", list[bool]()
+    monkeypatch.setenv(warmth.VARIABLE, str(mark))
+
+    class Canal(MemoryCanal):
+        @contextlib.contextmanager
+        def claim(self, *arguments: Any, **options: Any) -> Any:
+            claimed.append(mark.exists())
+            with super().claim(*arguments, **options) as claim:
+                yield claim
+
+    class Lake(MemoryLake):
+        def connect(self) -> None:
+            super().connect()
+            threading.Timer(0.3, mark.unlink).start()
+
+    for merges in (True, False):
+        lake = Lake()
+        lake.needs_spark = merges
+        mark.touch()
+        assert drain(Canal(batches=1), lake).success
+        assert claimed[0] is not merges
+        assert mark.exists() is not merges
+        assert lake.connected == int(merges)
+        claimed.clear()
+
+
+def test_a_spark_that_is_away_fails_no_run_without_rows() -> None:
+    """The first batch needs it, and says so."""
+
+    class Away(MemoryLake):
+        def connect(self) -> None:
+            raise LakeError("Spark is away", place="spark", hint="Start it.")
+
+    assert drain(MemoryCanal(batches=0), Away()).success
 
 
 def test_a_stop_ends_with_the_ack_of_the_batch_that_mended_its_table() -> None:

@@ -19,6 +19,7 @@ from orchestration.commands import up
 from orchestration.stack.ports import free_port
 from orchestration.stack.progress import Progress
 from orchestration.stack.warming import Warming, holds_claims
+from orchestration.warmth import VARIABLE
 
 
 class Lines(Progress):
@@ -115,14 +116,17 @@ def test_it_ends_with_the_stack_in_silence(tmp_path: Path) -> None:
 
 
 def test_it_ends_when_a_batch_has_come(tmp_path: Path) -> None:
-    """The batch needs Spark more. That is said, and is no failure."""
+    """The batch needs Spark more. That is said, and is no failure. So long there is the mark for which runs wait."""
     job, progress, came = Job(), Lines(), threading.Event()
-    warming = Warming("sc://here", tmp_path, progress, came.is_set, job)
+    warming = Warming("sc://here", tmp_path / "warming", progress, came.is_set, job)
     warming.start()
     assert job.begun.wait(60)
     assert not job.over.is_set()
+    mark = Path(warming.environment[VARIABLE])
+    assert mark.exists()
     came.set()
     assert warming.join(60)
+    assert not mark.exists()
     assert progress.told == "a batch has come: the warm-up of Spark ends\n"
 
 
@@ -142,7 +146,7 @@ def test_a_spark_of_others_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere:15002")
     monkeypatch.setattr(up, "Warming", fails(AssertionError("warmed")))
     with ExitStack() as parts:
-        assert up._start_spark(parts, tmp_path, Lines(), "http://127.0.0.1:1") == "sc://elsewhere:15002"
+        assert up._start_spark(parts, tmp_path, Lines(), "http://127.0.0.1:1") == ("sc://elsewhere:15002", {})
 
 
 @contextmanager
