@@ -64,6 +64,15 @@ class Log:
         }  # fmt: skip
         DeltaTable.create(self._path, self._schema, configuration=properties, raise_if_key_not_exists=False)
 
+    @property
+    def end(self) -> int:
+        """The version up to which it has changes."""
+        return self._end
+
+    def skip(self, far: int) -> None:
+        """As if so much had come."""
+        self._end += far
+
     def grow(self, inserts: int, updates: int, deletes: int) -> None:
         """One append of so many changes, each of another key."""
         old = self._rng.choice(self.there, updates + deletes, replace=False) if len(self.there) else self.there

@@ -67,14 +67,14 @@ class Shop:
         self._run([f"CREATE TABLE bench.t{n} {COLUMNS}" for n in range(TABLES)])
         self.change(rows, 0, 0)
 
-    def change(self, inserts: int, updates: int, deletes: int) -> None:
-        """In every table, a transaction for each kind of change."""
+    def change(self, inserts: int, updates: int, deletes: int, tables: int = TABLES) -> None:
+        """In every table, or some, a transaction for each kind of change."""
         self.round += 1
         these = f"b.d <= {inserts // 1000} AND a.d + 1000 * b.d < {inserts}"
         numbers = f"SELECT {self.next} + a.d + 1000 * b.d AS n FROM seed.d b, seed.d a WHERE {these}"
         chosen = f"ORDER BY CRC32(CONCAT(id, 'x{self.round}')) LIMIT"
         sets = f"customer = customer + 1, note = CONCAT('round {self.round} of ', id)"
-        for table in [f"bench.t{n}" for n in range(TABLES)]:
+        for table in [f"bench.t{n}" for n in range(tables)]:
             work = [f"DELETE FROM {table} {chosen} {deletes}"] if deletes else []
             work += [f"UPDATE {table} SET {sets} {chosen} {updates}"] if updates else []
             self._run([*work, f"INSERT INTO {table} SELECT n, {VALUES} FROM ({numbers}) numbers"])

@@ -1,15 +1,16 @@
 """Two hundred runs on one Spark server: what each leaves behind there. Prints JSON.
 
-A run is what a run of Dagster does: sessions of its own, which claim, pull the rows of ten tables, merge and end.
+A run is what a run of Dagster does: sessions of its own, which claim, pull the rows of some tables, merge and end.
 `runs_processes` and `runs_memory`: processes below Spark's, and memory of all of them in MB, after the last run, beside
 those after a tenth of the runs.
 
-    python -m tests.bench.bench_runs [--runs 200]
+    python -m tests.bench.bench_runs [--runs 200] [--tables 4]
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.ports import free_port
 from orchestration.stack.spark import SparkConnect
 from spark_jobs.session import Sessions
-from tests.bench.bench_merge import TABLES, Ways, arena
+from tests.bench.bench_merge import Ways, arena
 from tests.bench.bench_service import OPTIONS, report
 
 
@@ -39,6 +40,7 @@ def below(process: psutil.Process) -> tuple[int, float]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--runs", type=int, default=200)
+    options.add_argument("--tables", type=int, default=4, help="as many as are merged side by side, or more")
     given = options.parse_args()
     after: dict[int, tuple[int, float]] = {}
     with tempfile.TemporaryDirectory(prefix="bench-runs-") as scratch:
@@ -46,21 +48,23 @@ def main() -> None:
         spark = SparkConnect(Path(scratch) / "spark", free_port(), driver_memory="2g").start()
         try:
             with arena(mysql, spark, Path(scratch) / "lake", 1000) as (ways, shop):
-                began = time.monotonic()
+                began, rows = time.monotonic(), 20 * given.tables
                 for number in range(1, given.runs + 1):
-                    shop.change(10, 10, 0)
+                    shop.change(10, 10, 0, given.tables)
                     with Sessions(spark.remote) as sessions:
                         run = Ways(ways.service, ways.connector, sessions, ways.spark, ways.root)
-                        ways.service.until(lambda _: ways.connector.client_status().backlog_rows >= 20 * TABLES, 60)
+                        ways.service.until(lambda _: ways.connector.client_status().backlog_rows >= rows, 60)
                         run.ours(1_000_000)
-                    if number in (given.runs // 10, given.runs):
+                    if number % (given.runs // 10) == 0:
                         after[number] = below(ways.spark)
+                        print(number, *after[number], round(time.monotonic() - began), file=sys.stderr, flush=True)
                 seconds = time.monotonic() - began
         finally:
             spark.stop()
             mysql.stop()
-    (_, (some, mb)), (last, (all_of_them, all_mb)) = after.items()
-    config = {"runs": last, "tables": TABLES, "seconds_a_run": round(seconds / last, 2)}
+    (some, mb), *_, (all_of_them, all_mb) = after.values()
+    last, each = max(after), [round(memory) for _, memory in after.values()]
+    config = {"runs": last, "tables": given.tables, "seconds_a_run": round(seconds / last, 2), "mb_by_tenth": each}
     first = f"after {given.runs // 10} runs"
     report("runs_processes", all_of_them, "processes", config, first, some)
     report("runs_memory", all_mb, "MB", config, first, mb)
