@@ -128,4 +128,4 @@ def _message(reply: Reply) -> Message:
         body = b"".join(bytes(part) for part in reply.parts())
     finally:
         reply.close()
-    return Message(reply.batch_id, message_of(body).entries)
+    return Message(reply.batch_id, message_of(body).entries, reply.source)

@@ -15,7 +15,7 @@ from cdc_core.canal_protocol.packets import BAD_REQUEST, NO_BATCH, NOT_NAMED
 _UNITS = (1e-9, 1e-6, 1e-3, 1.0, 60.0, 3600.0, 86400.0)  # seconds of java.util.concurrent.TimeUnit, by ordinal
 _MILLISECONDS = 2
 _NO_LIMIT = -1
-_MOST_CLIENT = 32767  # client ids are Java's short
+_MOST_CLIENT, _DIGITS = 32767, 6  # client ids are Java's short
 _COMPRESSED = (2, 3, 4)
 
 
@@ -129,7 +129,7 @@ def _named(kind: Any, what: str, body: bytes) -> tuple[Any, str, int]:
 
 
 def _client_id(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= _MOST_CLIENT):
+    if not (len(text) <= _DIGITS and text.isascii() and text.isdigit() and int(text) <= _MOST_CLIENT):
         raise Refused(BAD_REQUEST, f"client id {text[:40]!r} is no number from 0 to {_MOST_CLIENT}")
     return int(text)
 

@@ -17,7 +17,7 @@ class Untranslatable(Exception):
     """Why a statement cannot be put into the target's language."""
 
 
-class Unfit(Exception):
+class Unfit(Untranslatable):
     """Why rows are not written that the target would take, but not as they are."""
 
 

@@ -308,3 +308,16 @@ def _ends_equal(words: list[str], mysql: MySqlServer, postgres: Postgres, databa
 def test_the_text_of_a_number(number: int, kind: str, text: str) -> None:
     """Canal has ENUM and SET as numbers; a server without these types gets their texts."""
     assert labels_of(number, kind) == text
+
+
+def test_a_text_that_postgresql_cannot_have(
+    mysql8: MySqlServer, postgres: Postgres, database: str, door: TcpDoor, tmp_path: Path
+) -> None:
+    """A NUL would end the statement in the driver: the error says what it is."""
+    words = _command(door, postgres, database, tmp_path)
+    mysql8.execute(
+        "CREATE TABLE c (id INT PRIMARY KEY, s VARCHAR(9))", "INSERT INTO c VALUES (1, 'a\\0b')", database=database
+    )
+    with pytest.raises(TableStopped, match="no texts with the character NUL"):
+        _run(words, door)
+    assert postgres.execute(f'SELECT * FROM "{database}".c') == []

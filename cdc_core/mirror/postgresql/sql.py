@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from cdc_core.mirror.sql import Unfit
+
 
 def literal(value: str | bytes | int | None) -> str:
-    """A value as SQL has it. Its type is the column's; bytes are always bytes, so that no text takes them."""
+    """A value as SQL has it. Its type is the column's; bytes are always bytes, so that no text takes them. Raises
+    Unfit."""
     if isinstance(value, str):
+        if "\0" in value:
+            raise Unfit("PostgreSQL has no texts with the character NUL: leave the column out")
         return "'" + value.replace("'", "''") + "'"
     if value is None:
         return "NULL"

@@ -92,6 +92,7 @@ def test_requests_are_read(kind: int, body: Any, expected: object) -> None:
         (PacketType.GET, declared.Get(**NAMES, fetch_size=-(2**31)), 400, "fetch size -2147483648"),
         (PacketType.GET, declared.Get(destination="shop", client_id="x", fetch_size=1), 400, "client id 'x'"),
         (PacketType.GET, declared.Get(destination="shop", client_id="40000", fetch_size=1), 400, "client id '40000'"),
+        (PacketType.GET, declared.Get(destination="shop", client_id="1" * 5000, fetch_size=1), 400, "client id '111"),
         (PacketType.CLIENTACK, declared.ClientAck(**NAMES), 402, "batchId should assign value"),
         (PacketType.DUMP, declared.Dump(journal="x"), 400, "packet type: 10 is NOT supported!"),
         (99, None, 400, "packet type: 99 is NOT supported!"),
