@@ -10,7 +10,7 @@ from typing import Any
 
 import pymysql
 from pymysql.constants import CLIENT
-from pymysql.err import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
+from pymysql.err import DatabaseError, Error, OperationalError
 
 from cdc_core.mirror.mysql_rows import GENERATED, quoted, write
 from cdc_core.mirror.sql import Kinds
@@ -31,7 +31,11 @@ _COLUMNS = """SELECT column_name, data_type, extra FROM information_schema.colum
     WHERE table_schema = %s AND table_name = %s"""
 _GENERATED = re.compile("VIRTUAL|STORED|PERSISTENT", re.IGNORECASE)
 _IN_TRANSACTION = re.compile(r"\s+START\s+TRANSACTION\s*$", re.IGNORECASE)  # of CREATE TABLE ... SELECT
-_LOST, _BUSY = (2006, 2013), (1205, 1213)  # the connection; a lock
+_CLIENTS = range(2000, 3000)  # errors of the client itself: of the connection
+_WAITS = (  # locks, limits, a server that stops or only reads, an operator's: they pass
+    1021, 1040, 1041, 1042, 1043, 1053, 1077, 1079, 1114, 1129, 1158, 1159, 1160, 1161, 1203, 1205, 1206, 1213,
+    1226, 1290, 1317, 1792, 1836, 1927, 3024, 3100, 3101, 3168, 3169, 3572, 4031
+)  # fmt: skip
 _DONE_ALREADY = (
     1007,
     1008,
@@ -98,12 +102,12 @@ class MySql:
         return [*before, *([f"USE {quoted(database)}"] if database else []), _IN_TRANSACTION.sub("", sql)]
 
     def refuses(self, error: Exception) -> bool:
-        """Whether it is the rows that the server does not take."""
-        kinds = (IntegrityError, ProgrammingError, OperationalError)
-        return isinstance(error, kinds) and _code(error) not in (*_LOST, *_BUSY)
+        """Whether it is the rows, or the statement, that the server does not take."""
+        code = _code(error)
+        return isinstance(error, DatabaseError) and bool(code) and code not in _CLIENTS and code not in _WAITS
 
     def is_gone(self, error: Exception) -> bool:
-        return _code(error) in _LOST or isinstance(error, InterfaceError)
+        return not self.refuses(error)
 
     def is_done_already(self, error: Exception) -> bool:
         return _code(error) in _DONE_ALREADY

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_core.errors import PositionError, TableStopped
+from cdc_core.errors import PositionError, SourceUnavailable, TableStopped
 from cdc_core.mirror.target import Target
 from cdc_core.mirror.work import Group
 from orchestration.commands.mirror import server_of
@@ -238,3 +238,21 @@ def test_two_mirrors_of_one_client(world: World) -> None:
     assert world.target.reached == further
     other.close()
     world.target.close()
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("change", ["INSERT INTO a VALUES (1)", "ALTER TABLE a ADD v INT"])
+def test_a_target_that_only_reads_for_a_while(world: World, change: str) -> None:
+    """As during its own fail-over: the mirror waits, it is no refusal, and nothing is left out."""
+    world.rule()
+    world.write("CREATE TABLE a (id INT PRIMARY KEY)")
+    world.run()
+    world.write(change, "INSERT INTO a (id) VALUES (2)")
+    world.other.execute("SET GLOBAL super_read_only = 1")
+    try:
+        with pytest.raises(SourceUnavailable, match="super-read-only"):
+            world.run()
+    finally:
+        world.other.execute("SET GLOBAL super_read_only = 0", "SET GLOBAL read_only = 0")
+    world.run()
+    world.same("a")
