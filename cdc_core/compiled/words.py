@@ -1,8 +1,7 @@
 """Copying and reading several bytes at a time, in kernels, at any place.
 
 What copies or reads a fixed number of bytes may go beyond what the caller needs: then both arrays must have SLACK bytes
-more. Nothing here checks bounds. The cache of kernels does not see into these functions: one that changes needs a new
-name.
+more. Nothing here checks bounds.
 """
 
 from __future__ import annotations
