@@ -36,6 +36,8 @@ def _varint(data: Any, at: int) -> tuple[int, int]:
 @helper
 def _behind(data: Any, at: int, wire: int) -> int:
     """Where a field's value ends."""
+    if wire == 1 or wire == 5:
+        return at + (8 if wire == 1 else 4)
     size, at = _varint(data, at)
     return at + size if wire == 2 else at
 
@@ -48,6 +50,9 @@ def count(data: Any, at: int) -> tuple[int, int]:
         tag, at = _varint(data, at)
         if tag == 8:
             batch, at = _varint(data, at)
+            continue
+        if tag != 0x12:
+            at = _behind(data, at, tag & 7)
             continue
         size, at = _varint(data, at)
         entry_end, rowdata = at + size, False
