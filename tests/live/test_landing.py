@@ -16,6 +16,7 @@ from orchestration.commands.service import call
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.apply.table import Batch
+from spark_jobs.following.history.standing import Histories, lacks
 from spark_jobs.lake.fence import Fence
 from spark_jobs.landing.columns import EPOCH, NTH, OP, SYSTEM, VERSION
 from spark_jobs.landing.log import TableLog
@@ -208,6 +209,19 @@ def test_tables_that_cannot_be_landed_say_so(shop: Shop, monkeypatch: pytest.Mon
     assert [row[0] for row in changes(shop, "t", "id")] == ["insert"] * len(changes(shop, "t", "id"))
     assert changes(shop, "part", "v") == [("insert", 1)]
     assert merging.asked == [f"{shop.database}.part"]
+
+
+def test_a_table_without_a_key_lands_and_has_no_history(shop: Shop) -> None:
+    """The run says why, and nobody looks for one."""
+    shop.execute("CREATE TABLE bare (a INT)", "INSERT INTO bare VALUES (1), (1)")
+    shop.drain()
+    shop.lake = lands(shop, Mode.HISTORY, catch_up=Merging())
+    shop.execute("DELETE FROM bare LIMIT 1")
+    claim = shop.claim()
+    (landed,) = shop.lake.apply(claim, "run", 2, claim.stopped).landed
+    assert landed.no_history == "it has no primary key, to which a version belongs"
+    assert [row[0] for row in changes(shop, "bare", "a")] == ["insert", "insert", "delete"]
+    assert lacks(Histories(shop.lake.lake, "shop", shop.connector.client_id), f"{shop.database}.bare") is None
 
 
 def test_a_log_that_is_gone_stops_its_table_alone(shop: Shop) -> None:
