@@ -23,7 +23,7 @@ from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.repaired import REPAIRED
-from spark_jobs.lake.state import FOLLOWED, DeltaCommit, TableState
+from spark_jobs.lake.state import FOLLOWED, UPKEEP, DeltaCommit, TableState
 from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.unfollowed import Unfollowed
@@ -32,7 +32,7 @@ from spark_jobs.landing.whole import Began
 _TRUNCATE = "truncate"
 _WAYS = {"counts": "merged a batch directly", "copy": "copied the table", "repair": "repaired rows"}
 _OF_ROWS = ("WRITE", "MERGE", "UPDATE", "DELETE", "RESTORE", "TRUNCATE", "CREATE OR REPLACE", "REPLACE")
-_NOTED = ("counts", "copy", "repair", "ddl", "log", "remade")
+_NOTED = ("counts", "copy", "repair", "ddl", "log", "remade", UPKEEP)
 _LOOKS = 5  # versions behind a copy's rows until its properties are there
 
 

@@ -18,6 +18,7 @@ LOG = "sluice.log"  # of a table's change log: `landing.log`
 HISTORY = "sluice.history"  # of a table's history: what it began with, and what it was compared with
 UNFILLED, UNFILLED_NUMBER = "sluice.unfilled", "sluice.unfilled_number"
 FOLLOWED = "sluice.followed"  # the last DDL statement that the table followed: epoch and version
+UPKEEP = "upkeep"  # what the user metadata of a commit begins with that only moves rows to other files
 KEPT_LOG = "interval 10 days"  # commits of a table of ours: a little longer than VACUUM keeps files
 DROPPED = "sluice.dropped"  # the position of the statement after which the source has no such table
 

@@ -27,7 +27,7 @@ from spark_jobs.lake.folders import folder_of, name_of
 from spark_jobs.lake.own_columns import Own
 from spark_jobs.lake.repaired import RepairNote
 from spark_jobs.lake.row_rules import RowRules
-from spark_jobs.lake.state import DESTINATION, HISTORY, LOG, TABLE, DeltaCommit, Origin, TableState
+from spark_jobs.lake.state import DESTINATION, HISTORY, LOG, TABLE, UPKEEP, DeltaCommit, Origin, TableState
 from spark_jobs.lake.types import LakeColumn, delta_type
 from spark_jobs.stores import check_root, scheme_of
 
@@ -271,7 +271,7 @@ class Lake:
         """When the latest commit was made that is not upkeep of files, in milliseconds since the epoch. Behind much
         upkeep: when the oldest of it was made."""
         recent = self.open(path).history(_RECENT)
-        written = [entry for entry in recent if entry.get("operation", "").partition(" ")[0] not in _UPKEEP]
+        written = [entry for entry in recent if not _is_upkeep(entry)]
         return int((written or recent[-1:])[0]["timestamp"])
 
     def is_small(self, path: str) -> bool:
@@ -292,6 +292,11 @@ class Lake:
 
 def _column(field: Any) -> LakeColumn:
     return LakeColumn(field.name, delta_type(field.type), str(field.metadata.get("comment", "")))
+
+
+def _is_upkeep(entry: dict[str, Any]) -> bool:
+    noted = (entry.get("userMetadata") or "").startswith(f'{{"{UPKEEP}"')
+    return noted or entry.get("operation", "").partition(" ")[0] in _UPKEEP
 
 
 def _commit(entry: dict[str, Any]) -> DeltaCommit:

@@ -11,11 +11,30 @@ _IDLE = "small files stay until a claim can be held meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
+class Ordered:
+    """Of a table that is kept in the order of its key: how many files share keys with a file, itself included,
+    before and after (1.0: in order), and the ranges of the key that were written anew, each a commit, with about as
+    many bytes."""
+
+    depth_before: float
+    depth_after: float
+    ranges: int = 0
+    bytes: int = 0
+
+    @property
+    def text(self) -> str:
+        if not self.ranges:
+            return f"depth {self.depth_after:.1f}"
+        return f"{self.ranges} ranges of the key put in order, depth {self.depth_before:.1f} to {self.depth_after:.1f}"
+
+
+@dataclass(frozen=True, slots=True)
 class Maintained:
     """`left` says why nothing was to be done, `failed` why it could not be. `after` is the shape when all was done,
     `deleted` a number of files. `kept`: why no file was deleted. `idle`: small files stay, because nothing
     waited to be claimed, and a run that stays could have been disturbed. Of a change log: `rows_deleted`, their time of
-    `log_hours` being over (None: all are kept), and `rows_kept`: why no more could be."""
+    `log_hours` being over (None: all are kept), and `rows_kept`: why no more could be.
+    `ordered`: of a large table with a key."""
 
     table: str
     before: Shape | None = None
@@ -31,6 +50,7 @@ class Maintained:
     rows_deleted: int = 0
     log_hours: int | None = None
     rows_kept: str = ""
+    ordered: Ordered | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON and for metadata: what is known."""
@@ -48,6 +68,12 @@ class Maintained:
         if self.log_hours is not None:
             told |= {"rows_deleted": self.rows_deleted, "log_retention_hours": self.log_hours}
         told |= {"rows_kept": self.rows_kept} if self.rows_kept else {}
+        if self.ordered is not None:
+            told |= {
+                "depth_before": round(self.ordered.depth_before, 2),
+                "depth_after": round(self.ordered.depth_after, 2),
+            }
+            told |= {"ranges_ordered": self.ordered.ranges, "bytes_ordered": self.ordered.bytes}
         return told | ({"files_kept": self.kept} if self.kept else {})
 
     @property
@@ -60,6 +86,7 @@ class Maintained:
         assert self.before is not None
         assert self.after is not None
         what = f"{self.before.files} files became {self.after.files}" if self.compacted else f"{self.after.files} files"
+        what += f", {self.ordered.text}" if self.ordered else ""
         what += f", {_IDLE}" if self.idle else ""
         if self.log_hours is not None:
             what += f"; {self.rows_deleted} rows deleted{f' ({self.rows_kept})' if self.rows_kept else ''}"

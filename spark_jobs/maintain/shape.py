@@ -11,7 +11,7 @@ from spark_jobs.lake.tables import Lake
 
 SMALL = 32 * 2**20  # bytes: a file below is worth to be rewritten with others
 LARGE = 128 * 2**20  # bytes: about how large a rewritten file may become
-_PILE = 16  # small files, from which on they are rewritten
+PILE = 16  # small files, from which on they are rewritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Shape:
     @property
     def piled_up(self) -> bool:
         """Whether small files are so many that to rewrite them pays."""
-        return self.small >= _PILE
+        return self.small >= PILE
 
 
 def shape(lake: Lake, path: str) -> Shape:

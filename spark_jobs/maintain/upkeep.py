@@ -1,18 +1,16 @@
-"""`Upkeep`: one table's small files are rewritten as large ones, and files that no kept version needs are deleted.
+"""`Upkeep`: one table's small files are rewritten as large ones, a large table's rows in the order of its key, and
+files that no kept version needs are deleted.
 
-A MERGE that began before its files were rewritten would be refused. So the files are rewritten while a claim is held,
-when no run writes. Where nothing waits there is no claim to hold. Then it is tried again for a while, in which the last
-run ends: a run that begins later enters the table by a fence, which refuses the rewriting instead of the MERGE.
-Runs that merge change logs hold no claim, and do a MERGE that is refused again: there, nothing is held.
-No row changes, no property and no txnVersion. Killed anywhere it is done again, and what is done stays.
+No row changes, no property and no txnVersion. Killed anywhere it is done again, and what is done stays. How
+it keeps out of the way of runs: `turns`.
 """
 
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from deltalake.exceptions import DeltaError
 from pyspark.errors import PySparkException
@@ -21,23 +19,21 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.client.connector import Connector
 from cdc_core.errors import LakeError, TableStopped
-from cdc_core.position import EntryPosition
 from cdc_core.schema.names import full_name, split_name
 from spark_jobs.copy.commit import CONFLICTS
-from spark_jobs.copy.hold import held
 from spark_jobs.lake.failures import first_line, lake_errors
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import HISTORY, TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.log import TableLog
-from spark_jobs.maintain.result import Maintained
+from spark_jobs.maintain.key_order import KeyOrder, Reorder
+from spark_jobs.maintain.result import Maintained, Ordered
 from spark_jobs.maintain.retention import LEAST_HOURS, RETENTION, retention_hours
-from spark_jobs.maintain.shape import LARGE, SMALL, shape
+from spark_jobs.maintain.shape import LARGE, SMALL, Shape, shape
+from spark_jobs.maintain.slices import AS_SHIPPED, KeyFile, Limits, depth
+from spark_jobs.maintain.turns import Turns
 from spark_jobs.session import Sessions
 
-_TRIES = 5  # a try is lost to a run that wrote the table meanwhile
-_PATIENCE_SECONDS = 900.0
-_REASON = "a table's files were rewritten meanwhile"
 _OPTIMIZE = {
     "spark.databricks.delta.optimize.minFileSize": str(SMALL),
     "spark.databricks.delta.optimize.maxFileSize": str(LARGE),
@@ -56,6 +52,7 @@ class Upkeep:
     quiet_seconds: float = 30.0
     stays: bool = False
     clock: Callable[[], float] = time.monotonic
+    limits: Limits = AS_SHIPPED
 
     def table(self, database: str, table: str) -> Maintained:
         """Raises LakeError for a lake or a Spark that fails, SessionError when somebody else has a claim for too long.
@@ -65,7 +62,7 @@ class Upkeep:
         if isinstance(state, str):
             return Maintained(name, left=state)
         path = self.lake.path(database, table)
-        return self._looked_after(name, path, state, begun, lambda: self._follows_log(name, state))
+        return self._looked_after(name, path, state, begun, lambda: self._follows_log(name, state), keyed=True)
 
     def has_history(self, table: str) -> bool:
         """Whether there is a history of `database.table`, or what was one. Raises LakeError."""
@@ -86,25 +83,44 @@ class Upkeep:
             state.check_owner(self.connector.destination, table, path)
         except TableStopped as error:
             return Maintained(name, left=str(error))
-        return self._looked_after(name, path, state, begun, lambda: True)
+        return self._looked_after(name, path, state, begun, lambda: True, keyed=False)
 
     def _looked_after(
-        self, name: str, path: str, state: TableState, begun: float, is_beside: Callable[[], bool]
+        self, name: str, path: str, state: TableState, begun: float, is_beside: Callable[[], bool], *, keyed: bool
     ) -> Maintained:
-        """`is_beside`: whether its runs hold no claims."""
+        """`is_beside`: whether its runs hold no claims. `keyed`: whether a key has one row."""
+        order = KeyOrder(self.lake, self.sessions, self.limits)
         try:
-            before = shape(self.lake, path)
-            beside = before.piled_up and is_beside()
-            compacted = before.piled_up and (self._compact_beside(path) if beside else self._compact(path))
+            before, files = shape(self.lake, path), order.files(path, state) if keyed else {}
+            todo = self._todo(path, state, before, order, files)
+            beside = bool(todo) and is_beside()
+            turns = Turns(self.connector, self.quiet_seconds, self.stays, self.clock)
+            done = turns.beside(todo) if beside else turns.between(path, todo)
             hours = retention_hours(state.properties)
             deleted = self._vacuum(path, hours) if hours else 0
-            after = shape(self.lake, path)
+            after, ordered = shape(self.lake, path), order.files(path, state) if keyed else {}
         except (DeltaError, OSError) as error:
             hint = "See that the lake can be read and written, then run it again."
             raise LakeError(f"the table cannot be read: {first_line(error)}", place=path, hint=hint) from error
         kept = "" if hours else f"{RETENTION} is {state.properties[RETENTION]!r}, which is not understood"
-        idle = before.piled_up and not compacted and not beside
-        return Maintained(name, before, after, compacted, deleted, hours, self.clock() - begun, kept=kept, idle=idle)
+        slices = [work.part.size for work in done if isinstance(work, Reorder)]
+        found = Ordered(depth(files), depth(ordered), len(slices), sum(slices)) if files and ordered else None
+        idle = len(done) < len(todo) and not beside
+        return Maintained(
+            name, before, after, bool(done), deleted, hours, self.clock() - begun, kept=kept, idle=idle, ordered=found
+        )
+
+    def _todo(
+        self, path: str, state: TableState, before: Shape, order: KeyOrder, files: Mapping[str, KeyFile]
+    ) -> Sequence[Callable[[], bool]]:
+        """The commits that are worth it. Those of a table that is kept in order keep it so, or make it so."""
+        compact = partial(self._rewritten, path)
+        if not files:
+            return [compact] if before.piled_up else []
+        if depth(files) == 1.0 and not before.piled_up:
+            return []
+        found = order.plan(path, state, files)
+        return [Reorder(order, path, state, part) for part in found.slices] or ([compact] if found.piled_up else [])
 
     def _state(self, database: str, table: str) -> TableState | str:
         """The table's state, or why it is left alone."""
@@ -132,34 +148,6 @@ class Upkeep:
             return False
         end = log.end(client.epoch) if log and log.is_owned else None
         return end is not None and end >= (state.applied or 0)
-
-    def _compact_beside(self, path: str) -> bool:
-        """Rewrites small files beside runs that merge. False where they wrote the same files each time."""
-        return any(self._rewritten(path) for _ in range(_TRIES))
-
-    def _compact(self, path: str) -> bool:
-        """Rewrites small files. False where a run stays and nothing waits, so that no claim can be held.
-
-        Raises LakeError where runs write the table again and again."""
-        conflicts, cursor, quiet_since = 0, self._cursor(), self.clock()
-        deadline = quiet_since + _PATIENCE_SECONDS
-        while conflicts < _TRIES and self.clock() < deadline:
-            with held(self.connector, f"maintain-{uuid.uuid4().hex[:12]}", reason=_REASON) as hold:
-                if hold.claim is None and (now := self._cursor()) != cursor:
-                    cursor, quiet_since = now, self.clock()
-                if hold.claim is None and self.clock() - quiet_since < self.quiet_seconds:
-                    continue  # `held` has waited for two seconds
-                if hold.claim is None and self.stays:
-                    return False
-                hold.check()
-                if self._rewritten(path):
-                    return True
-            conflicts += 1
-        hint = "Run it again; no row is harmed."
-        raise LakeError("runs write the table again and again", place=path, hint=hint)
-
-    def _cursor(self) -> EntryPosition | None:
-        return self.connector.client_status().cursor
 
     def _rewritten(self, path: str) -> bool:
         """False where somebody wrote the table meanwhile: then nothing was changed."""

@@ -10,6 +10,7 @@ import pytest
 
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.maintain.shape import Shape, shape
+from spark_jobs.maintain.slices import AS_SHIPPED, Limits
 from spark_jobs.maintain.upkeep import Upkeep
 from tests.support.landed import LandedShop, opened_landed
 
@@ -64,15 +65,18 @@ def test_a_history_is_maintained_too(shop: LandedShop) -> None:
     assert shop.current("t") == shop.source("t")
 
 
-def test_upkeep_and_merges_side_by_side(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OPTIMIZE and VACUUM again and again, while each part of the log is merged: one or the other goes first, and both
-    get through."""
+@pytest.mark.parametrize(
+    "limits", [AS_SHIPPED, Limits(ordered=1, least=1, small=1, file=2_000)], ids=["small", "large"]
+)
+def test_upkeep_and_merges_side_by_side(shop: LandedShop, monkeypatch: pytest.MonkeyPatch, limits: Limits) -> None:
+    """OPTIMIZE, or what keeps the order of the key, and VACUUM again and again, while each part of the log is merged:
+    one or the other goes first, and both get through."""
     pieces(shop)
     monkeypatch.setattr(Shape, "piled_up", True)
     failed, ended = list[Exception](), threading.Event()
 
     def keep() -> None:
-        upkeep = Upkeep(shop.connector, shop.lake.lake, shop.lake.sessions, quiet_seconds=0)
+        upkeep = Upkeep(shop.connector, shop.lake.lake, shop.lake.sessions, quiet_seconds=0, limits=limits)
         try:
             while not ended.is_set():
                 assert upkeep.table(shop.database, "t").left == ""

@@ -1,0 +1,119 @@
+"""`KeyOrder`: a large table's rows are written anew in the order of its key, one range of keys a commit.
+
+A MERGE then finds the rows of a range of keys in few files. Each commit replaces the rows of a range by the same rows,
+as Delta saw them when the commit's transaction began, and says that no data changed. Delta refuses it where another
+writer changed these files meanwhile, and refuses a MERGE that read them before. The rows of files that reach beyond the
+range are marked as deleted there. No property and no txnVersion changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.functions import col
+
+from spark_jobs.copy.commit import CONFLICTS
+from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.sql import literal, quote
+from spark_jobs.lake.state import UPKEEP, TableState
+from spark_jobs.lake.tables import Lake
+from spark_jobs.maintain.slices import AS_SHIPPED, Key, KeyFile, Limits, Plan, Slice, plan
+from spark_jobs.session import Sessions
+
+_SAMPLE = 50_000  # keys
+_KINDS = ("tinyint", "smallint", "int", "bigint", "decimal", "string", "date")  # with bounds that SQL can spell
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOrder:
+    """For the tables of a lake."""
+
+    lake: Lake
+    sessions: Sessions
+    limits: Limits = AS_SHIPPED
+
+    def files(self, path: str, state: TableState) -> dict[str, KeyFile]:
+        """By name, the files of a table that has a key with an order. None where a file has no statistics of it, or
+        for a table that is not large. Raises what delta-rs raises."""
+        kind = next((one.type for one in state.columns if one.name == next(iter(state.primary_key), None)), "")
+        if not kind.startswith(_KINDS):
+            return {}
+        actions = pa.table(self.lake.open(path).get_add_actions(flatten=True))
+        low, high = f"min.{state.primary_key[0]}", f"max.{state.primary_key[0]}"
+        if low not in actions.column_names or sum(actions.column("size_bytes").to_pylist()) < self.limits.ordered:
+            return {}
+        found = [_file(one, low, high) for one in actions.to_pylist()]
+        if any(one.low is None or one.high is None for one in found):
+            return {}
+        return {one.name: one for one in found}
+
+    def plan(self, path: str, state: TableState, files: Mapping[str, KeyFile]) -> Plan:
+        """What is out of order, by a sample of the table's keys. Raises LakeError."""
+        rows = sum(pa.table(self.lake.open(path).get_add_actions()).column("num_records").to_pylist())
+        key = ", ".join(map(quote, state.primary_key))
+        share = min(1.0, _SAMPLE / max(rows, 1))
+        asked = f"SELECT {key}, input_file_name() FROM delta.{quote(path)} WHERE rand() < {share}"  # noqa: S608
+        with self.sessions.take() as spark, lake_errors(path):
+            found = spark.sql(asked).toArrow()
+        columns = [column.to_pylist() for column in found.columns]
+        sample: list[tuple[Key, str]] = [
+            (tuple(key), name.rpartition("/")[2]) for *key, name in zip(*columns, strict=True)
+        ]
+        return plan(sample, files, self.limits, share)
+
+    def rewrite(self, path: str, state: TableState, part: Slice) -> bool:
+        """Writes a slice anew. False where somebody wrote it meanwhile: then nothing was changed. Raises LakeError."""
+        there, key = _within(state.primary_key[0], part), [col(quote(name)) for name in state.primary_key]
+        files = max(1, round(part.size / self.limits.file))
+        note = json.dumps({UPKEEP: "key_order"})
+        options = {"replaceWhere": there, "dataChange": "false", "userMetadata": note}
+        with self.sessions.take() as spark, lake_errors(path):
+            rows = spark.read.format("delta").load(path).where(there)
+            rows = rows.repartitionByRange(files, *key).sortWithinPartitions(*key)
+            try:
+                rows.write.format("delta").mode("overwrite").options(**options).save(path)
+            except PySparkException as error:
+                if any(word in str(error) for word in CONFLICTS):
+                    return False
+                raise
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder:
+    """The work of one slice."""
+
+    order: KeyOrder
+    path: str
+    state: TableState
+    part: Slice
+
+    def __call__(self) -> bool:
+        return self.order.rewrite(self.path, self.state, self.part)
+
+
+def _file(action: dict[str, Any], low: str, high: str) -> KeyFile:
+    name = action["path"].rpartition("/")[2]
+    return KeyFile(name, action[low], action[high], action["size_bytes"], action["num_records"] or 0)
+
+
+def _within(column: str, part: Slice) -> str:
+    """The condition for a slice's rows. A key is never NULL."""
+    parts = [] if part.low is None else [f"{quote(column)} >= {_literal(part.low)}"]
+    parts += [] if part.high is None else [f"{quote(column)} < {_literal(part.high)}"]
+    return " AND ".join(parts) or f"{quote(column)} IS NOT NULL"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return literal(value)
+    if isinstance(value, date):
+        return f"DATE'{value.isoformat()}'"
+    return f"{value}BD" if isinstance(value, Decimal) else f"{value:d}"
