@@ -81,9 +81,9 @@ _PACKETS = {
     "ClientAck": "1 string destination, 2 string client_id, 3 int64 batch_id",
     "Sub": "1 string destination, 2 string client_id, 7 string filter",
     "Unsub": "1 string destination, 2 string client_id, 7 string filter",
+    # 100 is this service's own: a client asks with `names_source`, and `source` is in the answer.
     "Get": "1 string destination, 2 string client_id, 3 int32 fetch_size, optional 4 int64 timeout, "
-    "optional 5 int32 unit, optional 6 bool auto_ack",
-    # `source` is this service's own: other clients pass over it.
+    "optional 5 int32 unit, optional 6 bool auto_ack, 100 bool names_source",
     "Messages": "1 int64 batch_id, repeated 2 bytes messages, 100 int64 source",
     "Dump": "1 string journal, 2 int64 position, optional 3 int64 timestamp",
     "ClientRollback": "1 string destination, 2 string client_id, 3 int64 batch_id",

@@ -57,12 +57,13 @@ class Unsubscribe:
 @dataclass(frozen=True, slots=True)
 class Get:
     """`fetch_size` is in items or in memory units, as the destination's batch mode says. `seconds` to wait for rows:
-    0 not at all, None for ever."""
+    0 not at all, None for ever. `names_source`: the answer names the binlog that the places are of."""
 
     destination: str
     client_id: int
     fetch_size: int
     seconds: float | None = 0.0
+    names_source: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def _get(body: bytes) -> Request:
     timeout = get.timeout if get.HasField("timeout") else _NO_LIMIT
     factor = _UNITS[unit] if 0 <= unit < len(_UNITS) else _UNITS[_MILLISECONDS]
     seconds = 0.0 if timeout < 0 else timeout * factor if timeout else None
-    return Get(destination, client, get.fetch_size, seconds)
+    return Get(destination, client, get.fetch_size, seconds, get.names_source)
 
 
 def _ack(body: bytes) -> Request:

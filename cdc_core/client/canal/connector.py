@@ -109,7 +109,9 @@ class CanalConnector:
         if timeout_seconds is not None:
             timeout = 0 if timeout_seconds == FOREVER else max(int(timeout_seconds * 1000), 1)
             limit = self._timeout + timeout_seconds
-        get = declared.Get(**self._names, fetch_size=batch_size, timeout=timeout, unit=_MILLISECONDS, auto_ack=False)
+        get = declared.Get(
+            **self._names, fetch_size=batch_size, timeout=timeout, unit=_MILLISECONDS, auto_ack=False, names_source=True
+        )
         link = self._connected()
         link.send(PacketType.GET, get)
         return message_of(link.receive(PacketType.MESSAGES, None if limit == FOREVER else limit))

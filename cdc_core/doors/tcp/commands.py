@@ -148,6 +148,7 @@ class Commands:
                 return None
             reply = self._encoded(service, claim, owner)
             if reply.size:
+                reply.source = source_of(claim) if request.names_source else 0
                 return reply
             reply.close()
             if service.batches(request.client_id, owner)[0] != claim.batch_id:
@@ -184,7 +185,7 @@ class Commands:
         return service.claim(request.client_id, rows, 0.0, owner, _BOUNDLESS, nbytes, entries=True)
 
     def _encoded(self, service: CanalService, claim: Claim, owner: str) -> Reply:
-        reply = Reply(claim.batch_id, self._budget, self._buffers, source_of(claim))
+        reply = Reply(claim.batch_id, self._budget, self._buffers)
         try:
             encoder = self._encoders.of(service, claim.client_id)
             reply = self._made_ahead(service, claim, encoder) or reply
@@ -208,7 +209,7 @@ class Commands:
         span = service.span(claim.client_id, claim.batch_id)
         reply = self._ahead.take((claim.destination, claim.client_id), (service.sessions, span, encoder))
         if reply is not None:
-            reply.batch_id, reply.source = claim.batch_id, source_of(claim)
+            reply.batch_id = claim.batch_id
         return reply
 
     def _service(self, destination: str) -> CanalService:

@@ -40,10 +40,11 @@ class Budget:
 
 
 class Reply:
-    """Pieces of `messages` fields, in order, of the binlog of `source`. `close` gives the memory back."""
+    """Pieces of `messages` fields, in order. `source`: the binlog that they are of, 0 where the client does not ask.
+    `close` gives the memory back."""
 
-    def __init__(self, batch_id: int, budget: Budget, buffers: Buffers | None = None, source: int = 0) -> None:
-        self.batch_id, self.source = batch_id, source
+    def __init__(self, batch_id: int, budget: Budget, buffers: Buffers | None = None) -> None:
+        self.batch_id, self.source = batch_id, 0
         self.size = 0
         self._budget, self._buffers = budget, buffers or Buffers(0)
         self._held = 0

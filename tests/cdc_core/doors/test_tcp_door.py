@@ -64,6 +64,15 @@ def test_batches_are_handed_out_and_acked(client: CanalClient, shop: Destination
     assert shop.last_acked == 1
 
 
+def test_only_who_asks_is_told_the_binlog(client: CanalClient, shop: Destination) -> None:
+    """Other clients get Canal's fields and no more, since their parsers may not pass over another one."""
+    shop.put(3)
+    assert client.get().source == 0
+    client.rollback()
+    client.send(PacketType.GET, declared.Get(**client.names, fetch_size=10, timeout=-1, names_source=True))
+    assert declared.Messages.FromString(client.read().body).source != 0
+
+
 def test_large_batches_are_whole(client: CanalClient, shop: Destination) -> None:
     """A batch of many windows, larger than what a socket takes at once."""
     shop.put(200_000)
