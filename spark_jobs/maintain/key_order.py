@@ -1,9 +1,10 @@
 """`KeyOrder`: a large table's rows are written anew in the order of its key, one range of keys a commit.
 
 A MERGE then finds the rows of a range of keys in few files. Each commit replaces the rows of a range by the same rows,
-as Delta saw them when the commit's transaction began, and says that no data changed. Delta refuses it where another
-writer changed these files meanwhile, and refuses a MERGE that read them before. The rows of files that reach beyond the
-range are marked as deleted there. No property and no txnVersion changes.
+as Delta saw them when the commit's transaction began. Delta refuses it where another writer changed these files
+meanwhile, and refuses a MERGE that read them before. The rows of files that reach beyond the range are marked as
+deleted there. No property and no txnVersion changes. Delta takes such a commit for a change of the data, so a table
+with a change data feed, whose readers would get all rows again, is left as it is.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from spark_jobs.maintain.slices import AS_SHIPPED, Key, KeyFile, Limits, Plan, S
 from spark_jobs.session import Sessions
 
 _SAMPLE = 50_000  # keys
+_FEED = "delta.enableChangeDataFeed"
 _KINDS = ("tinyint", "smallint", "int", "bigint", "decimal", "string", "date")  # with bounds that SQL can spell
 
 
@@ -40,10 +42,10 @@ class KeyOrder:
     limits: Limits = AS_SHIPPED
 
     def files(self, path: str, state: TableState) -> dict[str, KeyFile]:
-        """By name, the files of a table that has a key with an order. None where a file has no statistics of it, or
-        for a table that is not large. Raises what delta-rs raises."""
+        """By name, the files of a table that has a key with an order. None where a file has no statistics of it, for
+        a table that is not large, and for one with a change data feed. Raises what delta-rs raises."""
         kind = next((one.type for one in state.columns if one.name == next(iter(state.primary_key), None)), "")
-        if not kind.startswith(_KINDS):
+        if not kind.startswith(_KINDS) or state.properties.get(_FEED, "").lower() == "true":
             return {}
         actions = pa.table(self.lake.open(path).get_add_actions(flatten=True))
         low, high = f"min.{state.primary_key[0]}", f"max.{state.primary_key[0]}"
@@ -73,7 +75,7 @@ class KeyOrder:
         there, key = _within(state.primary_key[0], part), [col(quote(name)) for name in state.primary_key]
         files = max(1, round(part.size / self.limits.file))
         note = json.dumps({UPKEEP: "key_order"})
-        options = {"replaceWhere": there, "dataChange": "false", "userMetadata": note}
+        options = {"replaceWhere": there, "userMetadata": note}
         with self.sessions.take() as spark, lake_errors(path):
             rows = spark.read.format("delta").load(path).where(there)
             rows = rows.repartitionByRange(files, *key).sortWithinPartitions(*key)

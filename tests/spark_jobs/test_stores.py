@@ -31,6 +31,7 @@ def test_a_store_that_decides_itself_is_taken(root: str) -> None:
     ],
 )
 def test_options_of_delta_rs_that_lose_commits(root: str, options: dict[str, str], why: str) -> None:
+    """Each is refused with the option's name and a remedy."""
     with pytest.raises(LakeError, match=why) as refused:
         check_root(root, options)
     assert refused.value.hint
@@ -48,6 +49,7 @@ def test_options_of_delta_rs_that_lose_commits(root: str, options: dict[str, str
     ],
 )
 def test_settings_of_spark_that_lose_commits(root: str, settings: dict[str, str], why: str) -> None:
+    """Each is refused with the setting's name and a remedy."""
     with pytest.raises(LakeError, match=why) as refused:
         check_spark(root, lambda key, default: settings.get(key, default))
     assert refused.value.hint
