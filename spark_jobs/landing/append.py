@@ -176,14 +176,15 @@ def _saying(share: Share, opened: OpenedLog, wanted: Mapping[str, str]) -> Opene
 
 def _described(share: Share, opened: OpenedLog, read: TableRead) -> OpenedLog:
     """The log with the properties that its next rows need."""
-    return _saying(share, opened, log_properties(share.claim, read.table) | {STATISTICS: statistics(read.table)})
+    kept = statistics(read.table, _fields(opened.table))
+    return _saying(share, opened, log_properties(share.claim, read.table) | {STATISTICS: kept})
 
 
 def _create(share: Share, read: TableRead, schema: pa.Schema) -> None:
     log = share.log
     properties = {DESTINATION: log.destination, TABLE: log.name, LOG: "true", FENCE: share.fence.token}
     properties |= {"delta.logRetentionDuration": KEPT_LOG}
-    properties |= log_properties(share.claim, read.table) | {STATISTICS: statistics(read.table)}
+    properties |= log_properties(share.claim, read.table) | {STATISTICS: statistics(read.table, schema)}
     properties[BEGAN] = began(log, share.claim.epoch).to_json()
     DeltaTable.create(
         log.path,

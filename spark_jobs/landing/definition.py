@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
 
 from cdc_core.errors import TableStopped
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
+from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import PRIMARY_KEY
 from spark_jobs.landing.columns import EPOCH, OP, VERSION
 
@@ -34,11 +37,13 @@ def epoch_property(claim: Claim) -> dict[str, str]:
     return {f"{EPOCHS}{claim.epoch}": json.dumps(began)}
 
 
-def statistics(schema: TableSchema) -> str:
+def statistics(schema: TableSchema, columns: Iterable[pa.Field]) -> str:
     """The columns of which a log keeps statistics: those by which its rows are found, and a key of one column, if its
-    name needs no quotes. Without a key: whether rows were inserted alone."""
+    name needs no quotes. Without a key: whether rows were inserted alone. `columns`: those of the log. Behind a struct
+    of which no field is named, as that of a GEOMETRY, delta-rs 1.6 shows no statistics at all."""
     key = schema.primary_key if len(schema.primary_key) == 1 and _PLAIN.fullmatch(schema.primary_key[0]) else ()
-    return ",".join([EPOCH, VERSION, *key] if schema.primary_key else [EPOCH, VERSION, OP])
+    structs = [f"{quote(one.name)}.{quote(one.type.field(0).name)}" for one in columns if pa.types.is_struct(one.type)]
+    return ",".join([EPOCH, VERSION, *(key if schema.primary_key else [OP]), *structs])
 
 
 def has_key(properties: Mapping[str, str]) -> bool:

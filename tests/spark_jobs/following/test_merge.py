@@ -46,6 +46,29 @@ def test_random_changes_merged_at_random_moments_are_the_source(shop: LandedShop
     assert not merged.contradiction
 
 
+KINDS = (
+    "id INT PRIMARY KEY, g POINT, j JSON, b VARBINARY(20), dt DATETIME(6), ts TIMESTAMP(3) NULL, ti TIME(6), y YEAR, "
+    "f FLOAT, e ENUM('a', 'b'), s SET('x', 'y'), de DECIMAL(30, 10), bi BIT(9), u BIGINT UNSIGNED, c CHAR(5)"
+)
+VALUES = (
+    """POINT(1, -0.0e0), '{"a": [1, 1.0, null]}', x'00ff', '2024-01-01 00:00:00.000001', '2024-03-31 02:30:00.123', """
+    "'-838:59:59', 2024, 1.1, 'a', 'x,y', 12345678901234567890.0123456789, b'101010101', 18446744073709551615, 'e'"
+)
+
+
+def test_values_of_every_kind_come_by_the_log(shop: LandedShop) -> None:
+    """Also behind a geometry, and when the source has it no more."""
+    shop.execute(f"CREATE TABLE t ({KINDS})", f"INSERT INTO t VALUES (1, {VALUES})", "INSERT INTO t (id) VALUES (2)")
+    assert shop.land() == []
+    shop.merger().whole(shop.named("t"))
+    assert shop.differences("t") == {"t": (0, 0, 0)}
+
+    shop.execute("UPDATE t SET e = 'b'", "ALTER TABLE t DROP COLUMN g", "INSERT INTO t (id, u) VALUES (3, 4)")
+    assert shop.land() == []
+    shop.merger().whole(shop.named("t"))
+    assert shop.differences("t") == {"t": (0, 0, 0)}
+
+
 @pytest.mark.full
 def test_a_backlog_becomes_several_commits(shop: LandedShop) -> None:
     """Each part ends where a file of the log ends, and none is larger than it must be."""
