@@ -67,6 +67,13 @@ def compare(
     return Comparison(total, lake_rows, **sums)
 
 
+def count(table: DeltaTable, condition: str) -> int:
+    """The rows of a table that are not deleted, and fulfil a condition in SQL."""
+    builder = QueryBuilder()
+    _register(builder, "counted", table, condition)
+    return _one(builder, "SELECT count(*) AS n FROM counted")["n"]
+
+
 def _register(builder: QueryBuilder, name: str, table: DeltaTable, condition: str) -> None:
     """The rows of a table that are not deleted, and fulfil the condition."""
     own = Own.of_table(table)

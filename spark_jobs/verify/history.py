@@ -6,6 +6,7 @@ Both are in the lake, so the source is not asked. The table itself is compared w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from cdc_core.errors import LakeError
@@ -17,7 +18,7 @@ from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.state import TableState
 from spark_jobs.verify.beside import Beside
-from spark_jobs.verify.compare import Comparison, compare
+from spark_jobs.verify.compare import Comparison, compare, count
 from spark_jobs.verify.verify import Verified, or_why_not
 
 
@@ -75,13 +76,14 @@ def _versions(found: Standing) -> tuple[int, ...]:
 
 def _current_rows(histories: Histories, table: str, merged: TableState, version: int) -> Comparison:
     """Those of both, at the versions that were found together. A table that was dropped has none. A current row that
-    has an end is none: who asks for a moment would not find it."""
+    has an end is extra, and its key is missing: who asks for a moment would not find it."""
     lake = histories.lake
     rows = lake.open(histories.table_path(table), merged.version)
     versions = lake.open(histories.path(table), version)
     names, key = [column.name for column in merged.columns], merged.primary_key
-    lasts = f"{CURRENT} AND {VALID_TO} IS NULL"
-    return compare(rows, versions, names, key, table, of_source="false" if merged.dropped else "", of_lake=lasts)
+    lasts, ended = (f"{CURRENT} AND {VALID_TO} IS {word}" for word in ("NULL", "NOT NULL"))
+    found = compare(rows, versions, names, key, table, of_source="false" if merged.dropped else "", of_lake=lasts)
+    return replace(found, extra=found.extra + count(versions, ended))
 
 
 def _answer(name: str, found: Comparison, at: EntryPosition) -> Verified:
