@@ -50,6 +50,7 @@ def rewritten(rows: Files, found: Plan) -> dict[str, list[Key]]:
 
 
 def test_what_is_in_order_is_left_alone() -> None:
+    """Files whose keys follow each other give no slice to write anew."""
     rows = ints(*runs(10))
     assert (depth(files_of(rows)), planned(rows)) == (1.0, Plan())
     assert (depth({}), plan([], {}, LIMITS)) == (0.0, Plan())
