@@ -42,8 +42,8 @@ class KeyOrder:
     limits: Limits = AS_SHIPPED
 
     def files(self, path: str, state: TableState) -> dict[str, KeyFile]:
-        """By name, the files of a table that has a key with an order. None where a file has no statistics of it, for
-        a table that is not large, and for one with a change data feed. Raises what delta-rs raises."""
+        """By name, the files of a table that has a key with an order. Empty where a file has no statistics of it, for a
+        table that is not large, and for one with a change data feed. Raises what delta-rs raises."""
         kind = next((one.type for one in state.columns if one.name == next(iter(state.primary_key), None)), "")
         if not kind.startswith(_KINDS) or state.properties.get(_FEED, "").lower() == "true":
             return {}
