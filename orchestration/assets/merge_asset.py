@@ -26,7 +26,7 @@ from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
 from spark_jobs.following.follow import Follow, Pace
 from spark_jobs.following.history.columns import work_of
-from spark_jobs.following.merge import Merged
+from spark_jobs.following.merged import Merged
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.remedy import copy_hint

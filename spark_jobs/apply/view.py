@@ -16,7 +16,7 @@ from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import spark_type
 from spark_jobs.source import pack_tickets
 
-_SENT_BYTES = 32 << 20  # of Arrow, for one table: Spark's driver holds them as rows until the statement ends
+SENT_BYTES = 32 << 20  # of Arrow, for one table: Spark's driver holds them as rows until the statement ends
 
 
 def create_view(
@@ -34,14 +34,19 @@ def create_view(
     schema = _schema(read.schema)
     sent = _all_rows(read, url, token) if read.table.primary_key and read.rows <= sent_rows else None
     if sent is not None:
-        types = from_arrow_schema(sent.schema, prefer_timestamp_ntz=True)
-        spark.createDataFrame(sent, types).createOrReplaceTempView(view)
+        create_sent_view(spark, sent, view)
         return
     reader = spark.read.format("sluice").schema(schema).option("url", url)
     reader = reader.option("tickets", pack_tickets(read.tickets))
     if token:
         reader = reader.option("token", token)  # Spark redacts an option of this name
     reader.load().createOrReplaceTempView(view)
+
+
+def create_sent_view(spark: SparkSession, rows: pa.Table, view: str) -> None:
+    """Makes `view` of rows that are sent along."""
+    types = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+    spark.createDataFrame(rows, types).createOrReplaceTempView(view)
 
 
 def create_file_view(spark: SparkSession, schema: pa.Schema, view: str, file: str) -> None:
@@ -62,6 +67,6 @@ def _all_rows(read: TableRead, url: str, token: str) -> pa.Table | None:
         for part in read_split(url, ticket, token=token or None):
             parts.append(part)
             size += part.nbytes
-            if size > _SENT_BYTES:
+            if size > SENT_BYTES:
                 return None
     return pa.Table.from_batches(parts, read.schema.remove_metadata())

@@ -2,17 +2,20 @@
 
 The way of a log, in order:
 
-    pending    which rows of a log its merged table lacks: by statistics, without Spark
-    lacked     which epochs' changes count, and from where: what comes again is not taken twice
-    files      the statistics of a log's files
-    net        the SQL of the last row of each key in a part of the log
-    copies     the SQL of a part without a primary key: copies that come and go
-    agreed     the bounds of such a part, noted before its statement is sent
-    merge      one part of one log becomes one commit of the merged table
-    parked     tables whose merge failed: why, how often, when the next try is due
-    follow     the logs of one run, side by side, each in its own time
-    catch_up   a log is merged whole, before a DDL statement or another way of writing the table
-    base       what a table can be made anew from, and what its log has behind that
-    remake     a table is made anew from its log, in one commit
-    now        the view of a table as of the end of its log
+    pending     which rows of a log its merged table lacks: by statistics, without Spark
+    lacked      which epochs' changes count, and from where: what comes again is not taken twice
+    files       the statistics of a log's files
+    net         the SQL of the last row of each key in a part of the log
+    copies      the SQL of a part without a primary key: copies that come and go
+    agreed      the bounds of such a part, noted before its statement is sent
+    images      a part in Arrow, in the order of its keys
+    last_images the last image of each key, which Spark gets instead of the log
+    merge       one part of one log becomes one commit of the merged table
+    merged      what that brought
+    parked      tables whose merge failed: why, how often, when the next try is due
+    follow      the logs of one run, side by side, each in its own time
+    catch_up    a log is merged whole, before a DDL statement or another way of writing the table
+    base        what a table can be made anew from, and what its log has behind that
+    remake      a table is made anew from its log, in one commit
+    now         the view of a table as of the end of its log
 """

@@ -3,8 +3,7 @@
 A table whose merge fails waits, longer after each failure, while the others go on; nothing of its log is lost. A run
 stays for a while when there is nothing to merge, because starting one costs more than waiting. Where rows may wait in
 their log, a table is merged when the oldest is nearly late: a merge of many costs little more than one of few. Trouble
-of all tables
-(Spark or the lake is away) ends the run; a log that alone cannot be read makes its table wait.
+of all tables (Spark or the lake is away) ends the run; a log that alone cannot be read makes its table wait.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cdc_core.errors import LakeError, TableStopped
-from spark_jobs.following.merge import Merged
+from spark_jobs.following.merged import Merged
 from spark_jobs.following.others import TakenOver
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Pending
@@ -25,6 +24,7 @@ _STEP_BACK, _LONGEST = 5.0, 120.0  # seconds in which a run leaves a table to an
 _NEVER = (0.0, 0.0)
 _LOOK, _LIST = 1.0, 10.0  # seconds between two looks at the logs, and between two listings of them
 _A_MERGE = 3.0  # seconds of a table's, as long as it is not known
+_SLOWER = 1.25  # than the last time
 _SPARE, _RESTART = 10.0, 15.0  # seconds that are left before a row is late, and that the start of the next run takes
 
 
@@ -45,7 +45,7 @@ class Pace:
         and how many seconds its merge takes, of each table in the order in which they are merged."""
         needed = 0.0
         for age, seconds in waiting:
-            needed += 2 * seconds / self.parallelism
+            needed += _SLOWER * seconds / self.parallelism
             if age >= self.freshness_seconds - _SPARE - needed:
                 return True
         return False

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pyspark.sql.connect.session import SparkSession
 
+from cdc_core.client.changes import TableRead
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.choice import key_range
 from spark_jobs.apply.commits import log_note
@@ -27,6 +29,8 @@ from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
 from spark_jobs.following.agreed import Agreed
 from spark_jobs.following.copies import append_inserted, merge_counted
 from spark_jobs.following.files import only_inserted
+from spark_jobs.following.last_images import LastImages, last_images
+from spark_jobs.following.merged import Merged
 from spark_jobs.following.net import bounds, last_emptying, last_rows, read_of
 from spark_jobs.following.now import shown
 from spark_jobs.following.others import TakenOver, is_anothers
@@ -39,48 +43,13 @@ from spark_jobs.lake.replacement import replace_table, rows_of
 from spark_jobs.lake.sql import quote, table_at
 from spark_jobs.lake.state import DeltaCommit, TableState
 from spark_jobs.lake.transaction import FEW_ROWS, transaction
-from spark_jobs.lake.types import lake_columns
+from spark_jobs.lake.types import LakeColumn, lake_columns
 from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.unfollowed import Unfollowed
 from spark_jobs.session import Sessions
 
+_VIEW = "sluice_last_images"
 _TRIES = 5  # of a table that others write meanwhile
-
-
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """What merging brought a table: the parts, and the rows of the log in them; `inserted`, `updated` and `deleted` as
-    Delta counted them. It has its log up to version `upto` of `epoch`. `since`: when the oldest of the rows landed;
-    `merged_at`: when they were in the table, in seconds since 1970. `contradiction`: why the table must take no more
-    changes; `untold`: why its view is as it was; "" for nothing. Falsy where there was nothing to merge."""
-
-    table: str
-    parts: int = 0
-    rows: int = 0
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    epoch: int = 0
-    upto: int = 0
-    delta_version: int | None = None
-    since: float = 0.0
-    merged_at: float = 0.0
-    seconds: float = 0.0
-    added_columns: tuple[str, ...] = ()
-    contradiction: str = ""
-    untold: str = ""
-
-    def __bool__(self) -> bool:
-        return self.parts > 0
-
-    def __add__(self, later: Merged) -> Merged:
-        if not self or not later:
-            return self or later
-        counts = {name: getattr(self, name) + getattr(later, name) for name in _ADDED}
-        return replace(later, since=min(self.since, later.since), **counts)
-
-
-_ADDED = ("parts", "rows", "inserted", "updated", "deleted", "seconds", "added_columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +130,15 @@ class Merger:
         metadata = log_note(follows.stands_for(found.log, part.epoch, part), found.table, self.run_id)
         with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, found.table)):
             prepared = self._prepared(spark, found, path, app)
-            statement = self._statement(path, found, prepared.state)
-            self.fence.check(path)
-            small = follows.lake.is_small(path)
-            with transaction(spark, app, part.upto, metadata, few=part.rows <= FEW_ROWS, small=small):
-                run_statement(spark, statement, path)
+            with self._images(found, prepared.state) as images:
+                if images is not None:
+                    images.create_view(spark, _VIEW)
+                statement = self._statement(path, found, prepared.state, _VIEW if images else None)
+                self.fence.check(path)
+                few = (images.rows if images else part.rows) <= FEW_ROWS
+                kind = {"few": few, "small": follows.lake.is_small(path), "fixed": images is not None}
+                with transaction(spark, app, part.upto, metadata, **kind):
+                    run_statement(spark, statement, path)
             self._pass(spark, found, path, app, metadata)
         commit = self._committed(found, path, app, metadata)
         return self._outcome(found, commit, prepared.added_columns, began)
@@ -232,11 +205,28 @@ class Merger:
         read, destination, lake = read_of(schema, found), follows.destination, follows.lake
         return prepare(spark, lake, self.fence, path, destination, read, found.state, app, changed, again=again)
 
-    def _statement(self, path: str, found: Pending, state: TableState) -> str:
-        log = self.follows.log_path(found.table)
-        read = read_of(definition_of(found.log.metadata().configuration, log), found)
+    @contextmanager
+    def _images(self, found: Pending, state: TableState) -> Iterator[LastImages | None]:
+        """The last image of each key; None for a table without a key or with columns of ours, and where Spark should
+        read the log."""
+        read, columns = self._read(found, state)
+        if state.own or not read.table.primary_key:
+            yield None
+            return
+        lake, names = self.follows.lake, [column.name for column in columns]
+        key = read.table.primary_key
+        with last_images(lake, self.follows.destination, found.log, found.part, names, key) as images:
+            yield images
+
+    def _read(self, found: Pending, state: TableState) -> tuple[TableRead, list[LakeColumn]]:
+        """The log's rows as the service would describe them, and the columns that the table has of them."""
+        read = read_of(definition_of(found.log.metadata().configuration, self.follows.log_path(found.table)), found)
         there = {column.name for column in state.columns}
-        columns = [column for column in lake_columns(read.schema, read.table) if column.name in there]
+        return read, [column for column in lake_columns(read.schema, read.table) if column.name in there]
+
+    def _statement(self, path: str, found: Pending, state: TableState, view: str | None) -> str:
+        """`view` has the last image of each key; without one the statement reads the log."""
+        read, columns = self._read(found, state)
         key, names = read.table.primary_key, [column.name for column in columns]
         if not key:
             part = found.part
@@ -247,7 +237,7 @@ class Merger:
         if state.own:
             rows = last_changes(self._log(found), bounds(found.part), names, key, state.own, LOGGED)
             return merge_last(path, rows, names, key, state.own, between)
-        rows = last_rows(self._log(found), bounds(found.part), names, key)
+        rows = view or last_rows(self._log(found), bounds(found.part), names, key)
         return merge_keyed(path, rows, names, key, deletes=True, between=between)
 
     def _may_recur(self, found: Pending, path: str) -> bool:

@@ -22,7 +22,8 @@ from spark_jobs.following.follow import Follow, Pace
 from spark_jobs.following.history.columns import CURRENT
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.history.works import Works
-from spark_jobs.following.merge import Merged, Merger
+from spark_jobs.following.merge import Merger
+from spark_jobs.following.merged import Merged
 from spark_jobs.following.now import make_view, shown_anew, view_name
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import PART_ROWS, Follows

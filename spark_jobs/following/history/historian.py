@@ -25,7 +25,8 @@ from spark_jobs.following.history.columns import ANEW, CURRENT, NAMES, OWN, lack
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.staged import Staged, staged
 from spark_jobs.following.history.standing import ROOM, Histories, Standing, lacks, standing, upto
-from spark_jobs.following.merge import Merged, every_part
+from spark_jobs.following.merge import every_part
+from spark_jobs.following.merged import Merged
 from spark_jobs.following.net import bounds, read_of
 from spark_jobs.following.others import TakenOver, is_anothers
 from spark_jobs.following.pending import Follows, Part, Pending

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from spark_jobs.following.history.columns import table_of, work_of
 from spark_jobs.following.history.historian import Historian
-from spark_jobs.following.merge import Merged, Merger
+from spark_jobs.following.merge import Merger
+from spark_jobs.following.merged import Merged
 from spark_jobs.following.pending import Follows, Pending
 
 

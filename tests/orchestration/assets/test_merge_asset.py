@@ -17,7 +17,7 @@ from orchestration.assets.lineage import declared
 from orchestration.assets.merge_asset import MERGED, merge_asset
 from orchestration.settings import Settings
 from spark_jobs.following.history.columns import work_of
-from spark_jobs.following.merge import Merged
+from spark_jobs.following.merged import Merged
 from spark_jobs.following.pending import Part, Pending
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode, Modes

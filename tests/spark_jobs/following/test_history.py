@@ -20,6 +20,7 @@ from spark_jobs.following.history import historian as keeping
 from spark_jobs.following.history import staged as staging
 from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO, lacking
 from spark_jobs.following.history.historian import Historian
+from spark_jobs.following.images import images_of
 from spark_jobs.following.pending import Part
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.modes import Mode
@@ -65,15 +66,15 @@ def test_every_change_is_a_version(shop: LandedShop, monkeypatch: pytest.MonkeyP
     are taken for large ones, which Spark reads as files."""
     read: list[bool] = []
 
-    def noted(source: DeltaTable, part: Part, columns: Sequence[str]) -> Any:
+    def noted(source: DeltaTable, part: Part, columns: Sequence[str], key: Sequence[str]) -> Any:
         read.append(True)
-        return images(source, part, columns)
+        return images(source, part, columns, key)
 
     if large:
         monkeypatch.setattr(staging, "LEAST_ROWS", 1)
         monkeypatch.setattr(keeping, "MANY_ROWS", 1)
-    images = staging._images
-    monkeypatch.setattr(staging, "_images", noted)
+    images = images_of
+    monkeypatch.setattr(staging, "images_of", noted)
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))")
     shop.execute("INSERT INTO t VALUES (1, 'a'), (2, 'a')", "UPDATE t SET v = 'b' WHERE id = 1")
     shop.land()

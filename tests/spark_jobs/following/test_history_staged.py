@@ -11,47 +11,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
 
+from spark_jobs.following import images as reading
 from spark_jobs.following.history import staged as module
 from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
 from spark_jobs.following.history.staged import staged
 from spark_jobs.following.history.statements import KIND
-from spark_jobs.following.pending import Part
-from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.columns import DELETE, EPOCH, INSERT, NTH, OP, TIME, TRUNCATE, UPDATE_AFTER, VERSION
-
-KEY, COLUMNS = ("a", "b"), ["a", "b", "v"]
-SCHEMA = pa.schema(
-    {
-        "a": pa.int32(),
-        "b": pa.string(),
-        "v": pa.string(),
-        OP: pa.string(),
-        EPOCH: pa.int32(),
-        VERSION: pa.int64(),
-        NTH: pa.int64(),
-        TIME: pa.timestamp("us", "UTC"),
-    }
-)
+from tests.support.change_images import COLUMNS, KEY, image, part_of
 
 
 @pytest.fixture(autouse=True)
 def _any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEAST_ROWS", 1)
-
-
-def image(a: int | None, b: str, op: str, version: int, nth: int, epoch: int = 0) -> dict[str, Any]:
-    v = None if version % 7 == 0 else f"{version}-{nth}"
-    return {"a": a, "b": b, "v": v, OP: op, EPOCH: epoch, VERSION: version, NTH: nth, TIME: version * 1_000_000}
-
-
-def part_of(tmp_path: Path, images: list[dict[str, Any]]) -> tuple[Lake, DeltaTable, Part]:
-    """A log of these images in files of a few, and the part behind version 10 up to 90."""
-    path = str(tmp_path / "log")
-    for start in range(0, len(images), 50):
-        write_deltalake(path, pa.Table.from_pylist(images[start : start + 50], SCHEMA), mode="append")
-    return Lake(tmp_path / "lake"), DeltaTable(path), Part(0, 10, 90, len(images), 0.0)
 
 
 def expected(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -120,7 +92,7 @@ def test_what_spark_should_read(
 ) -> None:
     """It says what is wrong with a row, and it holds more than a run."""
     for name, value in limits.items():
-        monkeypatch.setattr(module, name, value)
+        monkeypatch.setattr(reading if hasattr(reading, name) else module, name, value)
     lake, log, part = part_of(tmp_path, images)
     with staged(lake, "shop", log, part, COLUMNS, KEY) as found:
         assert found is None

@@ -12,11 +12,13 @@ import pytest
 
 from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.apply.transaction import run_statement
 from spark_jobs.following import merge as merging
 from spark_jobs.following.agreed import Agreed
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.now import now_sql
 from spark_jobs.following.remake import Remaker
+from spark_jobs.lake.transaction import transaction
 from spark_jobs.landing.modes import Mode
 from tests.support.landed import Killed, LandedShop, copies, dies, opened_landed
 
@@ -110,7 +112,7 @@ def late_statement(
 
 def send(shop: LandedShop, late: tuple[str, str, int]) -> None:
     statement, app, version = late
-    with shop.lake.sessions.take() as spark, merging.transaction(spark, app, version):
+    with shop.lake.sessions.take() as spark, transaction(spark, app, version):
         spark.sql(statement).collect()
 
 
@@ -133,7 +135,7 @@ def test_a_statement_of_a_dead_run_counts_once(
     assert late[0].startswith("INSERT" if inserted else "MERGE")
     shop.execute("INSERT INTO t VALUES ('c', 3, 0)")
     shop.land()
-    real, sent = merging.run_statement, list[int]()
+    real, sent = run_statement, list[int]()
 
     def beside(spark: Any, statement: str, path: str) -> None:
         if first and not sent:

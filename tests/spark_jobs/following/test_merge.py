@@ -11,9 +11,14 @@ import pytest
 
 from cdc_core.errors import LakeError, TableStopped
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.apply.transaction import run_statement
+from spark_jobs.following import images
 from spark_jobs.following import merge as merging
-from spark_jobs.following.merge import Merged, Merger
+from spark_jobs.following.last_images import LastImages
+from spark_jobs.following.merge import Merger
+from spark_jobs.following.merged import Merged
 from spark_jobs.lake.sql import quote
+from spark_jobs.lake.transaction import transaction
 from tests.support.landed import Killed, LandedShop, changes, dies, opened_landed
 
 pytestmark = pytest.mark.integration
@@ -114,13 +119,25 @@ def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pyte
             shop.land(5)
 
 
-def test_a_statement_of_a_dead_run_changes_nothing(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is sent when the next run is through, which had more to merge."""
+@pytest.mark.parametrize("reads_log", [False, True])
+def test_a_statement_of_a_dead_run_changes_nothing(
+    shop: LandedShop, monkeypatch: pytest.MonkeyPatch, reads_log: bool
+) -> None:
+    """It is sent when the next run is through, which had more to merge. Spark has the rows, or reads the log."""
+    if reads_log:
+        monkeypatch.setattr(images, "MOST_BYTES", 0)
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
     shop.execute("INSERT INTO t VALUES (1, 'a', 1), (2, 'a', 1)")
     shop.land()
     late: list[tuple[Any, ...]] = []
-    real = merging.run_statement
+    views: list[tuple[LastImages, str]] = []
+    real = run_statement
+
+    def seen(self: LastImages, spark: Any, view: str) -> None:
+        views.append((self, view))
+        create(self, spark, view)
+
+    create = LastImages.create_view
 
     def keep(spark: Any, statement: str, path: str) -> None:
         late.append((statement, path, spark.conf.get("spark.databricks.delta.write.txnAppId"),
@@ -129,13 +146,17 @@ def test_a_statement_of_a_dead_run_changes_nothing(shop: LandedShop, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(merging, "run_statement", keep)
+        patch.setattr(LastImages, "create_view", seen)
         with pytest.raises(Killed):
             shop.merger().whole(shop.named("t"))
+    assert len(views) == (0 if reads_log else 1)
     shop.execute("DELETE FROM t WHERE id = 1", "UPDATE t SET v = 'b'")
     shop.land()
     shop.merger().whole(shop.named("t"))
     statement, path, app, version = late[0]
-    with shop.lake.sessions.take() as spark, merging.transaction(spark, app, int(version)):
+    with shop.lake.sessions.take() as spark, transaction(spark, app, int(version)):
+        for found, view in views:
+            found.create_view(spark, view)
         real(spark, statement, path)
 
     assert shop.differences("t") == {"t": (0, 0, 0)}

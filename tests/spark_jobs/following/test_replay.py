@@ -15,7 +15,7 @@ import pytest
 
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.following.merge import Merged
+from spark_jobs.following.merged import Merged
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.tables import Lake
 from tests.support.landed import LandedShop, changes, opened_landed

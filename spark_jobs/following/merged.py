@@ -1,0 +1,41 @@
+"""What merging brought a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The parts, and the rows of the log in them; `inserted`, `updated` and `deleted` as Delta counted them. The table
+    has its log up to version `upto` of `epoch`. `since`: when the oldest of the rows landed;
+    `merged_at`: when they were in the table, in seconds since 1970. `contradiction`: why the table must take no more
+    changes; `untold`: why its view is as it was; "" for nothing. Falsy where there was nothing to merge."""
+
+    table: str
+    parts: int = 0
+    rows: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    epoch: int = 0
+    upto: int = 0
+    delta_version: int | None = None
+    since: float = 0.0
+    merged_at: float = 0.0
+    seconds: float = 0.0
+    added_columns: tuple[str, ...] = ()
+    contradiction: str = ""
+    untold: str = ""
+
+    def __bool__(self) -> bool:
+        return self.parts > 0
+
+    def __add__(self, later: Merged) -> Merged:
+        if not self or not later:
+            return self or later
+        counts = {name: getattr(self, name) + getattr(later, name) for name in _ADDED}
+        return replace(later, since=min(self.since, later.since), **counts)
+
+
+_ADDED = ("parts", "rows", "inserted", "updated", "deleted", "seconds", "added_columns")
