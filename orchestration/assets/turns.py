@@ -1,8 +1,9 @@
 """The turns of one run: when it claims, how many rows, and whether it stays when there are none.
 
-It measures what the claims cost, and leaves the decisions to `Pace`. While it waits it looks whether another job of the
-destination is queued: that one comes first. Each run takes its first turn all the same, so that a queue which does not
-move holds up no rows.
+It measures what the claims cost, and leaves the decisions to `Pace`. Claims that only land rows come so fast that their
+appends and events would take all the time there is: the run rests as long as one took. While it waits it looks whether
+another job of the destination is queued: that one comes first. Each run takes its first turn all the same, so that a
+queue which does not move holds up no rows.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from spark_jobs.apply.result import BatchResult
 
 _LOOK_SECONDS = 1.0
 _STAY_SECONDS = 3.0  # between looks at the queue of a run that waits for rows
+_REST = 1.0  # seconds at most
 
 
 @dataclass(slots=True)
@@ -39,6 +41,7 @@ class Turns:
     _asked: bool = field(init=False, default=False)
     _begun: float = field(init=False, default=0.0)
     _pressing: bool = field(init=False, default=True)
+    _rests: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         declared = parse_freshness(self.limits.freshness)
@@ -48,12 +51,18 @@ class Turns:
     def left(self, deadline: float) -> float:
         """Waits while more rows may come without any being late. The seconds until `deadline`; 0 to end the run."""
         before, first, self._asked = None, not self._asked, True
+        rested, self._rests = self.clock() + (min(_REST, self.clock() - self._begun) if self._rests else 0.0), False
         while (left := deadline - self.clock()) > 0:
             self.gives_way = not first and self.others_wait()
             if self.gives_way:
                 return 0.0
-            if self._pressing or not self.pace.freshness:
+            if self._pressing:
                 return left
+            if not self.pace.freshness:
+                if (rest := rested - self.clock()) <= 0:
+                    return left
+                self.sleep(min(rest, left))
+                continue
             client = self.connector.client_status()
             if before is not None:
                 self.pace = self.pace.arrived(client.backlog_rows - before, _LOOK_SECONDS)
@@ -74,6 +83,7 @@ class Turns:
 
     def end(self, claim: Claim, batch: BatchResult) -> None:
         """It was acked."""
+        self._rests = bool(batch.landed) and not batch.applied
         rows = {table.name: table.rows for table in claim.tables}
         merged = [Merged(r.table, rows.get(r.table, 0), r.merge_seconds) for r in batch.applied if not r.replayed]
         merged += [Merged(one.table, rows.get(one.table, 0), one.seconds) for one in batch.landed if not one.replayed]

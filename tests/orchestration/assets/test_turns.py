@@ -14,6 +14,7 @@ from cdc_core.session.claim import Claim
 from orchestration.assets.turns import Turns, queued
 from orchestration.settings import Limits
 from spark_jobs.apply.result import BatchResult, TableResult
+from spark_jobs.landing.append import Landed
 from tests.support.canal_double import MemoryCanal, MemoryLake
 
 
@@ -104,6 +105,21 @@ def test_a_run_asap_stays() -> None:
     """It waits for rows in short turns, between which it looks at the queue."""
     made = turns(MemoryCanal(), Time(), freshness="asap", linger_seconds=60)
     assert (made.stays, made.patience(1_000), made.patience(1)) == (True, 3.0, 1)
+
+
+@pytest.mark.parametrize(("took", "rest"), [(0.2, 0.2), (5.0, 1.0)])
+def test_a_run_that_only_lands_rests_as_long_as_it_took(took: float, rest: float) -> None:
+    """At most a second, and once."""
+    canal, time = MemoryCanal(batches=2), Time()
+    made = turns(canal, time, freshness="asap")
+    made.left(300)
+    claim = canal.get_without_ack(made.pace.rows, owner="run")
+    assert claim is not None
+    made.begin(claim)
+    time.now += took
+    made.end(claim, BatchResult((), landed=(Landed("shop.orders", 1, 10),)))
+    assert made.left(300) == pytest.approx(300 - took - rest)
+    assert made.left(300) == pytest.approx(300 - took - rest)
 
 
 @pytest.mark.parametrize("freshness", ["", "30s", "asap"])
