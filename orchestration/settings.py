@@ -21,6 +21,7 @@ from spark_jobs.maintain.retention import LogRetention, log_hours
 _N = TypeVar("_N", int, float)
 _DRAINS, _STAYS = 300.0, 3000.0  # seconds of a run; Dagster's own limit for one is 3600 where `sluice` starts it
 _START_SECONDS = 15.0  # that the start of a run takes, until its first claim
+_FIRST_MERGE_SECONDS = 4.0  # of a table's, on two cores that others use, while Spark compiles it
 ENDLESS = 1 << 62  # rows: only their age starts a run
 
 
@@ -278,16 +279,16 @@ class Settings(dg.Model, dg.Resolvable):
     @property
     def starts(self) -> Trigger:
         """What starts a run that claims: the trigger, or what the declared freshness makes of it."""
-        return self.trigger if self.stays else self.merge_starts
+        return self.trigger if self.stays else self.merge_starts()
 
-    @property
-    def merge_starts(self) -> Trigger:
-        """The same of a run that merges change logs."""
+    def merge_starts(self, tables: int = 0) -> Trigger:
+        """The same of a run that merges change logs, which so many tables wait for: the last of them is in time too."""
         declared = parse_freshness(self.freshness)
         if declared.cron:
             return self.trigger.model_copy(update={"kind": "schedule", "cron": declared.cron})
         if declared.seconds:
-            waits = {"minimum_rows": ENDLESS, "freshness_seconds": max(0.0, declared.seconds - _START_SECONDS)}
+            needed = _START_SECONDS + tables * _FIRST_MERGE_SECONDS
+            waits = {"minimum_rows": ENDLESS, "freshness_seconds": max(0.0, declared.seconds - needed)}
             return self.trigger.model_copy(update=waits)
         return self.trigger
 

@@ -59,7 +59,7 @@ def merging_sensor(
         if troubled and time.time() >= runs.next_try:  # the run says what is wrong, and notes when to look again
             last = runs.last[:8] or "first"
             return dg.RunRequest(run_key=f"{settings.destination}:{last}:{hash_of(','.join(troubled))}")
-        return decide(settings.destination, waiting, runs, settings.merge_starts, time.time())
+        return decide(settings.destination, waiting, runs, settings.merge_starts(len(waiting)), time.time())
 
     return sensor
 

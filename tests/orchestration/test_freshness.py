@@ -74,10 +74,10 @@ def test_where_all_tables_land_the_seconds_are_the_merges() -> None:
     lands = settings(freshness="60s", apply="land_first")
     assert (lands.stays, lands.merges_stay, lands.limits.freshness) == (True, False, "asap")
     assert lands.starts == lands.trigger
-    assert lands.merge_starts.freshness_seconds == 45
+    assert [lands.merge_starts(tables).freshness_seconds for tables in (0, 1, 8, 100)] == [45, 41, 13, 0]
     mixed = settings(freshness="60s", apply={"mode": "land_first", "tables": {"shop.orders": "merge"}})
     assert (mixed.stays, mixed.limits.freshness) == (False, "60s")
-    assert mixed.starts == mixed.merge_starts
+    assert mixed.starts == mixed.merge_starts()
     merged, always = settings(freshness="60s"), settings(freshness="asap", apply="land_first")
     assert (merged.stays, merged.limits.freshness) == (False, "60s")
     assert (always.stays, always.merges_stay) == (True, True)
