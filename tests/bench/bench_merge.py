@@ -50,21 +50,30 @@ VALUES = (
     "CRC32(CONCAT('c', n)) % 50000, CONCAT('name ', CRC32(n) % 1000000), CRC32(CONCAT('p', n)) % 1000000 / 100, "
     "FROM_UNIXTIME(1700000000 + CRC32(n) % 1000000 / 1000), CONCAT('a note of some length on ', CRC32(CONCAT('n', n)))"
 )
+_MORE = (
+    ", email VARCHAR(60), city VARCHAR(30), amount INT, weight DOUBLE, active TINYINT, day DATE, remark VARCHAR(60))"
+)
+WIDE = COLUMNS[:-1] + _MORE  # thirteen columns
+WIDE_VALUES = VALUES + (
+    ", CONCAT('someone', CRC32(n) % 100000, '@example.com'), CONCAT('city ', n % 900), n % 7000, n / 7, n % 2, "
+    "DATE_ADD('2020-01-01', INTERVAL n % 2000 DAY), CONCAT('remark on ', n)"
+)
 Ready = list[tuple[TableRead, Path, list[dict[str, Any]]]]
 Took = dict[str, list[tuple[float, float]]]  # seconds, and CPU seconds of Spark, by way
 
 
 class Shop:
     """Ten tables at the source. Each batch is fresh: its updates and deletes meet rows that are there, its inserts
-    none."""
+    none. The tables have six columns, or thirteen when they are `wide`."""
 
-    def __init__(self, mysql: MySqlServer, rows: int) -> None:
+    def __init__(self, mysql: MySqlServer, rows: int, *, wide: bool = False) -> None:
         self.mysql, self.round, self.next, self.low = mysql, 0, 0, 0
+        columns, self.values = (WIDE, WIDE_VALUES) if wide else (COLUMNS, VALUES)
         self._run(["DROP DATABASE IF EXISTS bench", "CREATE DATABASE bench", "SET sql_log_bin = 0"])
         digits = ",".join(f"({n})" for n in range(1000))
         self._run(["SET sql_log_bin = 0", "DROP DATABASE IF EXISTS seed", "CREATE DATABASE seed",
                    "CREATE TABLE seed.d (d INT PRIMARY KEY)", f"INSERT INTO seed.d VALUES {digits}"])  # fmt: skip
-        self._run([f"CREATE TABLE bench.t{n} {COLUMNS}" for n in range(TABLES)])
+        self._run([f"CREATE TABLE bench.t{n} {columns}" for n in range(TABLES)])
         self.change(rows, 0, 0)
 
     def change(self, inserts: int, updates: int, deletes: int, tables: int = TABLES) -> None:
@@ -77,7 +86,7 @@ class Shop:
         for table in [f"bench.t{n}" for n in range(tables)]:
             work = [f"DELETE FROM {table} {chosen} {deletes}"] if deletes else []
             work += [f"UPDATE {table} SET {sets} {chosen} {updates}"] if updates else []
-            self._run([*work, f"INSERT INTO {table} SELECT n, {VALUES} FROM ({numbers}) numbers"])
+            self._run([*work, f"INSERT INTO {table} SELECT n, {self.values} FROM ({numbers}) numbers"])
         self.next += inserts
 
     def operate(self, inserts: int, updates: int, deletes: int) -> None:
@@ -87,7 +96,7 @@ class Shop:
             work = f"""CREATE PROCEDURE seed.operate() BEGIN
                 DECLARE k BIGINT; DECLARE at INT DEFAULT 0;
                 WHILE at < {inserts} DO
-                    SET k = {self.next} + at; INSERT INTO {table} SELECT n, {VALUES} FROM (SELECT k AS n) one;
+                    SET k = {self.next} + at; INSERT INTO {table} SELECT n, {self.values} FROM (SELECT k AS n) one;
                     SET at = at + 1;
                 END WHILE;
                 SET at = 0;
@@ -275,7 +284,7 @@ def arena(
     """A source with `rows` in each table, and lakes that have them. With `store_bytes` the store is on disk, and the
     ring as small as it ships; without, the ring holds a backlog."""
     start = mysql.position()
-    shop = Shop(mysql, rows)
+    shop = Shop(mysql, rows, wide=bool(store_bytes))
     ring = {} if store_bytes else {"canal__instance__memory__buffer__size": RING_MB << 10}
     with serving(mysql, start, sluice__store__bytes=store_bytes, **ring) as service:
         address = f"http://127.0.0.1:{service.http}"
@@ -327,9 +336,9 @@ def backlog(mysql: MySqlServer, spark: SparkConnect, root: Path, scale: float) -
 
 
 def operations(mysql: MySqlServer, spark: SparkConnect, root: Path, scale: float) -> None:
-    """Transactions of one row each. A fifth inserts, three fifths updates, a fifth deletes. The store is the shipped
-    one, on disk."""
-    rows, total = int(100_000 * scale), int(400_000 * scale)
+    """Transactions of one row each, in tables of thirteen columns. A fifth inserts, three fifths updates, a fifth
+    deletes. The store is the shipped one, on disk."""
+    rows, total = int(250_000 * scale), int(2_000_000 * scale)
     with arena(mysql, spark, root, rows, _STORE) as (ways, shop):
         batches = measure(ways, shop, total, Limits().batch_size, 1, plain=False, single=True)
         config = {"transactions": total, "rows_a_table": rows, "claims": batches, "store_gb": _STORE >> 30}
