@@ -1,0 +1,82 @@
+"""A lake in an S3 server, written by Spark over S3A and by delta-rs in turn and at once. Needs the jars of S3A."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.errors import LakeError
+from orchestration.stack.delta import delta_jars
+from orchestration.stack.ports import free_port
+from orchestration.stack.spark import SparkConnect
+from spark_jobs.session import Sessions
+from spark_jobs.stores import check_spark
+
+JARS = os.environ.get("S3A_JARS")
+FLAGS = "spark.hadoop.fs.s3a.performance.flags"
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(not JARS, reason="S3A_JARS names no folder of S3A's jars (CONTRIBUTING.md)"),
+]
+EACH = 12  # commits of each writer
+
+
+@pytest.fixture
+def spark(object_store: str, tmp_path: Path) -> Iterator[SparkSession]:
+    """A Spark that creates commits by conditional PUTs, as docs/operations.md says."""
+    keys = {
+        "endpoint": os.environ["AWS_ENDPOINT_URL"],
+        "endpoint.region": os.environ["AWS_REGION"],
+        "access.key": os.environ["AWS_ACCESS_KEY_ID"],
+        "secret.key": os.environ["AWS_SECRET_ACCESS_KEY"],
+        "path.style.access": "true",
+        "connection.ssl.enabled": "false",
+    }
+    conf = {f"spark.hadoop.fs.s3a.{key}": value for key, value in keys.items()}
+    conf |= {FLAGS: "create", "spark.driver.extraClassPath": f"{delta_jars()}/*:{JARS}/*"}
+    server = SparkConnect(tmp_path / "spark", free_port(), driver_memory="1g", conf=conf).start()
+    try:
+        with Sessions(server.remote) as sessions, sessions.take() as session:
+            yield session
+    finally:
+        server.stop()
+
+
+def test_writers_that_race_lose_no_commit(spark: SparkSession, object_store: str) -> None:
+    """Every row of three writers is there once: two are delta-rs', one is Spark's."""
+    path = f"{object_store}/race/t"
+    check_spark(path, lambda key, default: spark.conf.get(key, default) or default)
+    spark.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, v STRING) USING delta").collect()
+
+    def appends(first: int) -> None:
+        for number in range(first, first + EACH):
+            noted = CommitProperties(app_transactions=[Transaction(f"writer-{first}", number)])
+            rows = pa.table({"id": pa.array([number], pa.int64()), "v": ["delta-rs"]})
+            write_deltalake(path, rows, mode="append", commit_properties=noted)
+
+    def inserts(first: int) -> None:
+        for number in range(first, first + EACH):
+            spark.sql(f"INSERT INTO delta.`{path}` VALUES ({number}, 'spark')").collect()
+
+    with ThreadPoolExecutor(3) as pool:
+        running = [pool.submit(appends, 0), pool.submit(appends, 100), pool.submit(inserts, 200)]
+        assert [one.result(300) for one in running] == [None] * 3
+    expected = [first + number for first in (0, 100, 200) for number in range(EACH)]
+    found = sorted(row.id for row in spark.sql(f"SELECT id FROM delta.`{path}`").collect())
+    assert found == expected
+    table = DeltaTable(path)
+    assert table.version() == 3 * EACH
+    assert [table.transaction_version(f"writer-{first}") for first in (0, 100)] == [EACH - 1, 100 + EACH - 1]
+
+
+def test_a_spark_without_the_flag_is_refused() -> None:
+    """It would take the place of a commit that came in between."""
+    with pytest.raises(LakeError, match="conditional PUTs"):
+        check_spark("s3a://lake", lambda _key, default: default)
