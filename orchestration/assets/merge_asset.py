@@ -6,6 +6,7 @@ It needs the lake and Spark alone: the service is asked for nothing but to stop 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,20 +102,20 @@ class Run:
         self.context.log_event(dg.AssetMaterialization(self.names.followed(merged.table), metadata=metadata))
 
     def _metadata(self, merged: Merged) -> dict[str, Any]:
-        left = self.follow.merger.pending(merged.table)
         facts: dict[str, Any] = {
             "rows": merged.rows,
             "rows_inserted": merged.inserted,
             "rows_updated": merged.updated,
             "rows_deleted": merged.deleted,
-            "rows_left": left.rows if left else 0,
             "lag_seconds": max(0.0, round(merged.merged_at - merged.since, 3)),
             "merge_seconds": round(merged.seconds, 3),
             "epoch": merged.epoch,
             "applied": merged.upto,
-            "log_end": left.end if left else merged.upto,
             "run_id": self.context.run.run_id,
         }
+        with suppress(SluiceError):  # the merge is done; whoever merges next says what is wrong with the log
+            left = self.follow.merger.pending(merged.table)
+            facts |= {"rows_left": left.rows if left else 0, "log_end": left.end if left else merged.upto}
         return facts | ({"delta_version": merged.delta_version} if merged.delta_version is not None else {})
 
 

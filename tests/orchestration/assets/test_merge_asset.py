@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_core.errors import TableStopped
+from cdc_core.errors import LakeError, TableStopped
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared
 from orchestration.assets.merge_asset import MERGED, merge_asset
@@ -103,6 +103,30 @@ def test_each_part_is_a_materialization_with_its_lag(tmp_path: Path) -> None:
     facts = {name: value.value for name, value in shown[-1].metadata.items()}
     assert (facts["rows"], facts["rows_inserted"], facts["lag_seconds"], facts["delta_version"]) == (10, 4, 3.5, 7)
     assert {name: one.passed for name, one in checks(result).items()} == {"orders": True, "users": True}
+
+
+def test_a_log_that_cannot_be_read_behind_a_merge_is_no_failure_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left is not told then; whoever merges next says what is wrong."""
+    logs = MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1})
+    pending = logs.pending
+
+    def away(table: str) -> Pending | None:
+        if logs.runs == [table]:
+            logs.runs.append("asked")
+            raise LakeError("the lake is away", place=table, hint="See that the lake can be read.")
+        return pending(table)
+
+    monkeypatch.setattr(logs, "pending", away)
+    result = merge(logs)
+
+    assert result.success
+    assert logs.runs == ["shop.orders", "asked"]
+    (shown,) = result.get_asset_materialization_events()
+    facts = shown.step_materialization_data.materialization.metadata
+    assert facts["rows"].value == 10
+    assert "rows_left" not in facts
 
 
 def test_a_history_is_an_asset_beside_its_table_and_waits_alone(tmp_path: Path) -> None:
