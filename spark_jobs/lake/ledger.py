@@ -201,6 +201,14 @@ class Ledger:
         found = {epoch: ledger.transaction_version(self._landed(table, epoch)) for epoch in range(upto + 1)}
         return {epoch: end for epoch, end in found.items() if end is not None}
 
+    def noted_before(self, moment: datetime) -> dict[int, int]:
+        """By epoch, the version of the last end that was noted before a moment."""
+        table = self._open()
+        where = f"committed_at < TIMESTAMP '{moment.isoformat()}'"
+        asked = f"SELECT epoch, max(end_version) AS last FROM batches WHERE {where} GROUP BY epoch"  # noqa: S608
+        rows = [] if table is None else _select(table, asked)
+        return {row["epoch"]: row["last"] for row in rows}
+
     def note(
         self, claim: Claim, tables: dict[str, TableNote], run_id: str, now: float, landed: Mapping[str, int] = NO_LOGS
     ) -> bool:

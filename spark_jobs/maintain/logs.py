@@ -25,6 +25,7 @@ from spark_jobs.following.files import log_files
 from spark_jobs.following.history.standing import Histories
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import HISTORY
 from spark_jobs.landing.columns import EPOCH, TIME, VERSION, log_app_id
 from spark_jobs.landing.log import OpenedLog, TableLog
@@ -91,7 +92,8 @@ class LogUpkeep:
             return 0, had
         limit = datetime.fromtimestamp(self.clock(), UTC) - timedelta(hours=max(kept.hours, LEAST_HOURS))
         taken, why = self._taken(opened, had)
-        upto = _aged(opened.table, taken, limit)
+        landed = Ledger(self.follows.lake, self.follows.destination, self.follows.client_id).noted_before(limit)
+        upto = _aged(opened.table, taken, limit, landed)
         return _deleted(opened.log, upto) if upto else 0, why
 
     def _taken(self, opened: OpenedLog, had: Mapping[int, int]) -> tuple[Mapping[int, int], str]:
@@ -146,16 +148,17 @@ class LogUpkeep:
         return found
 
 
-def _aged(log: DeltaTable, had: Mapping[int, int], limit: datetime) -> dict[int, int]:
+def _aged(log: DeltaTable, had: Mapping[int, int], limit: datetime, landed: Mapping[int, int]) -> dict[int, int]:
     """By epoch, the version up to which all rows were executed before `limit`, of those up to `had`; without epochs of
-    which the log has no such row."""
+    which the log has no such row. `landed`: by epoch, up to where rows had landed by then, whatever their time says:
+    that of a source whose clock is ahead, or of a session that set one in the future."""
     files, found = log_files(log), dict[int, int]()
     for epoch, upto in had.items():
         if not any(one.epochs[0] <= epoch <= one.epochs[1] and one.low <= upto for one in files):
             continue
         where = f"{EPOCH} = {epoch:d} AND {VERSION} <= {upto:d}"
-        asked = f"SELECT min({VERSION}) FROM log WHERE {where} AND {TIME} >= TIMESTAMP '{limit.isoformat()}'"  # noqa: S608
-        young = _one(log, asked)
+        later = f"{VERSION} > {landed.get(epoch, -1):d} AND {TIME} >= TIMESTAMP '{limit.isoformat()}'"
+        young = _one(log, f"SELECT min({VERSION}) FROM log WHERE {where} AND {later}")  # noqa: S608
         last = _one(log, f"SELECT max({VERSION}) FROM log WHERE {where} AND {VERSION} < {young:d}") if young else upto  # noqa: S608
         if last is not None and _one(log, f"SELECT count(*) FROM log WHERE {where} AND {VERSION} <= {last:d}"):  # noqa: S608
             found[epoch] = last

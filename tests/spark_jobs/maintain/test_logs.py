@@ -87,6 +87,22 @@ def test_what_the_table_had_for_a_week_goes(shop: LandedShop) -> None:
     assert shop.now("t") == shop.source("t") == shop.merged("t")
 
 
+def test_a_time_in_the_future_keeps_nothing(shop: LandedShop) -> None:
+    """A session set it. The row is as old as its batch, however long that time is away."""
+    ahead = [
+        "SET TIMESTAMP = UNIX_TIMESTAMP() + 86400 * 900",
+        "INSERT INTO t VALUES (1, 'a')",
+        "SET TIMESTAMP = DEFAULT",
+    ]
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", *ahead, "INSERT INTO t VALUES (2, 'a')")
+    shop.land()
+    shop.merger().whole(shop.named("t"))
+    then = moment()
+    assert maintained(shop, then - 30, hours=WEEK).rows_deleted == 0
+    assert maintained(shop, then).rows_deleted == 2
+    assert versions(shop) == []
+
+
 @pytest.mark.full
 def test_what_waits_to_be_merged_stays(shop: LandedShop) -> None:
     """However old it is: of a table that waits after a failure, and of one that was never merged."""
