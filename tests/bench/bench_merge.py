@@ -248,12 +248,15 @@ def cpu(process: psutil.Process) -> float:
 def measure(
     ways: Ways, shop: Shop, total: int, batch_size: int, rounds: int, plain: bool, *, single: bool = False
 ) -> int:
-    """All ways over the same changes, round by round; the first round warms and is not kept. Batches of our last."""
-    each, drained = total // TABLES, 0
+    """All ways over the same changes, round by round; the first round warms, with a tenth of them where each is a
+    transaction, and is not kept. Batches of our last."""
+    drained = 0
     for number in range(rounds + 1):
+        changes = total // 10 if single and not number else total
+        each = changes // TABLES
         inserts, deletes = each * (2 if single else 3) // 10, each // 5
         (shop.operate if single else shop.change)(inserts, each - inserts - deletes, deletes)
-        ready = ways.ready(total, plain)
+        ready = ways.ready(changes, plain)
 
         turns: dict[str, Callable[[], Any]] = {
             "ours": partial(ways.ours, batch_size),
