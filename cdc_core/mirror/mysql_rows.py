@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from pymysql.err import IntegrityError
@@ -41,7 +42,7 @@ def write(cursor: Any, group: Group, kinds: Kinds) -> None:
 
 def _run(cursor: Any, group: Group, kinds: Kinds) -> int:
     """How many rows the condition found, or were written."""
-    cursor.execute(_DIALECT.statement(group, kinds))
+    cursor.execute(dialect_of(cursor.connection.server_version).statement(group, kinds))
     found: int = cursor.rowcount
     if cursor.warning_count:
         cursor.execute("SHOW WARNINGS")
@@ -127,6 +128,21 @@ def _replaces(_key: tuple[str, ...], columns: tuple[str, ...]) -> str:
     return "ON DUPLICATE KEY UPDATE " + ", ".join(f"{quoted(name)} = VALUES({quoted(name)})" for name in columns)
 
 
-_DIALECT = Dialect(
+def _replaces_by_alias(_key: tuple[str, ...], columns: tuple[str, ...]) -> str:
+    sets = ", ".join(f"{quoted(name)} = {_NEW}.{quoted(name)}" for name in columns)
+    return f"AS {_NEW} ON DUPLICATE KEY UPDATE {sets}"
+
+
+_NEW = "_sluice_new"
+_BY_VALUES = Dialect(
     quoted, literal, _constant, _replaces, lambda group: group.rows, _same, lambda _table, where: f"{where} LIMIT 1"
 )
+_BY_ALIAS = replace(_BY_VALUES, replaces=_replaces_by_alias)
+
+
+@cache
+def dialect_of(version: str) -> Dialect:
+    """That of a server of this version. MySQL 8.0.20 and later warn of each VALUES(), and know an alias for the new row
+    since 8.0.19; MariaDB does not know it."""
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    return _BY_ALIAS if numbers >= (8, 0, 20) and "mariadb" not in version.lower() else _BY_VALUES
