@@ -59,7 +59,7 @@ class Log:
         self._schema = pa.schema([*arrow_fields(SCHEMA), *columns.SYSTEM])
         properties = {
             DESTINATION: "bench", TABLE: SCHEMA.name, LOG: "true", PRIMARY_KEY: json.dumps(["id"]),
-            STATISTICS: statistics(SCHEMA),
+            STATISTICS: statistics(SCHEMA, self._schema),
             DEFINITION: json.dumps(SCHEMA.to_dict()), f"{EPOCHS}0": json.dumps({"moved": 0, "seamless": []}),
         }  # fmt: skip
         DeltaTable.create(self._path, self._schema, configuration=properties, raise_if_key_not_exists=False)
