@@ -25,6 +25,7 @@ _NEVER = (0.0, 0.0)
 _LOOK, _LIST = 1.0, 10.0  # seconds between two looks at the logs, and between two listings of them
 _A_MERGE = 3.0  # seconds of a table's, as long as it is not known
 _SLOWER = 1.25  # than the last time
+_FIRST = 2.0  # a table's first merge takes so many times as long as later ones: Spark compiles it
 _SPARE, _RESTART = 10.0, 15.0  # seconds that are left before a row is late, and that the start of the next run takes
 
 
@@ -169,6 +170,7 @@ class Follow:
         except TableStopped as error:
             return self.parking.park(table, error, self.now())
         self._left.pop(table, None)
-        self._took[table] = merged.seconds or self._took.get(table, _A_MERGE)
+        if merged.seconds:
+            self._took[table] = merged.seconds if table in self._took else merged.seconds / _FIRST
         self.parking.free(table)
         return merged
