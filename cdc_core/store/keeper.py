@@ -14,7 +14,6 @@ from functools import reduce
 import structlog
 
 from cdc_core.position import EntryPosition
-from cdc_core.store.disk.stored import StoredSegment
 from cdc_core.store.disk.volumes import Volumes
 from cdc_core.store.segment import Segment, merge
 from cdc_core.store.store import Store
@@ -29,8 +28,8 @@ log = structlog.get_logger(__name__)
 class Keeper:
     """`open` comes before `run`. What all clients acked is kept for `retention` seconds, up to `retention_bytes`, where
     there is room. `clock` is in seconds since the epoch, and may be set back. `on_damage` is called when a segment is
-    not what was written: the log cannot be used any more, and a new one opened in the same place ends before the
-    damage. `room` says how many bytes the log may have; without it that stays as it is."""
+    not what was written, or the directory was removed: the log cannot be used any more, and a new one opened in the
+    same place ends before the damage. `room` says how many bytes the log may have; without it that stays as it is."""
 
     def __init__(
         self,
@@ -150,6 +149,9 @@ class Keeper:
         if abs(self._clock() - self._tidied) < _LOOK_SECONDS:
             return
         self._tidied = self._clock()
+        if self._volumes.gone:
+            self._tell("was removed", str(self._volumes.path), "Leave sluice.store.dir alone while the service runs.")
+            return
         self._measure()
         with self._store.changed:
             keep_bytes = 0 if self._store.ring.stuck else self._retention_bytes
@@ -159,9 +161,8 @@ class Keeper:
             self._volumes.forget(begin)
             self._volumes.rest()
         damaged = self._volumes.shelf.damaged
-        if damaged is not None and not self._told:
-            self._told = True
-            self._tell(damaged)
+        if damaged is not None:
+            self._tell("is damaged", str(damaged), "Check the disk.")
 
     def _measure(self) -> None:
         """Gives the log the room that there is now."""
@@ -175,10 +176,9 @@ class Keeper:
                     self._store.ring.disk_bytes = found
                     self._store.changed.notify_all()
 
-    def _tell(self, damaged: StoredSegment) -> None:
-        log.error(
-            "the store on disk is damaged: its rows are read again from the source",
-            place=str(damaged),
-            hint="Check the disk.",
-        )
-        self._on_damage()
+    def _tell(self, what: str, place: str, hint: str) -> None:
+        """Once."""
+        if not self._told:
+            self._told = True
+            log.error(f"the store on disk {what}: its rows are read again from the source", place=place, hint=hint)
+            self._on_damage()

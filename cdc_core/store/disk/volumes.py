@@ -88,6 +88,11 @@ class Volumes:
             ) from error
         self._lock = file
 
+    @property
+    def gone(self) -> bool:
+        """Whether somebody removed the directory, or what is in it: what is written now, nobody finds again."""
+        return self._lock >= 0 and not os.fstat(self._lock).st_nlink
+
     def rest(self) -> None:
         """Holds no file open until something is appended, but the lock."""
         if self._held:
@@ -96,7 +101,7 @@ class Volumes:
     def close(self) -> None:
         """Gives the directory back."""
         try:
-            if self._held:
+            if self._held and not self.gone:
                 self._held[-1].volume.flush()
                 self._held[-1].volume.close()
         finally:

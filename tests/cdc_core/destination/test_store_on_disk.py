@@ -161,6 +161,19 @@ def test_a_killed_process_may_have_served_more_than_is_on_disk(
         assert capture.service.slices(CLIENT, capture.service.client(CLIENT).claims[0].batch_id)
 
 
+def acked(destination: Destination, least: int) -> int:
+    """How many rows were claimed and acked, when they are that many at least."""
+    rows, deadline = 0, time.monotonic() + 120
+    while rows < least:
+        assert time.monotonic() < deadline, destination.status()
+        with suppress(SluiceError):  # damaged, between two captures, or not connected yet
+            found = destination.service().claim(CLIENT, 10, 1, "run-1", 60)
+            if found is not None:
+                rows += found.rows
+                destination.service().ack(CLIENT, found.batch_id, "run-1")
+    return rows
+
+
 def test_damage_that_a_claim_meets_begins_a_new_capture(
     mysql: MySqlServer, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,15 +194,29 @@ def test_damage_that_a_claim_meets_begins_a_new_capture(
     destination = Destination("shop", Configuration(own), nodes, pauses=(0.2, 1.0))
     destination.start()
     try:
-        rows, deadline = 0, time.monotonic() + 120
-        while rows < 5:
+        assert acked(destination, 5) == 5
+    finally:
+        destination.end("the test is over")
+
+
+def test_a_directory_that_is_removed_begins_a_new_capture(mysql: MySqlServer, shop: str, tmp_path: Path) -> None:
+    """Its rows come from the source again, and are on disk again."""
+    nodes, own = MemoryNodes(), on_disk(mysql, shop, tmp_path)
+    with running(own, nodes) as capture:
+        execute(mysql, shop, "INSERT INTO orders VALUES (1, 'a')")
+        all_read(capture, mysql)
+    destination = Destination("shop", Configuration(own), nodes, pauses=(0.2, 1.0))
+    destination.start()
+    try:
+        assert acked(destination, 1) == 1
+        execute(mysql, shop, "INSERT INTO orders VALUES (2, 'a')")
+        shutil.rmtree(tmp_path / "shop")
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "shop" / "lock").exists():
             assert time.monotonic() < deadline, destination.status()
-            with suppress(SluiceError):  # damaged, between two captures, or not connected yet
-                found = destination.service().claim(CLIENT, 10, 1, "run-1", 60)
-                if found is not None:
-                    rows += found.rows
-                    destination.service().ack(CLIENT, found.batch_id, "run-1")
-        assert rows == 5
+            time.sleep(0.1)
+        execute(mysql, shop, "INSERT INTO orders VALUES (3, 'a')")
+        assert acked(destination, 2) == 2
     finally:
         destination.end("the test is over")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -197,6 +198,23 @@ def test_damage_is_told_once(tmp_path: Path) -> None:
     store, volumes = make(tmp_path)
     Keeper(store, volumes, 3600).open(OWNER)
     assert store.ring.put.rows == 1
+    volumes.close()
+
+
+def test_a_directory_that_is_removed_is_told_once(tmp_path: Path) -> None:
+    """What is written to it would be nowhere. One that is opened anew in its place begins without rows."""
+    told: list[bool] = []
+    store, volumes = make(tmp_path / "store", volume=400)
+    with kept(store, volumes, on_damage=lambda: told.append(True)):
+        assert store.put(block(transaction(1)), threading.Event())
+        until(lambda: store.ring.log.parts.stored == 1)
+        shutil.rmtree(tmp_path / "store")
+        until(lambda: bool(told))
+        assert store.put(block(transaction(1), start=164), threading.Event())
+    assert told == [True]
+
+    store, volumes = make(tmp_path / "store")
+    assert Keeper(store, volumes, 3600).open(OWNER) is None
     volumes.close()
 
 
