@@ -4,7 +4,7 @@
                                                     /filter         Canal's filter expression
                                                     /own_filter     the same, where the client brought it along
                                                     /entries        its rows are read as Canal's entries
-                                                    /epoch          rises with every deliberate rewind
+                                                    /epoch          rises with a rewind, and where rows are given up
                                                     /moved          the first epoch of the present source
                                                     /seamless       epochs that repeat no row of the one before
                                                     /source         address and uuid of the server of the cursor
@@ -131,11 +131,13 @@ class Cursors(ClientNodes):
 
     def begin(self, client_id: int, start: LogPosition, source: str = "") -> Reached:
         """Keeps the cursor of a client that begins or goes on at `start`. What the client has reached by then. Where it
-        was not reached by its own acks, its open snapshots lack changes: they are broken in the same write."""
+        was not reached by its own acks, its open snapshots lack changes: they are broken in the same write. Where rows
+        were given up, a new epoch begins: within one there is no gap."""
         kept, epoch = self.read(client_id), self._number(client_id, "epoch")
         if kept is None:
             reached = Reached(How.START, epoch, start.postion)
         elif start.postion > kept.postion:
+            epoch += 1
             reached = Reached(How.LOST, epoch, start.postion)
         else:
             reached = resumed(kept, *self._read_reached(client_id), epoch)
@@ -143,6 +145,10 @@ class Cursors(ClientNodes):
         changes = self._cursor_change(self._path(client_id, "cursor"), start) | node
         if reached != self.reached(client_id):
             changes |= self.snapshots.broken(client_id, "changes were passed over before any run could keep them")
+        if reached.how is How.LOST and reached.epoch > self._number(client_id, "epoch"):
+            left = self._seamless(client_id) | {epoch: start.postion.version()}  # no row comes again
+            values = {"epoch": str(epoch).encode(), "seamless": json.dumps(left).encode()}
+            changes |= self._changes(client_id, values)
         if source and source != self.source(client_id, start):
             changes |= self._changes(client_id, {"source": _source(start, source)})
         self._nodes.write(changes)

@@ -1,4 +1,4 @@
-"""An epoch of a client: the stretch between two deliberate moves of its cursor."""
+"""An epoch of a client: the stretch between two moves of its cursor on purpose, or over rows that were given up."""
 
 from __future__ import annotations
 
