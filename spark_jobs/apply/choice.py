@@ -25,8 +25,9 @@ def statement(lake: Lake, path: str, read: TableRead, state: TableState, view: s
     columns = tuple(column for column in whole if column.name in there)  # a policy may leave columns out
     names = [column.name for column in columns]
     if state.own:
-        rows = last_changes(view, "true", names, key, state.own, IMAGES)
-        return merge_last(path, rows, names, key, state.own, key_range(lake, path, read, state))
+        kept = sorted(there.difference(names))
+        rows = last_changes(view, "true", names, key, state.own, IMAGES, anew=bool(kept))
+        return merge_last(path, rows, names, key, state.own, key_range(lake, path, read, state), kept)
     if read.counts.partial:
         view = _whole(path, read, view, columns, insert_defaults(read.table, whole))
     if not key:

@@ -235,8 +235,9 @@ class Merger:
             return adds(path, self._log(found), bounds(part), columns)
         between = key_range(self.follows.lake, path, read, state)
         if state.own:
-            rows = last_changes(self._log(found), bounds(found.part), names, key, state.own, LOGGED)
-            return merge_last(path, rows, names, key, state.own, between)
+            kept, where = sorted({column.name for column in state.columns}.difference(names)), bounds(found.part)
+            rows = last_changes(self._log(found), where, names, key, state.own, LOGGED, anew=bool(kept))
+            return merge_last(path, rows, names, key, state.own, between, kept)
         rows = view or last_rows(self._log(found), bounds(found.part), names, key)
         return merge_keyed(path, rows, names, key, deletes=True, between=between)
 

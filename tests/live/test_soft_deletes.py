@@ -19,9 +19,9 @@ from spark_jobs.apply.ddl.consent import waits_for_consent
 from spark_jobs.following.remake import Remaker
 from spark_jobs.lake import ddl
 from spark_jobs.lake.own_columns import COMMIT_TIME, DELETED, LAST_OP, POSITION
-from spark_jobs.lake.policies import Dropped, Policies, TablePolicy
+from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
-from spark_jobs.landing.modes import Mode
+from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.verify.beside import Beside
 from spark_jobs.verify.repair import RowRepair
 from spark_jobs.verify.tables import compared
@@ -264,6 +264,32 @@ def test_statements_in_the_middle(shop: LandedShop) -> None:
     assert shop.drain() == []
     assert told(shop, "named") == {1: ("a", True, "delete"), 2: ("b", True, "delete"), 3: ("c", False, "insert")}
     assert shop.differences("named") == {"named": (0, 0, 0)}
+
+
+@pytest.mark.full
+def test_a_row_that_comes_back_has_nothing_in_a_column_that_is_kept(shop: LandedShop) -> None:
+    """The source dropped the column, and the policy keeps it: rows that stay keep their values, one that comes back has
+    none, as if its key were new. The same from a log, and within one batch."""
+    policies, modes = Policies(TablePolicy(changed=Changed.LENIENT)), Modes(Mode.MERGE, {"*.landed": Mode.LAND_FIRST})
+    shop.lake = replace(shop.lake, policies=policies, modes=modes)
+    tables, row = ("t", "landed"), "({0}, {0}, {0})"
+    for table in tables:
+        shop.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT, w INT)")
+        shop.execute(f"INSERT INTO {table} VALUES {', '.join(map(row.format, range(1, 6)))}")
+        shop.execute(f"ALTER TABLE {table} DROP COLUMN w", f"DELETE FROM {table} WHERE id IN (1, 5)")
+    assert shop.drain() == []
+    merger = replace(shop.merger(), policies=policies)
+    merger.whole(shop.named("landed"))
+    for table in tables:
+        shop.execute(f"INSERT INTO {table} VALUES (1, 10), (5, 50)", f"DELETE FROM {table} WHERE id IN (2, 5)")
+        shop.execute(f"INSERT INTO {table} VALUES (2, 20)", f"UPDATE {table} SET v = v + 1 WHERE id IN (2, 3)")
+    assert shop.drain() == []
+    merger.whole(shop.named("landed"))
+    for table in tables:
+        found = {key: (one["v"], one["w"], one[DELETED]) for key, one in rows(shop, table).items()}
+        assert found == {
+            1: (10, None, False), 2: (21, None, False), 3: (4, 3, False), 4: (4, 4, False), 5: (50, None, True)
+        }  # fmt: skip
 
 
 @pytest.mark.full
