@@ -154,6 +154,8 @@ class Historian:
         upto_, micros = int(row[0]), row[1]
         before = replace(pending, part=replace(part, upto=upto_ - 1, whole=False))
         done = self._wrote(before, found)
+        note = HistoryNote.of(self._state(path).properties)
+        self._noted(path, replace(note, emptied=(part.epoch, upto_, micros)))
         emptying = replace(pending, part=replace(part, after=upto_ - 1, upto=upto_, rows=1, whole=False))
         place = (part.epoch, upto_)
         return done + self._committed(emptying, statements.close_all(path, place, statements.moment(micros)))
@@ -164,13 +166,25 @@ class Historian:
         part, source = pending.part, _log(self.histories, found, pending.table)
         read = read_of(definition_of(log.metadata().configuration, path), replace(pending, log=log))
         between = key_range(self.follows.lake, path, read, self._state(path))
-        place = (part.epoch, part.after)
+        place, since = (part.epoch, part.after), self._emptied(pending, log)
         with staged(self.follows.lake, self.follows.destination, log, part, columns, key) as changes:
             if changes is not None:
                 rows = statements.staged_changes(_VIEW, path, place)
             else:
                 rows = statements.changes(source, bounds(part), columns, key, path, place)
-            return self._committed(pending, statements.merge_versions(path, rows, columns, key, between), changes)
+            statement = statements.merge_versions(path, rows, columns, key, between, since)
+            return self._committed(pending, statement, changes)
+
+    def _emptied(self, pending: Pending, log: DeltaTable) -> str:
+        """When all rows went last before the part, in SQL: a row of which the history has no version came then, by a
+        RENAME or a CREATE with rows. Not known where the log does not have all changes since."""
+        histories, part, table = self.histories, pending.part, pending.table
+        last = HistoryNote.of(self._state(histories.path(table)).properties).emptied
+        if last is None or last[:2] > (part.epoch, -1 if part.after is None else part.after):
+            return statements.NOT_KNOWN
+        lacks = ((epoch, histories.lacks_to(log, table, epoch) or 0) for epoch in range(last[0], part.epoch + 1))
+        whole = all(place <= last[:2] or not place[1] for place in lacks)
+        return statements.moment(last[2]) if whole else statements.NOT_KNOWN
 
     def _widened(self, path: str, wanted: Sequence[LakeColumn], log: DeltaTable) -> tuple[list[str], tuple[str, ...]]:
         """The names of the columns, which the history has after it, and the key."""

@@ -14,12 +14,14 @@ class HistoryNote:
     """`begun`: the epoch and the version of the table with whose rows it began; changes up to there are not in it. None
     for one that has all of its log. `stamp`: what was true of the table when both were compared last, "" before that.
     `marks`: by epoch, the txnVersion of the last comparison, and the version of the table that it means; `passed`: the
-    version up to which there was nothing to write, so that Delta made no commit."""
+    version up to which there was nothing to write, so that Delta made no commit. `emptied`: epoch, version and time (in
+    microseconds, None where that is not known) of the last entry of the log by which all rows went."""
 
     begun: tuple[int, int] | None = None
     stamp: str = ""
     marks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     passed: Mapping[str, int] = field(default_factory=dict)
+    emptied: tuple[int, int, int | None] | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -30,7 +32,11 @@ class HistoryNote:
         begun = fields.get("begun")
         marks = {epoch: (int(mark), int(at)) for epoch, (mark, at) in fields.get("marks", {}).items()}
         place = (int(begun[0]), int(begun[1])) if begun else None
-        return cls(place, fields.get("stamp", ""), marks, fields.get("passed", {}))
+        emptied = fields.get("emptied")
+        return cls(
+            place, fields.get("stamp", ""), marks, fields.get("passed", {}),
+            (int(emptied[0]), int(emptied[1]), emptied[2]) if emptied else None,
+        )  # fmt: skip
 
     @property
     def compared(self) -> int:

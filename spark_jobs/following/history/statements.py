@@ -30,7 +30,7 @@ from spark_jobs.landing.columns import (
     VERSION,
 )
 
-AHEAD = "SLUICE_HISTORY_AHEAD"
+AHEAD, NOT_KNOWN = "SLUICE_HISTORY_AHEAD", "CAST(NULL AS TIMESTAMP)"
 _AHEAD, _KINDS = "_sluice_ahead", "_sluice_kinds"
 KIND = "_sluice_kind"  # 0: closes the version that is there, 1: opens one
 _FIRST, _NEXT, _LAST = "_sluice_first", "_sluice_next", "_sluice_last"
@@ -119,7 +119,7 @@ def differences(
         f"(SELECT * FROM delta.{quote(path)} WHERE {CURRENT}) AS c FULL OUTER JOIN "
         f"(SELECT *, 1 AS _sluice_one FROM {merged}) AS m ON {on}"
     )
-    since = "CAST(NULL AS TIMESTAMP)" if begins else at
+    since = NOT_KNOWN if begins else at
     raised = f"CAST(raise_error('{AHEAD}: ') AS ARRAY<INT>)"
     exploded = f"SELECT *, explode(IF({_AHEAD} IS NOT NULL, {raised}, {_KINDS})) AS {KIND} FROM ({joined})"  # noqa: S608
     return (
@@ -137,14 +137,21 @@ def rows_of(path: str, version: int, columns: Sequence[str], own: Own, *, gone: 
 
 
 def merge_versions(
-    path: str, rows: str, columns: Sequence[str], key: Sequence[str], between: tuple[int, int] | None = None
+    path: str,
+    rows: str,
+    columns: Sequence[str],
+    key: Sequence[str],
+    between: tuple[int, int] | None = None,
+    since: str = NOT_KNOWN,
 ) -> str:
-    """One MERGE that closes and opens. `between` bounds a key of one integer."""
+    """One MERGE that closes and opens. `between` bounds a key of one integer. `since`: when a version came, in SQL,
+    that is closed and was not there."""
     condition = [f"t.{CURRENT} = true", f"s.{KIND} = 0", *(f"t.{quote(name)} = s.{quote(name)}" for name in key)]
     if between is not None:
         condition.append(f"t.{quote(key[0])} BETWEEN {between[0]} AND {between[1]}")
     written = [quote(name) for name in (*columns, *_OWN)]
-    values = ", ".join(f"s.{name}" for name in written)
+    told = {quote(VALID_FROM): f"IF(s.{KIND} = 0, {since}, s.{VALID_FROM})"}
+    values = ", ".join(told.get(name, f"s.{name}") for name in written)
     return (
         f"MERGE INTO delta.{quote(path)} AS t USING {rows} AS s ON {' AND '.join(condition)} "  # noqa: S608
         f"WHEN MATCHED THEN UPDATE SET t.{VALID_TO} = s.{VALID_TO}, t.{CURRENT} = false "
@@ -180,4 +187,4 @@ def last_known(path: str) -> str:
 
 def moment(micros: int | None) -> str:
     """A time in SQL."""
-    return "CAST(NULL AS TIMESTAMP)" if micros is None else f"timestamp_micros({micros:d})"
+    return NOT_KNOWN if micros is None else f"timestamp_micros({micros:d})"

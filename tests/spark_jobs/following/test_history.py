@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import pairwise
 from math import copysign
 from pathlib import Path
@@ -145,6 +146,28 @@ def test_it_takes_what_came_without_its_log(shop: LandedShop) -> None:
     shop.keep("t")
     assert shop.current("t") == shop.source("t")
     assert {"n", "m"} <= shop.history("t")[0].keys()
+
+
+@pytest.mark.full
+def test_rows_that_came_by_a_rename_came_then(shop: LandedShop) -> None:
+    """Their first change says what they were; they were not there before the statement."""
+    names = ("a", "b")
+    shop.execute(*(f"CREATE TABLE {one} (id INT PRIMARY KEY, v VARCHAR(40))" for one in names))
+    shop.execute(*(f"INSERT INTO {one} VALUES (1, '{one}')" for one in names))
+    assert shop.land() == []
+    shop.keep(*names)
+    shop.execute(
+        "SET TIMESTAMP = 2000000000", "RENAME TABLE a TO other, b TO a, other TO b", "SET TIMESTAMP = 2000000060",
+        "UPDATE a SET v = 'changed'", "DELETE FROM b",
+    )  # fmt: skip
+    assert shop.land() == []
+    shop.keep(*names)
+    moved, changed = (datetime.fromtimestamp(at, UTC) for at in (2_000_000_000, 2_000_000_060))
+    for one, versions in (("a", [("b", moved, changed), ("changed", changed, None)]), ("b", [("a", moved, changed)])):
+        found = [(row["v"], row[VALID_FROM], row[VALID_TO]) for row in shop.history(one)]
+        assert found[0][0] == one
+        assert found[0][2] == moved
+        assert found[1:] == versions
 
 
 @pytest.mark.full
