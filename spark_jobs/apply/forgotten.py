@@ -14,9 +14,8 @@ from cdc_core.session.claim import Claim, is_redefined
 from spark_jobs.apply.result import Refusal
 from spark_jobs.lake.ledger import Ledger, StopNote, TableNote
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.state import LOG, app_id
+from spark_jobs.lake.state import LOG, app_id, log_app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.columns import log_app_id
 
 
 def forgotten_stops(ledger: Ledger, claim: Claim) -> tuple[Refusal, ...]:

@@ -39,6 +39,7 @@ from spark_jobs.copy.target import Target
 from spark_jobs.lake.equality import FEWER_COPIES
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.landed import landed_ends
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, lake_columns
@@ -111,7 +112,9 @@ class Switch:
         acked = hold.start or _acked(client)
         low, high = staged.place.low.version(), staged.place.high.version()
         reached = max(low, acked.version() if acked else low)
-        upto = max(reached, (before and before.applied) or low)
+        # Of what landed and is not acked, a merge may be under way: its statement must find that the table has it.
+        landed = landed_ends(self.lake, writes.destination, writes.client_id, schema.name, writes.epoch)
+        upto = max(reached, (before and before.applied) or low, landed.get(writes.epoch, low))
         self._check_log(log, snapshot, staged, client, upto if upto > reached else None)
         note = target.note(before, upto, max(high, upto))
         place = Place(max(staged.place.low, acked or staged.place.low), staged.place.high)

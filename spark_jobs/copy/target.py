@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from cdc_core.schema.names import full_name
 from spark_jobs.copy.result import LakeClient, WentOn
 from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.state import TableState
+from spark_jobs.lake.landed import landed_ends
+from spark_jobs.lake.state import DeltaCommit, TableState
 from spark_jobs.lake.tables import Lake
 
 _EVENT = 19  # bytes that an event has at least: so many versions mean one place
@@ -55,9 +58,36 @@ class Target:
         return CopyNote(self.client.epoch, low, high, mark)
 
     def committed(self, about: str) -> int:
-        """The Delta version of the commit with that metadata. Raises WentOn where Delta skipped it."""
+        """The Delta version of the commit with that metadata. From here on no statement of an earlier epoch begins.
+        Raises WentOn where Delta skipped the commit, or such a statement came behind it."""
         for commit in self.lake.commits(self.path):
             if commit.user_metadata == about:
                 self.fence.skip(self.path)
+                self._pass_epochs(about)
                 return commit.version
         raise WentOn(self.path)
+
+    def _pass_epochs(self, about: str) -> None:
+        """A merge of an earlier epoch's changes, which were landed and not merged, may have been sent and not begun: it
+        would not see the copy. An empty commit says that the table has them, so that Delta skips it. Raises WentOn
+        where one came before that."""
+        client = self.client
+        if not client.epoch:
+            return
+        ends = landed_ends(self.lake, client.destination, client.client_id, self.name, client.epoch - 1)
+        apps = {replace(client, epoch=epoch).app(self.name): end for epoch, end in ends.items()}
+        applied = dict(zip(apps, self.lake.applied(self.path, [*apps]), strict=True))
+        if passed := {app: end for app, end in apps.items() if (applied[app] or 0) < end}:
+            self.fence.pass_over(self.path, passed)
+        since = takewhile(lambda commit: commit.user_metadata != about, self.lake.commits(self.path))
+        if any(_epoch(commit) < client.epoch for commit in since):
+            raise WentOn(self.path)
+
+
+def _epoch(commit: DeltaCommit) -> int:
+    """Of the changes that it brought; that of all others is later than every epoch."""
+    try:
+        fields = json.loads(commit.user_metadata or "{}")
+    except ValueError:
+        fields = {}
+    return int(fields.get("epoch", 1 << 62)) if isinstance(fields, dict) else 1 << 62

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from spark_jobs.following.pending import Pending
 from spark_jobs.lake.noted import Noted
+from spark_jobs.lake.state import log_app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.columns import log_app_id
 
 _PREFIX = "sluice.part."
 

@@ -16,9 +16,8 @@ from cdc_core.session.claim import Claim
 from spark_jobs.apply.epochs import recurring_to
 from spark_jobs.following.files import LogFile
 from spark_jobs.lake.ledger import Ledger
-from spark_jobs.lake.state import TableState
+from spark_jobs.lake.state import TableState, log_app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.columns import log_app_id
 from spark_jobs.landing.definition import EPOCHS, epoch_began, has_key
 
 

@@ -25,9 +25,9 @@ from spark_jobs.following.pending import Follows, is_over, opened
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.own_columns import living_at
 from spark_jobs.lake.sql import quote
-from spark_jobs.lake.state import TableState
+from spark_jobs.lake.state import TableState, log_app_id
 from spark_jobs.lake.types import OP, LakeColumn
-from spark_jobs.landing.columns import EPOCH, NTH, VERSION, log_app_id
+from spark_jobs.landing.columns import EPOCH, NTH, VERSION
 from spark_jobs.landing.definition import EPOCHS, definition_of
 from spark_jobs.session import Sessions
 

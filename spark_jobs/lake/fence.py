@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_core.errors import LakeError
@@ -25,6 +26,7 @@ from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import FENCE, TableState
 from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.transaction import transaction
 from spark_jobs.session import Sessions
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -53,10 +55,6 @@ class Fence:
             self._commit(path, properties)
         except DeltaError:  # the table has a feature that delta-rs cannot write, such as column mapping
             self._alter(path, properties)
-        except OSError as error:
-            hint = "Make the lake writable and give it room; the batch stays claimable."
-            words = " ".join(str(error).split())[:500]
-            raise LakeError(f"the table cannot be written: {words}", place=path, hint=hint) from error
         self._inside.add(path)
         return self._lake.state(path, app) or state
 
@@ -82,12 +80,30 @@ class Fence:
             hint = "Nothing is to be done: the run that has the claim now writes this table."
             raise LakeError("another run has taken the table over, so this run lost its claim", place=path, hint=hint)
 
-    def _commit(self, path: str, properties: dict[str, str]) -> None:
+    def pass_over(self, path: str, versions: Mapping[str, int]) -> None:
+        """Notes in a table that only this run changes that it has these versions, by app id: Delta skips the statements
+        that carry them. Raises LakeError."""
+        noted = CommitProperties(app_transactions=[Transaction(app, version) for app, version in versions.items()])
+        try:
+            self._commit(path, {FENCE: self.token}, noted)
+        except DeltaError:  # as above
+            column = quote(self._lake.open(path).schema().fields[0].name)
+            with self._sessions.take() as spark, lake_errors(path):
+                for app, version in versions.items():
+                    with transaction(spark, app, version):
+                        spark.sql(f"UPDATE delta.{quote(path)} SET {column} = {column} WHERE false").collect()  # noqa: S608
+
+    def _commit(self, path: str, properties: dict[str, str], noted: CommitProperties | None = None) -> None:
         for _ in range(_TRIES):
             try:
-                self._lake.open(path).alter.set_table_properties(properties, raise_if_not_exists=False)
+                altered = self._lake.open(path).alter
+                altered.set_table_properties(properties, raise_if_not_exists=False, commit_properties=noted)
             except CommitFailedError:
                 continue
+            except OSError as error:
+                hint = "Make the lake writable and give it room; the batch stays claimable."
+                words = " ".join(str(error).split())[:500]
+                raise LakeError(f"the table cannot be written: {words}", place=path, hint=hint) from error
             return
         hint = "See that nobody else writes this table; the batch stays claimable."
         raise LakeError("others keep committing to the table", place=path, hint=hint)

@@ -28,6 +28,11 @@ def app_id(destination: str, client_id: int, table: str, epoch: int) -> str:
     return f"sluice:{destination}:{client_id}:{table.replace('${', '$ {')}:{epoch}"
 
 
+def log_app_id(destination: str, client_id: int, table: str, epoch: int) -> str:
+    """Delta's txnAppId of what is appended to the change log of `database.table` in one epoch."""
+    return f"sluice:{destination}:{client_id}:{table}:log:{epoch}"
+
+
 def fill_id(app: str) -> str:
     """Delta's txnAppId of the statements that give old rows their values, in all epochs of the table of `app`."""
     return f"{app.rpartition(':')[0]}:fill"

@@ -1,4 +1,4 @@
-"""The columns that a change log has behind the table's own, and the app id of its commits.
+"""The columns that a change log has behind the table's own.
 
 Each image is a row: an update has two, before and after. Changes are in the order of (`EPOCH`, `VERSION`, `NTH`). A row
 of op `TRUNCATE` has no values: all rows of the table went there.
@@ -35,8 +35,3 @@ SYSTEM = pa.schema(
     ]
 )
 NAMES = frozenset(SYSTEM.names)
-
-
-def log_app_id(destination: str, client_id: int, table: str, epoch: int) -> str:
-    """Delta's txnAppId of what is appended to the log of `database.table` in one epoch."""
-    return f"sluice:{destination}:{client_id}:{table}:log:{epoch}"

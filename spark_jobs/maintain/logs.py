@@ -26,8 +26,8 @@ from spark_jobs.following.history.standing import Histories
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.ledger import Ledger
-from spark_jobs.lake.state import HISTORY
-from spark_jobs.landing.columns import EPOCH, TIME, VERSION, log_app_id
+from spark_jobs.lake.state import HISTORY, log_app_id
+from spark_jobs.landing.columns import EPOCH, TIME, VERSION
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.whole import lacking, lacks_to
 from spark_jobs.maintain.as_of import as_of, is_younger

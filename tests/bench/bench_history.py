@@ -30,7 +30,7 @@ from spark_jobs.following.merge import Merger
 from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
-from spark_jobs.lake.state import DESTINATION, LOG, PRIMARY_KEY, TABLE
+from spark_jobs.lake.state import DESTINATION, LOG, PRIMARY_KEY, TABLE, log_app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing import columns
 from spark_jobs.landing.definition import DEFINITION, EPOCHS, STATISTICS, statistics
@@ -90,7 +90,7 @@ class Log:
         }  # fmt: skip
         arrays = [pa.array(fixed[one.name]).cast(one.type) if one.name in fixed else self._any(one, size)
                   for one in self._schema]  # fmt: skip
-        app = columns.log_app_id("bench", 1, SCHEMA.name, 0)
+        app = log_app_id("bench", 1, SCHEMA.name, 0)
         commit = CommitProperties(app_transactions=[Transaction(app, self._end)])
         write_deltalake(self._path, pa.table(arrays, self._schema), mode="append", commit_properties=commit)
         start, end = place_of(low), place_of(self._end)

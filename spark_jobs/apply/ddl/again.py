@@ -19,6 +19,7 @@ def check_again(at: Standing, kind: EffectKind) -> None:
         return
     claim = at.batch.claim
     reached = at.batch.lake.applied(at.path, earlier_apps(claim, at.table))
-    applied = {epoch: version for epoch, version in enumerate(reached) if version}
+    since = at.live.copied.epoch if at.live.copied else 0
+    applied = {epoch: version for epoch, version in enumerate(reached) if version and epoch >= since}
     if any(epoch < claim.moved for epoch in applied.keys() - epochs_not_repeated(claim, applied)):
         raise CopyNeeded(f"the destination moved to another server, and its {kind.upper()} may come again", at.table)

@@ -22,8 +22,7 @@ from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.stamp import Place, stamp_of
 from spark_jobs.following.pending import Follows, Part, Pending, opened, parts, place_of
 from spark_jobs.lake.ledger import Ledger
-from spark_jobs.lake.state import TABLE, TableState, app_id
-from spark_jobs.landing.columns import log_app_id
+from spark_jobs.lake.state import TABLE, TableState, app_id, log_app_id
 from spark_jobs.landing.definition import EPOCHS, has_key
 
 ROOM = 18  # versions behind an event's end that comparisons may use: an event has 19 bytes
