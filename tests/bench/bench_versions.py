@@ -3,7 +3,7 @@
 `versions_open`, `versions_append` and so on: the CPU milliseconds of a step at the last mark, beside the first mark's;
 `versions_merge` and `versions_read` are Spark's, by the clock. A batch is ten changes: an append to the change log with
 its ledger note, as the product makes them, and a commit of the merged table that carries the same app id, version and
-note as a MERGE does, by delta-rs, because ten thousand MERGEs of Spark take hours. Between the marks most batches are
+note as a MERGE does, by hand, because ten thousand MERGEs of Spark take hours. Between the marks most batches are
 copies of one that was made so, with names and versions of their own. At each mark Spark merges some batches itself.
 `--every` batches the table and its log are maintained, as the schedule does once a day at a batch every ten seconds.
 
@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-import numpy as np
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 
@@ -43,25 +42,34 @@ from tests.bench.bench_service import report
 
 ROWS, CHANGES, LOOKS, SLOW = 10_000, 10, 5, 20
 STEP = 40 * 2 * CHANGES  # how far a batch moves the log's version
-CHECKPOINT, COMPACT = 100, 200  # delta-rs' own interval, and the ledger's
+CHECKPOINT, COMPACT, _SPARKS = 100, 200, 10  # delta-rs' own interval, the ledger's, and Spark's
+_HOT = 1 << 40  # the first key of rows that each commit of ours writes anew; the log has none of them
 _VECTORS = "delta.enableDeletionVectors"
 Took = dict[str, float]
 
 
-def leap(table: DeltaTable, count: int, shifts: Mapping[int, int]) -> None:
-    """So many commits as the last one, each with a file of its own. `shifts` are numbers in it, of versions, and how
-    far each commit moves them. Where delta-rs would make a checkpoint one is made."""
+def leap(table: DeltaTable, count: int, shifts: Mapping[int, int], checkpoint: int = 100) -> str:
+    """So many commits as the last one, each with a file of its own; where that removed a file, each removes the one
+    before. `shifts` are numbers in it, of versions, and how far each commit moves them. `checkpoint`: a checkpoint is
+    made at so many commits, as delta-rs does. The last file."""
     path, at = Path(table.table_uri.removeprefix("file://")), table.version()
     text = (path / "_delta_log" / f"{at:020d}.json").read_text()
-    added = next(one["add"]["path"] for one in map(json.loads, text.splitlines()) if "add" in one)
+    actions = list(map(json.loads, text.splitlines()))
+    added = next(one["add"]["path"] for one in actions if "add" in one)
+    removed = next((one["remove"]["path"] for one in actions if "remove" in one), None)
+    name = before = added
     for number in range(1, count + 1):
         name, told = f"{uuid.uuid4().hex}.parquet", text
         for value, shift in shifts.items():
             told = told.replace(str(value), str(value + number * shift))
+        told = told.replace(added, name)
+        if removed is not None:
+            told, before = told.replace(removed, before), name
         (path / name).hardlink_to(path / added)
-        (path / "_delta_log" / f"{at + number:020d}.json").write_text(told.replace(added, name))
-        if (at + number + 1) % CHECKPOINT == 0:
+        (path / "_delta_log" / f"{at + number:020d}.json").write_text(told)
+        if (at + number + 1) % checkpoint == 0:
             DeltaTable(path).create_checkpoint()
+    return name
 
 
 @dataclass
@@ -75,14 +83,19 @@ class Batches:
     def __post_init__(self) -> None:
         self.follows, self.path = Follows(self.lake, "bench", 1), self.lake.path("shop", "t")
         self.app, self.ledger = self.follows.app(SCHEMA.name, 0), Ledger(self.lake, "bench", 1)
-        self.log, self._rng = Log(self.lake), np.random.default_rng(3)
+        self.log = Log(self.lake)
         self.log.grow(ROWS, 0, 0)
         source = pa.table(self.lake.open(self.lake.log_path("shop", "t")).to_pyarrow_table())
         self._rows = source.select([field.name for field in source.schema if not field.name.startswith("_sluice")])
         properties = table_properties(self.lake, "bench", SCHEMA, "token")
         del properties[_VECTORS]  # which Spark sets
         DeltaTable.create(self.path, self._rows.schema, configuration=properties, raise_if_key_not_exists=False)
-        self._noted(self._rows)
+        write_deltalake(self.path, self._rows, mode="append", commit_properties=self._noted(len(self._rows)))
+        hot = self._rows.slice(0, CHANGES)
+        keys = pa.array(range(_HOT, _HOT + CHANGES), hot["id"].type)
+        self._hot = hot.set_column(hot.schema.get_field_index("id"), hot.schema.field("id"), keys)
+        write_deltalake(self.path, self._hot, mode="append", commit_properties=self._noted(CHANGES))
+        self._last = self._there()[0]
 
     def append(self) -> None:
         """Ten updates in the log, and a note in the ledger."""
@@ -96,8 +109,9 @@ class Batches:
         while count:
             some = min(count, CHECKPOINT)
             shifts = {self.log.end: STEP, low + 40: STEP}
-            for path in (log, self.ledger.path, self.path):
+            for path in (log, self.ledger.path):
                 leap(self.lake.open(path), some, shifts)
+            self._last = leap(self.lake.open(self.path), some, shifts, _SPARKS)
             self.lake.open(log).optimize.compact()
             if self.count // COMPACT != (self.count + some) // COMPACT:
                 self.lake.open(self.ledger.path).optimize.compact()
@@ -109,16 +123,36 @@ class Batches:
                 self.merge()
 
     def merge(self) -> None:
-        """The commit of a MERGE of ten rows: a small file, the app id and the version, and a note."""
-        self._noted(self._rows.slice(int(self._rng.integers(0, ROWS - CHANGES)), CHANGES))
+        """The commit of a MERGE of ten rows, by hand: a small file instead of the one before, the app id and the
+        version, and a note."""
+        now, there, version = int(time.time() * 1000), self._there(), self.lake.open(self.path).version() + 1
+        name, properties = f"{uuid.uuid4().hex}.parquet", self._noted(CHANGES)
+        (Path(self.path) / name).hardlink_to(Path(self.path) / self._last)
+        size = (Path(self.path) / name).stat().st_size
+        same = {"partitionValues": {}, "size": size, "dataChange": True}
+        actions = [
+            {"commitInfo": {"timestamp": now, "operation": "MERGE", **(properties.custom_metadata or {})}},
+            {"txn": {"appId": self.app, "version": self.log.end, "lastUpdated": now}},
+            *[{"remove": {"path": gone, "deletionTimestamp": now, **same}} for gone in there if gone == self._last],
+            {"add": {"path": name, "modificationTime": now, "stats": json.dumps({"numRecords": CHANGES}), **same}},
+        ]
+        text = "\n".join(map(json.dumps, actions)) + "\n"
+        (Path(self.path) / "_delta_log" / f"{version:020d}.json").write_text(text)
+        self._last = name
+        if version % _SPARKS == 0:
+            self.lake.open(self.path).create_checkpoint()
 
-    def _noted(self, rows: pa.Table) -> None:
+    def _there(self) -> list[str]:
+        """The files of the table; those of the smallest one first."""
+        files = pa.table(self.lake.open(self.path).get_add_actions(flatten=True))
+        return [str(name) for name in files.sort_by("num_records")["path"].to_pylist()]
+
+    def _noted(self, rows: int) -> CommitProperties:
         log = self.lake.open(self.lake.log_path("shop", "t"))
-        part = Part(0, None, self.log.end, len(rows), 0.0)
+        part = Part(0, None, self.log.end, rows, 0.0)
         note = log_note(self.follows.stands_for(log, 0, part), SCHEMA.name, "run")
         transaction = [Transaction(self.app, self.log.end)]
-        noted = CommitProperties(app_transactions=transaction, custom_metadata={"userMetadata": note})
-        write_deltalake(self.path, rows, mode="append", commit_properties=noted)
+        return CommitProperties(app_transactions=transaction, custom_metadata={"userMetadata": note})
 
 
 def looked(table: Batches) -> Took:
@@ -188,19 +222,19 @@ def until(table: Batches, marks: Sequence[int], every: int, spark: Spark | None,
     """What was measured at each mark. `every`: batches between two times of maintenance, 0 for none."""
     found: dict[int, Took] = {}
     for mark in marks:
-        appends, commits, due = [], [], every and (table.count // every + 1) * every
+        appends, due = [], every and (table.count // every + 1) * every
         while table.count < mark:
             ahead = min(mark - SLOW, due or mark) - table.count
             if ahead > SLOW and table.count:
                 table.leap(ahead)
             appends.append(timed(table.append))
-            commits.append(timed(table.merge))
+            table.merge()
             if due and table.count >= due:
                 due += every
                 LogUpkeep(table.follows).log(SCHEMA.name, Kept())
                 if spark is not None:
                     spark.maintain()
-        found[mark] = {"append": median(appends[-SLOW:]), "commit": median(commits[-SLOW:])} | looked(table)
+        found[mark] = {"append": median(appends[-SLOW:])} | looked(table)
         if spark is not None:
             found[mark] |= spark.merges(merges)
     return found
