@@ -197,9 +197,5 @@ def _commit(commit: DeltaCommit, noted: dict[str, Any], decision: Decision) -> C
 def _note_in(commit: DeltaCommit) -> dict[str, Any]:
     """The note in a commit's user metadata, empty for a commit that is not a batch's, a statement's, a copy's or a
     log's."""
-    try:
-        fields = json.loads(commit.user_metadata or "{}")
-    except ValueError:
-        return {}
-    kinds = {"counts", "ddl", "copy", "log"}
-    return fields if isinstance(fields, dict) and kinds & fields.keys() else {}
+    note = commit.note
+    return note if {"counts", "ddl", "copy", "log"} & note.keys() else {}

@@ -8,10 +8,8 @@ cannot be seen.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -51,8 +49,11 @@ def _gtids(lake: Lake, path: str, claim: Claim, since: int = 0) -> str:
     `since`, or it was written since reading moved to the present server."""
     try:
         for commit in lake.commits(path):
-            note = _note(commit.user_metadata)
-            if (note.get("destination"), note.get("client_id")) == (claim.destination, claim.client_id):
+            note = commit.note
+            if "epoch" in note and (note.get("destination"), note.get("client_id")) == (
+                claim.destination,
+                claim.client_id,
+            ):
                 return str(note.get("gtid") or "") if since <= note["epoch"] < claim.moved else ""
     except TableNotFoundError:
         pass
@@ -71,14 +72,6 @@ def _gtids_of_log(lake: Lake, table: str, claim: Claim) -> str:
         log = lake.state(path, "")
         return _gtids(lake, path, claim, since) if log is not None and LOG in log.properties else ""
     return ""
-
-
-def _note(metadata: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(metadata or "{}")
-    except ValueError:
-        return {}
-    return fields if isinstance(fields, dict) and "epoch" in fields else {}
 
 
 def _missing_for_good(gtids: str, missing: Callable[[str], str], sleep: Callable[[float], None]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -11,7 +10,7 @@ from spark_jobs.copy.result import LakeClient, WentOn
 from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.landed import landed_ends
-from spark_jobs.lake.state import DeltaCommit, TableState
+from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
 
 _EVENT = 19  # bytes that an event has at least: so many versions mean one place
@@ -80,14 +79,5 @@ class Target:
         if passed := {app: end for app, end in apps.items() if (applied[app] or 0) < end}:
             self.fence.pass_over(self.path, passed)
         since = takewhile(lambda commit: commit.user_metadata != about, self.lake.commits(self.path))
-        if any(_epoch(commit) < client.epoch for commit in since):
+        if any(int(commit.note.get("epoch", client.epoch)) < client.epoch for commit in since):
             raise WentOn(self.path)
-
-
-def _epoch(commit: DeltaCommit) -> int:
-    """Of the changes that it brought; that of all others is later than every epoch."""
-    try:
-        fields = json.loads(commit.user_metadata or "{}")
-    except ValueError:
-        fields = {}
-    return int(fields.get("epoch", 1 << 62)) if isinstance(fields, dict) else 1 << 62

@@ -7,11 +7,9 @@ What others did to the table since is undone, and told.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.epochs import followed_to
@@ -68,7 +66,7 @@ def copied_version(follows: Follows, table: str) -> int:
     path = follows.path(table)
     now = _now(follows, table)
     for commit in follows.lake.commits(path):
-        if "copy" in _noted(commit):
+        if "copy" in commit.note:
             for version in range(commit.version, min(commit.version + _LOOKS, now.version) + 1):
                 state = follows.lake.state(path, "", version)
                 if state is not None and state.properties.get(COPIED) == now.properties.get(COPIED):
@@ -102,7 +100,7 @@ def base_of(follows: Follows, table: str, version: int | None) -> Base:
     place = _place(follows, table, log, now)
     rows = sum(one.rows for one in log_files(log.table) if any(_has(one.epochs, one.high, part) for part in stretches))
     key = definition_of(log.properties, log.log.path).primary_key
-    others = takewhile(lambda one: "remade" not in _noted(one), commits)  # what came before is undone already
+    others = takewhile(lambda one: "remade" not in one.note, commits)  # what came before is undone already
     undone = tuple(f"version {one.version}: {one.operation}" for one in others if _is_anothers(one))
     return Base(table, version, now, log, stretches, place, rows, key, truncated, undone)
 
@@ -148,7 +146,7 @@ def _check_ways(
     """The place of the last TRUNCATE among the commits. Raises LakeError for what no log has."""
     truncated = []
     for commit in commits:
-        noted = _noted(commit)
+        noted = commit.note
         way = next((text for name, text in _WAYS.items() if name in noted), "")
         if noted.get("ddl") == _TRUNCATE:
             truncated.append((int(noted["epoch"]), int(noted["version"])))
@@ -255,16 +253,8 @@ def _types(state: TableState) -> list[tuple[str, str]]:
     return [(column.name, column.type) for column in state.columns]
 
 
-def _noted(commit: DeltaCommit) -> dict[str, Any]:
-    try:
-        fields = json.loads(commit.user_metadata or "{}")
-    except ValueError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
-
-
 def _is_anothers(commit: DeltaCommit) -> bool:
-    return commit.operation.startswith(_OF_ROWS) and not any(name in _noted(commit) for name in _NOTED)
+    return commit.operation.startswith(_OF_ROWS) and not any(name in commit.note for name in _NOTED)
 
 
 def _refused(follows: Follows, table: str, why: str, later: int | None = None) -> LakeError:

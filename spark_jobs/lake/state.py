@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from cdc_core.errors import TableStopped
 from spark_jobs.lake.copied import CopyNote
@@ -131,6 +132,15 @@ class DeltaCommit:
     user_metadata: str
     metrics: Mapping[str, str | int]
     operation: str = ""
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """The JSON object that is its user metadata, empty for anything else."""
+        try:
+            fields = json.loads(self.user_metadata or "{}")
+        except ValueError:
+            return {}
+        return fields if isinstance(fields, dict) else {}
 
     def count(self, *names: str) -> int:
         """The first of the metrics that the commit has, 0 for none."""
