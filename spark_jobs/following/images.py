@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from spark_jobs.following.pending import Part
 from spark_jobs.landing.columns import DELETE, EPOCH, INSERT, NTH, OP, TIME, UPDATE_AFTER, UPDATE_BEFORE, VERSION
 
 MOST_BYTES = 256 << 20  # of Arrow; sorting them takes as many once more
+ONE_AT_A_TIME = Lock()  # of a run, so that tables and histories side by side do not hold that much each
 _THERE, _GONE = (INSERT, UPDATE_AFTER), (DELETE, UPDATE_BEFORE)
 
 

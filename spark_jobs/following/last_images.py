@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from spark_jobs.apply.net_file import make_room, staging_file
 from spark_jobs.apply.view import SENT_BYTES, create_file_view, create_sent_view
-from spark_jobs.following.images import Images, images_of
+from spark_jobs.following.images import ONE_AT_A_TIME, Images, images_of
 from spark_jobs.following.pending import Part
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import OP
@@ -30,7 +29,6 @@ from spark_jobs.lake.types import OP
 log = structlog.get_logger(__name__)
 _SENT_ROWS = 20_000  # more are a file: Spark would hold them as rows
 _SLICE = 65_536  # rows that are written at a time
-_one_at_a_time = Lock()  # so that tables side by side do not hold a part's bytes each
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ def _made(
     file: Path | None, source: DeltaTable, part: Part, columns: Sequence[str], key: Sequence[str]
 ) -> LastImages | None:
     try:
-        with _one_at_a_time:
+        with ONE_AT_A_TIME:
             images = images_of(source, part, columns, key)
             if images is None:
                 return None

@@ -7,7 +7,6 @@ the MERGE itself. Delta reads a file as often as it needs. A small part goes by 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,14 +22,13 @@ from deltalake.exceptions import DeltaError
 from spark_jobs.apply.net_file import LEAST_ROWS, make_room, staging_file
 from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
 from spark_jobs.following.history.statements import KIND
-from spark_jobs.following.images import Images, images_of
+from spark_jobs.following.images import ONE_AT_A_TIME, Images, images_of
 from spark_jobs.following.pending import Part
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.columns import EPOCH, NTH, OP, TIME, VERSION
 
 log = structlog.get_logger(__name__)
 _SLICE = 65_536  # rows that are written at a time
-_one_at_a_time = threading.Lock()  # so that tables side by side do not hold that much each
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def staged(
         if file is None:
             yield None
             return
-        with _one_at_a_time:
+        with ONE_AT_A_TIME:
             changes = _written(file, source, part, columns, key)
         yield changes
 
