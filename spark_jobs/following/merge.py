@@ -40,9 +40,9 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import EVOLVE, Policies
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import replace_table, rows_of
-from spark_jobs.lake.sql import quote, table_at
+from spark_jobs.lake.sql import table_at
 from spark_jobs.lake.state import DeltaCommit, TableState
-from spark_jobs.lake.transaction import FEW_ROWS, transaction
+from spark_jobs.lake.transaction import FEW_ROWS, commit_nothing, transaction
 from spark_jobs.lake.types import LakeColumn, lake_columns
 from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.unfollowed import Unfollowed
@@ -149,9 +149,8 @@ class Merger:
         if has_key(found.log.metadata().configuration) or state is None or (state.applied or 0) >= found.part.upto:
             return
         self.fence.check(path)
-        column = quote(state.columns[0].name)
         with transaction(spark, app, found.part.upto, metadata):
-            spark.sql(f"UPDATE delta.{quote(path)} SET {column} = {column} WHERE false").collect()  # noqa: S608
+            commit_nothing(spark, path, state.columns[0].name)
 
     def _outcome(self, found: Pending, commit: DeltaCommit | None, added: tuple[str, ...], began: float) -> Merged:
         part = found.part

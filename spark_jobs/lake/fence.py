@@ -26,7 +26,7 @@ from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import FENCE, TableState
 from spark_jobs.lake.tables import Lake
-from spark_jobs.lake.transaction import transaction
+from spark_jobs.lake.transaction import commit_nothing, transaction
 from spark_jobs.session import Sessions
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -87,11 +87,11 @@ class Fence:
         try:
             self._commit(path, {FENCE: self.token}, noted)
         except DeltaError:  # as above
-            column = quote(self._lake.open(path).schema().fields[0].name)
+            column = self._lake.open(path).schema().fields[0].name
             with self._sessions.take() as spark, lake_errors(path):
                 for app, version in versions.items():
                     with transaction(spark, app, version):
-                        spark.sql(f"UPDATE delta.{quote(path)} SET {column} = {column} WHERE false").collect()  # noqa: S608
+                        commit_nothing(spark, path, column)
 
     def _commit(self, path: str, properties: dict[str, str], noted: CommitProperties | None = None) -> None:
         for _ in range(_TRIES):

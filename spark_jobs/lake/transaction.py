@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
+from spark_jobs.lake.sql import quote
+
 _TXN = "spark.databricks.delta.write.txn"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _CODEGEN = "spark.sql.codegen.factoryMode"
@@ -61,3 +63,9 @@ def transaction(
         with suppress(PySparkException):  # the block's own error is on its way; `Sessions` ends such a session
             for key in settings:
                 spark.conf.unset(key)
+
+
+def commit_nothing(spark: SparkSession, path: str, column: str) -> None:
+    """A commit that changes no row, for what the session's commits carry. `column` is any of the table's."""
+    name = quote(column)
+    spark.sql(f"UPDATE delta.{quote(path)} SET {name} = {name} WHERE false").collect()  # noqa: S608

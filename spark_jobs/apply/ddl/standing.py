@@ -20,9 +20,8 @@ from spark_jobs.lake.ddl import alter_table, listed, with_own_columns
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import emptied_rows, replace_table, rows_of
-from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import DROPPED, FOLLOWED, TableState, app_id
-from spark_jobs.lake.transaction import transaction
+from spark_jobs.lake.transaction import commit_nothing, transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +96,8 @@ def mark(at: Standing, step: Step) -> None:
     """An empty commit: the table has the step, which may have changed its columns."""
     state = at.batch.lake.state(at.path, at.app)
     assert state is not None
-    column = quote(state.columns[0].name)
     with at.committing(step) as spark:
-        spark.sql(f"UPDATE delta.{quote(at.path)} SET {column} = {column} WHERE false").collect()  # noqa: S608
+        commit_nothing(spark, at.path, state.columns[0].name)
 
 
 def retire(at: Standing, step: Step) -> None:
