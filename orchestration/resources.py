@@ -119,8 +119,9 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
                 return
             instance, _ = config.load_instance(Path(self.conf), connector.destination)
             source = source_of(instance, connector)
-            with Cascades(lambda: connect(source), lambda: _captured(connector)) as cascades:
-                yield replace(spark_lake, source=source, cascades=cascades, zero_dates=instance.zero_dates)
+            zero_dates = instance.zero_dates
+            with Cascades(lambda: connect(source), lambda: _captured(connector), zero_dates) as cascades:
+                yield replace(spark_lake, source=source, cascades=cascades, zero_dates=zero_dates)
 
 
 def _captured(connector: Connector) -> set[tuple[str, str]]:

@@ -2,9 +2,9 @@
 
 After a claim's tables are written, the rows that reference a key which left its parent are looked up at the source, by
 their own key. One that is gone there goes from the lake, or its foreign key becomes NULL; one that is there gets the
-source's foreign key. The source may be ahead of the claim: later events of the same rows change nothing then. Doing it
-again changes nothing either, so a claim that comes again is safe. The last table of a chain is written first: what a
-run that dies leaves undone is still found by the rows above it.
+source's foreign key and generated columns. The source may be ahead of the claim: later events of the same rows change
+nothing then. Doing it again changes nothing either, so a claim that comes again is safe. The last table of a chain is
+written first: what a run that dies leaves undone is still found by the rows above it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ import pymysql
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import SourceError, TableStopped
+from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.session.claim import Claim
-from spark_jobs.apply.cascade_sql import FIXED, GONE, KEYS, merge, without
+from spark_jobs.apply.cascade_sql import FIXED, GONE, KEYS, corrections, merge, without
 from spark_jobs.apply.in_snapshots import tell
 from spark_jobs.apply.late_keys import released, renamed, why_released, written_since
 from spark_jobs.apply.lost_keys import MOST, Lost, create_keys, needs_copy
@@ -38,7 +39,7 @@ from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.transaction import transaction
 from spark_jobs.snapshot.foreign_keys import ForeignKey, affected, logs_cascades, read_foreign_keys
-from spark_jobs.snapshot.source_rows import Left, left_by, rows_at_source
+from spark_jobs.snapshot.source_rows import Unproven, touched
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ NOTHING = Done()
 @dataclass(frozen=True, slots=True)
 class Change:
     """What one foreign key's cascade comes to in its child: the `rows` that it met, as they were, and those of them
-    that are so no more, `fixed` as `merge` wants them."""
+    that are so no more, `fixed` as `merge` wants them: with their `columns`, those of the key first."""
 
     key: ForeignKey
     path: str
@@ -65,6 +66,7 @@ class Change:
     state: TableState
     rows: pa.Table
     fixed: pa.Table
+    columns: tuple[str, ...]
 
     @property
     def what(self) -> Cascaded:
@@ -98,8 +100,9 @@ class Cascades:
         self,
         connect: Callable[[], pymysql.Connection[Any]],
         captured: Callable[[], Collection[tuple[str, str]]],
+        zero_dates: ZeroDates = "fail",
     ) -> None:
-        self._connect, self._captured = connect, captured
+        self._connect, self._captured, self._zero_dates = connect, captured, zero_dates
         self._connection: pymysql.Connection[Any] | None = None
         self._keys: tuple[ForeignKey, ...] | None = None
 
@@ -218,7 +221,8 @@ class Cascades:
             found = without(self._candidates(spark, path, state, key), state.primary_key, seen)
         if not found.num_rows:
             return None
-        return Change(key, path, app, state, found, self._fixed(found, state, key))
+        fixed, columns = self._fixed(found, state, key)
+        return Change(key, path, app, state, found, fixed, columns)
 
     def _write_all(self, work: _Work, changes: Sequence[Change]) -> None:
         """Writes the changes, the last table first."""
@@ -241,7 +245,8 @@ class Cascades:
             state = with_own_columns(spark, batch.lake, batch.fence, change.path, name, state, change.app)
             spark.createDataFrame(change.fixed).createOrReplaceTempView(FIXED)
             with transaction(spark, change.app, (state.applied or 0) + 1, few=True):
-                sql = merge(change.path, state.primary_key, change.key.columns, state.own)
+                references = len(change.key.columns)
+                sql = merge(change.path, state.primary_key, change.columns, references, state.own)
                 run_statement(spark, sql, change.path)
 
     def _candidates(self, spark: SparkSession, path: str, state: TableState, key: ForeignKey) -> pa.Table:
@@ -254,8 +259,9 @@ class Cascades:
         wanted = dict.fromkeys(name for name in (*state.primary_key, *key.columns, *others) if name in kinds)
         listed = ", ".join(f"c.{quote(name)}" for name in wanted)
         pairs = zip(key.columns, key.referenced, strict=True)
+        zeros = self._zero_dates == "null"
         reference = " AND ".join(
-            references(f"c.{quote(a)}", f"k.{quote(b)}", text=kinds[a] == "string") for a, b in pairs
+            references(f"c.{quote(a)}", f"k.{quote(b)}", kinds[a], zero_dates=zeros) for a, b in pairs
         )
         found = spark.sql(
             f"SELECT {listed} FROM {living_now(path, state.own)} c LEFT SEMI JOIN {KEYS} k "  # noqa: S608
@@ -267,24 +273,14 @@ class Cascades:
             raise needs_copy(key, "it has no primary key, so its rows cannot be looked up")
         return found
 
-    def _fixed(self, found: pa.Table, state: TableState, key: ForeignKey) -> pa.Table:
-        """The rows that differ from the source: primary key, foreign key as it is now, and whether the row is gone."""
-        now = rows_at_source(self._source(), key.child, state.primary_key, key.columns, found)
-        gone, values, chosen = [], [], []
-        for row, old in enumerate(found.select(list(key.columns)).to_pylist()):
-            left = left_by(key, state.primary_key, tuple(old.values()), now[row])
-            if left is Left.UNKNOWN:
-                raise needs_copy(key, "the cascade may have changed the row's own primary key")
-            if left is not Left.SAME:
-                gone.append(left is Left.GONE)
-                values.append((None,) * len(key.columns) if left is Left.GONE else left)
-                chosen.append(row)
-        rows = found.take(pa.array(chosen, pa.int64()))
-        fixed = rows.select(list(state.primary_key)).append_column(GONE, pa.array(gone, pa.bool_()))
-        for at, name in enumerate(key.columns):
-            kind = found.schema.field(name).type
-            fixed = fixed.append_column(f"_sluice_new_{at}", pa.array([value[at] for value in values], kind))
-        return fixed
+    def _fixed(self, found: pa.Table, state: TableState, key: ForeignKey) -> tuple[pa.Table, tuple[str, ...]]:
+        """The rows that differ from the source, for `merge`, and the columns that change."""
+        names = [column.name for column in state.columns]
+        try:
+            there = touched(self._source(), key, state.primary_key, found, names, self._zero_dates)
+        except Unproven as error:
+            raise needs_copy(key, str(error)) from error
+        return corrections(found, state.primary_key, there), tuple(there.values.column_names)
 
 
 def _refusal(key: ForeignKey) -> Refusal:

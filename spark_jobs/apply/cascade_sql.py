@@ -9,14 +9,32 @@ import pyarrow as pa
 
 from spark_jobs.lake.own_columns import Own
 from spark_jobs.lake.sql import quote
+from spark_jobs.snapshot.literals import plain
+from spark_jobs.snapshot.source_rows import Touched
 
-KEYS, FIXED, GONE = "sluice_keys", "sluice_fixed", "_sluice_gone"
+KEYS, FIXED, GONE, THERE = "sluice_keys", "sluice_fixed", "_sluice_gone", "_sluice_there"
 
 
-def merge(path: str, primary_key: Sequence[str], columns: Sequence[str], own: Own) -> str:
-    """What cascades do has no place in the binlog, so none is told."""
+def corrections(found: pa.Table, primary_key: Sequence[str], touched: Touched) -> pa.Table:
+    """The source of `merge`, of `touched` rows among those that were `found`."""
+    fixed = found.take(pa.array(touched.rows, pa.int64())).select(list(primary_key))
+    fixed = fixed.append_column(GONE, pa.array(touched.gone, pa.bool_()))
+    fixed = fixed.append_column(THERE, pa.array(touched.there, pa.bool_()))
+    for at, values in enumerate(touched.values.columns):
+        fixed = fixed.append_column(f"_sluice_new_{at}", values)
+    return fixed
+
+
+def merge(path: str, primary_key: Sequence[str], columns: Sequence[str], references: int, own: Own) -> str:
+    """The first `references` of `columns` are the foreign key's. The generated ones behind them keep their values in a
+    row that the source does not have any more. What cascades do has no place in the binlog, so none is told."""
     joined = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in primary_key)
-    changed = [f"t.{quote(name)} = s._sluice_new_{at}" for at, name in enumerate(columns)]
+    values = [f"s._sluice_new_{at}" for at in range(len(columns))]
+    values[references:] = [
+        f"IF(s.{THERE}, {value}, t.{quote(name)})"
+        for name, value in zip(columns[references:], values[references:], strict=True)
+    ]
+    changed = [f"t.{quote(name)} = {value}" for name, value in zip(columns, values, strict=True)]
     sets = ", ".join([*changed, *_told(own, "update")])
     gone = f"UPDATE SET {', '.join(_told(own, 'delete'))}" if own.soft else "DELETE"
     return (
@@ -31,7 +49,7 @@ def _told(own: Own, op: str) -> list[str]:
 
 def without(found: pa.Table, primary_key: Sequence[str], seen: set[tuple[Any, ...]]) -> pa.Table:
     """The rows whose keys are not in `seen`, to which they are added."""
-    keys = [tuple(row.values()) for row in found.select(list(primary_key)).to_pylist()]
+    keys = list(zip(*(plain(found[name]) for name in primary_key), strict=True))
     rows = found.filter(pa.array([key not in seen for key in keys], pa.bool_()))
     seen.update(keys)
     return rows

@@ -95,9 +95,7 @@ def _of_orphans(spark: SparkSession, lake: Lake, key: ForeignKey) -> bool:
         kinds.append([there[name] for name in names])
         living.append(living_now(lake.path(*table), state.own if state else NO_OWN))
     pairs = list(zip(key.columns, key.referenced, kinds[0], strict=True))
-    reference = " AND ".join(
-        references(f"c.{quote(a)}", f"p.{quote(b)}", text=kind == "string") for a, b, kind in pairs
-    )
+    reference = " AND ".join(references(f"c.{quote(a)}", f"p.{quote(b)}", kind) for a, b, kind in pairs)
     listed = ", ".join(f"c.{quote(a)} AS {quote(b)}" for a, b, _ in pairs)
     given = " AND ".join(f"c.{quote(a)} IS NOT NULL" for a, _, _ in pairs)
     child, parent = living

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pymysql
 from pyspark.sql import DataFrame
 from pyspark.sql.connect.session import SparkSession
 
+from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.copy.changes import GONE
@@ -23,7 +25,7 @@ from spark_jobs.lake.equality import references
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.snapshot.foreign_keys import ForeignKey
-from spark_jobs.snapshot.source_rows import Left, left_by, rows_at_source
+from spark_jobs.snapshot.source_rows import Touched, Unproven, touched
 
 MOST = 200_000  # rows; with more of them the table is read once more
 _ROWS, _LOST = "sluice_read", "sluice_lost"
@@ -37,62 +39,57 @@ def looked_up(
     columns: Sequence[LakeColumn],
     key: ForeignKey,
     lost: str,
+    zero_dates: ZeroDates,
 ) -> pa.Table | None:
     """Those of `rows` that name a key in the table at `lost` and are otherwise at the source: as they are there, and
     whether they are gone (`GONE`). The columns of all have numbers for names. None where there are none.
 
     Raises Broken where they cannot be looked up, and pymysql's errors.
     """
-    found = _candidates(spark, rows, columns, key, lost)
+    found = _candidates(spark, rows, columns, key, lost, zero_dates)
     if not found.num_rows:
         return None
     if found.num_rows > MOST or not schema.primary_key:
         why = f"more than {MOST:,} of its rows are concerned" if schema.primary_key else "it has no primary key"
         raise _broken(key, why)
-    named = found.rename_columns([column.name for column in columns])
-    now = rows_at_source(connection, key.child, schema.primary_key, key.columns, named)
-    chosen, gone, values = [], [], []
-    for row, old in enumerate(named.select(list(key.columns)).to_pylist()):
-        before = tuple(old.values())
-        left = left_by(key, schema.primary_key, before, now[row])
-        if left is Left.UNKNOWN:
-            raise _broken(key, "the cascade may have changed the row's own primary key")
-        if left is not Left.SAME:
-            chosen.append(row)
-            gone.append(left is Left.GONE)
-            values.append(before if left is Left.GONE else left)
-    return _changed(found, columns, key, chosen, gone, values) if chosen else None
+    names = [column.name for column in columns]
+    named = found.rename_columns(names)
+    try:
+        there = touched(connection, key, schema.primary_key, named, names, zero_dates)
+    except Unproven as error:
+        raise _broken(key, str(error)) from error
+    return _changed(found, names, key, there) if there.rows else None
 
 
 def _candidates(
-    spark: SparkSession, rows: DataFrame, columns: Sequence[LakeColumn], key: ForeignKey, lost: str
+    spark: SparkSession,
+    rows: DataFrame,
+    columns: Sequence[LakeColumn],
+    key: ForeignKey,
+    lost: str,
+    zero_dates: ZeroDates,
 ) -> pa.Table:
     names = [column.name for column in columns]
     rows.createOrReplaceTempView(_ROWS)
     parts = []
     for number, name in enumerate(key.columns):
         at = names.index(name)
-        text = columns[at].type == "string"
-        parts.append(references(f"r.{quote(str(at))}", f"k.{quote(str(number))}", text=text))
+        child, parent = f"r.{quote(str(at))}", f"k.{quote(str(number))}"
+        parts.append(references(child, parent, columns[at].type, zero_dates=zero_dates == "null"))
     keys = f"(SELECT DISTINCT * FROM delta.{quote(lost)})"  # noqa: S608
     found = f"SELECT r.* FROM {_ROWS} r LEFT SEMI JOIN {keys} k ON {' AND '.join(parts)} LIMIT {MOST + 1}"  # noqa: S608
     return spark.sql(found).toArrow()
 
 
-def _changed(
-    found: pa.Table,
-    columns: Sequence[LakeColumn],
-    key: ForeignKey,
-    chosen: Sequence[int],
-    gone: Sequence[bool],
-    values: Sequence[Any],
-) -> pa.Table:
-    names, rows = [column.name for column in columns], found.take(pa.array(chosen, pa.int64()))
-    for number, name in enumerate(key.columns):
+def _changed(found: pa.Table, names: Sequence[str], key: ForeignKey, there: Touched) -> pa.Table:
+    """The rows with the source's values. One that is gone keeps its own, but for a foreign key that became NULL."""
+    rows = found.take(pa.array(there.rows, pa.int64()))
+    for name in there.values.column_names:
         at = names.index(name)
-        field = rows.schema.field(at)
-        rows = rows.set_column(at, field.name, pa.array([value[number] for value in values], field.type))
-    return rows.append_column(GONE, pa.array(gone, pa.bool_()))
+        kept = there.gone if name in key.columns else [not one for one in there.there]
+        values = pc.if_else(pa.array(kept, pa.bool_()), rows.column(at), there.values[name])
+        rows = rows.set_column(at, rows.schema.field(at), values)
+    return rows.append_column(GONE, pa.array(there.gone, pa.bool_()))
 
 
 def _broken(key: ForeignKey, why: str) -> Broken:

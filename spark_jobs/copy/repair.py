@@ -56,7 +56,8 @@ class Repair:
             source = captured_source(self.instance, self.connector.status().source)
             if not _whole(source, full_name(database, table)):
                 break
-            switch = Switch(self.connector, self.lake, self.sessions, self.run_id, source)
+            zero_dates = self.instance.zero_dates
+            switch = Switch(self.connector, self.lake, self.sessions, self.run_id, source, zero_dates)
             with suppress(Broken):
                 beside = Beside(switch, source, self.instance.zero_dates)
                 return beside.table(database, table, progress=progress, sleep=sleep)

@@ -134,7 +134,8 @@ class TableSnapshots:
         with registered(self.connector, name, owner, first=first, sleep=sleep) as registration:
             try:
                 staged = self._staged(registration, schema, told, sleep)
-                switch = Switch(self.connector, self.lake, self.sessions, self.run_id, self._source())
+                zero_dates = self.instance.zero_dates
+                switch = Switch(self.connector, self.lake, self.sessions, self.run_id, self._source(), zero_dates)
                 return switch.table(registration.snapshot, staged, check=registration.check, sleep=sleep)
             except Broken as error:
                 self._break(registration.snapshot, error.message)

@@ -22,6 +22,7 @@ from cdc_core.meta.reached import How
 from cdc_core.meta.snapshots import Snapshot
 from cdc_core.position import EntryPosition
 from cdc_core.rows.columns.batch import arrow_fields
+from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.table import TableSchema
 from spark_jobs.copy.adopt import adopt, adoptable, claim_own, remove_copies
 from spark_jobs.copy.changes import ChangeLog
@@ -73,6 +74,7 @@ class Switch:
     sessions: Sessions
     run_id: str = ""
     source: Source | None = None
+    zero_dates: ZeroDates = "fail"
 
     def table(
         self,
@@ -175,7 +177,8 @@ class Switch:
             lake_errors(staged.path),
         ):
             rows = self._read(spark, log, staged, upto)
-            found = looked_up(spark, connection, rows, staged.schema, _columns(staged.schema), key, lost)
+            columns = _columns(staged.schema)
+            found = looked_up(spark, connection, rows, staged.schema, columns, key, lost, self.zero_dates)
         if found is not None:
             log.correct(found, upto)
 

@@ -12,6 +12,7 @@ from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import LakeColumn
 
 _OTHERS = "[^ -~]"  # letters whose case and accents only the source's collation knows
+_DATES = ("date", "timestamp", "timestamp_ntz")
 FEWER_COPIES = "SLUICE_FEWER_COPIES"  # how a statement says in Spark that it takes more copies than there are
 
 
@@ -40,11 +41,12 @@ def _floats(column: LakeColumn) -> bool:
     return "float" in column.type or "double" in column.type
 
 
-def references(child: str, parent: str, *, text: bool) -> str:
-    """The condition for a reference. The source compares text by its collation: what may be equal there counts."""
-    if not text:
-        return f"{child} = {parent}"
-    return (
-        f"(lower(rtrim({child})) = lower(rtrim({parent})) OR ({child} IS NOT NULL AND "
-        f"({child} RLIKE '{_OTHERS}' OR {parent} RLIKE '{_OTHERS}')))"
-    )
+def references(child: str, parent: str, kind: str, *, zero_dates: bool = False) -> str:
+    """The condition for a reference between columns of one type. The source compares text by its collation: what may be
+    equal there counts. So do two NULLs of dates where the lake has zero dates as NULL (`zero_dates`)."""
+    if kind == "string":
+        return (
+            f"(lower(rtrim({child})) = lower(rtrim({parent})) OR ({child} IS NOT NULL AND "
+            f"({child} RLIKE '{_OTHERS}' OR {parent} RLIKE '{_OTHERS}')))"
+        )
+    return f"{child} {'<=>' if zero_dates and kind in _DATES else '='} {parent}"

@@ -176,7 +176,7 @@ def reading_source(shop: Shop) -> Iterator[Shop]:
     def captured() -> set[tuple[str, str]]:
         return {(table.database, table.table) for table in shop.connector.tables()}
 
-    with Cascades(lambda: connect(source), captured) as cascades:
+    with Cascades(lambda: connect(source), captured, "null") as cascades:
         yield replace(shop, lake=replace(lake, source=source, cascades=cascades, zero_dates="null"))
 
 

@@ -50,7 +50,7 @@ class Memory:
         for name, double in replaced.items():
             monkeypatch.setattr(cascade, name, double)
         monkeypatch.setattr(Cascades, "_candidates", self._candidates)
-        monkeypatch.setattr(Cascades, "_fixed", lambda _, found, *__: self._fixed(found))
+        monkeypatch.setattr(Cascades, "_fixed", lambda _, found, *__: (self._fixed(found), ("up",)))
 
     def follow(self) -> None:
         self.cascades.follow(self.batch, ())
