@@ -120,12 +120,17 @@ def check_exists(conn: Connection, position: EntryPosition) -> None:
         )
 
 
+def purged_gtids(conn: Connection) -> GtidSet:
+    """What MySQL executed and has in no journal: it was purged, or the server was provisioned with it."""
+    return GtidSet.parse(str(_rows(conn, "SELECT @@GLOBAL.gtid_purged")[0][0] or ""))
+
+
 def check_not_purged(conn: Connection, gtids: GtidSet) -> None:
     """Raises PositionPurged when the server has purged transactions that are not in `gtids`. For MySQL; MariaDB refuses
     such a dump itself.
 
     Source: MySQL manual, "gtid_purged"."""
-    missing = GtidSet.parse(str(_rows(conn, "SELECT @@GLOBAL.gtid_purged")[0][0])) - gtids
+    missing = purged_gtids(conn) - gtids
     if missing:
         oldest = binary_logs(conn)[0].name
         raise PositionPurged(

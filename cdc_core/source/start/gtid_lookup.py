@@ -20,7 +20,7 @@ from cdc_core.source.control import rotation, server_error
 from cdc_core.source.dump_command import begin_dump
 from cdc_core.source.framing import JOURNAL_START
 from cdc_core.source.journal_range import read_range
-from cdc_core.source.journals import check_known, check_not_purged
+from cdc_core.source.journals import check_known, check_not_purged, purged_gtids
 from cdc_core.source.settings import SourceSettings
 
 _LOG_UNREADABLE = 1236
@@ -30,13 +30,15 @@ def executed_before(
     conn: Connection, settings: SourceSettings, position: EntryPosition, stopped: Callable[[], bool]
 ) -> Gtids:
     """The set that was executed before `position`. MariaDB is asked for it; in MySQL it is the set at the start of the
-    journal, and the GTIDs up to the position."""
+    journal, and the GTIDs up to the position. A server that was provisioned names in `gtid_purged` what no journal of
+    it has: that is part of the set everywhere."""
     flavor = version_of(conn).flavor
     if flavor == "mariadb":
         with conn.cursor() as cursor:
             cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (position.journal_name, position.position))
             return parse_gtids(str(cursor.fetchall()[0][0] or ""), flavor)
     found: Gtids = GtidSet()
+    purged = purged_gtids(conn)
     start = EntryPosition(position.journal_name, JOURNAL_START)
     with closing(read_range(settings, start, None, stopped)) as blocks:
         for block in blocks:
@@ -47,7 +49,7 @@ def executed_before(
             found = add_gtids(found, BlockSlice(block, 0, before))
             if block.end >= position.position:
                 break
-    return found
+    return found | purged  # type: ignore[operator]
 
 
 def first_journal(conn: Connection, settings: SourceSettings, gtids: Gtids) -> EntryPosition:
