@@ -42,7 +42,8 @@ def fill_id(app: str) -> str:
 @dataclass(frozen=True, slots=True)
 class TableState:
     """A table's newest `version`, and `applied`: the txnVersion of the last batch of one app id, None before it.
-    `columns` are the source's; `own` are those that Sluice added."""
+    `columns` are the source's; `own` are those that Sluice added. `fresh`: the log has one commit, which brought no
+    row. The first commit of a table that was renamed or copied brings rows."""
 
     version: int
     applied: int | None
@@ -50,11 +51,7 @@ class TableState:
     properties: Mapping[str, str]
     comment: str = ""
     own: Own = NO_OWN
-
-    @property
-    def fresh(self) -> bool:
-        """Whether nothing was written yet: the log has only the CREATE."""
-        return self.version == 0 and self.copied is None
+    fresh: bool = False
 
     @property
     def primary_key(self) -> tuple[str, ...]:

@@ -231,7 +231,8 @@ class Lake:
             version = repaired.applied(app, version) if repaired else version
             return copied.applied(version) if copied else version
 
-        return [TableState(table.version(), applied(app), columns, properties, comment, own) for app in apps]
+        fresh = table.version() == 0 and not table.file_uris()
+        return [TableState(table.version(), applied(app), columns, properties, comment, own, fresh) for app in apps]
 
     def origin(self, path: str) -> Origin | None:
         """Where the table comes from, None when there is no table that can be read."""
