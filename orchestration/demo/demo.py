@@ -132,7 +132,7 @@ class Demo:
         with self.progress.step(rows), self.mysql.root() as connection:
             open_shop(connection, random.Random(1))  # noqa: S311
             add_history(connection)
-        grant = f"GRANT RELOAD ON *.* TO '{self.mysql.user}'@'%'"
+        grant = f"GRANT LOCK TABLES ON *.* TO '{self.mysql.user}'@'%'"
         self.mysql.execute(grant)  # for the exact place of the table without a key
         zookeeper = ZooKeeper(self.state / "zookeeper", free_port())
         launch(parts, self.progress, f"ZooKeeper, {zookeeper.hosts}", zookeeper)

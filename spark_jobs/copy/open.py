@@ -76,7 +76,7 @@ def _open(
     for _ in range(_TRIES):
         before = definition(connection, database, table)
         by_key = before is not None and bool(before.primary_key) and whole_images(connection)
-        place = begin(connection, by_key=by_key, sleep=sleep)
+        place = begin(connection, source, database, table, by_key=by_key, sleep=sleep)
         there = _touch(connection, database, table)
         schema = definition(connection, database, table)
         if there and (kind := _kind(connection, database, table)) in ("VIEW", "SEQUENCE"):

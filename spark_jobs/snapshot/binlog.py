@@ -11,6 +11,7 @@ from cdc_core.errors import SourceError
 from cdc_core.position import EntryPosition
 
 _NO_ROWS = ("Format_desc", "Previous_gtids", "Rotate", "Stop", "Gtid_list", "Binlog_checkpoint", "Start_encryption")
+_OPAQUE = ("Transaction_payload", "XA_prepare", "Incident")
 _EVENTS = 5_000  # asked for at once
 _WHOLE = ("drop database", "drop schema")  # name no table
 
@@ -48,6 +49,24 @@ def ddl_on(
         if table.lower() in plain or (database.lower() in plain and any(word in plain for word in _WHOLE)):
             return text
     return None
+
+
+def changes(
+    connection: pymysql.Connection[Any], database: str, table: str, low: EntryPosition, high: EntryPosition
+) -> bool:
+    """Whether rows of a table may have changed between two positions. In doubt they have: by a compressed transaction,
+    or an XA transaction whose rows stand before its commit."""
+    mapped = f"({database}.{table})".lower()
+    for kind, text in _events(connection, low, high, at_once=_EVENTS):
+        plain = text.lower()
+        if kind.startswith("Table_map") and mapped in plain:
+            return True
+        named = table.lower() in plain and plain not in ("begin", "commit")
+        if kind.startswith("Query") and (named or plain.startswith("xa ")):
+            return True
+        if kind in _OPAQUE:
+            return True
+    return False
 
 
 def _events(

@@ -1,15 +1,18 @@
-"""Where in the binlog a snapshot stands, also while others write to the server.
+"""Where in the binlog a snapshot of a table stands, also while others write to the server.
 
-MariaDB and Percona Server say it themselves. MySQL says it under FLUSH TABLES WITH READ LOCK, which takes an account
-with RELOAD and stops all writes for a moment. Without that privilege the binlog's end is read before and after the
-snapshot begins: if it is the same, the snapshot stands there. If not, the snapshot stands between the two, which is
-enough for a table with a key: what comes again from there on is merged by the key.
+MariaDB and Percona Server say it themselves. On MySQL the binlog's end is read before and after the snapshot begins,
+and no lock is taken: if nothing on the table stands between the two, the place is exact. Else the snapshot stands
+between them, which is enough for a table with a key: what comes again from there on is merged by the key. For one
+without a key, LOCK TABLES keeps the writes of this table waiting for a moment. It waits for transactions that wrote the
+table, not for queries, and meanwhile nobody waits for it. FLUSH TABLES WITH READ LOCK would make every other query on a
+table wait until a long one ends, also after it was given up; so it is never used.
 A transaction is in the binlog before the engine shows it; hence the pause before a snapshot that has no lock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +20,17 @@ import pymysql
 
 from cdc_core.errors import SourceError
 from cdc_core.position import EntryPosition
-from spark_jobs.snapshot.binlog import position
+from cdc_core.schema.names import full_name
+from spark_jobs.snapshot.binlog import changes, position
+from spark_jobs.snapshot.source import Source, connect
+from spark_jobs.snapshot.sql import quote
 
 _SETTLE_SECONDS = 1.0
 _TRIES = 20  # for a server that should come to rest
 _STALLED = 60  # pauses for written transactions; of those that a replica applies, one may last for longer
-_LOCK_SECONDS = 3  # FLUSH TABLES waits for running statements, and all writes wait for it
+_LOCK_SECONDS = 5  # for transactions that wrote the table; nobody waits for LOCK TABLES READ before it has the lock
+_PARENTS = """
+    SELECT 1 FROM information_schema.referential_constraints WHERE constraint_schema = %s AND table_name = %s LIMIT 1"""
 _START = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 
@@ -38,21 +46,35 @@ class Place:
         return self.low == self.high
 
 
-def begin(connection: pymysql.Connection[Any], *, by_key: bool, sleep: Callable[[float], None]) -> Place:
-    """Begins a snapshot in the connection's transaction. `by_key`: the place need not be exact.
+def begin(
+    connection: pymysql.Connection[Any],
+    source: Source,
+    database: str,
+    table: str,
+    *,
+    by_key: bool,
+    sleep: Callable[[float], None],
+) -> Place:
+    """Begins a snapshot of a table in the connection's transaction. `by_key`: the place need not be exact. Locks are
+    taken over another connection to `source`.
 
-    Raises SourceError when the place must be exact, others write all the time, and the account may not stop them.
+    Raises SourceError when the place must be exact, others write the table all the time, and the account may not keep
+    their writes waiting.
     """
-    exact = _own_word(connection) or _locked(connection)
-    if exact is not None:
+    if (exact := _own_word(connection)) is not None:
         return Place(exact, exact)
     for _ in range(_TRIES):
         place = _between(connection, sleep)
         if place.exact or by_key:
             return place
+        if not changes(connection, database, table, place.low, place.high):
+            return Place(place.low, place.low)
         connection.rollback()
-    hint = "GRANT RELOAD ON *.* to the account, so that it can stop the writes for a moment; or stop them yourself."
-    raise SourceError("the source does not come to rest", place=str(place.high), hint=hint)
+        if (locked := _locked(connection, source, database, table, sleep)) is not None:
+            return Place(locked, locked)
+    hint = "GRANT LOCK TABLES ON *.* to the account, so that it can keep writes of the table waiting for a moment; end "
+    hint += "transactions that stay open, stop the writes, or give the table a primary key."
+    raise SourceError("the source does not come to rest", place=f"{full_name(database, table)} {place.high}", hint=hint)
 
 
 def _own_word(connection: pymysql.Connection[Any]) -> EntryPosition | None:
@@ -67,21 +89,32 @@ def _own_word(connection: pymysql.Connection[Any]) -> EntryPosition | None:
     return None
 
 
-def _locked(connection: pymysql.Connection[Any]) -> EntryPosition | None:
-    """Under a global read lock; None when the account may not have it, or others hold tables for too long."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
+def _locked(
+    connection: pymysql.Connection[Any],
+    source: Source,
+    database: str,
+    table: str,
+    sleep: Callable[[float], None],
+) -> EntryPosition | None:
+    """While the table is locked for reading; None when the account may not lock it, or others wrote it for too long."""
+    with closing(connect(source)) as other, other.cursor() as cursor:
+        other.autocommit(True)
         try:
-            cursor.execute("FLUSH TABLES WITH READ LOCK")
+            cursor.execute(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
+            cursor.execute(f"LOCK TABLES {quote(database)}.{quote(table)} READ")
         except pymysql.MySQLError:
             return None
-        finally:
-            cursor.execute("SET SESSION lock_wait_timeout = DEFAULT")
-        try:
-            cursor.execute(_START)
-            return position(connection)
-        finally:
-            cursor.execute("UNLOCK TABLES")
+        # MySQL 5.7 locks no table for a cascade into it.
+        at = settled(connection, sleep) if _has_parent(connection, database, table) else position(connection)
+        with connection.cursor() as reader:
+            reader.execute(_START)
+        return at
+
+
+def _has_parent(connection: pymysql.Connection[Any], database: str, table: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(_PARENTS, (database, table))
+        return cursor.fetchone() is not None
 
 
 def _between(connection: pymysql.Connection[Any], sleep: Callable[[float], None]) -> Place:

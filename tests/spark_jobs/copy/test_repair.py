@@ -92,20 +92,20 @@ def test_tables_are_copied_under_a_busy_writer(
         repair = repair_of(shop, tmp_path / "conf")
         with draining(shop), busy(shop) as until_written:  # the writer ends first, so that nothing is left to drain
             if name != "mariadb":
-                with pytest.raises(SourceError, match=r"does not come to rest.*GRANT RELOAD"):
+                with pytest.raises(SourceError, match=r"does not come to rest.*GRANT LOCK TABLES"):
                     repair.table(shop.database, "copies", sleep=lambda _: until_written(0))
             if name == "mysql57":
-                server.execute(f"GRANT RELOAD ON *.* TO '{server.user}'@'%'")
+                server.execute(f"GRANT LOCK TABLES ON *.* TO '{server.user}'@'%'")
             keyed = repair.table(shop.database, "keyed", sleep=until_written)
             if name == "mysql8":
                 assert isinstance(keyed, Copied)
-                server.execute(f"GRANT RELOAD ON *.* TO '{server.user}'@'%'")
+                server.execute(f"GRANT LOCK TABLES ON *.* TO '{server.user}'@'%'")
             copies = repair.table(shop.database, "copies")
             assert isinstance(copies, Copied)
             assert copies.place.exact
             time.sleep(3)
         if name != "mariadb":
-            server.execute(f"REVOKE RELOAD ON *.* FROM '{server.user}'@'%'")
+            server.execute(f"REVOKE LOCK TABLES ON *.* FROM '{server.user}'@'%'")
         assert shop.connector.client_status().stopped == ()
         assert shop.drain() == []
         same = dict.fromkeys(("keyed", "copies"), (0, 0, 0))

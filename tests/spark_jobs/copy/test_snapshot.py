@@ -86,7 +86,7 @@ def test_tables_are_exact_while_others_write_and_drain(mysql8: MySqlServer, spar
     with opened(mysql8, spark_remote, tmp_path, "keyed", "copies") as shop:
         taken = snapshots(shop, tmp_path)
         seen: list[Read] = []
-        mysql8.execute(f"GRANT RELOAD ON *.* TO '{mysql8.user}'@'%'")  # for an exact place under writes
+        mysql8.execute(f"GRANT LOCK TABLES ON *.* TO '{mysql8.user}'@'%'")  # for an exact place under writes
         try:
             with busy(shop, "keyed", "copies"):
                 for table in ("keyed", "copies", "keyed"):
@@ -95,7 +95,7 @@ def test_tables_are_exact_while_others_write_and_drain(mysql8: MySqlServer, spar
                     assert found.rows > ROWS // 2
                     assert adopted(shop, table) == (table == "keyed")
         finally:
-            mysql8.execute(f"REVOKE RELOAD ON *.* FROM '{mysql8.user}'@'%'")
+            mysql8.execute(f"REVOKE LOCK TABLES ON *.* FROM '{mysql8.user}'@'%'")
         assert max(read.chunks for read in seen if read.table.endswith("keyed")) >= ROWS // 30 // 2
         assert shop.drain() == []
         client = shop.connector.client_status()

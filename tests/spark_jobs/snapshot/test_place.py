@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
+from pymysql.connections import Connection
 
 from cdc_core.errors import SourceChanged, SourceError
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.snapshot.binlog import ddl_on, position
-from spark_jobs.snapshot.place import begin, settled
+from spark_jobs.snapshot import place
+from spark_jobs.snapshot.binlog import changes, ddl_on, position
+from spark_jobs.snapshot.place import Place, begin, settled
 from spark_jobs.snapshot.source import Source, connect
 
 pytestmark = pytest.mark.integration
@@ -37,20 +40,25 @@ class Writing:
 
 
 @contextmanager
-def writes(server: MySqlServer, database: str) -> Iterator[None]:
-    over = threading.Event()
+def writes(server: MySqlServer, database: str, table: str = "t") -> Iterator[list[float]]:
+    """Gives how many seconds each statement took."""
+    over, took = threading.Event(), list[float]()
 
     def write() -> None:
         with server.root(database) as connection, connection.cursor() as cursor:
             while not over.is_set():
-                cursor.execute("INSERT INTO t VALUES (1)")
+                begun = time.monotonic()
+                cursor.execute(f"INSERT INTO {table} VALUES (1)")
                 connection.commit()
+                took.append(time.monotonic() - begun)
                 Writing.rows += 1
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        yield
+        while not took and writer.is_alive():
+            time.sleep(0.01)
+        yield took
     finally:
         over.set()
         writer.join()
@@ -63,41 +71,111 @@ def pause(_: float) -> None:
         threading.Event().wait(0.002)
 
 
+def started(connection: Connection[Any], server: MySqlServer, database: str, *, by_key: bool = False) -> Place:
+    return begin(connection, source(server), database, "t", by_key=by_key, sleep=pause)
+
+
 def test_the_snapshot_has_what_the_binlog_has_at_its_place(server: MySqlServer) -> None:
-    """Under writes: exact where the server says it, or the account may stop the writes; else between two positions, or
-    an error that names the GRANT."""
+    """Under writes: exact where the server says it, or the account may lock the table; else between two positions, or
+    an error that names the GRANT. Writes of other tables do not matter."""
     with server.database() as database:
-        server.execute("CREATE TABLE t (v INT)", database=database)
+        server.execute("CREATE TABLE t (v INT)", "CREATE TABLE u (v INT)", database=database)
         with writes(server, database):
             if server.version == "mariadb":
                 exact_place(server, database)
             else:
                 with connect(source(server)) as connection:
-                    assert not begin(connection, by_key=True, sleep=pause).exact
-                with connect(source(server)) as connection, pytest.raises(SourceError, match="GRANT RELOAD"):
-                    begin(connection, by_key=False, sleep=pause)
-                server.execute(f"GRANT RELOAD ON *.* TO '{server.user}'@'%'")
-                try:
+                    assert not started(connection, server, database, by_key=True).exact
+                with connect(source(server)) as connection, pytest.raises(SourceError, match="GRANT LOCK TABLES"):
+                    started(connection, server, database)
+                with locking(server):
                     exact_place(server, database)
-                finally:
-                    server.execute(f"REVOKE RELOAD ON *.* FROM '{server.user}'@'%'")
-        with connect(source(server)) as connection:
-            assert begin(connection, by_key=False, sleep=pause).exact
+        with writes(server, database, "u"):
+            exact_place(server, database)
+
+
+@contextmanager
+def locking(server: MySqlServer) -> Iterator[None]:
+    """The account may lock tables."""
+    server.execute(f"GRANT LOCK TABLES ON *.* TO '{server.user}'@'%'")
+    try:
+        yield
+    finally:
+        server.execute(f"REVOKE LOCK TABLES ON *.* FROM '{server.user}'@'%'")
+
+
+def test_no_query_waits_for_a_snapshot(mysql8: MySqlServer) -> None:
+    """Also while a long query reads the table. An account with RELOAD does not flush it."""
+    with mysql8.database() as database, locking(mysql8):
+        mysql8.execute(
+            "CREATE TABLE t (v INT)",
+            "INSERT INTO t VALUES (1)",
+            f"GRANT RELOAD ON *.* TO '{mysql8.user}'@'%'",
+            database=database,
+        )
+        long = threading.Thread(target=mysql8.execute, args=[f"SELECT SLEEP(8) FROM {database}.t LIMIT 1"])
+        try:
+            with writes(mysql8, database):
+                begun = time.monotonic()
+                long.start()
+                exact_place(mysql8, database)
+                mysql8.execute("SELECT COUNT(*) FROM t", database=database)
+                assert time.monotonic() < begun + 7
+        finally:
+            long.join()
+            mysql8.execute(f"REVOKE RELOAD ON *.* FROM '{mysql8.user}'@'%'")
+
+
+@pytest.mark.parametrize("name", ["mysql57", "mysql8", "mysql9"])
+def test_nobody_waits_for_a_lock_that_is_not_had(
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a transaction that wrote the table stays open: neither queries nor writes wait."""
+    server: MySqlServer = request.getfixturevalue(name)
+    monkeypatch.setattr(place, "_TRIES", 1)
+    with server.database() as database, locking(server):
+        server.execute("CREATE TABLE t (v INT)", database=database)
+        with closing(server.root(database)) as idle, idle.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("INSERT INTO t VALUES (0)")
+            with writes(server, database) as took, connect(source(server)) as connection:
+                begun = time.monotonic()
+                with pytest.raises(SourceError, match="does not come to rest"):
+                    started(connection, server, database)
+                assert time.monotonic() > begun + 4  # it has waited for the lock
+        assert max(took) < 2
+
+
+def test_what_may_be_rows_of_a_table_counts(mysql8: MySqlServer) -> None:
+    """Rows of it, compressed transactions, the commit of an XA transaction; not those of others."""
+    with mysql8.database() as database, connect(source(mysql8)) as connection:
+        mysql8.execute("CREATE TABLE t (v INT)", "CREATE TABLE u (v INT)", database=database)
+
+        def seen(*statements: str) -> bool:
+            low = position(connection)
+            mysql8.execute(*statements, database=database)
+            return changes(connection, database, "t", low, position(connection))
+
+        assert not seen("INSERT INTO u VALUES (1)", "FLUSH BINARY LOGS", "DELETE FROM u")
+        assert seen("INSERT INTO u VALUES (1)", "INSERT INTO t VALUES (1)")
+        assert seen("SET SESSION binlog_transaction_compression = ON", "INSERT INTO u VALUES (1)")
+        assert seen("TRUNCATE t")
+        assert seen("XA START 'a'", "INSERT INTO t VALUES (1)", "XA END 'a'", "XA PREPARE 'a'", "XA COMMIT 'a'")
 
 
 def exact_place(server: MySqlServer, database: str) -> None:
     """As many rows as events of rows up to the place."""
     start = EntryPosition(server.position()[0], 4)
     with connect(source(server)) as connection, connection.cursor() as cursor:
-        place = begin(connection, by_key=False, sleep=pause)
-        assert place.exact
+        there = started(connection, server, database)
+        assert there.exact
         cursor.execute(f"SELECT COUNT(*) FROM {database}.t")
         (rows,) = cursor.fetchone() or (0,)
         cursor.execute(f"SHOW BINLOG EVENTS IN '{start.journal_name}'")
-        events = [e for e in cursor.fetchall() if e[2].startswith("Write_rows") and int(e[4]) <= place.low.position]
+        events = [e for e in cursor.fetchall() if e[2].startswith("Write_rows") and int(e[4]) <= there.low.position]
         tables = {int(e[5].split("table_id: ")[1].split()[0]) for e in events}
-    assert place.low.journal_name == start.journal_name
-    assert (rows, len(tables) >= 1) == (len(events) - others(server, start, database, place.low), True)
+    assert there.low.journal_name == start.journal_name
+    assert (rows, len(tables) >= 1) == (len(events) - others(server, start, database, there.low), True)
 
 
 def others(server: MySqlServer, start: EntryPosition, database: str, end: EntryPosition) -> int:
