@@ -16,6 +16,7 @@ from cdc_core.errors import SourceChanged, SourceUnavailable
 _SESSION = (
     "SET time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600, sql_select_limit = 18446744073709551615"
     "/*!50708 , max_execution_time = 0 *//*M!100101 , max_statement_time = 0 */"  # MySQL's, and MariaDB's
+    "/*!80003 , information_schema_stats_expiry = 0 */"  # else counts of rows may be a day old
 )
 
 

@@ -6,13 +6,13 @@ a table is in the copy. A table that the source does not have any more is retire
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import pymysql
 
-from cdc_core.errors import SluiceError, TableStopped
+from cdc_core.errors import SluiceError, SourceError, TableStopped
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.names import split_name
@@ -27,6 +27,7 @@ from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.policies import Changed
 from spark_jobs.snapshot.source import Source, connect
 
+_MISJUDGED = 2  # statistics are off by less than this factor, or they are of another time
 _SIZE = "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
 
 
@@ -95,13 +96,28 @@ def _rows(source: Source, table: str) -> int | None:
         return None
 
 
+def _bounded(copier: Copier, table: str) -> Callable[[int], None]:
+    """Gives a copy up that turns out to be larger than the source's statistics say: the run holds the claim."""
+    most = copier.rows * _MISJUDGED
+
+    def check(rows: int) -> None:
+        if rows > most:
+            hint = "Copy it while others go on (sluice copy), or raise ddl.copy_rows."
+            raise SourceError(
+                f"it has more than {most:,} rows, far more than its statistics say", place=table, hint=hint
+            )
+
+    return check
+
+
 def _copy(batch: Batch, copier: Copier, refusal: Refusal) -> Followed:
     claim, table, why = batch.claim, refusal.table, refusal.error.message
     client = LakeClient(claim.destination, claim.client_id, claim.epoch, batch.run_id)
     database, name = split_name(table)
     made = copy_table(
-        copier.source, batch.lake, batch.sessions, batch.fence, client, database, name, zero_dates=copier.zero_dates
-    )
+        copier.source, batch.lake, batch.sessions, batch.fence, client, database, name,
+        zero_dates=copier.zero_dates, progress=_bounded(copier, table),
+    )  # fmt: skip
     match made:
         case Copied():
             return Followed(table, "copy", why, made.place.low, f"copied from the source: {made.rows} rows")

@@ -1,0 +1,56 @@
+"""How large a table is that a run would copy: by statistics of now, and by what it turns out to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.apply.ddl import copies
+from spark_jobs.lake.policies import Policies
+from spark_jobs.snapshot.source import Source
+from tests.support.shop import opened_shop, reading_source
+
+pytestmark = pytest.mark.integration
+
+_SIZE = "SELECT table_rows FROM information_schema.tables WHERE table_schema = '{}' AND table_name = 't'"
+_ROWS = ", ".join(f"({number})" for number in range(5_000))
+
+
+@pytest.mark.parametrize("name", ["mysql57", "mysql8", "mysql9", "mariadb"])
+def test_the_statistics_are_of_now(name: str, request: pytest.FixtureRequest) -> None:
+    """Also on a server that keeps them for a day once they were asked for."""
+    server: MySqlServer = request.getfixturevalue(name)
+    source = Source(server.host, server.port, server.user, server.password)
+    with server.database() as database:
+        server.execute("CREATE TABLE t (id INT PRIMARY KEY)", _SIZE.format(database), database=database)
+        server.execute(f"INSERT INTO t VALUES {_ROWS}", database=database)
+        assert 2_500 < (copies._rows(source, f"{database}.t") or 0) < 10_000
+        assert copies._rows(source, f"{database}.u") == 0
+
+
+def test_a_copy_larger_than_thought_is_given_up(
+    mysql8: MySqlServer, spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table stops with its remedy, and others go on; one that is not much larger is copied."""
+    with opened_shop(mysql8, spark_remote, tmp_path) as plain, reading_source(plain) as reading:
+        shop = replace(reading, lake=replace(reading.lake, policies=Policies(copy_rows=3)))
+        shop.execute(
+            *(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)" for table in ("small", "large", "other")),
+            *(f"INSERT INTO {table} (id) VALUES (1), (2), (3), (4), (5), (6)" for table in ("small", "large", "other")),
+            "INSERT INTO large (id) VALUES (7)",
+        )
+        assert shop.drain() == []
+        monkeypatch.setattr(copies, "_rows", lambda *_: 1)
+        shop.execute(
+            "ALTER TABLE small MODIFY v VARCHAR(9)",
+            "ALTER TABLE large MODIFY v VARCHAR(9)",
+            "INSERT INTO other VALUES (9, 9)",
+        )
+        assert shop.drain() == [f"{shop.database}.large"]
+        (stop,) = shop.connector.client_status().stopped
+        assert "it has more than 6 rows" in stop.reason
+        assert "sluice copy" in stop.hint
+        assert shop.differences("small", "other") == {"small": (0, 0, 0), "other": (0, 0, 0)}
