@@ -75,7 +75,7 @@ class _Work:
         if at.has(step):
             return self._followed(target, "done before" if self._is_right(at) else None)
         if rows is None:
-            if any(effect.conditional and effect.name == origin for effect in step.effects):
+            if origin not in self.stopped and self._may_be_absent(origin):
                 return []
             why = "which is stopped" if origin in self.stopped else "which the lake does not have"
             raise CopyNeeded(f"it was renamed from {origin}, {why}", target)
@@ -87,6 +87,10 @@ class _Work:
         check_again(at, step.kind)
         _move(at, step, rows)
         return self._followed(target, f"has the rows of {origin}")
+
+    def _may_be_absent(self, origin: str) -> bool:
+        """Whether the source may have had no such table, so that RENAME ... IF EXISTS left it out."""
+        return any(one.conditional and one.before is None for one in self.step.effects if one.name == origin)
 
     def old_name(self, table: str) -> list[Followed | Refusal]:
         """What becomes of a table that has no rows any more. Raises TableStopped."""
