@@ -23,6 +23,7 @@ from spark_jobs.snapshot.sql import quote
 _TRIES = 10
 _GONE = (1146, 1049)  # ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR
 _CHANGED = 1412  # ER_TABLE_DEF_CHANGED
+_NO_TABLES = ("VIEW", "SEQUENCE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,10 @@ def _open(
         before = definition(connection, database, table)
         by_key = before is not None and bool(before.primary_key) and whole_images(connection)
         place = begin(connection, source, database, table, by_key=by_key, sleep=sleep)
-        there = _touch(connection, database, table)
+        kind = _kind(connection, database, table)
+        there = False if kind in _NO_TABLES else _touch(connection, database, table)  # a broken view is an error there
         schema = definition(connection, database, table)
-        if there and (kind := _kind(connection, database, table)) in ("VIEW", "SEQUENCE"):
+        if there and (kind := _kind(connection, database, table)) in _NO_TABLES:
             there, schema = False, None
         statement = ddl_on(connection, database, table, place.low, position(connection))
         if there and schema is None and kind == "SYSTEM VERSIONED":
