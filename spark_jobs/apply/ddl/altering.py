@@ -61,14 +61,18 @@ def alter(at: Standing, step: Step, effect: Effect) -> str:
         return "left out, as the table's policy says"
     check_consent(at, step)
     plan = alteration(effect, state.columns)
-    if plan is None:
+    comment = next((one.definition for one in effect.changes if one.kind is ChangeKind.COMMENT), state.comment)
+    if plan is None and comment == state.comment:
         return "nothing that the lake shows"
+    if plan is None:  # the comment is known where the definition is not
+        with at.session() as spark:
+            _comment(spark, at, comment)
+        mark(at, step)
+        return "its comment is another"
     if changed is Changed.LENIENT:
         plan = with_dropped(plan, state.columns)
     state.own.check(at.table, plan.schema.primary_key, [one.column.name for one in plan.columns])
     _check_rows(at, state, plan)
-    comments = [change.definition for change in effect.changes if change.kind is ChangeKind.COMMENT]
-    comment = plan.schema.comment if comments else state.comment
     if plan.by_name:
         with at.session() as spark:
             _alter_by_name(spark, at, step, state, plan, comment)
@@ -111,9 +115,13 @@ def _alter_by_name(
     for change in changes:
         alter_table(spark, fence, at.path, change)
     if comment != state.comment:
-        fence.check(at.path)
-        spark.sql(f"COMMENT ON TABLE delta.{quote(at.path)} IS {literal(comment)}")
+        _comment(spark, at, comment)
     alter_table(spark, fence, at.path, f"SET TBLPROPERTIES ({listed(at.note(step))})")
+
+
+def _comment(spark: SparkSession, at: Standing, comment: str) -> None:
+    at.batch.fence.check(at.path)
+    spark.sql(f"COMMENT ON TABLE delta.{quote(at.path)} IS {literal(comment)}")
 
 
 def _write_anew(at: Standing, step: Step, state: TableState, plan: Alteration, comment: str) -> None:
