@@ -36,10 +36,6 @@ _DOUBTS = (
     "SELECT epoch, end_version, tables, committed_at FROM batches "
     "WHERE tables LIKE '%\"doubt\": {%' ORDER BY committed_at"
 )
-_STOPS = (
-    "SELECT epoch, end_version, tables, committed_at FROM batches WHERE committed_at >= "
-    "(SELECT min(committed_at) FROM batches WHERE tables LIKE '%\"stopped\": true%') ORDER BY committed_at"
-)
 _SCHEMA = pa.schema(
     [
         ("epoch", pa.int64()),
@@ -54,6 +50,7 @@ _SCHEMA = pa.schema(
         ("rows", pa.int64()),
         ("transactions", pa.int64()),
         ("tables", pa.string()),
+        ("stops", pa.string()),
         ("committed_at", pa.timestamp("us", "UTC")),
     ]
 )
@@ -133,15 +130,15 @@ class Ledger:
         return {name for row in rows for name in json.loads(row["tables"])}
 
     def stops(self) -> dict[str, StopNote]:
-        """By table, the batch at which it stopped; of those tables that no later batch changed."""
-        table, found = self._open(), dict[str, StopNote]()
-        rows = [] if table is None else _select(table, _STOPS)
-        for row in rows:
-            for name, note in json.loads(row["tables"]).items():
-                found.pop(name, None)
-                if note.get("stopped"):
-                    found[name] = StopNote(row["epoch"], row["end_version"], row["committed_at"])
-        return found
+        """By table, the batch at which it stopped; of those tables that no later batch changed. The last batch has
+        them all, so no other one is read."""
+        table = self._open()
+        if table is None or all(field.name != "stops" for field in table.schema().fields):  # an older ledger
+            return {}
+        epoch = self.last_epoch(table)
+        last = f"SELECT stops FROM batches WHERE epoch = {epoch} AND end_version = {self.reached(epoch, table)}"  # noqa: S608
+        noted = json.loads(next((row["stops"] for row in _select(table, last) if row["stops"]), "{}"))
+        return {name: StopNote(one[0], one[1], datetime.fromisoformat(one[2])) for name, one in noted.items()}
 
     def begun_by_batch(self, batch_id: int) -> Begun | None:
         """Where a batch began; None for one that was not noted."""
@@ -217,12 +214,19 @@ class Ledger:
         noted, end = self.version(claim.epoch), claim.end.version()
         if noted is not None and noted >= end:
             return False
-        row = pa.RecordBatch.from_pylist([_row(claim, tables, run_id, now)], _SCHEMA)
+        time = datetime.fromtimestamp(now, UTC)
+        stops = {name: note for name, note in self.stops().items() if name not in tables}
+        stopped = (name for name, note in tables.items() if note.stopped)
+        stops |= dict.fromkeys(stopped, StopNote(claim.epoch, end, time))
+        row = pa.RecordBatch.from_pylist([_row(claim, tables, stops, run_id, time)], _SCHEMA)
         logs = [Transaction(self._landed(table, claim.epoch), at) for table, at in landed.items()]
         transaction = CommitProperties(app_transactions=[Transaction(self._app(claim.epoch), end), *logs])
         options = self.lake.storage or None
         try:
-            write_deltalake(self.path, row, mode="append", commit_properties=transaction, storage_options=options)
+            write_deltalake(
+                self.path, row, mode="append", schema_mode="merge", commit_properties=transaction,
+                storage_options=options,
+            )  # fmt: skip
             tidy(self.lake.open(self.path))
         except (DeltaError, OSError) as error:
             hint = "Make the lake writable and give it room. The batch stays claimable; claimed again it adds nothing."
@@ -269,7 +273,9 @@ def _select(table: DeltaTable, question: str) -> Sequence[dict[str, Any]]:
     return rows
 
 
-def _row(claim: Claim, tables: dict[str, TableNote], run_id: str, now: float) -> dict[str, Any]:
+def _row(
+    claim: Claim, tables: dict[str, TableNote], stops: Mapping[str, StopNote], run_id: str, time: datetime
+) -> dict[str, Any]:
     return {
         "epoch": claim.epoch,
         "batch_id": claim.batch_id,
@@ -283,5 +289,6 @@ def _row(claim: Claim, tables: dict[str, TableNote], run_id: str, now: float) ->
         "rows": claim.rows,
         "transactions": claim.transactions,
         "tables": json.dumps({name: asdict(note) for name, note in tables.items()}),
-        "committed_at": datetime.fromtimestamp(now, UTC),
+        "stops": json.dumps({name: (one.epoch, one.version, str(one.committed_at)) for name, one in stops.items()}),
+        "committed_at": time,
     }

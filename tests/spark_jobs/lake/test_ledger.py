@@ -59,6 +59,32 @@ def test_a_batch_is_noted_once(tmp_path: Path) -> None:
     assert DeltaTable(ledger.path).to_pyarrow_table().num_rows == 1
 
 
+def test_a_stop_is_known_until_a_later_batch_changes_the_table(tmp_path: Path) -> None:
+    """By the last batch alone, whatever came before it; also behind one that changed no table, and in a new epoch."""
+    ledger = Ledger(Lake(tmp_path), "d", 1)
+    assert ledger.stops() == {}
+    ledger.note(claim(100), {"s.a": TableNote(stopped=True), 's."b': TableNote(stopped=True)}, "run", 1.0)
+    ledger.note(claim(200), {}, "run", 2.0)
+    assert {name: (stop.epoch, stop.version) for name, stop in ledger.stops().items()} == dict.fromkeys(
+        ("s.a", 's."b'), (1, claim(100).end.version())
+    )
+    ledger.note(claim(150, epoch=2), {"s.a": TableNote(inserts=1)}, "run", 3.0)
+    assert list(ledger.stops()) == ['s."b']
+    ledger.note(claim(160, epoch=2), {"s.a": TableNote(stopped=True)}, "run", 4.0)
+    assert ledger.stops()["s.a"].epoch == 2
+
+
+def test_an_older_ledger_gets_the_stops(tmp_path: Path) -> None:
+    """It has no column for them, and knows none."""
+    ledger = Ledger(Lake(tmp_path), "d", 1)
+    ledger.note(claim(100), {}, "run", 1.0)
+    rows = pa.table(DeltaTable(ledger.path).to_pyarrow_table()).drop_columns(["stops"])
+    write_deltalake(ledger.path, rows, mode="overwrite", schema_mode="overwrite")
+    assert ledger.stops() == {}
+    ledger.note(claim(200), {"s.a": TableNote(stopped=True)}, "run", 2.0)
+    assert list(ledger.stops()) == ["s.a"]
+
+
 def test_its_files_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a hundred batches the small files are gone a while later, and old commits with them; what it says stays."""
     monkeypatch.setattr(tidy, "EVERY", 10)
