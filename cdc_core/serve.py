@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import resource
 import signal
 import sys
 import threading
@@ -16,6 +17,7 @@ from cdc_core import config as configuration
 from cdc_core import log as logging
 from cdc_core import memory
 from cdc_core.config import ServiceConfig
+from cdc_core.doors.access import is_loopback
 from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.server.server import CanalServer
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from cdc_core.queues.feeders import Feeders
 
 log = structlog.get_logger(__name__)
+
+_DESCRIPTORS = 65536
 
 
 def token_of(config: ServiceConfig) -> str | None:
@@ -41,6 +45,27 @@ def token_of(config: ServiceConfig) -> str | None:
     if not token:
         raise ConfigError("the token is empty", place=str(config.token_file), hint="Write the token into the file.")
     return token
+
+
+def check_open(config: ServiceConfig, token: str | None) -> None:
+    """Raises ConfigError where other hosts could read, ack, reset and stop everything without a token."""
+    if token or config.http_anyone or is_loopback(config.host):
+        return
+    raise ConfigError(
+        "without a token, every host that reaches this address can read, ack, reset and stop everything",
+        place=f"canal.ip={config.host}",
+        hint="Set sluice.token or sluice.token.file; where the network keeps others away, sluice.http.anyone = true.",
+    )
+
+
+def descriptors() -> int:
+    """Raises the limit of open files as far as the host allows, and returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return _DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
 
 
 def serve(conf_dir: Path, stop: threading.Event | None = None) -> int:
@@ -63,16 +88,19 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
     from cdc_core.doors.flight import FlightDoor
     from cdc_core.doors.http import HttpDoor
     from cdc_core.doors.tcp import TcpDoor
+    from cdc_core.doors.tcp.door import CONNECTIONS
     from cdc_core.doors.traffic import Traffic
 
     memory.give_back()
     config, report = configuration.load_service(conf_dir)
-    token, traffic = token_of(config), Traffic()
-    server = CanalServer(config, conf_dir)
+    token, server = token_of(config), CanalServer(config, conf_dir)
+    check_open(config, token)
+    traffic, most = Traffic(server.has), descriptors()
     server.directory.warn(report)
-    http = HttpDoor(server, config.host, config.http_port, token, traffic)
+    http = HttpDoor(server, config.host, config.http_port, token, traffic, min(config.http_connections, most // 8))
     flight = FlightDoor(server, config.host, config.flight_port, token, traffic)
-    tcp = TcpDoor(server, config.host, config.port, traffic, certificate=config.tcp_cert, key=config.tcp_key)
+    tls = {"certificate": config.tcp_cert, "key": config.tcp_key}
+    tcp = TcpDoor(server, config.host, config.port, traffic, connections=min(CONNECTIONS, most // 4), **tls)
     doors: list[HttpDoor | FlightDoor | TcpDoor | AdminDoor] = [http, flight]
     if config.serves_tcp:
         doors.append(tcp)

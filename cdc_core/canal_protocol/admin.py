@@ -22,7 +22,7 @@ from cdc_core.canal_protocol.declared import (
     LogAdmin,
     ServerAdmin,
 )
-from cdc_core.canal_protocol.frames import FrameError, Frames, framed
+from cdc_core.canal_protocol.frames import MAX_LOGIN, FrameError, Frames, framed
 from cdc_core.canal_protocol.scramble import SEED, matches
 from cdc_core.errors import SluiceError
 
@@ -58,17 +58,17 @@ Answer = Callable[[AdminRequest], str]
 
 
 class AdminDialogue:
-    """One connection. `over` is true when it has to end."""
+    """One connection. `known` is true after its login, `over` when it has to end."""
 
     def __init__(self, user: str, passwd: str, answer: Answer, seed: bytes = b"") -> None:
         self._user, self._passwd, self._answer = user, passwd, answer
         self._seed = seed or secrets.token_bytes(SEED)
-        self._frames = Frames()
-        self._known = False
+        self._frames = Frames(MAX_LOGIN)  # its longest request is a name
+        self.known = False
         self.over = False
 
     def __repr__(self) -> str:
-        return f"<AdminDialogue {'over' if self.over else 'logged in' if self._known else 'new'}>"
+        return f"<AdminDialogue {'over' if self.over else 'logged in' if self.known else 'new'}>"
 
     def greeting(self) -> bytes:
         """What the server says first."""
@@ -86,7 +86,7 @@ class AdminDialogue:
             yield _ack(_FAILED, f"not a packet: {error}")
 
     def _taken(self, packet: AdminPacket) -> bytes:
-        if not self._known:
+        if not self.known:
             return self._login(packet)
         try:
             return _ack(0, self._answer(_request(packet)))
@@ -104,7 +104,7 @@ class AdminDialogue:
         if login.username != self._user or not matches(sent, self._passwd, self._seed):
             self.over = True
             return _ack(_REFUSED, f"auth failed for user:{login.username[:64]}")
-        self._known = True
+        self.known = True
         return _ack(0, "")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 
 from cdc_core.canal_protocol import packets
-from cdc_core.canal_protocol.frames import FrameError, Frames
+from cdc_core.canal_protocol.frames import MAX_LOGIN, MAX_REQUEST, FrameError, Frames
 from cdc_core.canal_protocol.requests import Login, Refused, Request, request_of
 
 
@@ -26,7 +26,7 @@ class Dialogue:
 
     def __init__(self, seed: bytes) -> None:
         self.seed = seed
-        self._frames = Frames()
+        self._frames = Frames(MAX_LOGIN)
         self._phase = _Phase.LOGIN
 
     def __repr__(self) -> str:
@@ -63,6 +63,7 @@ class Dialogue:
     def logged_in(self) -> bytes:
         """The login is right."""
         self._phase = _Phase.REQUESTS
+        self._frames.allow(MAX_REQUEST)
         return packets.ack()
 
     def failed(self, code: int, message: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 MAX_REQUEST = 1 << 20  # bytes of a client's packet: its longest field is a filter
+MAX_LOGIN = 1 << 14  # bytes of a packet before the login: anybody may send it
 HEAD = 4
 
 
@@ -26,6 +27,10 @@ class Frames:
 
     def __repr__(self) -> str:
         return f"<Frames {len(self._rest)} bytes wait>"
+
+    def allow(self, most: int) -> None:
+        """Accepts packets of up to `most` bytes from now on."""
+        self._most = most
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The packets that end in `data`. Raises FrameError for a length that is negative or too large."""

@@ -16,6 +16,7 @@ _UNITS = (1e-9, 1e-6, 1e-3, 1.0, 60.0, 3600.0, 86400.0)  # seconds of java.util.
 _MILLISECONDS = 2
 _NO_LIMIT = -1
 _MOST_CLIENT, _DIGITS = 32767, 6  # client ids are Java's short
+_MOST_NAME = 255  # characters: a destination is a directory
 _COMPRESSED = (2, 3, 4)
 
 
@@ -119,6 +120,8 @@ def _login(body: bytes) -> Request:
     read, write = max(auth.net_read_timeout, 0) / 1000, max(auth.net_write_timeout, 0) / 1000  # milliseconds in fact
     named = bool(auth.destination and auth.client_id)
     client = _client_id(auth.client_id) if named else None
+    if named:
+        _check_name(auth.destination)
     return Login(auth.username, token, read, write, auth.destination if named else "", client, auth.filter)
 
 
@@ -126,7 +129,13 @@ def _named(kind: Any, what: str, body: bytes) -> tuple[Any, str, int]:
     found = _parsed(kind, body, what)
     if not (found.destination and found.client_id):
         raise Refused(NOT_NAMED, f"destination or clientId is null. {what}")
+    _check_name(found.destination)
     return found, found.destination, _client_id(found.client_id)
+
+
+def _check_name(destination: str) -> None:
+    if len(destination) > _MOST_NAME:
+        raise Refused(BAD_REQUEST, f"a destination's name has {len(destination)} characters; at most {_MOST_NAME}")
 
 
 def _client_id(text: str) -> int:

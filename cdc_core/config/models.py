@@ -91,6 +91,8 @@ class ServiceConfig(_Model):
     auto_scan_interval: Positive = Field(5, alias="canal.auto.scan.interval")
     token: SecretStr = Field(SecretStr(""), alias="sluice.token")
     token_file: Path | None = Field(None, alias="sluice.token.file")
+    http_anyone: bool = Field(False, alias="sluice.http.anyone")
+    http_connections: Positive = Field(512, alias="sluice.http.connections")
     admin_port: Port = Field(11110, alias="canal.admin.port")
     admin_user: str = Field("admin", alias="canal.admin.user")
     admin_passwd: Annotated[SecretStr, AfterValidator(_hashed)] = Field(SecretStr(""), alias="canal.admin.passwd")

@@ -33,7 +33,7 @@ def check_token(token: str | None, authorization: str | None, *, reading: bool =
 
 def check_host(bound: str, host_header: str) -> None:
     """Raises AccessDenied when a service on loopback is called by a name that is not loopback's."""
-    if _is_loopback(bound) and not _is_loopback(_name(host_header)):
+    if is_loopback(bound) and not is_loopback(_name(host_header)):
         raise AccessDenied(
             f"asked under the name {host_header[:100]!r}",
             hint="Without sluice.token the service answers only to 127.0.0.1 and localhost.",
@@ -66,7 +66,8 @@ def _name(host_header: str) -> str:
     return host_header.partition(":")[0]
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this host reaches the address."""
     try:
         return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

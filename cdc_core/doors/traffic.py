@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 BUCKETS_MS = (2.5, 10.0, 25.0, 100.0)  # as in Canal's dashboards
@@ -28,9 +28,11 @@ class Calls:
 
 
 class Traffic:
-    """Safe from any thread."""
+    """Counts only the names that `known` accepts: callers choose names, and each would take memory for ever. Safe from
+    any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Callable[[str], bool] = lambda _: True) -> None:
+        self._known = known
         self._lock = threading.Lock()
         self._calls: dict[str, Calls] = {}
 
@@ -62,4 +64,9 @@ class Traffic:
         yield from sorted(snapshot.items())
 
     def _of(self, destination: str) -> Calls:
-        return self._calls.setdefault(destination, Calls())
+        found = self._calls.get(destination)
+        if found is None:
+            found = Calls()
+            if self._known(destination):
+                self._calls[destination] = found
+        return found

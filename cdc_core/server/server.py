@@ -32,6 +32,7 @@ from cdc_core.source.connection import connected
 from cdc_core.source.start.continuity import missing
 from cdc_core.stream.filter import make_filter
 
+_SHOWN = 100  # characters of a name that a caller chose
 _SIDE_BY_SIDE = 64  # destinations that end at the same time: each waits for its threads, most of the time
 
 log = structlog.get_logger(__name__)
@@ -94,14 +95,18 @@ class CanalServer:
     def destinations(self) -> list[str]:
         return sorted(self._destinations)
 
+    def has(self, name: str) -> bool:
+        return name in self._destinations
+
     def destination(self, name: str) -> Destination:
         """Raises UnknownDestination."""
         found = self._destinations.get(name)
         if found is None:
+            shown = name[:_SHOWN]
             raise UnknownDestination(
-                f"no destination {name!r}",
+                f"no destination {shown!r}",
                 place=str(self.directory.path),
-                hint=f"Known: {', '.join(self.destinations()) or 'none'}. Add {name}/instance.properties to have it.",
+                hint=f"Known: {', '.join(self.destinations()) or 'none'}. Add {shown}/instance.properties to have it.",
             )
         return found
 

@@ -282,6 +282,9 @@ class Server:
     def destinations(self) -> list[str]:
         return sorted(self.by_name)
 
+    def has(self, name: str) -> bool:
+        return name in self.by_name
+
     def destination(self, name: str) -> Destination:
         if name not in self.by_name:
             raise UnknownDestination(f"no destination {name!r}", hint="Known: " + ", ".join(self.by_name))

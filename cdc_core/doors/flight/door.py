@@ -41,7 +41,7 @@ class FlightDoor:
         self.host = host
         self.port = port
         self._token = token
-        self._rows = Rows(server, traffic or Traffic())
+        self._rows = Rows(server, traffic or Traffic(server.has))
         self._flight: _Flight | None = None
         self._stopped = threading.Event()
 

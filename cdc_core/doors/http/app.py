@@ -1,11 +1,13 @@
 """The HTTP application: routes, the token, and errors as JSON.
 
 It keeps nothing but counts: every answer is asked from the server object at that moment. `/healthz` and `/readyz` are
-open to everybody; all other paths need the token when there is one.
+open to everybody, and say yes or no to those without access; all other paths need the token when there is one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
@@ -36,13 +38,14 @@ def build_app(server: CanalServer, host: str, token: str | None, traffic: Traffi
         redoc_url=None,
     )
     app.include_router(control_router(server, traffic))
-    app.add_middleware(_Guard, host=host, token=token)
-    _add_pages(app, server, traffic)
+    check = partial(_check, host, token)
+    app.add_middleware(_Guard, check=check)
+    _add_pages(app, server, traffic, partial(_passes, check))
     _add_failures(app)
     return app
 
 
-def _add_pages(app: FastAPI, server: CanalServer, traffic: Traffic) -> None:
+def _add_pages(app: FastAPI, server: CanalServer, traffic: Traffic, may_read: Callable[[Request], bool]) -> None:
     @app.get("/", include_in_schema=False)
     def status(part: str = "") -> Any:
         return status_page(server, part)
@@ -60,9 +63,10 @@ def _add_pages(app: FastAPI, server: CanalServer, traffic: Traffic) -> None:
         return {"status": "alive"}
 
     @app.get("/readyz", include_in_schema=False)
-    def ready() -> Any:
+    def ready(request: Request) -> Any:
         missing = not_ready(server)
-        return JSONResponse({"ready": not missing, "not_ready": missing}, errors.AWAY if missing else 200)
+        told = {"not_ready": missing} if may_read(request) else {}
+        return JSONResponse({"ready": not missing, **told}, errors.AWAY if missing else 200)
 
 
 def _add_failures(app: FastAPI) -> None:
@@ -93,10 +97,9 @@ def _failure(error: SluiceError) -> JSONResponse:
 class _Guard:
     """Refuses a request without access before anything else reads it."""
 
-    def __init__(self, app: ASGIApp, host: str, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, check: Callable[[Request], None]) -> None:
         self._app = app
-        self._host = host
-        self._token = token
+        self._check = check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in _OPEN:
@@ -107,10 +110,20 @@ class _Guard:
                 return
         await self._app(scope, receive, send)
 
-    def _check(self, request: Request) -> None:
-        if not self._token:
-            check_host(self._host, request.headers.get("host", ""))
-        reading, headers = request.method in ("GET", "HEAD"), request.headers
-        if not reading:
-            check_origin(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site"))
-        check_token(self._token, headers.get("authorization"), reading=reading)
+
+def _check(host: str, token: str | None, request: Request) -> None:
+    """Raises AccessDenied."""
+    reading, headers = request.method in ("GET", "HEAD"), request.headers
+    if not token:
+        check_host(host, headers.get("host", ""))
+    if not reading:
+        check_origin(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site"))
+    check_token(token, headers.get("authorization"), reading=reading)
+
+
+def _passes(check: Callable[[Request], None], request: Request) -> bool:
+    try:
+        check(request)
+    except AccessDenied:
+        return False
+    return True

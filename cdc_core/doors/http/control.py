@@ -31,7 +31,7 @@ _FAILURES: dict[int | str, dict[str, Any]] = {
 
 def control_router(server: CanalServer, traffic: Traffic) -> APIRouter:
     """All `/v1` calls. Each one makes one call of the server or of a destination's service."""
-    router = APIRouter(prefix="/v1", responses=_FAILURES, route_class=measured(traffic))
+    router = APIRouter(prefix="/v1", responses=_FAILURES, route_class=measured(server, traffic))
     _add_reading(router, server)
     _add_missing(router, server)
     _add_switching(router, server)

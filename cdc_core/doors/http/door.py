@@ -12,6 +12,7 @@ import uvicorn
 
 from cdc_core.doors.address import bracketed, listen
 from cdc_core.doors.http.app import build_app
+from cdc_core.doors.http.bounds import CONNECTIONS, bounded
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import ConfigError
 from cdc_core.server.server import CanalServer
@@ -24,11 +25,18 @@ class HttpDoor:
     """Serves `server` on `host:port` between `start` and `stop`; port 0 binds a free port."""
 
     def __init__(
-        self, server: CanalServer, host: str, port: int, token: str | None = None, traffic: Traffic | None = None
+        self,
+        server: CanalServer,
+        host: str,
+        port: int,
+        token: str | None = None,
+        traffic: Traffic | None = None,
+        connections: int = CONNECTIONS,
     ) -> None:
         self.host = host
+        self._connections = connections
         self.port = port
-        self._app = build_app(server, host, token, traffic or Traffic())
+        self._app = build_app(server, host, token, traffic or Traffic(server.has))
         self._uvicorn: _Uvicorn | None = None
         self._thread: threading.Thread | None = None
 
@@ -45,6 +53,7 @@ class HttpDoor:
         self.port = listener.getsockname()[1]
         config = uvicorn.Config(
             self._app,
+            http=bounded(self._connections),
             log_config=None,
             log_level="warning",
             access_log=False,

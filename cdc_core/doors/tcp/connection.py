@@ -31,7 +31,7 @@ from cdc_core.doors.traffic import Traffic
 T = TypeVar("T")
 Call = Callable[..., Awaitable[Any]]  # calls a function in a thread
 
-LOGIN_SECONDS = 30.0
+LOGIN_SECONDS = 10.0
 IDLE_SECONDS = 3600.0  # Canal's own, where the client names no other
 WRITE_SECONDS = 300.0  # for each part of an answer
 _READ = 65536
@@ -64,6 +64,11 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"<Connection {self._writer.get_extra_info('peername')} {self._dialogue!r}>"
+
+    @property
+    def known(self) -> bool:
+        """Whether it has logged in."""
+        return self._login is not None
 
     async def serve(self) -> None:
         """Until the client leaves, is idle for too long, or sends what cannot be read."""

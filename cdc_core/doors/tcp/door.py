@@ -18,7 +18,7 @@ from cdc_core.canal_protocol import packets
 from cdc_core.doors.address import bracketed, listen
 from cdc_core.doors.tcp.arrivals import Arrivals
 from cdc_core.doors.tcp.commands import Commands
-from cdc_core.doors.tcp.connection import Connection
+from cdc_core.doors.tcp.connection import LOGIN_SECONDS, Connection
 from cdc_core.doors.tcp.reply import Budget
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import ConfigError
@@ -49,12 +49,12 @@ class TcpDoor:
         connections: int = CONNECTIONS,
     ) -> None:
         self.host, self.port = host, port
-        self.server, self._traffic = server, traffic or Traffic()
+        self.server, self._traffic = server, traffic or Traffic(server.has)
         self._certificate, self._key, self._most = certificate, key, connections
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stopping: asyncio.Event | None = None
-        self._open: set[asyncio.Task[Any]] = set()
+        self._open: dict[asyncio.Task[Any], Connection] = {}  # oldest first
 
     def __repr__(self) -> str:
         return f"<TcpDoor {self.url} {len(self._open)} connections>"
@@ -109,24 +109,25 @@ class TcpDoor:
             async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 await self._serve(Connection(reader, writer, commands, arrivals, self._traffic, call), writer)
 
-            accepting = await asyncio.start_server(serve, sock=listener, ssl=context)
+            seconds = LOGIN_SECONDS if context else None
+            accepting = await asyncio.start_server(serve, sock=listener, ssl=context, ssl_handshake_timeout=seconds)
             ready.set()
             await self._stopping.wait()
             accepting.close()
             arrivals.close()
-            for task in self._open:
+            for task in tuple(self._open):
                 task.cancel()
-            await asyncio.gather(*self._open, return_exceptions=True)
+            await asyncio.gather(*tuple(self._open), return_exceptions=True)
 
     async def _serve(self, connection: Connection, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._open) >= self._most:
+        if len(self._open) >= self._most and not self._make_room():
             log.warning("a TCP connection was refused: too many are open", open=len(self._open), most=self._most)
             writer.write(packets.ack(packets.BAD_REQUEST, f"{self._most} connections are open: try again later"))
             writer.close()
             return
-        self._open.add(task)
+        self._open[task] = connection
         _keep_alive(writer.get_extra_info("socket"))
         try:
             await connection.serve()
@@ -135,8 +136,17 @@ class TcpDoor:
         except Exception:
             log.exception("a TCP connection failed", connection=str(connection))
         finally:
-            self._open.discard(task)
+            self._open.pop(task, None)
             writer.close()
+
+    def _make_room(self) -> bool:
+        """Ends the oldest connection that has not logged in. False if all have."""
+        for task, connection in self._open.items():
+            if not connection.known:
+                del self._open[task]
+                task.cancel()
+                return True
+        return False
 
     def _wait(self, destination: str, seen: int, seconds: float) -> tuple[int, bool]:
         """As `CanalService.await_change`."""

@@ -22,6 +22,7 @@ from cdc_core.canal_protocol.frames import framed
 from cdc_core.canal_protocol.scramble import stored, token
 from cdc_core.config import load_service
 from cdc_core.doors.admin import AdminDoor
+from cdc_core.doors.admin import door as admin_door
 from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
 
@@ -94,6 +95,25 @@ def test_destinations_are_seen_started_and_stopped(server: CanalServer) -> None:
     door.stop()
     with pytest.raises((AssertionError, OSError)):
         client.server("check")
+
+
+def test_connections_that_never_log_in_hold_no_place(server: CanalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty connections of one byte: canal-admin gets in at once, and they end when the time for a login is over."""
+    monkeypatch.setattr(admin_door, "_LOGIN_SECONDS", 2.0)
+    door = AdminDoor(server, "127.0.0.1", 0, "admin", server.config.admin_passwd.get_secret_value())
+    door.start()
+    idle = [socket.create_connection(("127.0.0.1", door.port), 10) for _ in range(40)]
+    for one in idle[-16:]:
+        one.sendall(b"\0")
+    client = AdminClient(door.port)
+    assert (client.login, client.server("check")) == ((0, ""), "1")
+    idle[-1].settimeout(5)
+    while idle[-1].recv(4096):
+        pass
+    assert client.server("check") == "1"
+    door.stop()
+    for one in idle:
+        one.close()
 
 
 @pytest.mark.parametrize("passwd", ["", "4acfe3202a5ff5cf467898fc58aab1d615029441"])

@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
 
 from cdc_core.destination.rewind import Target
 from cdc_core.destination.status import ErrorReport
-from cdc_core.doors.http import HttpDoor
+from cdc_core.doors.http import HttpDoor, bounds
 from cdc_core.errors import ConfigError
 from cdc_core.position import EntryPosition
 from tests.support.door_double import TABLE, Destination, Server, cursor_store_away, opened
@@ -255,7 +256,68 @@ def test_token_is_asked_for(guarded: httpx.Client) -> None:
         assert guarded.get(path, headers={"authorization": "Bearer wrong"}).status_code == 401
         assert guarded.get(path, headers={"authorization": "Bearer s3cret"}).status_code == 200
     assert guarded.get("/healthz").status_code == 200
-    assert guarded.get("/readyz").status_code == 200
+    assert guarded.get("/readyz").json() == {"ready": True}
+
+
+def test_readiness_without_the_token_is_yes_or_no(guarded: httpx.Client, destination: Destination) -> None:
+    """Addresses and errors of sources are for those who may read."""
+    destination.connected = False
+    assert (guarded.get("/readyz").status_code, guarded.get("/readyz").json()) == (503, {"ready": False})
+    told = guarded.get("/readyz", headers={"authorization": "Bearer s3cret"}).json()
+    assert "not connected" in told["not_ready"][0]["message"]
+
+
+def test_resting_connections_make_room(destination: Destination) -> None:
+    """More connections than the door keeps, which say nothing or half a request: calls are answered meanwhile."""
+    with opened(HttpDoor(Server(destination), "127.0.0.1", 0, connections=8)) as door, ExitStack() as held:
+        idle = [held.enter_context(socket.create_connection(("127.0.0.1", door.port), 10)) for _ in range(40)]
+        for one in idle[::2]:
+            with suppress(OSError):  # already closed
+                one.sendall(b"POST /v1/destinations/shop/clients/1001/claims HTTP/1.1\r\nhost: 127")
+        for _ in range(20):
+            assert httpx.get(f"{door.url}/v1/destinations/shop").status_code == 200
+        assert idle[0].recv(1) == b""
+
+
+def test_a_request_that_trickles_in_ends(destination: Destination, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then does not hold a connection; a claim that waits for rows does."""
+    monkeypatch.setattr(bounds, "REST_SECONDS", 0.4)
+    with opened(HttpDoor(Server(destination), "127.0.0.1", 0)) as door, ThreadPoolExecutor(1) as pool:
+        body = CLAIM | {"timeout_seconds": 2.0}
+        waits = pool.submit(httpx.post, f"{door.url}{CLIENT}/claims", json=body, timeout=10)
+        with (
+            socket.create_connection(("127.0.0.1", door.port), 10) as slow,
+            pytest.raises(OSError, match=r"reset|pipe"),
+        ):
+            _trickle(slow, b"GET /healthz HTTP/1.1\r\nx-padding: 0123456789012345")
+        assert waits.result().status_code == 204
+
+
+def _trickle(connection: socket.socket, data: bytes) -> None:
+    for one in data:
+        connection.sendall(bytes([one]))
+        time.sleep(0.1)
+
+
+def test_calls_that_hang_in_a_source_do_not_hold_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty table lists of a hung source: another destination, and this one's own acks and status, answer at once."""
+    hung, shop = Destination(name="hung"), Destination()
+    released = threading.Event()
+    monkeypatch.setattr(hung, "tables", lambda: released.wait(20) and [], raising=False)
+    with opened(HttpDoor(Server(hung, shop), "127.0.0.1", 0)) as door, ThreadPoolExecutor(60) as pool:
+        calls = [
+            pool.submit(httpx.get, f"{door.url}/v1/destinations/hung/tables", timeout=30, trust_env=False)
+            for _ in range(60)
+        ]
+        time.sleep(1.0)
+        began = time.monotonic()
+        for name in ("shop", "hung"):
+            assert httpx.get(f"{door.url}/v1/destinations/{name}", timeout=10).status_code == 200
+        assert httpx.get(f"{door.url}/v1/destinations/shop/tables", timeout=10).status_code == 200
+        took = time.monotonic() - began
+        released.set()
+        assert all(call.result().status_code == 200 for call in calls)
+    assert took < 3
 
 
 def test_browsers_read_with_a_password_but_do_not_write(guarded: httpx.Client, destination: Destination) -> None:

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -341,3 +342,28 @@ def test_answers_are_counted(shop: Destination) -> None:
     assert name == "shop"
     assert calls.packets == {"ACK": 1, "MESSAGES": 2}
     assert (calls.empty, calls.nbytes >= size) == (1, True)
+
+
+def test_names_before_a_login_are_not_kept(shop: Destination) -> None:
+    """Whoever names a destination of a megabyte is refused, and neither counts nor log grow by the name."""
+    traffic = Traffic(Server(shop).has)
+    with opened(TcpDoor(Server(shop), "127.0.0.1", 0, traffic)) as door:  # type: ignore[arg-type]
+        for size in (200, 300, 20_000, 1_000_000):
+            client = CanalClient(door.port)
+            with suppress(ConnectionError):  # a large packet is refused before all of it is read
+                assert client.login(destination=f"{size}-" + "x" * size, client_id="1001").error_code == 400
+            client.close()
+    assert list(traffic.items()) == []
+
+
+def test_connections_without_a_login_make_room(shop: Destination) -> None:
+    """They hold no place that a client needs; a client that has logged in stays."""
+    with opened(TcpDoor(Server(shop), "127.0.0.1", 0, connections=4)) as door, connected(door.port) as client:  # type: ignore[arg-type]
+        client.subscribe()
+        idle = [socket.create_connection(("127.0.0.1", door.port), 10) for _ in range(20)]
+        shop.put(3)
+        with connected(door.port) as other:
+            other.subscribe()
+            assert client.get().batch_id == 1
+        for one in idle:
+            one.close()

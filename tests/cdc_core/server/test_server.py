@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from cdc_core import config, log
 from cdc_core.config import load_service
 from cdc_core.errors import ConfigError, SessionError, SourceUnavailable, UnknownDestination
-from cdc_core.serve import serve, token_of
+from cdc_core.serve import check_open, serve, token_of
 from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.servers import free_port
@@ -237,6 +237,19 @@ def test_the_token_comes_from_a_key_or_a_file(conf: Path, tmp_path: Path) -> Non
         token_of(by_file)
     path.write_text("abc\n")
     assert token_of(by_file) == "abc"
+
+
+def test_other_hosts_need_a_token(conf: Path) -> None:
+    """Off loopback the service starts with a token, or where a key says that none is wanted."""
+    config = load_service(conf, {})[0]
+    for host in ("127.0.0.1", "localhost", "::1"):
+        check_open(config.model_copy(update={"host": host}), None)
+    for host in ("0.0.0.0", "192.0.2.1", "db.example", "::"):
+        reached = config.model_copy(update={"host": host})
+        with pytest.raises(ConfigError, match=r"sluice\.http\.anyone"):
+            check_open(reached, None)
+        check_open(reached, "s3cret")
+        check_open(reached.model_copy(update={"http_anyone": True}), None)
 
 
 def test_a_bad_start_exits_with_the_reason(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
