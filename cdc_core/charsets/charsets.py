@@ -2,7 +2,7 @@
 
 Kernels convert: sets of one byte a character through a table of 256, UTF-16 and UTF-32 by their rules, the East Asian
 sets through tables of two bytes. A character that the set leaves undefined becomes `?`, as in SELECT; bytes that the
-set does not allow are an error.
+set does not allow are an error. UCS-2 knows no pairs of surrogates, so servers take half of one: it becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ def charset(column: Column) -> Charset:
     return Charset(name)
 
 
-def to_utf8(name: str, raw: Bytes, offsets: Offsets) -> tuple[Answer, Bytes, Offsets]:
-    """The UTF-8 of all values that are joined in `raw`, and where each ends. The answer names the first bad value."""
+def to_utf8(name: str, raw: Bytes, offsets: Offsets, *, halves: bool = True) -> tuple[Answer, Bytes, Offsets]:
+    """The UTF-8 of all values that are joined in `raw`, and where each ends. The answer names the first bad value. With
+    `halves`, half a pair of surrogates in UCS-2 is U+FFFD, not a bad value."""
     out, ends = np.empty(3 * len(raw), np.uint8), np.zeros(len(offsets), np.int32)
     if name in _WIDE:
-        return from_wide(raw, offsets, *_WIDE[name], out, ends), out, ends
+        return from_wide(raw, offsets, *_WIDE[name], halves and name == "ucs2", out, ends), out, ends
     if name in EAST_ASIAN:
         by = tables(name)
         return from_east_asian(raw, offsets, by.singles, by.pairs, by.triples, by.quads, out, ends), out, ends

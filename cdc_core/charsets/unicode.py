@@ -10,6 +10,7 @@ from cdc_core.compiled.fault import ANSWER, MAX_TEXT, Answer, Fault
 from cdc_core.compiled.kernel import OUT_BYTES, OUT_INTS, Bytes, helper, int64, kernel
 
 Offsets = npt.NDArray[np.int32]
+_REPLACEMENT = 0xFFFD
 
 
 @helper
@@ -47,9 +48,11 @@ def from_narrow(raw: Bytes, offsets: Offsets, letters: npt.NDArray[np.int64], ou
     return Fault.OK, 0
 
 
-@kernel(ANSWER(OUT_BYTES, OUT_INTS, types.int64, types.boolean, OUT_BYTES, OUT_INTS))
-def from_wide(raw: Bytes, offsets: Offsets, unit: int, big_endian: bool, out: Bytes, ends: Offsets) -> Answer:
-    """Units of two bytes, with surrogates, or of four."""
+@kernel(ANSWER(OUT_BYTES, OUT_INTS, types.int64, types.boolean, types.boolean, OUT_BYTES, OUT_INTS))
+def from_wide(
+    raw: Bytes, offsets: Offsets, unit: int, big_endian: bool, halves: bool, out: Bytes, ends: Offsets
+) -> Answer:
+    """Units of two bytes, with surrogates, or of four. `halves`: half a pair of surrogates becomes U+FFFD."""
     at = 0
     for i in range(len(offsets) - 1):
         low, high = int64(offsets[i]), int64(offsets[i + 1])
@@ -61,8 +64,16 @@ def from_wide(raw: Bytes, offsets: Offsets, unit: int, big_endian: bool, out: By
             for b in range(unit):
                 point = point << 8 | int64(raw[k + b if big_endian else k + unit - 1 - b])
             trails = unit == 2 and 0xDC00 <= point < 0xE000
-            if trails != (lead > 0) or point > 0x10FFFF or (unit == 4 and 0xD800 <= point < 0xE000):
+            if point > 0x10FFFF or (unit == 4 and 0xD800 <= point < 0xE000):
                 return Fault.MALFORMED, i
+            if trails != (lead > 0):
+                if not halves:
+                    return Fault.MALFORMED, i
+                if lead:
+                    at = put_character(_REPLACEMENT, out, at)
+                else:
+                    point = _REPLACEMENT
+                lead = 0
             if 0xD800 <= point < 0xDC00:
                 lead = point
                 continue
@@ -70,8 +81,10 @@ def from_wide(raw: Bytes, offsets: Offsets, unit: int, big_endian: bool, out: By
                 point = 0x10000 + ((lead - 0xD800) << 10) + point - 0xDC00
                 lead = 0
             at = put_character(point, out, at)
-        if lead:
+        if lead and not halves:
             return Fault.MALFORMED, i
+        if lead:
+            at = put_character(_REPLACEMENT, out, at)
         if at > MAX_TEXT:
             return Fault.TOO_LARGE, i
         ends[i + 1] = at

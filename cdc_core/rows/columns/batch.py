@@ -89,7 +89,7 @@ def decode(
     arrays = []
     for column, own in zip(schema.columns, np.ascontiguousarray(starts, np.int64), strict=True):
         if not column.hidden:
-            cells = Cells(schema.name, column, data, own, zero_dates, place)
+            cells = Cells(schema.name, column, data, own, zero_dates, place, column.name in schema.primary_key)
             arrays.append(_family(column).decode(cells))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 

@@ -29,7 +29,7 @@ _DAMAGED = "The binlog is damaged, or an unknown server version wrote it: compar
 @dataclass(frozen=True, slots=True)
 class Cells:
     """One column's values. `starts[image]` is where a value starts in `data`; negative for NULL. `place` gives the
-    binlog position of an image's event, for errors."""
+    binlog position of an image's event, for errors. `in_key`: the column belongs to the primary key."""
 
     table: str
     column: Column
@@ -37,6 +37,7 @@ class Cells:
     starts: Longs
     zero_dates: ZeroDates = "fail"
     place: Callable[[int], str] | None = None
+    in_key: bool = False
 
     def __len__(self) -> int:
         return len(self.starts)

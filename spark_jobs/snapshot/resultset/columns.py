@@ -48,7 +48,7 @@ def decode(
     Raises DecodeError for a value that the decoder refuses as well.
     """
     arrays = [
-        _array(Cells(schema.name, column, data, own, zero_dates, place), width)
+        _array(Cells(schema.name, column, data, own, zero_dates, place, column.name in schema.primary_key), width)
         for column, own, width in zip(schema.shown, starts, widths.tolist(), strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(arrow_fields(schema)))

@@ -338,3 +338,18 @@ def test_more_text_than_one_array_holds_is_refused() -> None:
 
     with pytest.raises(DecodeError, match=r"more than 2 GiB .* Claim fewer rows"):
         decode(schema, data, np.zeros((1, 3000), np.int64))
+
+
+def test_half_a_pair_of_surrogates() -> None:
+    """UCS-2 takes it for a letter, so it becomes U+FFFD; not in UTF-16, and not in a key: two could become one."""
+    values = [b"\0a\xd8\x3d\0b", b"\xde\0", b"\xd8\x3d\xde\0", b"\0a\xd8\x3d", b"\xd8\x3d\xd8\x3d\xde\0", b"\0a"]
+    images = [bytes([len(value)]) + value for value in values]
+
+    assert _decoded(Column("c", 15, 18, charset=35), images).to_pylist() == ["a�b", "�", "😀", "a�", "�😀", "a"]
+    for schema in (_table(Column("c", 15, 36, charset=54)), _table(Column("c", 15, 18, charset=35), "c")):
+        with pytest.raises(DecodeError, match="not text"):
+            decode(schema, np.frombuffer(images[1], np.uint8), np.zeros((1, 1), np.int64))
+
+
+def _table(column: Column, *key: str) -> TableSchema:
+    return TableSchema("shop", "t", (column,), key)
