@@ -59,7 +59,7 @@ class Catalogue:
     def table(self, database: str, table: str) -> tuple[TableSchema | None, EntryPosition]:
         """A table as the server has it now, and where the binlog ended after that. Raises SourceError."""
         with connected(self.settings) as conn:
-            return definition(conn, database, table), current_end(conn)
+            return definition(conn, database, table, hidden=True), current_end(conn)
 
     def snapshot(self) -> CatalogueSnapshot:
         """Tries for a moment in which nothing is written; on a busy server `low` and `high` differ.

@@ -19,7 +19,16 @@ from cdc_core.errors import SchemaError
 from cdc_core.meta.nodes import Nodes
 from cdc_core.meta.schema_log import SchemaLog
 from cdc_core.position import EntryPosition
-from cdc_core.schema.agreement import check_old_moments, fits, fits_exactly, is_full, listed, merged, with_words_of
+from cdc_core.schema.agreement import (
+    check_old_moments,
+    fits,
+    fits_exactly,
+    is_full,
+    listed,
+    merged,
+    with_hidden_of,
+    with_words_of,
+)
 from cdc_core.schema.conventions import Conventions
 from cdc_core.schema.ddl import Ddl
 from cdc_core.schema.following import filled, versions_after
@@ -89,6 +98,7 @@ class Tsdb:
         Raises SchemaError where event, history and catalogue contradict each other, SourceError, CursorError."""
         version = self.history.at((event.database, event.table), position.version())
         known = version.schema if version else None
+        event = with_hidden_of(event, known) if known else event
         if known is not None and fits_exactly(event, known):
             return self.catalogue.as_configured(merged(event, known))
         return self.catalogue.as_configured(self._settled(event, known, position))
@@ -96,6 +106,7 @@ class Tsdb:
     def _settled(self, event: TableSchema, known: TableSchema | None, position: EntryPosition) -> TableSchema:
         current, end = self.catalogue.table(event.database, event.table)
         sure = 0
+        event = with_hidden_of(event, current) if current else event
         if current is not None and fits(event, current):
             check_old_moments(event, current)
             found, sure = merged(event, current), end.version()

@@ -30,12 +30,22 @@ def is_full(schema: TableSchema) -> bool:
 
 def fits(schema: TableSchema, current: TableSchema) -> bool:
     """Whether both have as many columns, of the same types, and of the same names where the event has names."""
-    if len(schema.shown) != len(current.columns):
+    if len(schema.shown) != len(current.shown):
         return False
     return all(
         alike(own) == alike(other) and own.name in ("", other.name)
-        for own, other in zip(schema.shown, current.columns, strict=True)
+        for own, other in zip(schema.shown, current.shown, strict=True)
     )
+
+
+def with_hidden_of(event: TableSchema, known: TableSchema) -> TableSchema:
+    """An event without the columns that another definition of as many hides. MySQL 8.0.13 to 8.0.17 log those of
+    functional indexes, and no event says that they are none of the table."""
+    same = len(event.columns) == len(known.columns) and event.shown == event.columns
+    if not same or known.shown == known.columns:
+        return event
+    pairs = zip(event.columns, known.columns, strict=True)
+    return replace(event, columns=tuple(replace(own, hidden=other.hidden) for own, other in pairs))
 
 
 def alike(column: Column) -> int:
@@ -57,7 +67,7 @@ def fits_exactly(event: TableSchema, known: TableSchema) -> bool:
         and own.charset in (0, other.charset)
         and own.labels in ((), other.labels)
         and (not full or own.unsigned == other.unsigned)
-        for own, other in zip(event.shown, known.columns, strict=True)
+        for own, other in zip(event.shown, known.shown, strict=True)
     )
 
 
@@ -92,7 +102,7 @@ def _same_type(own: Column, other: Column) -> bool:
 
 def check_old_moments(schema: TableSchema, current: TableSchema) -> None:
     """Refuses MariaDB's fractions of before 10.1 (`mysql56_temporal_format=OFF`): no event says how long they are."""
-    for own, other in zip(schema.shown, current.columns, strict=True):
+    for own, other in zip(schema.shown, current.shown, strict=True):
         if own.type_code in (ColumnType.TIMESTAMP, ColumnType.TIME, ColumnType.DATETIME) and other.meta:
             raise SchemaError(
                 f"column {other.name}: {other.column_type} in the format of before MariaDB 10.1",
@@ -103,7 +113,7 @@ def check_old_moments(schema: TableSchema, current: TableSchema) -> None:
 
 def merged(schema: TableSchema, current: TableSchema) -> TableSchema:
     full = is_full(schema)
-    others = iter(current.columns)
+    others = iter(current.shown)
     columns = tuple(
         own if own.hidden else (_with_words if full else _filled)(own, next(others)) for own in schema.columns
     )
@@ -126,6 +136,7 @@ def _with_words(own: Column, other: Column) -> Column:
         column_type=_declared(own, other),
         default=other.default,
         default_expression=other.default_expression or _is_no_label(own, other.default),
+        generated=other.generated,
     )
 
 

@@ -6,21 +6,24 @@ fit the event is not used: then an event with FULL metadata is enough, and one w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pymysql.connections import Connection
 from pymysql.err import Error
 
 from cdc_core.errors import SchemaError, SourceUnavailable
-from cdc_core.schema.agreement import check_old_moments, fits, is_full, merged
+from cdc_core.schema.agreement import check_old_moments, fits, is_full, merged, with_hidden_of
 from cdc_core.schema.conventions import read_collations
 from cdc_core.schema.declaration import declared_column
-from cdc_core.schema.table import PRIMARY, TableSchema
+from cdc_core.schema.table import PRIMARY, Column, TableSchema
 
 _COLUMNS = """
     SELECT table_schema, table_name, column_name, data_type, column_type, is_nullable, column_comment, collation_name,
-           character_octet_length, numeric_precision, numeric_scale, datetime_precision, column_default, extra
+           character_octet_length, numeric_precision, numeric_scale, datetime_precision, column_default, extra,
+           ordinal_position
     FROM information_schema.columns WHERE table_schema {where} ORDER BY table_schema, table_name, ordinal_position"""
 _KEYS = """
     SELECT table_schema, table_name, column_name FROM information_schema.statistics
@@ -36,6 +39,9 @@ _METADATA = "SHOW GLOBAL VARIABLES LIKE 'binlog\\_row\\_metadata'"
 _TABLES = """
     SELECT table_schema, table_name, table_comment, table_collation FROM information_schema.tables
     WHERE table_type IN ('BASE TABLE', 'SEQUENCE') AND table_schema {where} ORDER BY table_schema, table_name"""
+_EXPRESSIONS = """
+    SELECT count(*) FROM information_schema.statistics
+    WHERE expression IS NOT NULL AND table_schema = %s AND table_name = %s"""
 _INTERNAL = "NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"
 _SHOW_HIDDEN_KEYS = "SET /*!80030 show_gipk_in_create_table_and_information_schema = ON, */ @unused = 0"
 
@@ -47,10 +53,12 @@ def complete(schema: TableSchema, connection_factory: Callable[[], Connection[An
     lacks what the catalogue has would be kept, and its rows would be read wrongly from then on."""
     try:
         with connection_factory() as connection:
-            current = definition(connection, schema.database, schema.table)
+            current = definition(connection, schema.database, schema.table, hidden=True)
     except Error as error:
         hint = "Look at the server's log and at its limits (max_connections); the destination tries again."
         raise SourceUnavailable(f"the catalogue cannot be read: {error}", place=schema.name, hint=hint) from error
+    if current:
+        schema = with_hidden_of(schema, current)
     if current and fits(schema, current):
         check_old_moments(schema, current)
         return merged(schema, current)
@@ -59,9 +67,10 @@ def complete(schema: TableSchema, connection_factory: Callable[[], Connection[An
     raise _incomplete(schema, "the table has changed since" if current else "the table no longer exists")
 
 
-def definition(connection: Connection[Any], database: str, table: str) -> TableSchema | None:
-    """One table's present definition, None when there is none, or it may not be seen."""
-    found = _read(connection, "= %s AND table_name = %s", (database, table))
+def definition(connection: Connection[Any], database: str, table: str, *, hidden: bool = False) -> TableSchema | None:
+    """One table's present definition, None when there is none, or it may not be seen. `hidden`: with a column without a
+    name and type in the place of each that the catalogue counts and does not show."""
+    found = _read(connection, "= %s AND table_name = %s", (database, table), hidden=hidden and _logs_hidden(connection))
     return found[0] if found else None
 
 
@@ -86,7 +95,9 @@ def _incomplete(schema: TableSchema, why: str) -> SchemaError:
     )
 
 
-def _read(connection: Connection[Any], where: str, arguments: tuple[str, ...]) -> list[TableSchema]:
+def _read(
+    connection: Connection[Any], where: str, arguments: tuple[str, ...], *, hidden: bool = False
+) -> list[TableSchema]:
     with connection.cursor() as cursor:
         cursor.execute(_SHOW_HIDDEN_KEYS)
         collations = {name: number for name, (number, _) in read_collations(cursor).items()}
@@ -94,13 +105,29 @@ def _read(connection: Connection[Any], where: str, arguments: tuple[str, ...]) -
         cursor.execute(_COLUMNS.format(where=where), arguments)
         columns = _grouped(cursor.fetchall())
         cursor.execute(_TABLES.format(where=where), arguments)
-        tables = cursor.fetchall()
-    found = []
-    for database, table, comment, collation in tables:
-        shown = tuple(declared_column(*row, collations=collations) for row in columns.get((database, table), ()))
-        index, key = keys.get((database, table), (PRIMARY, ()))
-        found.append(TableSchema(database, table, shown, key, comment or "", collation or "", key_index=index))
+        tables, found = cursor.fetchall(), []
+        for database, table, comment, collation in tables:
+            rows = columns.get((database, table), ())
+            shown = tuple(declared_column(*row[:-1], collations=collations) for row in rows)
+            index, key = keys.get((database, table), (PRIMARY, ()))
+            made = TableSchema(database, table, shown, key, comment or "", collation or "", key_index=index)
+            found.append(_with_hidden(cursor, made, [int(row[-1]) for row in rows]) if hidden else made)
     return found
+
+
+def _logs_hidden(connection: Connection[Any]) -> bool:
+    """Whether TABLE_MAP events have the columns of functional indexes."""
+    version = str(connection.get_server_info())  # type: ignore[no-untyped-call]
+    number = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    return "mariadb" not in version.lower() and (8, 0, 13) <= number <= (8, 0, 17)
+
+
+def _with_hidden(cursor: Any, table: TableSchema, places: list[int]) -> TableSchema:
+    """The columns at their places in the table: those of functional indexes are counted too."""
+    cursor.execute(_EXPRESSIONS, (table.database, table.table))
+    last = len(places) + int(cursor.fetchone()[0])
+    by_place, unseen = dict(zip(places, table.columns, strict=True)), Column("", 0, 0, hidden=True)
+    return replace(table, columns=tuple(by_place.get(place, unseen) for place in range(1, last + 1)))
 
 
 def _keys(cursor: Any, where: str, arguments: tuple[str, ...]) -> dict[tuple[str, str], tuple[str, tuple[str, ...]]]:

