@@ -6,11 +6,13 @@ from cdc_core.schema.conventions import Conventions
 from cdc_core.schema.ddl import Ddl
 from cdc_core.schema.ddl_options import option
 from cdc_core.schema.ddl_words import NotUnderstood, Reader
-from cdc_core.schema.sql_text import Dialect
+from cdc_core.schema.sql_text import LARGE, Dialect
 
 
 def database_after(ddl: Ddl, conventions: Conventions) -> dict[str, str]:
     """The collation by the database's name, "" where the text does not say it; nothing for other statements."""
+    if len(ddl.text) > LARGE:  # a database has no such statement
+        return {}
     try:
         reader = Reader(ddl.text, Dialect(mariadb=conventions.mariadb))
         verb = reader.take_any("CREATE", "ALTER")

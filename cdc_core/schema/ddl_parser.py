@@ -11,7 +11,7 @@ from cdc_core.schema.ddl_alter import alter_table
 from cdc_core.schema.ddl_columns import elements, key
 from cdc_core.schema.ddl_options import change_of, option
 from cdc_core.schema.ddl_words import NotUnderstood, Reader
-from cdc_core.schema.sql_text import PLAIN, Dialect
+from cdc_core.schema.sql_text import PLAIN, Dialect, defines_no_table
 
 _OBJECTS = """
     USER ROLE VIEW TRIGGER PROCEDURE FUNCTION EVENT SERVER TABLESPACE LOGFILE UNDO SPATIAL RESOURCE INSTANCE PACKAGE
@@ -19,6 +19,7 @@ _OBJECTS = """
 """
 _OTHERS = frozenset(_OBJECTS.split())  # what a statement may be about besides tables, or the word before it
 _QUERY = ("SELECT", "TABLE", "VALUES", "WITH", "AS", "IGNORE", "REPLACE", "(")
+_MOST = 1 << 20
 
 Parsed = tuple[tuple[Effect, ...], bool]
 
@@ -27,8 +28,13 @@ def effects(text: str, database: str, dialect: Dialect = PLAIN) -> Parsed:
     """The effects in order, and whether the text was understood. `database` is the default one.
 
     No effects and True: it is about no table, or about temporary ones. What was not understood is an ALTER with an
-    UNKNOWN change of the tables that could be read, perhaps of none.
+    UNKNOWN change of the tables that could be read, perhaps of none. A statement of more than a million characters is
+    not understood, unless it is about no table: its words would need hundreds of times as many bytes.
     """
+    if defines_no_table(text, dialect):
+        return (), True
+    if len(text) > _MOST:
+        return (), False
     try:
         reader = Reader(text, dialect)
         return _statement(reader, reader.folded(database))

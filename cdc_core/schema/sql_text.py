@@ -29,6 +29,12 @@ class Dialect:
 
 
 PLAIN = Dialect()
+LARGE = 1 << 16  # characters from which on a statement is looked at before it is read
+_OBJECT = re.compile(  # what is no table, and the words that may stand before it
+    r"(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?(?:(?:DEFINER\s*=|SQL\s+SECURITY|ALGORITHM\s*=|AGGREGATE\b).*?\s)?"
+    r"(?:IF\s+(?:NOT\s+)?EXISTS\s+)?(?:VIEW|TRIGGER|PROCEDURE|FUNCTION|EVENT|PACKAGE|LIBRARY)\b",
+    re.DOTALL | re.IGNORECASE,
+)
 
 
 def readings(text: str, dialect: Dialect = PLAIN) -> tuple[str, str]:
@@ -40,30 +46,49 @@ def readings(text: str, dialect: Dialect = PLAIN) -> tuple[str, str]:
     return _readings(text, dialect, keep_strings=False)
 
 
+def defines_no_table(text: str, dialect: Dialect = PLAIN) -> bool:
+    """Whether a large text makes, changes or drops a view or a program of the server, by its first words alone."""
+    return len(text) >= LARGE and _OBJECT.match(beginnings(text, dialect)[0]) is not None
+
+
 def what_ran(text: str, dialect: Dialect = PLAIN) -> str:
-    """The statement as the server ran it, its strings as they are."""
+    """The statement as the server ran it, its strings as a session with backslash escapes writes them: it means the
+    same under PLAIN, as do all its parts."""
     return _readings(text, dialect, keep_strings=True)[0]
 
 
-def _readings(text: str, dialect: Dialect, *, keep_strings: bool) -> tuple[str, str]:
+def beginnings(text: str, dialect: Dialect = PLAIN, most: int = 1000) -> tuple[str, str]:
+    """The first characters of both readings, about as many as `most`. The text is not scanned further."""
+    return _readings(text, dialect, keep_strings=False, most=most)
+
+
+def _readings(text: str, dialect: Dialect, *, keep_strings: bool, most: int | None = None) -> tuple[str, str]:
     run: list[str] = []
     skipped: list[str] = []
-    at, inside = 0, False
+    at, inside, size = 0, False, 0
     for found in _tokens(dialect).finditer(text):
+        if most is not None and size + found.start() - at > most:
+            break
         kind = found.lastgroup
         if kind == "close" and not inside:
             continue
-        kept = found[0] if kind == "string" and keep_strings else _standing_for(found)
+        kept = _string(found[0], dialect) if kind == "string" and keep_strings else _standing_for(found)
         plain = text[at : found.start()] + kept
         at = found.end()
+        size += len(plain)
         run.append(plain)
         if not inside:
             skipped.append(plain)
         inside = kind == "open" or (inside and kind != "close")
-    run.append(text[at:])
+    rest = text[at:] if most is None else text[at : at + max(0, most - size)]
+    run.append(rest)
     if not inside:
-        skipped.append(text[at:])
+        skipped.append(rest)
     return _trimmed("".join(run)), _trimmed("".join(skipped))
+
+
+def _string(written: str, dialect: Dialect) -> str:
+    return written if dialect.backslash_escapes else written.replace("\\", "\\\\")
 
 
 def _trimmed(text: str) -> str:
@@ -85,11 +110,11 @@ def _standing_for(found: re.Match[str]) -> str:
 @cache
 def _tokens(dialect: Dialect) -> re.Pattern[str]:
     """All that is not plain text. `rest`: a quote or comment that is never closed; all from there on stays."""
-    inner = r"[^{0}\\]|{0}{0}|\\." if dialect.backslash_escapes else "[^{0}]|{0}{0}"
-    double = r'"(?:[^"]|"")*"'
-    names = ["`(?:[^`]|``)*`", *([double] if dialect.ansi_quotes else [])]
-    strings = ["'(?:" + inner.format("'") + ")*'"]
-    strings += [] if dialect.ansi_quotes else ['"(?:' + inner.format('"') + ')*"']
+    inner = r"[^{0}\\]++|{0}{0}|\\." if dialect.backslash_escapes else "[^{0}]++|{0}{0}"
+    double = r'"(?:[^"]++|"")*+"'
+    names = ["`(?:[^`]++|``)*+`", *([double] if dialect.ansi_quotes else [])]
+    strings = ["'(?:" + inner.format("'") + ")*+'"]
+    strings += [] if dialect.ansi_quotes else ['"(?:' + inner.format('"') + ')*+"']
     mark = "M?!" if dialect.mariadb else "!"
     return re.compile(
         rf"(?P<name>{'|'.join(names)})|(?P<string>{'|'.join(strings)})"
