@@ -1,21 +1,28 @@
-"""The body of a QUERY or EXECUTE_LOAD_QUERY event: the statement, and the session's settings that it was read with.
+"""The body of a QUERY or EXECUTE_LOAD_QUERY event: the statement, and the session's state that it was read with.
 
-Source: MySQL source documentation, "Query_event", "Status variables".
+Sources: MySQL source documentation, "Query_event", "Status variables"; MariaDB, "QUERY_EVENT".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cdc_core.charsets.charsets import text_of
+from cdc_core.schema.session_state import Session
 from cdc_core.schema.sql_text import Dialect
 
-_FIXED = (
-    13  # bytes before the status variables; at 8 the length of the database's name, at 9 the error, at 11 the variables
-)
+_FIXED = 13  # bytes before the status variables; at 8 the length of the database's name, 9 the error, 11 the variables
 _LOAD_FIXED = 26  # the same of EXECUTE_LOAD_QUERY
-_FLAGS2, _SQL_MODE, _INCREMENT, _CHARSET, _CATALOG = 0, 1, 3, 4, 6  # variables that come first, in any order
-_SIZES = {_FLAGS2: 4, _SQL_MODE: 8, _INCREMENT: 4, _CHARSET: 6}
+_FLAGS2, _SQL_MODE, _CHARSET, _EXPLICIT_TIMESTAMPS, _UTF8MB4 = 0, 1, 4, 16, 18
+_MARIADB_COLLATIONS = 131
+_SIZES = {
+    _FLAGS2: 4, _SQL_MODE: 8, 3: 4, _CHARSET: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, _EXPLICIT_TIMESTAMPS: 1, 17: 8,
+    _UTF8MB4: 2, 19: 1, 20: 1, 128: 3, 129: 8,
+}  # fmt: skip
+_LENGTHS = {2: 2, 5: 1, 6: 1}  # a byte with the text's length, and as many bytes besides: catalog, time zone
+_MANY_DATABASES = 254
+_ALTER_SEQUENCE = 4 | 8  # MariaDB: flags of the second half of an ALTER in two halves, which has a number
+_EXPLICIT_FLAG = 1 << 12  # MariaDB from 10.8 or so, in the flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,7 @@ class Query:
     text: str
     dialect: Dialect
     error: int = 0
+    session: Session = field(default_factory=Session)
 
 
 def parse(body: bytes, *, load: bool, mariadb: bool) -> Query:
@@ -34,25 +42,65 @@ def parse(body: bytes, *, load: bool, mariadb: bool) -> Query:
     start = _LOAD_FIXED if load else _FIXED
     at = start + int.from_bytes(body[11:13], "little")
     stop = at + body[8]
-    variables = _variables(body[start:at])
-    sql_mode = int.from_bytes(variables.get(_SQL_MODE, b""), "little")
-    collation = int.from_bytes(variables.get(_CHARSET, b"")[:2], "little")
-    text = _decoded(body[stop + 1 :], collation)
+    session = session_of(body[start:at], mariadb=mariadb)
+    dialect = Dialect.of(session.sql_mode or 0, mariadb=mariadb)
+    text = _decoded(body[stop + 1 :], session.client)
     error = int.from_bytes(body[9:11], "little")
-    return Query(body[at:stop].decode(errors="replace"), text, Dialect.of(sql_mode, mariadb=mariadb), error)
+    return Query(body[at:stop].decode(errors="replace"), text, dialect, error, session)
 
 
-def _variables(data: bytes) -> dict[int, bytes]:
-    """The values of the variables up to the first that is not known."""
-    values, at = {}, 0
+def session_of(data: bytes, *, mariadb: bool) -> Session:
+    """The session's state by an event's status variables."""
+    values, complete = _variables(data)
+    number = {code: int.from_bytes(value, "little") for code, value in values.items() if len(value) <= 8}
+    explicit = number.get(_EXPLICIT_TIMESTAMPS)
+    if mariadb:  # older servers do not log it: a flag that is not set says nothing
+        explicit = 1 if number.get(_FLAGS2, 0) & _EXPLICIT_FLAG else None
+    collations = values.get(_CHARSET, b"")
+    client, connection, server = (int.from_bytes(collations[i : i + 2], "little") for i in (0, 2, 4))
+    return Session(
+        number.get(_SQL_MODE), client, connection, server, number.get(_UTF8MB4, 0),
+        None if explicit is None else bool(explicit), complete and _MARIADB_COLLATIONS not in values,
+    )  # fmt: skip
+
+
+def _variables(data: bytes) -> tuple[dict[int, bytes], bool]:
+    """The values of the variables up to the first that is not known, and whether that is all of them."""
+    values: dict[int, bytes] = {}
+    at = 0
     while at < len(data):
         code = data[at]
-        size = data[at + 1] + 1 if code == _CATALOG and at + 1 < len(data) else _SIZES.get(code)
-        if size is None:
-            break
+        size = _size(code, data[at + 1 :])
+        if size is None or at + 1 + size > len(data):
+            return values, False
         values[code] = data[at + 1 : at + 1 + size]
         at += 1 + size
-    return values
+    return values, True
+
+
+def _size(code: int, rest: bytes) -> int | None:
+    """How many bytes a variable has; None for one that is not known."""
+    if code in _SIZES:
+        return _SIZES[code]
+    if not rest:
+        return None
+    if code in _LENGTHS:
+        return rest[0] + _LENGTHS[code]
+    match code:
+        case 11:  # the invoker's user and host
+            user = rest[0] + 1
+            return user + 1 + rest[user] if user < len(rest) else None
+        case 12:  # databases, each with a zero behind it
+            ends = [i + 1 for i, byte in enumerate(rest) if byte == 0 and i]
+            count = rest[0]
+            if count == _MANY_DATABASES or not count:
+                return 1
+            return ends[count - 1] if len(ends) >= count else None
+        case 130:
+            return 10 if rest[0] & _ALTER_SEQUENCE else 2
+        case 131:
+            return 1 + 4 * rest[0]
+    return None
 
 
 def _decoded(raw: bytes, collation: int) -> str:

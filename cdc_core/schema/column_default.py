@@ -18,16 +18,24 @@ _TEXTS = (ColumnType.VARCHAR, ColumnType.STRING, ColumnType.BLOB)
 _MOMENTS = (ColumnType.DATETIME2, ColumnType.TIMESTAMP2, ColumnType.TIME2)
 _DATE = r"\d{4}-\d\d-\d\d"
 _TIME = r"-?\d{2,3}:\d\d:\d\d"
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?<!-0)")  # a number that is written as the server writes it
+_LENGTH = re.compile(r"(?:var)?char\((\d+)\)", re.ASCII)
 _BITS = re.compile(r"[bB]'0*([01]+)'")  # how SQL writes bits
 
 
-def constant(column: Column, text: str) -> str:
-    """Raises ValueError for a form that is not known here."""
+def constant(column: Column, text: str, *, quoted: bool = True, strict: bool = True) -> str:
+    """`quoted`: the text is a string, not a number. Raises ValueError for a form that is not known here."""
     code = column.type_code
-    if code in _TEXTS and column.charset != BINARY and not column.is_address and not _BITS.fullmatch(text):
-        return text.rstrip(" ") if code == ColumnType.STRING else text
+    if code in _TEXTS and column.charset != BINARY and not column.is_address:
+        if not (quoted or _INTEGER.fullmatch(text)):
+            raise ValueError(text)
+        return _text(column, text)
     if code in (ColumnType.ENUM, ColumnType.SET):
-        return _label(column, text)
+        if not quoted:  # the label's number
+            raise ValueError(text)
+        return _label(column, text, strict=strict)
+    if not text.isascii():
+        raise ValueError(text)
     if code in (*_INTEGERS, *_FLOATS, ColumnType.NEWDECIMAL):
         return _number(column, text)
     if code in _MOMENTS:
@@ -41,15 +49,33 @@ def constant(column: Column, text: str) -> str:
     raise ValueError(text)
 
 
+def _text(column: Column, text: str) -> str:
+    """The server cuts blanks that do not fit; for anything else it refuses the statement."""
+    if column.type_code == ColumnType.STRING:
+        text = text.rstrip(" ")
+    found = _LENGTH.match(column.column_type)
+    length = int(found[1]) if found else 255 if column.column_type == "tinytext" else 65535
+    if len(text) <= length:
+        return text
+    if not found or text[length:].strip(" "):
+        raise ValueError(text)
+    return text[:length]
+
+
 def _number(column: Column, text: str) -> str:
     try:
         value = Decimal(text.strip())
     except InvalidOperation as error:
         raise ValueError(text) from error
+    value = value or Decimal(0)  # there is no -0
     if column.type_code == ColumnType.NEWDECIMAL:
+        if "e" in text.lower():  # a DOUBLE, which is rounded otherwise
+            raise ValueError(text)
         with localcontext(rounding=ROUND_HALF_UP):
             return f"{value:.{column.meta & 255}f}"
     if column.type_code in _FLOATS and "(" in column.column_type:  # FLOAT(9,2): rounded too
+        raise ValueError(text)
+    if not text.isascii() or not value.is_finite() or "_" in text:
         raise ValueError(text)
     if value != value.to_integral_value():
         if column.type_code in _INTEGERS:
@@ -68,15 +94,19 @@ def _moment(column: Column, text: str) -> str:
     return f"{found[1]}.{(found[2] or '').ljust(column.meta, '0')[: column.meta]}" if column.meta else found[1]
 
 
-def _label(column: Column, text: str) -> str:
-    labels = {label.lower(): label for label in column.labels}
+def _label(column: Column, text: str, *, strict: bool) -> str:
     if column.type_code == ColumnType.ENUM:
-        return _known(labels, text)
-    chosen = {_known(labels, part) for part in text.split(",")} if text else set()
+        return _known(column, text, strict=strict)
+    chosen = {_known(column, part, strict=strict) for part in text.split(",")} if text else set()
     return ",".join(label for label in column.labels if label in chosen)
 
 
-def _known(labels: dict[str, str], text: str) -> str:
-    if text.lower() not in labels:
+def _known(column: Column, text: str, *, strict: bool) -> str:
+    """The label that the server finds. Only a collation says which labels are alike: none are in strict mode, where the
+    statement would have failed; else the first of them is found."""
+    if text in column.labels and (strict or text == column.labels[0]):
+        return text
+    alike = [label for label in column.labels if label.lower() == text.lower()]
+    if len(alike) != 1 or not all(label.isascii() for label in (text, *column.labels)) or not strict:
         raise ValueError(text)
-    return labels[text.lower()]
+    return alike[0]

@@ -28,12 +28,10 @@ _MARIADB = ("inet4", "inet6", "uuid")
 _FRACTIONAL = ("time", "datetime", "timestamp")
 
 
-def column_of(
-    name: str, definition: str, collation: str, conventions: Conventions, dialect: Dialect | None = None
-) -> Column | None:
+def column_of(name: str, definition: str, collation: str, conventions: Conventions) -> Column | None:
     """The column; None where the text is not enough. `collation` is the table's, "" where it is not known."""
     try:
-        reader = Reader(definition, dialect or Dialect(mariadb=conventions.mariadb))
+        reader = Reader(definition, Dialect(mariadb=conventions.mariadb))
         return _column(name, parts_of(reader, mariadb=conventions.mariadb), collation, conventions)
     except (NotUnderstood, ValueError):
         return None
@@ -43,19 +41,45 @@ def default_of(column: Column, text: str, conventions: Conventions) -> Column | 
     """The column with the default that `SET DEFAULT text` gives it; None where that is not known."""
     try:
         reader = Reader(text, Dialect(mariadb=conventions.mariadb))
+        quoted = not reader.done and reader.words[0].string
         value, evaluated = default_in(reader)
         if not reader.done:
             return None
         if value is not None and not evaluated:
-            value = constant(column, value)
+            value = _constant(column, value, conventions, quoted=quoted)
         return replace(column, default=value, default_expression=evaluated)
     except (NotUnderstood, ValueError):
         return None
 
 
+def _constant(column: Column, text: str, conventions: Conventions, *, quoted: bool) -> str:
+    if not conventions.modelled:
+        raise NotUnderstood("its value depends on the session")
+    _check_texts(text, conventions)
+    return constant(column, text, quoted=quoted, strict=conventions.strict)
+
+
+def _check_texts(text: str, conventions: Conventions) -> None:
+    """Raises NotUnderstood for what the session's character sets may have made another text of."""
+    most = {"all": "\U0010ffff", "bmp": "\uffff", "ascii": "\x7f", "none": ""}[conventions.texts]
+    if any(letter > most or letter == "\ufffd" for letter in text):
+        raise NotUnderstood("a text depends on the session's character sets")
+
+
 def _column(name: str, parts: Parts, collation: str, conventions: Conventions) -> Column:
+    if not conventions.modelled:
+        raise NotUnderstood("what it means depends on the session")
     if parts.kind == "timestamp" and parts.nullable is None and not conventions.explicit_timestamps:
         raise NotUnderstood("whether it is nullable depends on the columns before it")
+    if (
+        parts.kind == "timestamp"
+        and parts.default is None
+        and not parts.nullable
+        and not conventions.explicit_timestamps
+    ):
+        raise NotUnderstood("its default depends on the columns before it")
+    for text in (*parts.labels, parts.comment):
+        _check_texts(text, conventions)
     size = parts.sizes[0] if parts.sizes else 0
     charset, own = _charset(parts, collation, conventions)
     declared, octets = _declared(parts, charset, conventions)
@@ -76,8 +100,10 @@ def _column(name: str, parts: Parts, collation: str, conventions: Conventions) -
     )
     value = parts.default
     if value is not None and not parts.evaluated:
-        value = constant(column, value)
-    return replace(column, labels=parts.labels, default=value, default_expression=parts.evaluated)
+        value = _constant(replace(column, labels=parts.labels), value, conventions, quoted=parts.quoted)
+    return replace(
+        column, labels=parts.labels, default=value, default_expression=parts.evaluated, generated=parts.generated
+    )
 
 
 def _charset(parts: Parts, table: str, conventions: Conventions) -> tuple[Charset | None, str]:

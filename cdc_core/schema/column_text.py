@@ -22,7 +22,7 @@ _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 
 @dataclass(slots=True)
 class Parts:
-    """What the text says. `nullable` None: nothing about NULL."""
+    """What the text says. `nullable` None: nothing about NULL. `quoted`: the default is a string."""
 
     kind: str = ""
     sizes: tuple[int, ...] = ()
@@ -35,6 +35,8 @@ class Parts:
     nullable: bool | None = None
     default: str | None = None
     evaluated: bool = False
+    quoted: bool = False
+    generated: bool = False
     comment: str = ""
 
 
@@ -130,7 +132,9 @@ def _attribute(reader: Reader, parts: Parts) -> None:
         case "AUTO_INCREMENT":
             parts.nullable = False
         case "DEFAULT":
+            first = reader.at
             parts.default, parts.evaluated = default_in(reader)
+            parts.quoted = reader.words[first].string
         case "ON":
             reader.expect("UPDATE")
             _now(reader)
@@ -145,7 +149,10 @@ def _attribute(reader: Reader, parts: Parts) -> None:
             pass
         case "GENERATED":
             reader.expect("ALWAYS")
-        case "AS" | "CHECK" | "COLUMN_FORMAT" | "STORAGE" | "SRID":
+        case "AS":
+            parts.generated = True
+            reader.skip()
+        case "CHECK" | "COLUMN_FORMAT" | "STORAGE" | "SRID":
             reader.skip()
         case "REFERENCES":
             reader.at = len(reader.words)  # nothing else may follow

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pymysql.cursors import Cursor
 from pymysql.err import OperationalError
 
 from cdc_core.schema.declaration import MARIADB
+from cdc_core.schema.session_state import Session
 
 _COLLATIONS = "SELECT collation_name, id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
 _FULL_NAMES = """
@@ -21,6 +22,8 @@ _FULL_NAMES = """
     WHERE id IS NOT NULL"""  # of MariaDB from 10.10 on, whose short names fit several character sets
 _CHARSETS = "SELECT character_set_name, default_collate_name, maxlen FROM information_schema.character_sets"
 _SETTINGS = "SELECT @@version, @@explicit_defaults_for_timestamp, @@collation_server"
+_NOT_ASCII = {"", "ucs2", "utf16", "utf16le", "utf32", "swe7"}  # MySQL 5.7 makes empty labels of a UCS-2 session's
+_WIDE, _NARROW = "utf8mb4", ("utf8mb3", "utf8")
 _WITHOUT_WIDTHS = (8, 0, 19)
 
 
@@ -36,15 +39,19 @@ class Charset:
 @dataclass(frozen=True, slots=True)
 class Conventions:
     """`collations`: ids by name. `widths`: integers are declared with a width. `explicit_timestamps`: a TIMESTAMP is
-    nullable unless it says otherwise."""
+    nullable unless it says otherwise; None where that is not known. The last three are a session's: whether its state
+    is modelled, whether it is strict, and which strings mean what they say ("all", "bmp", "ascii", "none")."""
 
     mariadb: bool
     widths: bool
-    explicit_timestamps: bool
+    explicit_timestamps: bool | None
     collations: Mapping[str, int]
     charsets: Mapping[str, Charset]
     charset_names: Mapping[str, str]  # by collation
     server_collation: str = ""
+    modelled: bool = True
+    strict: bool = True
+    texts: str = "all"
 
     def charset(self, name: str) -> Charset | None:
         return self.charsets.get(name.lower()) or self.charsets.get(_other_name(name.lower()))
@@ -91,6 +98,25 @@ def read_conventions(cursor: Cursor) -> Conventions:
     )
 
 
+def in_session(conventions: Conventions, session: Session | None) -> Conventions:
+    """The conventions of a statement. Without a session those of a plain one: the text comes from no event."""
+    if session is None:
+        return conventions
+    names = {number: name for name, number in conventions.collations.items()}
+    charsets = conventions.charsets
+    if (default := names.get(session.utf8mb4)) and _WIDE in charsets:
+        charsets = {**charsets, _WIDE: replace(charsets[_WIDE], collation=default)}
+    return replace(
+        conventions,
+        explicit_timestamps=session.explicit_timestamps,
+        charsets=charsets,
+        server_collation=names.get(session.server, conventions.server_collation),
+        modelled=session.modelled,
+        strict=session.strict,
+        texts=_texts(session, conventions, names),
+    )
+
+
 def _by_name(cursor: Cursor) -> dict[str, tuple[int, str]]:
     return {str(name): (int(number), str(charset or "")) for name, number, charset in cursor.fetchall()}
 
@@ -100,3 +126,12 @@ def _other_name(name: str) -> str:
     if name.startswith("utf8mb3"):
         return "utf8" + name.removeprefix("utf8mb3")
     return "utf8mb3" + name.removeprefix("utf8") if name == "utf8" or name.startswith("utf8_") else name
+
+
+def _texts(session: Session, conventions: Conventions, names: dict[int, str]) -> str:
+    used = {conventions.charset_names.get(names.get(one, ""), "") for one in (session.client, session.connection)}
+    if used == {_WIDE}:
+        return "all"
+    if used <= {_WIDE, *_NARROW}:
+        return "bmp"
+    return "none" if used & _NOT_ASCII else "ascii"

@@ -5,12 +5,13 @@ One statement has effects in order, each on one table. `schema.ddl_parser` reads
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import full_name
+from cdc_core.schema.session_state import Session
 from cdc_core.schema.table import TableSchema
 
 
@@ -90,16 +91,20 @@ class Effect:
 @dataclass(frozen=True, slots=True)
 class Ddl:
     """A statement at its place in the stream. `position` is the end of its event. `understood` is False where its text
-    could not be parsed; its effects are then those that the definitions show, or an ALTER with one UNKNOWN change."""
+    could not be parsed; its effects are then those that the definitions show, or an ALTER with one UNKNOWN change.
+    `session` is known where the statement is read from its event, and not sent on."""
 
     position: EntryPosition
     database: str
     text: str
     effects: tuple[Effect, ...]
     understood: bool = True
+    session: Session | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {
+        fields = asdict(self)
+        del fields["session"]
+        return fields | {
             "position": self.position.to_dict(),
             "effects": [
                 asdict(effect)

@@ -6,6 +6,7 @@ them as names. Source: MySQL manual, "Comments", "Schema Object Names", "String 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,29 +44,39 @@ class _Tokenizer(MySQL.Tokenizer):
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
-class _NoEscapes(_Tokenizer):
-    STRING_ESCAPES: ClassVar[list[str]] = ["'", '"']
-
-
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _STRINGS = (TokenType.STRING, TokenType.NATIONAL_STRING)
 
 
-def words_of(sql: str, dialect: Dialect) -> list[Word]:
-    """Raises NotUnderstood for a string or name that is never closed."""
-    tokenizer = _Tokenizer if dialect.backslash_escapes else _NoEscapes
+def words_of(sql: str) -> list[Word]:
+    """The words of a text of `what_ran`. Raises NotUnderstood for a string or name that is never closed."""
     try:
-        tokens = tokenizer(dialect="mysql").tokenize(sql)
+        tokens = _Tokenizer(dialect="mysql").tokenize(sql)
     except TokenError as error:
         raise NotUnderstood("a string, a name or a comment is never closed") from error
     return [_word(sql, token.text, token.token_type, token.start, token.end + 1) for token in tokens]
 
 
 def _word(sql: str, text: str, kind: TokenType, start: int, end: int) -> Word:
-    if kind in _STRINGS:
-        return Word(text, start, end, string=True)
     written = sql[start:end]
+    if kind in _STRINGS:
+        return Word(_unescaped(written), start, end, string=True)
     quoted = kind == TokenType.IDENTIFIER and written[0] == "`"
     return Word(text if quoted else written, start, end, quoted=quoted)
+
+
+def _unescaped(written: str) -> str:
+    """What a string in quotes means (MySQL manual, "String Literals"); N before it says nothing more."""
+    quote = written[-1]
+    pattern = re.compile(rf"{quote}{quote}|\\(.)", re.DOTALL)
+
+    def meant(found: re.Match[str]) -> str:
+        escaped = found[1]
+        if escaped is None:
+            return quote
+        return found[0] if escaped in "%_" else _ESCAPES.get(escaped, escaped)
+
+    return pattern.sub(meant, written[written.index(quote) + 1 : -1])
 
 
 class Reader:
@@ -73,7 +84,7 @@ class Reader:
 
     def __init__(self, text: str, dialect: Dialect) -> None:
         self.sql = what_ran(text, dialect)
-        self.words = words_of(self.sql, dialect)
+        self.words = words_of(self.sql)
         while self.words and self.words[-1].keyword == ";":
             self.words.pop()
         self.at = 0

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from cdc_core.schema.column_type import ColumnType
-from cdc_core.schema.labels import declared_labels
+from cdc_core.schema.labels import declared_labels, unescaped
 from cdc_core.schema.table import Column
 
 _PLAIN = {
@@ -32,6 +32,7 @@ _SHAPES = {
 }  # fmt: skip
 BINARY = 63  # the collation of bytes
 MARIADB = "utf8mb4_general_nopad_ci"  # a collation that MySQL does not have
+_GENERATED = re.compile(r"\b(GENERATED|VIRTUAL|PERSISTENT|STORED)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"-?[0-9.]+(?:[eE][-+]?[0-9]+)?|b'[01]*'")
 
 
@@ -64,7 +65,10 @@ def declared_column(
     value = default.decode() if isinstance(default, bytes) else default
     value, evaluated = _default(value, extra or "", kind, mariadb=bool(collations.get(MARIADB)))
     nullable = is_nullable == "YES"
-    return Column(name, int(code), meta, unsigned, nullable, charset, labels, comment or "", declared, value, evaluated)
+    return Column(
+        name, int(code), meta, unsigned, nullable, charset, labels, comment or "", declared, value, evaluated,
+        generated=bool(_GENERATED.search(extra or "")),
+    )  # fmt: skip
 
 
 def _default(value: str | None, extra: str, kind: str, *, mariadb: bool) -> tuple[str | None, bool]:
@@ -73,10 +77,11 @@ def _default(value: str | None, extra: str, kind: str, *, mariadb: bool) -> tupl
     if value is None or (mariadb and value.upper() == "NULL"):
         return None, False
     if mariadb and value.startswith("'"):
-        return value[1:-1].replace("''", "'"), False
+        return unescaped(value[1:-1]), "?" in value
     evaluated = "default_generated" in extra.lower() or (
         kind in ("datetime", "timestamp") and value.lower().startswith("current_timestamp")
     )
+    evaluated |= "?" in value  # perhaps in the place of a character that the catalogue cannot show
     return value, evaluated or (mariadb and not _NUMBER.fullmatch(value))
 
 

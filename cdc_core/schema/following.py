@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from cdc_core.schema.conventions import Conventions
+from cdc_core.schema.conventions import Conventions, in_session
 from cdc_core.schema.databases import database_after
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.history import Name, SchemaHistory, Version
@@ -72,6 +72,7 @@ class _Statement:
 def versions_after(history: SchemaHistory, ddl: Ddl, time: int, conventions: Conventions) -> dict[Name, Version]:
     """The versions that begin with a statement, whose effects are those on all tables. One that was not understood
     leaves every table that its text may name without a known definition."""
+    conventions = in_session(conventions, ddl.session)
     work = _Statement(history, ddl.position.version(), time, conventions)
     for effect in ddl.effects:
         work.follow(effect)
@@ -89,7 +90,7 @@ def filled(history: SchemaHistory, ddl: Ddl, conventions: Conventions) -> Ddl:
     """The statement with `before` and `schema` in its effects, where they are known exactly; without the effects of
     CREATE ... IF NOT EXISTS on a table that was there."""
     position, last = ddl.position.version(), _last(ddl.effects)
-    work = _Statement(history, position, 0, conventions)
+    work = _Statement(history, position, 0, in_session(conventions, ddl.session))
     effects = []
     for number, effect in enumerate(ddl.effects):
         name, to = (effect.database, effect.table), effect.to or (effect.database, effect.table)

@@ -30,4 +30,9 @@ def _label(digits: str, text: str) -> str:
     """MySQL 8 shows what is no text in a binary column by its digits. All servers escape control characters."""
     if digits:
         return hexadecimal(bytes.fromhex(digits))
+    return unescaped(text)
+
+
+def unescaped(text: str) -> str:
+    """A text of the catalogue as it is. MariaDB escapes defaults in the same way."""
     return _ESCAPED.sub(lambda found: "'" if found[1] is None else _CONTROLS.get(found[1], found[1]), text)

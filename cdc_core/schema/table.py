@@ -40,6 +40,7 @@ class Column:
     default: str | None = None  # as the catalogue has it: a constant's text; None without one
     default_expression: bool = False  # `default` is an expression, which only the server can evaluate
     hidden: bool = False  # logged, but in no SELECT: MariaDB's columns for unique keys over long values
+    generated: bool | None = False  # from other columns; None: not known
     as_text: bool = False  # a date or time is read as text: `sluice.zero.dates=string`
 
     @property
@@ -112,7 +113,9 @@ class TableSchema:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> TableSchema:
-        columns = tuple(Column(**{**c, "labels": tuple(c.get("labels", ()))}) for c in fields["columns"])
+        columns = tuple(
+            Column(**{"generated": None, **c, "labels": tuple(c.get("labels", ()))}) for c in fields["columns"]
+        )
         key, comment = tuple(fields["primary_key"]), fields.get("comment", "")
         defect = Defect(**fields["defect"]) if fields.get("defect") else None
         collation, index = fields.get("collation", ""), fields.get("key_index", PRIMARY)

@@ -114,14 +114,14 @@ class DdlReader:
             found = self._unknown(query, position)
         if query.error:
             found = tuple(after_failure(effect, query) for effect in found)
-        return Ddl(position, query.database, query.text, found, understood)
+        return Ddl(position, query.database, query.text, found, understood, query.session)
 
     def _unknown(self, query: Query, position: EntryPosition) -> tuple[Effect, ...]:
         """What a statement of which nothing was understood does to the tables whose names it has. Without a schema
         history every word of it may be one: the lake knows which tables it has."""
-        found = [(_name(first), _name(second)) for first, second in _NAMES.findall(query.text)]
+        found = {(_name(one[1]), _name(one[2] or "")) for one in _NAMES.finditer(query.text)}
         if self._traits().lower_case:
-            found = [(first.lower(), second.lower()) for first, second in found]
+            found = {(first.lower(), second.lower()) for first, second in found}
         names = {name for pair in found for name in pair if name}
         if self._definitions is None:
             tables = {pair if pair[1] else (query.database, pair[0]) for pair in found}

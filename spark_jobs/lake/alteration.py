@@ -16,7 +16,7 @@ from cdc_core.errors import SchemaError, TableStopped
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.ddl import ChangeKind, ColumnChange, Effect, EffectKind
 from cdc_core.schema.table import Column, TableSchema
-from spark_jobs.lake.conversion import conversion
+from spark_jobs.lake.conversion import conversion, same_for_expressions
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.defaults import old_row_values
 from spark_jobs.lake.sql import quote
@@ -172,11 +172,17 @@ class _Reading:
         if kept is None:
             was, now = source.column_type or there.type, column.column_type or target.type
             raise self._copy(f"the values of column {column.name!r} may have changed: it was {was} and is {now} now")
+        if change is not None and not same_for_expressions(source, column) and self._has_generated():
+            raise self._copy(f"a generated column may depend on {column.name!r}, which has another type now")
         comment = target.comment if change is not None else there.comment
         name = quote(there.name)
         value = name if there.type == target.type else f"CAST({name} AS {target.type})"
         altered = AlteredColumn(LakeColumn(target.name, target.type, comment), source.name, value)
         return altered, [condition.format(name) for condition in (*kept.unless, *unless)]
+
+    def _has_generated(self) -> bool:
+        """Whether a column is generated from others, or may be: an event alone does not say."""
+        return any(column.generated is not False or not column.column_type for column in self.before.shown)
 
     def _is_by_name(self, one: AlteredColumn) -> bool:
         if one.origin is None:

@@ -68,7 +68,15 @@ def _plain(column: Column) -> Column:
     """What matters to values. The declared type says how FLOAT and DOUBLE are rounded, and what an address is."""
     declared = column.column_type if column.type_code in (*_FLOATS, Type.STRING) else ""
     return replace(column, name="", nullable=True, comment="", default=None, default_expression=False,
-                   hidden=False, column_type=declared)  # fmt: skip
+                   hidden=False, generated=False, column_type=declared)  # fmt: skip
+
+
+def same_for_expressions(before: Column, after: Column) -> bool:
+    """Whether an expression over the column has the values that it had, where the column keeps its own. A longer
+    VARCHAR changes nothing; any other type may be written or computed otherwise."""
+    if before.charset != after.charset or before.type_code != after.type_code:
+        return False
+    return before.type_code == Type.VARCHAR or (before.column_type == after.column_type != "")
 
 
 def _range(column: Column) -> tuple[int, int]:

@@ -10,6 +10,7 @@ does not fit the event, a nullable column's old rows are NULL.
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import date
 from decimal import Decimal
 
 from cdc_core.errors import UNNAMED, TableStopped
@@ -78,7 +79,7 @@ def _zero(column: Column, lake: LakeColumn) -> str | None:
 def _renders(column: Column, lake: LakeColumn, value: str) -> bool:
     """Whether Spark's CAST reads the catalogue's text as MySQL does."""
     if lake.type in ("date", "timestamp_ntz"):
-        return value[:4] != "0000" and "-00" not in value[:10]
+        return _is_day(value[:10])
     if lake.type == "string":
         if column.as_text:
             return column.type_code in (
@@ -89,3 +90,10 @@ def _renders(column: Column, lake: LakeColumn, value: str) -> bool:
     if lake.type == "float":  # the catalogue rounds it to six digits
         return len(Decimal(value).normalize().as_tuple().digits) < _SHOWN_DIGITS
     return lake.type.startswith(_NUMBERS) and column.type_code not in (_BIT, _YEAR, _TIME)
+
+
+def _is_day(text: str) -> bool:
+    """Neither a zero date nor one that does not exist."""
+    with suppress(ValueError):
+        return bool(date.fromisoformat(text))
+    return False

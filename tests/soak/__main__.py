@@ -1,5 +1,6 @@
 """Runs random scripts of DDL and DML for some minutes. A script that goes wrong is printed, made as short as it gets.
-With --snapshots: snapshots under random DML, which need no Spark.
+With --snapshots: snapshots under random DML; with --sessions: what statements mean in sessions of every state. Both
+need no Spark.
 
 Exit status: 0 when every script ended in a clean comparison, else 1.
 """
@@ -20,6 +21,7 @@ from orchestration.stack.ports import free_port
 from orchestration.stack.spark import SparkConnect
 from tests.support.ddl_soak import fresh, renamed, shrunk
 from tests.support.ddl_trial import Outcome, Trial, is_ours
+from tests.support.old_values import compare
 from tests.support.snapshot_soak import SnapshotSoak
 
 
@@ -28,13 +30,16 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="sluice-soak-") as directory:
         mysql = MySqlServer(options.server, Path(directory) / "mysql").start()
-        spark = None if options.snapshots else SparkConnect(Path(directory) / "spark", free_port()).start()
+        without = options.snapshots or options.sessions
+        spark = None if without else SparkConnect(Path(directory) / "spark", free_port()).start()
         try:
             until, seed = time.monotonic() + 60 * options.minutes, options.seed
             while time.monotonic() < until:
-                failed += not (
-                    _script(mysql, spark.remote, seed, options) if spark else _snapshots(mysql, seed, options)
-                )
+                if spark:
+                    clean = _script(mysql, spark.remote, seed, options)
+                else:
+                    clean = (_sessions if options.sessions else _snapshots)(mysql, seed, options)
+                failed += not clean
                 seed += 1
         finally:
             if spark:
@@ -53,6 +58,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--no-cascades", action="store_true", help="no foreign keys that change rows")
     parser.add_argument("--no-rewinds", action="store_true")
     parser.add_argument("--snapshots", action="store_true", help="snapshots under DML, instead of DDL")
+    parser.add_argument("--sessions", action="store_true", help="the states of sessions, instead of DDL")
     parser.add_argument("--gtids", action="store_true", help="read by GTID; of snapshots")
     return parser.parse_args()
 
@@ -66,6 +72,13 @@ def _snapshots(mysql: MySqlServer, seed: int, options: argparse.Namespace) -> bo
     seconds = round(time.monotonic() - began, 1)
     print(json.dumps({"seed": seed, "server": options.server, **asdict(outcome), "seconds": seconds}), flush=True)
     return outcome.clean
+
+
+def _sessions(mysql: MySqlServer, seed: int, options: argparse.Namespace) -> bool:
+    """Compares what one seed's statements make of old rows with what we compute. Whether all of it was right."""
+    tally = compare(mysql, seed, 5 * options.steps)
+    print(json.dumps({"seed": seed, "server": options.server, **asdict(tally)}), flush=True)
+    return not tally.faults
 
 
 def _script(mysql: MySqlServer, remote: str, seed: int, options: argparse.Namespace) -> bool:

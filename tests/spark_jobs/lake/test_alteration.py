@@ -60,7 +60,7 @@ def test_columns_change_by_name(text: str) -> None:
     [
         ("ADD a INT DEFAULT 7", "a", "CAST('7' AS int)"),
         ("ADD a INT NOT NULL", "a", "CAST('0' AS int)"),
-        ("ADD a VARCHAR(3) NOT NULL DEFAULT 'it''s'", "a", "CAST('it\\'s' AS string)"),
+        ("ADD a VARCHAR(9) NOT NULL DEFAULT 'it''s'", "a", "CAST('it\\'s' AS string)"),
         ("MODIFY v BIGINT", "v", "CAST(`v` AS bigint)"),
         ("MODIFY n DECIMAL(12,4)", "n", "CAST(`n` AS decimal(12,4))"),
         ("MODIFY f DOUBLE", "f", "CAST(`f` AS double)"),
