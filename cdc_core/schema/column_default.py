@@ -67,7 +67,9 @@ def _number(column: Column, text: str) -> str:
         value = Decimal(text.strip())
     except InvalidOperation as error:
         raise ValueError(text) from error
-    value = value or Decimal(0)  # there is no -0
+    if not value and column.type_code in _FLOATS and value.is_signed():
+        raise ValueError(text)
+    value = value or Decimal(0)  # other numbers have no -0
     if column.type_code == ColumnType.NEWDECIMAL:
         if "e" in text.lower():  # a DOUBLE, which is rounded otherwise
             raise ValueError(text)

@@ -41,7 +41,7 @@ def insert_defaults(schema: TableSchema, columns: tuple[LakeColumn, ...]) -> dic
 
     An unknown default is an expression that raises UNKNOWN_DEFAULT, so that only a row that needs it stops the table.
     """
-    pairs = zip(schema.columns, columns, strict=True)
+    pairs = zip(schema.shown, columns, strict=True)
     return {lake.name: _insert_default(column, lake, schema.name) for column, lake in pairs}
 
 
