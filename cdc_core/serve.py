@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import importlib
+import os
 import resource
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +20,7 @@ import structlog
 from cdc_core import config as configuration
 from cdc_core import log as logging
 from cdc_core import memory
-from cdc_core.config import ServiceConfig
+from cdc_core.config import Report, ServiceConfig
 from cdc_core.doors.access import is_loopback
 from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.server.server import CanalServer
@@ -68,6 +72,38 @@ def descriptors() -> int:
     return wanted
 
 
+@contextmanager
+def only_user(config: ServiceConfig) -> Iterator[None]:
+    """Holds the lock of the data directory, where cursors are files: two services would write the same cursors. Raises
+    ConfigError while another one has it."""
+    if config.zk_servers:
+        yield
+        return
+    path = config.data_dir / "service.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write in the data directory: {error.strerror}",
+            place=str(path),
+            hint="Make canal.file.data.dir a directory that this process may write in.",
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise ConfigError(
+            "another service uses the data directory",
+            place=str(config.data_dir),
+            hint="Stop it first, or set canal.file.data.dir. Services that stand by for each other need ZooKeeper.",
+        ) from error
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
 def serve(conf_dir: Path, stop: threading.Event | None = None) -> int:
     """Runs the service until SIGTERM or SIGINT. Returns the exit code: 0, or 1 with the reason on stderr."""
     stop = stop or threading.Event()
@@ -84,6 +120,15 @@ def serve(conf_dir: Path, stop: threading.Event | None = None) -> int:
 
 
 def _run(conf_dir: Path, stop: threading.Event) -> None:
+    memory.give_back()
+    config, report = configuration.load_service(conf_dir)
+    token = token_of(config)
+    check_open(config, token)
+    with only_user(config):
+        _serve(config, report, conf_dir, token, stop)
+
+
+def _serve(config: ServiceConfig, report: Report, conf_dir: Path, token: str | None, stop: threading.Event) -> None:
     from cdc_core.doors.admin import AdminDoor
     from cdc_core.doors.flight import FlightDoor
     from cdc_core.doors.http import HttpDoor
@@ -91,10 +136,7 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
     from cdc_core.doors.tcp.door import CONNECTIONS
     from cdc_core.doors.traffic import Traffic
 
-    memory.give_back()
-    config, report = configuration.load_service(conf_dir)
-    token, server = token_of(config), CanalServer(config, conf_dir)
-    check_open(config, token)
+    server = CanalServer(config, conf_dir)
     traffic, most = Traffic(server.has), descriptors()
     server.directory.warn(report)
     http = HttpDoor(server, config.host, config.http_port, token, traffic, min(config.http_connections, most // 8))

@@ -57,10 +57,17 @@ class FolderNodes:
         return CursorError(f"cannot {what} a node: {error.strerror}", place=self.place(path), hint=hint)
 
 
+def private(path: str, flags: int) -> int:
+    """Opens a file that its owner alone may read; also one that exists already."""
+    opened = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    os.fchmod(opened, 0o600)
+    return opened
+
+
 def replace_file(path: Path, content: bytes) -> None:
     """Writes a file as a whole, and syncs it and its directory to disk. Raises OSError."""
     fresh = path.with_name(path.name + ".new")
-    with fresh.open("wb") as file:
+    with open(fresh, "wb", opener=private) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

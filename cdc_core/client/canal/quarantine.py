@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cdc_core.client.canal.events import Message
 from cdc_core.errors import ConfigError
+from cdc_core.meta.folder import private
 
 
 class Quarantine:
@@ -36,7 +37,7 @@ class Quarantine:
             "entries": [base64.b64encode(entry).decode() for entry in message.entries],
         }
         try:
-            with self.path.open("a", encoding="utf-8") as file:
+            with open(self.path, "a", encoding="utf-8", opener=private) as file:
                 file.write(json.dumps(line) + "\n")
                 file.flush()
                 os.fsync(file.fileno())

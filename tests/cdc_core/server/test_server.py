@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from cdc_core import config, log
 from cdc_core.config import load_service
 from cdc_core.errors import ConfigError, SessionError, SourceUnavailable, UnknownDestination
-from cdc_core.serve import check_open, serve, token_of
+from cdc_core.serve import check_open, only_user, serve, token_of
 from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.servers import free_port
@@ -252,6 +252,18 @@ def test_other_hosts_need_a_token(conf: Path) -> None:
         check_open(reached.model_copy(update={"http_anyone": True}), None)
 
 
+def test_one_service_uses_a_data_directory(conf: Path) -> None:
+    """A second one, as during a rolling update, is refused until the first has ended."""
+    config = load_service(conf, {})[0]
+    with only_user(config):
+        with pytest.raises(ConfigError, match="another service uses the data directory"), only_user(config):
+            pass
+        with only_user(config.model_copy(update={"zk_servers": "127.0.0.1:2181"})):
+            pass
+    with only_user(config):
+        assert (config.data_dir / "service.lock").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_bad_start_exits_with_the_reason(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No such directory; a malformed value; a port that is taken."""
     assert serve(conf / "nothing") == 1
@@ -296,7 +308,7 @@ def test_the_process_serves_and_ends_on_sigterm(conf: Path, mysql8: MySqlServer)
     events = [json.loads(line) for line in err.decode().splitlines()]
     assert {"event": "unknown keys", "keys": ["sluice.what"]}.items() <= events[0].items()
     assert mysql8.password not in err.decode()
-    assert (conf / "shop" / "cursors.json").exists()
+    assert (conf / "shop" / "cursors.json").stat().st_mode & 0o777 == 0o600
 
 
 def answers(url: str) -> bool:
