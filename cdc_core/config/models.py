@@ -156,7 +156,7 @@ class InstanceConfig(_Model):
     tsdb: bool = Field(True, alias="canal.instance.tsdb.enable")
     tsdb_snapshot_hours: Positive = Field(24, alias="canal.instance.tsdb.snapshot.interval")
     tsdb_expire_hours: Positive = Field(360, alias="canal.instance.tsdb.snapshot.expire")
-    ssl_mode: SslMode = Field("DISABLED", alias="canal.instance.master.sslMode")
+    ssl_mode: SslMode = Field("PREFERRED", alias="canal.instance.master.sslMode")
     ssl_ca: Path | None = Field(None, alias="sluice.ssl.ca")
     ssl_cert: Path | None = Field(None, alias="sluice.ssl.cert")
     ssl_key: Path | None = Field(None, alias="sluice.ssl.key")

@@ -22,13 +22,14 @@ _SESSION = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`ssl` as pymysql wants it."""
+    """`ssl` as pymysql takes it; None: TLS where the server has it."""
 
     host: str
     port: int
     user: str
     password: str = field(repr=False)
     ssl: dict[str, Any] | None = None
+    ssl_disabled: bool = False
     server_id: int | None = None  # the only server that may answer; None: any
 
     @property
@@ -43,7 +44,8 @@ def captured_source(instance: InstanceConfig, status: SourceStatus) -> Source:
         hint = "See that the destination runs (sluice status)."
         raise SourceUnavailable("the service reads no server", place=instance.destination, hint=hint)
     read = source_settings(instance, status.address)
-    return Source(read.host, read.port, read.user, read.password, _tls(instance), status.server_id)
+    disabled = instance.ssl_mode == "DISABLED"
+    return Source(read.host, read.port, read.user, read.password, _tls(instance), disabled, status.server_id)
 
 
 def _tls(instance: InstanceConfig) -> dict[str, Any] | None:
@@ -68,6 +70,7 @@ def connect(source: Source) -> pymysql.Connection[Any]:
             user=source.user,
             password=source.password,
             ssl=source.ssl,
+            ssl_disabled=source.ssl_disabled,
             charset="utf8mb4",
             init_command=_SESSION,
         )

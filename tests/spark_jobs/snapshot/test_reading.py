@@ -13,6 +13,8 @@ import pymysql
 import pytest
 from pymysql.constants import CLIENT
 
+from cdc_core.config import InstanceConfig
+from cdc_core.destination.status import SourceStatus
 from cdc_core.errors import SchemaError, SluiceError, SourceError, SourceUnavailable
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.information_schema import definition
@@ -22,7 +24,7 @@ from spark_jobs.snapshot import reading
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.reading import read_chunk, read_chunks
 from spark_jobs.snapshot.resultset.statement import executed
-from spark_jobs.snapshot.source import Source, connect
+from spark_jobs.snapshot.source import Source, captured_source, connect
 
 pytestmark = pytest.mark.integration
 _DIGITS = "(SELECT 0 d UNION ALL " + " UNION ALL ".join(f"SELECT {d}" for d in range(1, 10)) + ")"
@@ -147,6 +149,18 @@ def test_rows_over_tls(mysql8: MySqlServer) -> None:
         tls = {"verify_mode": ssl.CERT_NONE, "check_hostname": False}
         found = pa.Table.from_batches(read_chunk(replace(source(mysql8), ssl=tls), schema, ""))
     assert sorted(found["id"].to_pylist()) == list(range(1000))
+
+
+def test_a_copy_uses_tls_as_the_service_does(mysql8: MySqlServer) -> None:
+    """By default where the server has it, never with DISABLED."""
+    status = SourceStatus(f"{mysql8.host}:{mysql8.port}", "8.0.31", None, True)
+    fields = {"canal.instance.destination": "shop", "canal.instance.master.address": status.address}
+    fields |= {"canal.instance.dbUsername": mysql8.user, "canal.instance.dbPassword": mysql8.password}
+    for mode, encrypted in ({}, True), ({"canal.instance.master.sslMode": "DISABLED"}, False):
+        instance = InstanceConfig.model_validate(fields | mode)
+        with connect(captured_source(instance, status)) as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW STATUS LIKE 'Ssl_cipher'")
+            assert bool((cursor.fetchone() or ("", ""))[1]) is encrypted
 
 
 def test_a_query_that_is_killed_is_an_error(server: MySqlServer, database: str) -> None:
