@@ -27,6 +27,7 @@ from spark_jobs.snapshot.literals import literal, plain
 from spark_jobs.snapshot.reading import read_rows
 
 _AT_ONCE = 1_000  # keys of one SELECT
+_STATEMENT = 1_000_000  # characters of one SELECT, about; MySQL 5.7 takes 4 MB
 _SAMPLE = 100  # rows on which a look-up proves itself
 _GENERATED = """
     SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s
@@ -202,7 +203,9 @@ class _LookUp:
         conditions = [condition for key in keys if (condition := self._condition(key))]
         if len(conditions) < len(keys):
             raise Unproven("a key of its rows cannot be looked up exactly, by its type or its value")
-        parts = [conditions[low : low + _AT_ONCE] for low in range(0, len(conditions), _AT_ONCE)]
+        longest = max(map(len, conditions), default=1)
+        step = max(1, min(_AT_ONCE, _STATEMENT // longest))
+        parts = [conditions[low : low + step] for low in range(0, len(conditions), step)]
         return self._read(*(" OR ".join(f"({one})" for one in part) for part in parts))
 
     def prove(self) -> None:
