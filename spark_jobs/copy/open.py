@@ -78,10 +78,11 @@ def _open(
         before = definition(connection, database, table)
         by_key = before is not None and bool(before.primary_key) and whole_images(connection)
         place = begin(connection, source, database, table, by_key=by_key, sleep=sleep)
-        kind = _kind(connection, database, table)
-        there = False if kind in _NO_TABLES else _touch(connection, database, table)  # a broken view is an error there
+        there: bool | None = False
+        if _kind(connection, database, table) not in _NO_TABLES:  # a broken view cannot be touched
+            there = _touch(connection, database, table)
         schema = definition(connection, database, table)
-        if there and (kind := _kind(connection, database, table)) in _NO_TABLES:
+        if (kind := _kind(connection, database, table)) in _NO_TABLES:
             there, schema = False, None
         statement = ddl_on(connection, database, table, place.low, position(connection))
         if there and schema is None and kind == "SYSTEM VERSIONED":
