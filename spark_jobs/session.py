@@ -34,6 +34,7 @@ def connect(remote: str, token: str = "", root: str = "") -> SparkSession:
         spark = SparkSession.builder.remote(url).create()
         spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
         spark.conf.set("spark.sql.variable.substitute", "false")  # names, comments and defaults may have ${...}
+        spark.conf.set("spark.sql.caseSensitive", "true")  # dotless i is another letter
         spark.conf.set("spark.sql.files.ignoreMissingFiles", "false")  # a MERGE reads its source more than once
         spark.dataSource.register(SluiceSource)
         check_spark(root, lambda key, default: spark.conf.get(key, default) or default)
