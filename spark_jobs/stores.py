@@ -3,11 +3,13 @@
 A commit of Delta is a file with the next number, and whoever creates it has made the commit. delta-rs and Spark both
 write the tables of a lake, so both must create such a file only where there is none, and the store itself must decide:
 a lock that one of them does not know is no lock. A configuration in which a commit could replace another one is refused
-before anything is written. Pure; whether a store keeps its promise is tried by `lake.probe`.
+before anything is written. Whether a store keeps its promise is tried by `lake.probe`.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Callable, Mapping
 
 from cdc_core.errors import LakeError
@@ -50,6 +52,26 @@ def check_root(root: str, options: Mapping[str, str]) -> None:
         raise _refused(root, "delta-rs is told not to create commits by conditional PUTs", "Unset AWS_CONDITIONAL_PUT.")
     if any(given.get(key) in _TRUE for key in ("AWS_S3_ALLOW_UNSAFE_RENAME", "ALLOW_UNSAFE_RENAME")):
         raise _refused(root, "AWS_S3_ALLOW_UNSAFE_RENAME lets commits replace others", "Unset it.")
+
+
+def flush(root: str) -> None:
+    """Puts all that was written to the file system of a local root on its disk; other stores do so by themselves.
+    Neither Spark nor delta-rs does. Raises LakeError."""
+    if scheme_of(root) != "file":
+        return
+    path = root.removeprefix("file://")
+    sync = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if sync is None:  # not Linux
+        os.sync()
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        if sync(folder):
+            why = os.strerror(ctypes.get_errno())
+            hint = "See to the disk of the lake. The batch stays claimable; claimed again it adds nothing."
+            raise LakeError(f"what was written is not on the disk: {why}", place=path, hint=hint)
+    finally:
+        os.close(folder)
 
 
 def check_spark(root: str, setting: Callable[[str, str], str]) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from deltalake import DeltaTable
+
 from cdc_core.errors import TableStopped
 from cdc_core.session.claim import Claim
 from spark_jobs.lake.copied import CopyNote
@@ -97,6 +99,26 @@ def _earlier(
             message = "the destination was rewound to rows of which the lake has an unknown part"
             raise TableStopped(message, place=path, hint=_REBUILD)
     return end
+
+
+def check_commits(
+    lake: Lake, path: str, claim: Claim, table: str, state: TableState | None, ledger: DeltaTable | None
+) -> None:
+    """Raises CopyNeeded for a table whose last commit is torn, and for one that lacks commits which the opened `ledger`
+    noted, where their rows do not come again. A power cut can leave a local lake so; and somebody may put an older copy
+    of a table in its place. Delta itself takes a commit without a byte for one that changed nothing."""
+    if state is not None and lake.is_torn(path, state.version):
+        raise CopyNeeded(f"its commit {state.version} has no byte: the lake lost what was written last", table)
+    since = state.copied.epoch if state and state.copied else 0
+    noted = Ledger(lake, claim.destination, claim.client_id).merged(table, claim.epoch, ledger)
+    if not (noted := {epoch: end for epoch, end in noted.items() if epoch >= since}):
+        return
+    apps = [app_id(claim.destination, claim.client_id, table, epoch) for epoch in noted]
+    there = [one.applied or 0 for one in lake.states(path, apps)] or [0] * len(apps)
+    for (epoch, end), applied in zip(noted.items(), there, strict=True):
+        again = claim.moved <= epoch and claim.start.version() <= applied
+        if applied < end and not again:
+            raise CopyNeeded("commits of it are gone that were acked: the lake lost its last writes", table)
 
 
 def epochs_not_repeated(claim: Claim, applied: Mapping[int, int]) -> set[int]:

@@ -93,11 +93,8 @@ def _never_landed(batch: Batch, table: str) -> bool:
 
 def _acked(batch: Batch, table: str) -> dict[int, int]:
     """By epoch, up to where changes that are in the table's log were acked before this run: the ledger is read once."""
-    claim, notes = batch.claim, batch.notes
-    ledger = Ledger(batch.lake, claim.destination, claim.client_id)
-    if not notes.ledger:
-        notes.ledger = (ledger.opened(),)
-    return ledger.landed(table, claim.epoch, notes.ledger[0])
+    claim = batch.claim
+    return Ledger(batch.lake, claim.destination, claim.client_id).landed(table, claim.epoch, batch.ledger_before)
 
 
 def merge_before_statements(batch: Batch) -> dict[str, Refusal]:

@@ -22,13 +22,15 @@ class TableResult:
 
     `commit` is what this try added, None when the table had every row already. `earlier` is what earlier tries of the
     range committed; the checks judge it again. `odd`: the rows of `commit` that were not as the source's changes
-    presume, where they were counted by key. `created` and `added_columns` say how the table changed. `merge_seconds` is
-    the time that it took, `applied_at` the second since the epoch at which it was done.
+    presume, where they were counted by key. `written`: the table has the claim's end as its version. `created` and
+    `added_columns` say how the table changed. `merge_seconds` is the time that it took, `applied_at` the second since
+    the epoch at which it was done.
     """
 
     decision: Decision
     commit: Commit | None = None
     earlier: Earlier = field(default_factory=Earlier)
+    written: bool = False
     created: bool = False
     added_columns: tuple[str, ...] = ()
     odd: Doubt = field(default_factory=Doubt)
@@ -133,6 +135,11 @@ class BatchResult:
     def log_ends(self) -> dict[str, int]:
         """How far the logs are, by table."""
         return {one.table: one.end for one in self.landed if one.end is not None}
+
+    @property
+    def table_ends(self) -> dict[str, int]:
+        """The versions that this try gave to tables."""
+        return {one.table: one.decision.end for one in self.applied if one.written}
 
     @property
     def mended(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from spark_jobs.landing.modes import MERGE_ALL, Modes
 from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.source import Source
+from spark_jobs.stores import flush
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,9 @@ class SparkLake:
         return applied
 
     def note(self, claim: Claim, result: BatchResult, run_id: str, doubts: Mapping[str, Doubt] | None = None) -> None:
-        """Writes the batch, and the `doubts` of tables, into the ledger: after the tables' commits, before the ack."""
+        """Writes the batch, and the `doubts` of tables, into the ledger: after the tables' commits, before the ack.
+        All is on the disk then: a power cut takes nothing that is acked."""
         notes = result.notes(doubts or {})
         unnoted = unnoted_stops(self.ledger, claim, notes)
-        self.ledger.note(claim, notes | unnoted, run_id, self.clock(), result.log_ends)
+        self.ledger.note(claim, notes | unnoted, run_id, self.clock(), result.log_ends, result.table_ends)
+        flush(self.lake.root)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 
 from cdc_core.client.changes import TableRead, flight_info
@@ -20,7 +21,7 @@ from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.apply.choice import statement
 from spark_jobs.apply.commits import Commit, SourceCounts, earlier_commits, note, own_commit
 from spark_jobs.apply.decision import Decision, decide
-from spark_jobs.apply.epochs import followed_to, recurring_to
+from spark_jobs.apply.epochs import check_commits, followed_to, recurring_to
 from spark_jobs.apply.net_file import staged
 from spark_jobs.apply.odd_rows import Changes, odd_rows
 from spark_jobs.apply.own_images import images_read, whole_images
@@ -73,6 +74,14 @@ class Batch:
     notes: Notes = field(default_factory=Notes)
     catch_up: CatchUp | None = None
 
+    @property
+    def ledger_before(self) -> DeltaTable | None:
+        """The ledger as the run found it; it is read once."""
+        if not self.notes.ledger:
+            ledger = Ledger(self.lake, self.claim.destination, self.claim.client_id)
+            self.notes.ledger = (ledger.opened(),)
+        return self.notes.ledger[0]
+
 
 def apply_table(batch: Batch, table: TableRange) -> TableResult:
     """Applies the changes of one table. Raises TableStopped when the table cannot take them."""
@@ -121,6 +130,7 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
         commit,
         earlier,
         odd=odd,
+        written=bool(read.tickets),
         created=prepared.created,
         added_columns=prepared.added_columns,
         merge_seconds=time.perf_counter() - began,
@@ -143,13 +153,21 @@ def _odd_rows(batch: Batch, path: str, table: TableRange, read: TableRead, commi
 
 def _fenced_state(batch: Batch, table: TableRange, path: str, app: str) -> TableState | None:
     """The table's state, which only this run changes from now on; None when there is no table."""
-    claim = batch.claim
-    state = batch.lake.state(path, app)
-    if state is None:
-        return None
-    state.check_owner(claim.destination, table.name, path)
-    check_ledger(batch, state.applied, path)
-    return batch.fence.enter(path, app, state)
+    state = entered(batch, table.name, path, app)
+    if state is not None:
+        check_ledger(batch, state.applied, path)
+    return state
+
+
+def entered(batch: Batch, table: str, path: str, app: str, *, whole: bool = True) -> TableState | None:
+    """The state of `database.table`, which only this run changes from now on; None when there is no table. Raises
+    TableStopped for a table that is not ours, CopyNeeded for one that lost commits, where it is wanted `whole`."""
+    claim, state = batch.claim, batch.lake.state(path, app)
+    if state is not None:
+        state.check_owner(claim.destination, table, path)
+    if whole and not batch.fence.entered(path):
+        check_commits(batch.lake, path, claim, table, state, batch.ledger_before)
+    return None if state is None else batch.fence.enter(path, app, state)
 
 
 def check_ledger(batch: Batch, applied: int | None, path: str) -> None:

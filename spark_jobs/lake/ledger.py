@@ -7,7 +7,7 @@ Written with delta-rs, without Spark. It does not say that nothing was lost befo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -31,7 +31,7 @@ from spark_jobs.lake.tidy import tidy
 from spark_jobs.lake.writer import Writer, check_writer
 
 _EXTREMES = "SELECT epoch AS e, min(end_version) AS first, max(end_version) AS last FROM batches GROUP BY epoch"
-NO_LOGS: Mapping[str, int] = MappingProxyType({})
+NO_ENDS: Mapping[str, int] = MappingProxyType({})
 _DOUBTS = (
     "SELECT epoch, end_version, tables, committed_at FROM batches "
     "WHERE tables LIKE '%\"doubt\": {%' ORDER BY committed_at"
@@ -193,10 +193,11 @@ class Ledger:
     def landed(self, table: str, upto: int, ledger: DeltaTable | None) -> dict[int, int]:
         """By epoch up to `upto`, the version up to which the table's change log had its changes at an ack that the
         opened `ledger` has."""
-        if ledger is None:
-            return {}
-        found = {epoch: ledger.transaction_version(self._landed(table, epoch)) for epoch in range(upto + 1)}
-        return {epoch: end for epoch, end in found.items() if end is not None}
+        return self._noted(lambda epoch: self._landed(table, epoch), upto, ledger)
+
+    def merged(self, table: str, upto: int, ledger: DeltaTable | None) -> dict[int, int]:
+        """By epoch up to `upto`, the version of the table's last commit that the opened `ledger` has noted."""
+        return self._noted(lambda epoch: self._merged(table, epoch), upto, ledger)
 
     def noted_before(self, moment: datetime) -> dict[int, int]:
         """By epoch, the version of the last end that was noted before a moment."""
@@ -207,10 +208,16 @@ class Ledger:
         return {row["epoch"]: row["last"] for row in rows}
 
     def note(
-        self, claim: Claim, tables: dict[str, TableNote], run_id: str, now: float, landed: Mapping[str, int] = NO_LOGS
+        self,
+        claim: Claim,
+        tables: dict[str, TableNote],
+        run_id: str,
+        now: float,
+        landed: Mapping[str, int] = NO_ENDS,
+        merged: Mapping[str, int] = NO_ENDS,
     ) -> bool:
-        """Notes a batch whose tables are committed, and how far each table's change log is. False when its end was
-        noted before."""
+        """Notes a batch whose tables are committed, and how far each table's change log, and each table, is. False when
+        its end was noted before."""
         noted, end = self.version(claim.epoch), claim.end.version()
         if noted is not None and noted >= end:
             return False
@@ -219,8 +226,9 @@ class Ledger:
         stopped = (name for name, note in tables.items() if note.stopped)
         stops |= dict.fromkeys(stopped, StopNote(claim.epoch, end, time))
         row = pa.RecordBatch.from_pylist([_row(claim, tables, stops, run_id, time)], _SCHEMA)
-        logs = [Transaction(self._landed(table, claim.epoch), at) for table, at in landed.items()]
-        transaction = CommitProperties(app_transactions=[Transaction(self._app(claim.epoch), end), *logs])
+        ends = [Transaction(self._landed(table, claim.epoch), at) for table, at in landed.items()]
+        ends += [Transaction(self._merged(table, claim.epoch), at) for table, at in merged.items()]
+        transaction = CommitProperties(app_transactions=[Transaction(self._app(claim.epoch), end), *ends])
         options = self.lake.storage or None
         try:
             write_deltalake(
@@ -263,6 +271,16 @@ class Ledger:
 
     def _landed(self, table: str, epoch: int) -> str:
         return f"sluice:{self.destination}:{self.client_id}:{table}:landed:{epoch}"
+
+    def _merged(self, table: str, epoch: int) -> str:
+        return f"sluice:{self.destination}:{self.client_id}:{table}:merged:{epoch}"
+
+    @staticmethod
+    def _noted(app: Callable[[int], str], upto: int, ledger: DeltaTable | None) -> dict[int, int]:
+        if ledger is None:
+            return {}
+        found = {epoch: ledger.transaction_version(app(epoch)) for epoch in range(upto + 1)}
+        return {epoch: end for epoch, end in found.items() if end is not None}
 
 
 def _select(table: DeltaTable, question: str) -> Sequence[dict[str, Any]]:

@@ -280,6 +280,11 @@ class Lake:
         sizes = pa.table(self.open(path).get_add_actions()).column("size_bytes")
         return int(pc.sum(sizes).as_py() or 0) <= SMALL_TABLE
 
+    def is_torn(self, path: str, version: int) -> bool:
+        """Whether the file of a commit is there without a byte, as a power cut can leave it. Of local lakes alone."""
+        commit = Path(path.removeprefix("file://"), "_delta_log", f"{version:020}.json")
+        return self.is_local and commit.is_file() and not commit.stat().st_size
+
     def bytes_outside(self, path: str, column: str, low: int, high: int) -> int:
         """The size of the files that have no value of an integer column from `low` to `high`, by their statistics."""
         files = pa.table(self.open(path).get_add_actions(flatten=True))

@@ -19,6 +19,7 @@ from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.copy.repair import Repair
 from spark_jobs.copy.result import Copied
 from spark_jobs.lake.fence import Fence
+from spark_jobs.landing.notes import Notes
 from tests.support.shop import Shop, reading_source, until_running
 
 _SECONDS = 120.0  # for the service to read what the source has written
@@ -55,7 +56,7 @@ class Runs:
         deadline = time.monotonic() + _SECONDS
         until_running(self.shop.connector)
         with reading_source(self.shop) as shop:
-            lake = replace(shop.lake, fence=Fence(shop.lake.lake, shop.lake.sessions))
+            lake = replace(shop.lake, fence=Fence(shop.lake.lake, shop.lake.sessions), notes=Notes())
             lake = lake if copying else replace(lake, source=None)
             while (worked := self._batch(lake, batch_size)) or not self._reached(end):
                 deadline = time.monotonic() + _SECONDS if worked else deadline

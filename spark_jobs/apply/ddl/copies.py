@@ -123,7 +123,7 @@ def _copy(batch: Batch, copier: Copier, refusal: Refusal) -> Followed:
             return Followed(table, "copy", why, made.place.low, f"copied from the source: {made.rows} rows")
         case NoSuchTable():
             gone = Ddl(made.place.low, database, why, (Effect(EffectKind.DROP, database, name),))
-            at = standing(batch, table)
+            at = standing(batch, table, whole=False)
             if at.live is not None:
                 retire(at, steps(gone)[0])
             return Followed(table, "copy", why, made.place.low, "the source has no such table any more")

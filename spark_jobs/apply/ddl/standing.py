@@ -14,7 +14,7 @@ from cdc_core.schema.names import split_name
 from spark_jobs.apply.commits import ddl_note
 from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.apply.epochs import followed_to, recurring_to
-from spark_jobs.apply.table import Batch
+from spark_jobs.apply.table import Batch, entered
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, listed, with_own_columns
 from spark_jobs.lake.failures import lake_errors
@@ -70,16 +70,14 @@ class Standing:
         batch.fence.skip(self.path)
 
 
-def standing(batch: Batch, table: str) -> Standing:
+def standing(batch: Batch, table: str, *, whole: bool = True) -> Standing:
     """The table, which only this run changes from now on. Raises TableStopped for a table that is not ours, CopyNeeded
-    for one without a key of which nobody knows which statements and rows it has."""
+    for one that lost commits, where it is wanted `whole`, and for one without a key of which nobody knows which
+    statements and rows it has."""
     claim, lake = batch.claim, batch.lake
     path = lake.path(*split_name(table))
     app = app_id(claim.destination, claim.client_id, table, claim.epoch)
-    state = lake.state(path, app)
-    if state is not None:
-        state.check_owner(claim.destination, table, path)
-        state = batch.fence.enter(path, app, state)
+    state = entered(batch, table, path, app, whole=whole)
     return Standing(batch, table, path, app, state, _left_out(batch, table, path, state))
 
 
