@@ -15,7 +15,7 @@ from orchestration.stack.mysql.server import MySqlServer, Option
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.support.servers import MySqlFactory, discard, free_port
 
-LONG = ("spark", "faults", "test_demo")
+LONG = ("live on spark", "spark", "faults", "test_demo")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,9 +46,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @cache
 def group_of(path: Path) -> str:
-    """The group of a test module: all that share the Spark server, those on the stack of faults, or itself."""
+    """The group of a test module: those that share a Spark server, those on the stack of faults, or itself."""
     if "spark_remote" in path.read_text():
-        return "spark"
+        return "spark" if "spark_jobs" in path.parts else "live on spark"
     return path.parent.name if path.parent.name in LONG else path.stem if path.stem in LONG else str(path)
 
 
