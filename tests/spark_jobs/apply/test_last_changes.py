@@ -37,9 +37,9 @@ def test_the_last_image_counts() -> None:
 
 def test_what_a_foreign_key_deletes_has_no_place() -> None:
     """It is in no binlog. Where deletes are hard its row goes."""
-    soft = merge("/l/s/t", ["id"], ["up"], Own.made((POSITION, LAST_OP), soft=True))
+    soft = merge("/l/s/t", ["id"], ["up"], 1, Own.made((POSITION, LAST_OP), soft=True))
     told = f"t.{POSITION} = CAST(NULL AS STRING), t.{LAST_OP} = 'delete'"
     assert f"THEN UPDATE SET t.{DELETED} = true, {told}" in soft
-    plain = merge("/l/s/t", ["id"], ["up"], RowRules().of("s.t"))
+    plain = merge("/l/s/t", ["id"], ["up"], 1, RowRules().of("s.t"))
     assert "THEN DELETE WHEN MATCHED THEN UPDATE SET t.`up` = s._sluice_new_0" in plain
     assert RowRules(columns=(LastChange.OP,)).of("s.t") == _HARD
