@@ -14,6 +14,7 @@ from cdc_core.mirror.scope import effects_of, is_mirrored
 from cdc_core.mirror.sql import Untranslatable
 from cdc_core.mirror.target import Place, Target, refused
 from cdc_core.mirror.work import Work
+from cdc_core.schema.sql_text import shown
 
 log = structlog.get_logger(__name__)
 
@@ -75,7 +76,7 @@ class Mirror(Handler):
         before = self._target.reached or place
         latest = replace(place, execute_time=max(place.execute_time, before.execute_time))
         if by_hand:
-            log.info("a statement was run by hand", place=event.header.place, sql=event.sql[:500])
+            log.info("a statement was run by hand", place=event.header.place, sql=shown(event.sql, 500))
             self._target.apply((), latest)
             return
         self._target.define(event.sql, event.database, event.header.table, latest, place.execute_time / 1000)

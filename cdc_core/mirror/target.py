@@ -19,6 +19,7 @@ from cdc_core.mirror.scope import effects_of
 from cdc_core.mirror.sql import Kinds, Unfit, Untranslatable
 from cdc_core.mirror.work import Group
 from cdc_core.position import journal_number
+from cdc_core.schema.sql_text import shown
 
 _READ = """SELECT server_id, journal_name, position, execute_time, ddl_position FROM {}
     WHERE destination = %s AND client_id = %s"""
@@ -270,7 +271,7 @@ def _interrupted(sql: str, at: Place) -> TableStopped:
     place = f"{at.journal_name}:{at.position}"
     return TableStopped(
         "a statement was interrupted, and its second run would undo it",
-        place=f"{place}: {sql[:100]}",
+        place=f"{place}: {shown(sql, 100)}",
         hint=f"Look whether the target has done it: if so, start with --done {place}; if not, start again.",
     )
 
@@ -280,7 +281,7 @@ def refused(what: str, error: Exception, sql: str, at: Place) -> TableStopped:
     place = f"{at.journal_name}:{at.position}"
     return TableStopped(
         f"{what}: {error.args[-1]}",
-        place=f"{place}: {sql[:100]}",
+        place=f"{place}: {shown(sql, 100)}",
         hint=f"Make it fit, and start again; or run it by hand as it fits the target, and start with --done {place}; "
         "or leave the table out of the rules.",
     )

@@ -29,6 +29,7 @@ class Dialect:
 
 
 PLAIN = Dialect()
+SHOWN = 1000  # characters of a statement that metadata keep
 LARGE = 1 << 16  # characters from which on a statement is looked at before it is read
 _OBJECT = re.compile(  # what is no table, and the words that may stand before it
     r"(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?(?:(?:DEFINER\s*=|SQL\s+SECURITY|ALGORITHM\s*=|AGGREGATE\b).*?\s)?"
@@ -123,3 +124,19 @@ def _tokens(dialect: Dialect) -> re.Pattern[str]:
         rf"|(?P<rest>(?:[`'\"]|/\*).*)",
         re.DOTALL,
     )
+
+
+_SECRET = re.compile(
+    r"IDENTIFIED|PASSWORD|CONNECTION|SECRET|CREDENTIAL|OPTION_LIST|ACCESS_KEY|AUTH_STRING", re.IGNORECASE
+)
+_LITERAL = re.compile(
+    r"'(?:[^'\\]|\\.|'')*(?:'|$)|\"(?:[^\"\\]|\\.|\"\")*(?:\"|$)|\b0x[0-9a-f]+", re.IGNORECASE | re.DOTALL
+)
+
+
+def shown(text: str, most: int) -> str:
+    """The first `most` characters of a statement as logs, metadata and errors may show them. Where a word announces a
+    secret (CONNECTION of a FEDERATED table, IDENTIFIED BY), all literals are left out: which of them it is, only a
+    parser of every server's statements would know."""
+    text = text[:most]
+    return _LITERAL.sub("'***'", text) if _SECRET.search(text) else text

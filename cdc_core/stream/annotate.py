@@ -22,6 +22,7 @@ from cdc_core.binlog.statements import Meaning, meaning, target
 from cdc_core.errors import DecodeError, RowsWithoutTable, SchemaError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.schema.sql_text import shown
 from cdc_core.schema.table import Defect, TableSchema
 from cdc_core.stream.ddl_events import DdlReader
 from cdc_core.stream.definitions import FILTERED, Definitions
@@ -154,7 +155,7 @@ class Annotator:
         """Whether a DDL statement changes captured tables."""
         found = self._ddl.met(query, block.position(row))
         if not found.understood:
-            log.warning("a DDL statement was not understood", place=block.place(row), statement=query.text[:200])
+            log.warning("a DDL statement was not understood", place=block.place(row), statement=shown(query.text, 200))
         return bool(found.effects)
 
     def _kind(self, what: Meaning, *, changes: bool, tells: bool) -> Kind:
@@ -175,7 +176,7 @@ class Annotator:
         if to is not None and not self._ddl.captures(*to, block.position(row)):
             return
         raise DecodeError(
-            f"statement-format change: {query.text[:80]!r}",
+            f"statement-format change: {shown(query.text, 80)!r}",
             place=block.place(row),
             hint="SET GLOBAL binlog_format=ROW (sessions may override it), then make its tables anew (sluice copy).",
         )

@@ -13,6 +13,7 @@ from typing import Any
 
 from cdc_core.client.changes import PlanCounts
 from cdc_core.schema.ddl import Ddl
+from cdc_core.schema.sql_text import shown
 from cdc_core.session.claim import Claim
 from spark_jobs.apply.decision import Decision
 from spark_jobs.lake.doubt import Doubt
@@ -111,7 +112,7 @@ def ddl_note(claim: Claim, table: str, run_id: str, kind: str, ddl: Ddl, version
     is not from this statement on."""
     fields = {"batch_id": claim.batch_id, "run_id": run_id, "version": version, "ddl": kind, "mends": mending}
     fields |= {"gtid": str(claim.end.gtid or "")}
-    return _json(_owner(claim, table) | fields | {"position": str(ddl.position), "text": ddl.text[:_TEXT]})
+    return _json(_owner(claim, table) | fields | {"position": str(ddl.position), "text": shown(ddl.text, _TEXT)})
 
 
 def log_note(claim: Claim, table: str, run_id: str) -> str:

@@ -14,6 +14,7 @@ from deltalake.exceptions import DeltaError
 from cdc_core.errors import SluiceError
 from cdc_core.schema.ddl import Ddl, EffectKind
 from cdc_core.schema.names import split_name
+from cdc_core.schema.sql_text import shown
 from cdc_core.session.claim import Claim
 from spark_jobs.lake.tables import Lake
 
@@ -58,6 +59,6 @@ def _written(lake: Lake, path: str, since: int) -> bool:
 
 def why_released(table: str, ddl: Ddl) -> str:
     return (
-        f"{ddl.text[:200]!r} dropped a constraint of {table}, and the lake was behind: what a "
+        f"{shown(ddl.text, 200)!r} dropped a constraint of {table}, and the lake was behind: what a "
         "foreign key did to its rows until then is in no binlog"
     )

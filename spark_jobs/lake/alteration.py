@@ -15,6 +15,7 @@ import pyarrow as pa
 from cdc_core.errors import SchemaError, TableStopped
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.ddl import ChangeKind, ColumnChange, Effect, EffectKind
+from cdc_core.schema.sql_text import shown
 from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.lake.conversion import conversion, same_for_expressions
 from spark_jobs.lake.copying import CopyNeeded
@@ -83,7 +84,7 @@ def _check_understood(effect: Effect) -> None:
     for change in effect.changes:
         match change.kind:
             case ChangeKind.UNKNOWN:
-                text = f": {change.definition[:200]}" if change.definition else ""
+                text = f": {shown(change.definition, 200)}" if change.definition else ""
                 raise CopyNeeded(f"a clause of the statement is not understood{text}", effect.name)
             case ChangeKind.KEY:
                 key = next(c.columns for c in reversed(effect.changes) if c.kind is ChangeKind.KEY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdc_core.errors import TableStopped
+from cdc_core.schema.sql_text import shown
 from spark_jobs.apply.ddl.standing import Standing
 from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.lake.policies import Changed
@@ -16,7 +17,7 @@ _EXCEPTION = "the source changed the table, and its policy is exception"
 def check_consent(at: Standing, step: Step) -> None:
     """Raises TableStopped where the policy is `exception` or `ask`. Call it when the statement would change the
     table."""
-    destination, text = at.batch.claim.destination, f"{step.ddl.text[:500]} ({step.ddl.position})"
+    destination, text = at.batch.claim.destination, f"{shown(step.ddl.text, 500)} ({step.ddl.position})"
     match at.batch.policies.of(at.table).changed:
         case Changed.EXCEPTION:
             message = f"{_EXCEPTION}: {text}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from cdc_core.errors import TableStopped
 from cdc_core.schema.ddl import Effect, EffectKind
 from cdc_core.schema.names import full_name, split_name
+from cdc_core.schema.sql_text import SHOWN, shown
 from spark_jobs.apply.ddl.again import check_again
 from spark_jobs.apply.ddl.altering import alter
 from spark_jobs.apply.ddl.creation import create, drop, truncate
@@ -73,7 +74,7 @@ def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Fo
         if name in stopped:
             mended = mend(batch, step, effect, name)
             if mended is not None:
-                yield Followed(name, step.kind, step.ddl.text, step.ddl.position, mended)
+                yield Followed(name, step.kind, shown(step.ddl.text, SHOWN), step.ddl.position, mended)
         else:
             try:
                 outcome = _outcome(batch, step, effect, name)
@@ -81,7 +82,7 @@ def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Fo
                 yield Refusal(name, error)
             else:
                 if outcome:
-                    yield Followed(name, step.kind, step.ddl.text, step.ddl.position, outcome)
+                    yield Followed(name, step.kind, shown(step.ddl.text, SHOWN), step.ddl.position, outcome)
 
 
 def _outcome(batch: Batch, step: Step, effect: Effect, table: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from cdc_core.errors import TableStopped
 from cdc_core.schema.ddl import EffectKind
+from cdc_core.schema.sql_text import SHOWN, shown
 from spark_jobs.apply.commits import is_step
 from spark_jobs.apply.ddl.again import check_again
 from spark_jobs.apply.ddl.consent import check_consent
@@ -107,7 +108,7 @@ class _Work:
     def _followed(self, table: str, outcome: str | None) -> list[Followed | Refusal]:
         """Nothing for a table that stays stopped."""
         ddl = self.step.ddl
-        return [Followed(table, EffectKind.RENAME, ddl.text, ddl.position, outcome)] if outcome else []
+        return [Followed(table, EffectKind.RENAME, shown(ddl.text, SHOWN), ddl.position, outcome)] if outcome else []
 
 
 def _origin(at: Standing, step: Step) -> Origin | None:
