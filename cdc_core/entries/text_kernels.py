@@ -20,6 +20,7 @@ _SECOND, _DAY = 1_000_000, 86400
 _TEN = np.uint64(10)
 _EXPONENT, _INFINITE = np.uint64(0x7FF << 52), np.uint64(0x7FF << 52)
 _SIGN = np.uint64(1 << 63)
+_LEAST, _LEAST_POWER = 4.940656458412465, -324  # the least positive double and its power of ten
 
 
 @kernel(types.void(LONGS, BYTES, types.boolean, OUT_BYTES, OUT_LONGS))
@@ -51,11 +52,14 @@ def _word(text: Bytes, out: Bytes, at: int) -> int:
 
 @helper
 def _fewest(bits: np.uint64, single: bool) -> tuple[np.uint64, int]:
-    """The digits and the power of ten of a positive number: as few as read back as the same."""
+    """The digits and the power of ten of a positive number: as few as read back as the same, but the nearest of those
+    with two digits where one would do."""
     digits, power = shortest(bits)
     while digits % _TEN == np.uint64(0):
         digits //= _TEN
         power += 1
+    if bits & _EXPONENT == np.uint64(0) and digits < _TEN:
+        return _two_digits(bits)
     if single:
         count = 1
         limit = np.uint64(10)
@@ -65,17 +69,36 @@ def _fewest(bits: np.uint64, single: bool) -> tuple[np.uint64, int]:
                 break
             limit *= _TEN
         value = np.float32(np.float64(digits) * 10.0 ** np.float64(power))
-        for keep in range(1, min(count, 10)):
+        for keep in range(2, min(count, 10)):
             scale = np.uint64(1)
             for _ in range(count - keep):
                 scale *= _TEN
-            rounded = (digits + scale // np.uint64(2)) // scale
+            rounded, rest = digits // scale, digits % scale * np.uint64(2)
+            if rest > scale or (rest == scale and rounded & np.uint64(1)):
+                rounded += np.uint64(1)
             if np.float32(np.float64(rounded) * 10.0 ** np.float64(power + count - keep)) == value:
                 digits, power = rounded, power + count - keep
                 break
         while digits % _TEN == np.uint64(0):
             digits //= _TEN
             power += 1
+    return digits, power
+
+
+@helper
+def _two_digits(bits: np.uint64) -> tuple[np.uint64, int]:
+    """The same of a denormal number: two digits, the second of them perhaps 0."""
+    value, power = np.float64(bits) * _LEAST, _LEAST_POWER
+    while value >= 100.0:
+        value /= 10.0
+        power += 1
+    while value < 10.0:
+        value *= 10.0
+        power -= 1
+    digits = np.uint64(value + 0.5)
+    while digits % _TEN == np.uint64(0):
+        digits //= _TEN
+        power += 1
     return digits, power
 
 

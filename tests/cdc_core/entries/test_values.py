@@ -11,7 +11,7 @@ import pytest
 from numba import njit
 
 from cdc_core.compiled.words import SLACK
-from cdc_core.entries import values
+from cdc_core.entries import text_kernels, values
 from cdc_core.entries.encode import Encoder
 from cdc_core.entries.options import Options
 from cdc_core.errors import TableStopped
@@ -155,3 +155,22 @@ def test_what_is_utf8() -> None:
             except UnicodeDecodeError:
                 right = False
             assert _is_utf8(data, 5, len(text)) == right, text
+
+
+@pytest.mark.parametrize(
+    ("texts", "single"),
+    [
+        ("1.4E-45 2.8E-45 9.8E-45 4.1E-44 9.9E-44 1.1754944E-38 0.1 2065875.2 146349.12 3.4028235E38 1.0E10", True),
+        ("4.9E-324 9.9E-324 2.0E-323 9.9E-323 4.94E-322 2.2250738585072014E-308 0.1 2.0E23 1.0E23", False),
+    ],
+    ids=["FLOAT", "DOUBLE"],
+)
+def test_floating_point_is_javas(texts: str, single: bool) -> None:
+    """Two digits of a denormal number, and the even one of two texts that are equally near."""
+    expected = texts.split()
+    values = np.array(expected, np.float32 if single else np.float64).astype(np.float64).view(np.uint64)
+    present = np.ones(len(values), np.uint8)
+    values.flags.writeable = present.flags.writeable = False
+    out, ends = np.empty(30 * len(values), np.uint8), np.empty(len(values) + 1, np.int64)
+    text_kernels.print_doubles(values, present, single, out, ends)
+    assert [out[a:b].tobytes().decode() for a, b in itertools.pairwise(ends.tolist())] == expected
