@@ -31,15 +31,16 @@ _OUTSIDE = (int(EventType.ROTATE), int(EventType.FORMAT_DESCRIPTION), _PAYLOAD) 
 
 class Part(NamedTuple):
     """A part of a payload of `total` expanded bytes: it starts with byte `first`. `end` and `length` are the outer
-    event's."""
+    event's, and `size`, what its header says: with the checksum."""
 
     first: int
     total: int
     end: int
     length: int
+    size: int
 
 
-_PART = named(Part, types.int64, types.int64, types.int64, types.int64)
+_PART = named(Part, *[types.int64] * 5)
 
 
 @kernel(PAIR(BYTES, types.int64, types.int64))
@@ -95,11 +96,12 @@ def read_fields(data: Any, index: Any, fields: Any) -> int:
     return -1
 
 
-@kernel(PAIR(BYTES, types.int64, types.int64, _PART, _OUT_INDEX, types.int64))
+@kernel(PAIR(OUT_BYTES, types.int64, types.int64, _PART, _OUT_INDEX, types.int64))
 def cut(data: Any, low: int, high: int, part: Part, index: Any, row: int) -> tuple[int, int]:
     """Cuts the whole events out of `data[low:high]`, which is a part of a payload. Fills `index` from `row` on, unless
-    it is empty. Returns how many events there are and where the last one ends; a count of -1 when one is damaged."""
-    first, total, end, length = part
+    it is empty; then headers state the size of the outer event, as Canal has it. Returns how many events there are and
+    where the last one ends; a count of -1 when one is damaged."""
+    first, total, end, length, outer = part
     at, count = low, 0
     last = (total - 1) // STEP
     while high - at >= HEADER:
@@ -116,6 +118,8 @@ def cut(data: Any, low: int, high: int, part: Part, index: Any, row: int) -> tup
             event.timestamp, event.type = little(data, at, 4), data[at + 4]
             event.flags = little(data, at + 17, 2)
             event.rows, event.row_base, event.schema, event.kind = 0, 0, -1, 0
+            for k in range(4):
+                data[at + 9 + k] = outer >> 8 * k & 0xFF
         count += 1
         at += size
     return count, at
@@ -131,7 +135,8 @@ def assemble(data: Any, index: Any, low: int, high: int, offsets: Any, into: Any
         event = index[i]
         place, stop = offsets[i - low], offsets[i - low + 1]
         if event.type == _PAYLOAD:
-            whole = Part(int64(0), stop - place, event.end, int64(event.length))
+            size = little(data, int64(event.offset) + 9, 4)
+            whole = Part(int64(0), stop - place, event.end, int64(event.length), size)
             found, at = cut(into, place, stop, whole, out, count)
             if found < 0 or at != stop:
                 return -1 - i

@@ -114,6 +114,7 @@ class _Opener:
         """A large payload, piece by piece. Each piece reads up to the end of a STEP."""
         event = self.block.index[row]
         end, outer = int(event["end"]), int(event["length"])
+        size = int.from_bytes(self.block.data[int(event["offset"]) + 9 :][:4].tobytes(), "little")
         source, read, rest = self._open(row, at, length, kind), 0, np.zeros(0, np.uint8)
         while read < total:
             upto = min(total, -(-max(read + PIECE, read + _missing(rest)) // STEP) * STEP)
@@ -121,7 +122,7 @@ class _Opener:
             data[: len(rest)] = rest
             self._fill(source, data[len(rest) :], row)
             first, read = read - len(rest), upto
-            part = Part(first, total, end, outer)
+            part = Part(first, total, end, outer, size)
             count, stop = cut(data, 0, len(data), part, _NO_ROWS, 0)
             if count < 0:
                 raise self.damaged(row, "an event inside does not add up")

@@ -61,6 +61,7 @@ _EMPTIED = re.compile(r"DELETE FROM `(?:[^`]|``)+`\.`(?:[^`]|``)+`")
 _SET_STATEMENT = re.compile(r"SET\s+STATEMENT\b", re.IGNORECASE)
 _FOR = re.compile(r"`(?:[^`]|``)*`|(?P<parenthesis>[()])|(?P<for>\bFOR\b)", re.IGNORECASE)
 _OF_DATABASE = re.compile(r"\s*(?:CREATE|ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
+_FIRST = 4096  # characters of a statement in which its first words are looked for
 _ANALYZE = re.compile(
     r"ANALYZE\s+(?!(?:LOCAL\s+|NO_WRITE_TO_BINLOG\s+)?TABLES?\b)(?:FORMAT\s*=\s*(?:\w+|'')\s*)?", re.IGNORECASE
 )
@@ -79,7 +80,7 @@ def meaning(text: str, dialect: Dialect = PLAIN) -> Meaning:
 
 def of_database(text: str) -> bool:
     """Whether a DDL statement makes, changes or drops a database."""
-    return _OF_DATABASE.match(text) is not None
+    return _OF_DATABASE.match(readings(text[:_FIRST])[0]) is not None
 
 
 def target(text: str, database: str, dialect: Dialect = PLAIN) -> tuple[str, str] | None:

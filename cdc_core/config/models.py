@@ -147,6 +147,7 @@ class InstanceConfig(_Model):
     encrypted: Annotated[bool, AfterValidator(_no_encryption)] = Field(False, alias="canal.instance.enableDruid")
     filter_regex: str = Field(r".*\..*", alias="canal.instance.filter.regex")
     client_filter: Literal["intersection", "override"] = Field("intersection", alias="sluice.client.filter")
+    ddl_entries: Literal["statement", "table"] = Field("statement", alias="sluice.ddl.entries")
     filter_black_regex: str = Field(r"mysql\.slave_.*", alias="canal.instance.filter.black.regex")
     buffer_size: Positive = Field(16384, alias="canal.instance.memory.buffer.size")
     buffer_memunit: Positive = Field(1024, alias="canal.instance.memory.buffer.memunit")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from cdc_core.binlog.block import BlockSlice
+from cdc_core.binlog.block import Block, BlockSlice, Kind
 from cdc_core.binlog.damage import damaged
 from cdc_core.compiled.kernel import Bytes, Longs
 from cdc_core.entries import transactions
@@ -28,7 +28,7 @@ from cdc_core.entries.sequence import Sequence as Marked
 from cdc_core.entries.statements import Statement, statements
 from cdc_core.entries.window import Window, gathered, windows
 from cdc_core.errors import DecodeError, SchemaError, TableStopped
-from cdc_core.position import journal_number
+from cdc_core.position import EntryPosition, journal_number
 from cdc_core.rows.chunks import Chunk
 from cdc_core.rows.images import RowImages, walk
 from cdc_core.schema.registry import SchemaRegistry
@@ -38,6 +38,10 @@ log = structlog.get_logger(__name__)
 _ANEW = (
     "Then make the table anew from the source, or set canal.instance.filter.table.error = true to leave its rows out."
 )
+
+
+_PARTS = 4  # ends of claims inside a transaction that are remembered: a client may have several batches of it
+_Part = tuple[tuple[BlockSlice, ...], int]  # the events that the next claim needs again, and the transaction's state
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class Encoder:
         self._templates: dict[int, Template] = {}
         self._known = np.zeros(0, np.bool_)
         self._rooms = rooms or Rooms()
+        self._parts: dict[EntryPosition | None, _Part] = {}  # by where a claim ended inside a transaction
 
     def __repr__(self) -> str:
         return f"<Encoder tables={len(self._templates)}>"
@@ -67,19 +72,30 @@ class Encoder:
     def pieces(
         self, slices: Sequence[BlockSlice], before: object = None, space: Callable[[int], Bytes] = fresh
     ) -> Iterator[Bytes]:
-        """The entries of whole transactions. `before`: the GTIDs that lie before them, in GTID mode. `space` gives the
-        memory for a piece. Raises DecodeError, TableStopped, SchemaError."""
+        """The entries of whole transactions, or of the next part of one. `before`: the GTIDs that lie before them, in
+        GTID mode. `space` gives the memory for a piece. Raises DecodeError, TableStopped, SchemaError."""
         executed = Executed(before)
-        carried: tuple[BlockSlice, ...] = ()
-        state = CLOSED
+        carried, state = self._parts.get(_start(slices), ((), CLOSED))
         for parts in windows(slices):
             with self._rooms.room() as room:
                 window = gathered(carried + parts, room)
-                marked = sequence(window, self._wanted(), self._options, state)
+                marked = sequence(window, self._wanted(), self._shown(window), self._options, state)
                 piece = self._piece(window, marked, executed, room, space)
             if len(piece):
                 yield piece
             carried, state = _carried(window, marked), BEGUN if marked.state == BEGUN else CLOSED
+        if carried or state == BEGUN:
+            self._parts.pop(_end(slices), None)
+            self._parts[_end(slices)] = tuple(map(_alone, carried)), state
+            while len(self._parts) > _PARTS:
+                del self._parts[next(iter(self._parts))]
+
+    def _shown(self, window: Window) -> npt.NDArray[np.bool_]:
+        """By event, whether the client gets a DDL statement that stands inside a transaction."""
+        shown = np.zeros(len(window.index), np.bool_)
+        for event in np.flatnonzero(window.index["kind"] == Kind.DDL_WITHIN).tolist():
+            shown[event] = any(statements(window, event, self._reader, self._options))
+        return shown
 
     def _wanted(self) -> npt.NDArray[np.bool_]:
         """By number, whether the client gets a definition's rows."""
@@ -162,14 +178,29 @@ class Encoder:
 
 def _carried(window: Window, marked: Marked) -> tuple[BlockSlice, ...]:
     """The events of the open transaction that the next window needs again."""
-    if marked.state == CLOSED:
-        return ()
-    needed = set()
-    if len(marked.gtids) and marked.groups[-1] >= 0:
-        needed.add(int(marked.gtids[-1]))
-    if marked.state == PENDING:
-        needed.add(marked.begin)
-    return tuple(window.part(event) for event in sorted(needed))
+    begin = marked.begin if marked.state == PENDING else -1
+    return tuple(window.part(event) for event in (marked.gtid, begin, marked.text) if event >= 0)
+
+
+def _alone(one: BlockSlice) -> BlockSlice:
+    """An event in a block of its own."""
+    block, index = one.block, one.index.copy()
+    first, last = int(index["offset"][0]), int(index["offset"][-1]) + int(index["length"][-1])
+    index["offset"] -= first
+    data = block.data[first:last].copy()
+    return BlockSlice(Block(block.journal_name, block.start_of(one.low), data, index), 0, len(index))
+
+
+def _start(slices: Sequence[BlockSlice]) -> EntryPosition | None:
+    if not slices:
+        return None
+    block, low = slices[0].block, slices[0].low
+    return EntryPosition(block.journal_name, int(block.index["end"][low - 1]) if low else block.start)
+
+
+def _end(slices: Sequence[BlockSlice]) -> EntryPosition:
+    block, high = slices[-1].block, slices[-1].high
+    return EntryPosition(block.journal_name, int(block.index["end"][high - 1]))
 
 
 def _transactions(window: Window, marked: Marked) -> _Group:

@@ -15,12 +15,14 @@ class Options:
     """`wanted(database, table)` says which tables the client gets. `fields` and `black_fields`: by full name of the
     table in capitals, the columns in capitals that are shown or left out (`canal.instance.filter.field`,
     `.black.field`). The others are `canal.instance.filter.*` of the same names. `gtid`: entries name the
-    GTID of their transaction (`canal.instance.gtidon`)."""
+    GTID of their transaction (`canal.instance.gtidon`). `ddl_by_table`: a DDL statement has an entry for each of its
+    tables (`sluice.ddl.entries`), else one, as in Canal."""
 
     wanted: Callable[[str, str], bool] = _all_tables
     fields: Mapping[str, frozenset[str]] = field(default_factory=dict)
     black_fields: Mapping[str, frozenset[str]] = field(default_factory=dict)
     gtid: bool = False
+    ddl_by_table: bool = False
     query_dcl: bool = False
     query_dml: bool = False
     query_ddl: bool = False

@@ -1,13 +1,12 @@
-"""Statements as entries: one for each table that a DDL statement changes, and one for each on a database (QUERY). Canal
-knows no others.
+"""Statements as entries: one for each DDL statement that changes captured tables, or one for each of its tables, and
+one for each on a database (QUERY). Canal knows no others.
 
-Source: Canal 1.1.8, `LogEventConvert.parseQueryEvent` and `processFilter`.
+Source: Canal 1.1.9, `LogEventConvert.parseQueryEvent`, `parseRowsQueryEvent` and `processFilter`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cdc_core.binlog import query_event
@@ -16,24 +15,12 @@ from cdc_core.binlog.events import EventType
 from cdc_core.binlog.query_event import Query
 from cdc_core.binlog.statements import Meaning, meaning, of_database
 from cdc_core.entries.options import Options
+from cdc_core.entries.results import ALTER, CINDEX, DINDEX, QUERY, Result, first_result, of_effect, written_table
 from cdc_core.entries.window import Window
 from cdc_core.entries.wire import number, text
-from cdc_core.schema.ddl import Ddl, EffectKind
+from cdc_core.schema.ddl import Effect
 from cdc_core.stream.ddl_events import DdlReader
 from cdc_core.stream.group import body_at
-
-_CREATE, _ALTER, _ERASE, _QUERY, _TRUNCATE, _RENAME, _CINDEX, _DINDEX = range(4, 12)  # Canal's EventType
-_TYPES = {
-    EffectKind.CREATE: _CREATE,
-    EffectKind.CREATE_FILLED: _CREATE,
-    EffectKind.DROP: _ERASE,
-    EffectKind.DROP_DATABASE: _QUERY,
-    EffectKind.TRUNCATE: _TRUNCATE,
-    EffectKind.RENAME: _RENAME,
-    EffectKind.ALTER: _ALTER,
-    EffectKind.REWRITE: _ALTER,
-}
-_INDEX = re.compile(r"\s*(CREATE|DROP)\s+(?:\w+\s+){0,3}?INDEX\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,50 +37,47 @@ class Statement:
 def statements(window: Window, event: int, reader: DdlReader, options: Options) -> Iterator[Statement]:
     """The entries of one event that is not a row's."""
     part = window.part(event)
-    if window.index["type"][event] in (EventType.ROWS_QUERY, EventType.MARIA_ANNOTATE_ROWS):
-        if not options.query_dml:
-            yield _of_rows(event, body_at(part.block, part.low), mariadb=reader.mariadb)
+    body = body_at(part.block, part.low)
+    if window.index["type"][event] == EventType.MARIA_ANNOTATE_ROWS:
+        yield _of_rows(event, body, "")
         return
-    query = query_event.parse(body_at(part.block, part.low), load=False, mariadb=reader.mariadb)
-    if window.index["kind"][event] in (Kind.DDL, Kind.DDL_WITHIN):
-        if not options.query_ddl:
-            for ddl in reader.statements([part]):
-                yield from _of_ddl(event, ddl, query, options)
+    if window.index["type"][event] == EventType.ROWS_QUERY:
+        yield _of_rows(event, body[1:], written_table(body[1:].decode(errors="replace")))  # a byte of length first
         return
-    if meaning(query.text, query.dialect) is not Meaning.DDL:
+    query = query_event.parse(body, load=False, mariadb=reader.mariadb)
+    if options.query_ddl or meaning(query.text, query.dialect) is not Meaning.DDL:
         return
     if of_database(query.text):
-        if not options.query_dcl:
-            yield Statement(event, _QUERY, query.database, "", _store(_QUERY, query))
-    elif not options.query_ddl:
-        for effect in reader.unshown(query, part.block.position(part.low)):
-            if options.wanted(effect.database, effect.table):
-                kind = _kind(query.text)
-                yield Statement(event, kind, effect.database, effect.table, _store(kind, query))
+        results = [] if options.query_dcl else [Result(QUERY, query.database, "")]
+    elif window.index["kind"][event] in (Kind.DDL, Kind.DDL_WITHIN):
+        found = [effect for ddl in reader.statements([part]) for effect in ddl.effects]
+        results = _results(found, query, reader, options)
+    else:
+        results = _results(reader.unshown(query, part.block.position(part.low)), query, reader, options)
+    for result in results:
+        yield Statement(event, *result, _store(result.kind, query))
 
 
-def _kind(sql: str) -> int:
-    """Canal tells the making and the dropping of an index from other changes of a table."""
-    found = _INDEX.match(sql)
-    if found is None:
-        return _ALTER
-    return _CINDEX if found[1].upper() == "CREATE" else _DINDEX
+def _results(effects: Iterable[Effect], query: Query, reader: DdlReader, options: Options) -> list[Result]:
+    """By statement or by table, if the client gets any of its tables."""
+    found = [
+        of_effect(effect)
+        for effect in effects
+        if options.wanted(effect.database, effect.table) or (effect.to and options.wanted(*effect.to))
+    ]
+    first = first_result(query.text, query.database, reader.dialect(query)) if found else None
+    if first is None:
+        return found
+    if not options.ddl_by_table:
+        return [first]
+    kind = first.kind if first.kind in (CINDEX, DINDEX) else ALTER
+    return [one._replace(kind=kind) if one.kind == ALTER else one for one in found]
 
 
-def _of_rows(event: int, body: bytes, *, mariadb: bool) -> Statement:
-    """The statement that caused rows events (`binlog_rows_query_log_events`); MySQL writes a byte of length first."""
-    sql = body if mariadb else body[1:]
-    store = number(2, _QUERY) + text(11, sql.decode(errors="replace"))
-    return Statement(event, _QUERY, "", "", store)
-
-
-def _of_ddl(event: int, ddl: Ddl, query: Query, options: Options) -> Iterator[Statement]:
-    for effect in ddl.effects:
-        database, table = effect.to or (effect.database, effect.table)
-        if table and not (options.wanted(database, table) or options.wanted(effect.database, effect.table)):
-            continue
-        kind = _TYPES[effect.kind]
-        yield Statement(event, kind, database, table, _store(kind, query))
+def _of_rows(event: int, sql: bytes, table: str) -> Statement:
+    """The statement that caused rows events (`binlog_rows_query_log_events`)."""
+    store = number(2, QUERY) + text(11, sql.decode(errors="replace"))
+    return Statement(event, QUERY, "", table, store)
 
 
 def _store(kind: int, query: Query) -> bytes:

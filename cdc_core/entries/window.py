@@ -22,7 +22,7 @@ FACTS = np.dtype(  # what the header of an event's entry says
         ("offset", "<i8"),  # in the journal, where the event starts
         ("server", "<u4"),
         ("seconds", "<u4"),
-        ("size", "<u4"),  # bytes of the event with its checksum
+        ("size", "<u4"),  # bytes of the event with its checksum; of a compressed transaction's events its own
         ("journal", "<i4"),  # number among the window's journals
     ]
 )

@@ -218,4 +218,5 @@ _DECIDING = {
     "filter_dml_insert",
     "filter_dml_update",
     "filter_dml_delete",
+    "ddl_entries",
 }

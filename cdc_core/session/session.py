@@ -119,7 +119,7 @@ class Session:
         if client.busy or any(batch.claim.owner != owner for batch in client.batches):
             return None
         found = self._ring.take(client_id, max_rows, max_bytes, entries=entries)
-        if found is None or (found.empty and not (entries and self._tells(found))):
+        if found is None or (found.empty and not (entries and self._tells(client, found))):
             return None
         claim = self._claim(client, found, owner, now + lease_seconds)
         self._next_batch += 1
@@ -213,13 +213,18 @@ class Session:
         if client.busy or client.batches:
             return None
         found = self._ring.take(client_id, 1)
-        if found is None or not found.empty or (entries and self._tells(found)):
+        if found is None or not found.empty or (entries and self._tells(client, found)):
             return None
         return self._begin(client, found, client.next_start)
 
-    def _tells(self, found: Range) -> bool:
-        """Whether an empty range has a DDL statement that entries show."""
-        return self._ring.log.unshown_within(found.start.sequence, found.end.sequence) is not None
+    def _tells(self, client: ClientState, found: Range) -> bool:
+        """Whether an empty range has what entries show: a DDL statement, or the end of a transaction whose rows came in
+        parts before it."""
+        if client.batches:
+            within = client.batches[-1].range.partial
+        else:
+            within = client.next_start is not None and client.next_start != client.cursor
+        return within or self._ring.log.unshown_within(found.start.sequence, found.end.sequence) is not None
 
     def _begin(self, client: ClientState, found: Range, start: EntryPosition | None) -> PendingAck:
         low, committed = found.start.sequence, found.committed

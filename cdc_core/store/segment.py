@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cdc_core.binlog.block import ENDS, INDEX, STATEMENTS, Block, Kind
-from cdc_core.binlog.events import EventType
+from cdc_core.binlog.events import GTIDS, HEADER, STATEMENT_END, EventType
 from cdc_core.position import EntryPosition
 from cdc_core.store.mark import Mark
 
-_GTIDS = [EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIA_GTID]
-_KEPT = np.isin(np.arange(256), _GTIDS)
-_ROWS = int(Kind.ROWS)
+_QUERIES = [EventType.ROWS_QUERY, EventType.MARIA_ANNOTATE_ROWS]
+_QUERY = np.isin(np.arange(256), _QUERIES)  # by type
+_ROWS, _BEGIN, _FILTERED = int(Kind.ROWS), int(Kind.BEGIN), int(Kind.FILTERED)
 _END, _STATEMENT = (np.isin(np.arange(256), kinds) for kinds in (ENDS, STATEMENTS))  # by kind
 
 Ints = npt.NDArray[np.int64]
@@ -145,11 +145,13 @@ def merge(left: Segment, right: Segment) -> Segment:
 
 
 def compact(block: Block) -> Block:
-    """A block without captured rows, reduced to transaction ends, DDL, GTIDs and the last event; any other as it is."""
+    """A block without captured rows, reduced to transaction ends, DDL, GTIDs, the start of what is open at its end, and
+    the last event; any other as it is."""
     kind = block.index["kind"]
     if not len(kind) or bool((kind == _ROWS).any()):
         return block
-    keep = _END[kind] | _STATEMENT[kind] | _KEPT[block.index["type"]]
+    keep = _END[kind] | _STATEMENT[kind] | (GTIDS[block.index["type"]] > 0)
+    keep[_open_starts(block)] = True
     keep[-1] = True
     index = block.index[keep]
     length = index["length"].astype(np.int64)
@@ -157,3 +159,22 @@ def compact(block: Block) -> Block:
     source = np.repeat(index["offset"].astype(np.int64) - offset, length) + np.arange(length.sum())
     index["offset"] = offset
     return Block(block.journal_name, block.start, block.data[source], index)
+
+
+def _open_starts(block: Block) -> list[int]:
+    """The events that rows in later blocks need: BEGIN of the transaction that is open at the block's end, and the text
+    of the statement that is. Without captured rows the block has at most one of each."""
+    kind = block.index["kind"]
+    ends = np.flatnonzero(_END[kind])
+    first = int(ends[-1]) + 1 if len(ends) else 0
+    begins = np.flatnonzero(kind[first:] == _BEGIN)[-1:] + first
+    texts = np.flatnonzero(_QUERY[block.index["type"][first:]])[-1:] + first
+    rows = np.flatnonzero(kind[first:] == _FILTERED)[-1:] + first
+    if len(rows) and len(texts) and rows[0] > texts[0] and _ends_statement(block, int(rows[0])):
+        texts = texts[:0]
+    return [*begins.tolist(), *texts.tolist()]
+
+
+def _ends_statement(block: Block, row: int) -> bool:
+    """Whether a rows event is the last of its statement."""
+    return bool(block.data[int(block.index["offset"][row]) + HEADER + 6] & STATEMENT_END)

@@ -17,6 +17,7 @@ from cdc_core.binlog.statements import of_database
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import ChangeKind, ColumnChange, Ddl, Effect, EffectKind
 from cdc_core.schema.ddl_parser import effects
+from cdc_core.schema.sql_text import Dialect
 from cdc_core.stream.group import body_at
 from cdc_core.stream.online_ddl import effects_seen, is_helper
 
@@ -66,6 +67,10 @@ class DdlReader:
         """Whether the server is a MariaDB, as far as is known."""
         return self._traits().mariadb
 
+    def dialect(self, query: Query) -> Dialect:
+        """How the server read a statement, and wrote its names."""
+        return replace(query.dialect, lower_case=self._traits().lower_case)
+
     def captures(self, database: str, table: str, position: EntryPosition) -> bool:
         """Whether a table is captured: by the filter, and no helper of a table that is there."""
         if not self._captured(database, table):
@@ -108,8 +113,7 @@ class DdlReader:
         return self._seen(ddl if self._definitions is None else self._definitions.filled(ddl))
 
     def _ddl(self, query: Query, position: EntryPosition) -> Ddl:
-        dialect = replace(query.dialect, lower_case=self._traits().lower_case)
-        found, understood = effects(query.text, query.database, dialect)
+        found, understood = effects(query.text, query.database, self.dialect(query))
         if not (understood or found):
             found = self._unknown(query, position)
         if query.error:

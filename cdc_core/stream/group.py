@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from cdc_core.binlog.block import INDEX, Block
 from cdc_core.binlog.events import HEADER, OPERATION, EventType
+from cdc_core.binlog.statements import Meaning, meaning
 from cdc_core.errors import DecodeError, SluiceError
 from cdc_core.stream.query import query_text
 
@@ -43,6 +44,15 @@ class Group:
 def row_mask(index: npt.NDArray[np.void]) -> Mask:
     """True for rows events and TABLE_MAPs."""
     found: Mask = (OPERATION[index["type"]] > 0) | (index["type"] == EventType.TABLE_MAP)
+    return found
+
+
+def prepared_mask(block: Block) -> Mask:
+    """True for what an XA COMMIT brings of a prepared group: rows, the texts of their statements, and XA START."""
+    texts = np.isin(block.index["type"], (EventType.ROWS_QUERY, EventType.MARIA_ANNOTATE_ROWS))
+    found: Mask = row_mask(block.index) | texts
+    for row, text in statements(block, 0, len(block.index)):
+        found[row] = meaning(text) is Meaning.BEGIN
     return found
 
 

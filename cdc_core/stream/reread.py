@@ -10,7 +10,7 @@ from cdc_core.binlog.block import Block
 from cdc_core.binlog.events import EventType
 from cdc_core.binlog.xid import Xid, prepared_in
 from cdc_core.errors import DecodeError
-from cdc_core.stream.group import Group, body_at, part, rolled_back, row_mask, statements
+from cdc_core.stream.group import Group, body_at, part, prepared_mask, rolled_back, row_mask, statements
 
 Reread = Callable[[Group], Iterator[Block]]
 _RESET = "Its binlogs were reset or replaced: check SHOW BINARY LOGS, then set the position anew."
@@ -31,11 +31,11 @@ def remaining_events(group: Group, reread: Reread) -> Iterator[Block]:
 
 
 def remaining_rows(group: Group, xid: Xid, reread: Reread) -> Iterator[Block]:
-    """The rows events of a prepared group. Raises DecodeError when another group lies in its place."""
+    """The rows of a prepared group, and how they begin. Raises DecodeError when another group lies in its place."""
     last = None
     for block in remaining_events(group, reread):
         last = block
-        yield part(block, 0, len(block.index), row_mask(block.index))
+        yield part(block, 0, len(block.index), prepared_mask(block))
     if last is None or not _ends_with_prepare(last, xid):
         raise DecodeError(f"XA transaction {xid} is no longer where it was", place=str(group), hint=_RESET)
 

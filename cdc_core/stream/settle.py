@@ -27,6 +27,7 @@ from cdc_core.stream.group import (
     coalesce,
     join,
     part,
+    prepared_mask,
     rolled_back,
     row_mask,
     statement_at,
@@ -155,11 +156,11 @@ class Settler:
         xid, in_one_phase = prepared_in(body_at(block, row), block.place(row))
         if in_one_phase:
             return
-        rows = row_mask(block.index)
-        kept = part(block, head, row, keep & rows)
+        kept = part(block, head, row, keep)
+        kept = part(kept, 0, len(kept.index), prepared_mask(kept))
         own = replace(kept, data=kept.data.copy())
         self._prepared.add(xid, self._group(block, one, row, own))
-        keep[head:row] &= ~rows[head:row]
+        keep[head:row] &= ~row_mask(block.index[head:row])
 
     def _group(self, block: Block, one: Any, row: int, rows: Block | None = None) -> Group:
         start = int(one["start"])

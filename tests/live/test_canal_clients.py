@@ -175,6 +175,70 @@ def test_statements_are_isolated(mysql8: MySqlServer, database: str, tmp_path: P
     assert found == [["INSERT"], ["CINDEX"], ["DINDEX"], ["INSERT"], ["ALTER"], ["INSERT"]]
 
 
+def shape(client: CanalClient, count: int, fetch_size: int = 1000) -> list[str]:
+    """What comes until `count` transactions have ended: `B`, `E`, statements as `q`, rows as their number."""
+    found: list[str] = []
+    while found.count("E") < count:
+        batch = waited(client, fetch_size)
+        for one in client.entries(batch):
+            store = store_of(one)
+            rows = len(store.rowDatas) if one.entryType == EntryType.ROWDATA else 0
+            found.append({1: "B", 2: str(rows) if rows else "q", 3: "E"}[one.entryType])
+        client.ack(batch.batch_id)
+    return found
+
+
+@pytest.mark.parametrize("server", ["mysql57", "mysql8", "mysql9", "mariadb"])
+def test_a_transactions_begin_comes_with_its_first_captured_row(
+    server: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Also where rows of other tables fill the blocks before it, in one event or in many; the text of the statement
+    that has both too; and where the transaction was prepared with XA before."""
+    mysql: MySqlServer = request.getfixturevalue(server)
+    with mysql.database() as name:
+        mysql.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20))",
+            "CREATE TABLE u (id INT PRIMARY KEY)",
+            "CREATE TABLE other (id INT PRIMARY KEY, a LONGTEXT)",
+            database=name,
+        )
+        with canal_service(mysql, name, tmp_path, tables="[tu]") as door, connected(door.port) as client:
+            client.subscribe()
+            large = "INSERT INTO other VALUES ({}, REPEAT('x', {}))"
+            both = "UPDATE other JOIN t ON other.id = 1 SET other.a = CONCAT(other.a, 'y'), t.a = 'z'"
+            texts = "binlog_annotate_row_events" if server == "mariadb" else "binlog_rows_query_log_events"
+            mysql.execute("BEGIN", large.format(1, 600_000), "INSERT INTO t VALUES (1, 'a')", "COMMIT", database=name)
+            many = [large.format(2 + number, 20_000) for number in range(30)]
+            mysql.execute("BEGIN", *many, "INSERT INTO t VALUES (2, 'a'), (3, 'b')", "COMMIT", database=name)
+            mysql.execute(f"SET SESSION {texts} = OFF", "XA START 'x'", "INSERT INTO u VALUES (1)", "XA END 'x'",
+                          "XA PREPARE 'x'", "XA COMMIT 'x'", database=name)  # fmt: skip
+            mysql.execute(f"SET SESSION {texts} = ON", "BEGIN", both, "COMMIT", database=name)
+            found = shape(client, 4)
+    plain = [one for one in found if one != "q"]
+    assert plain == ["B", "1", "E", "B", "2", "E", "B", "1", "E", "B", "3", "E"]
+    assert found[-3:] == ["q", "3", "E"]
+
+
+def test_parts_of_a_transaction_have_one_begin_and_one_end(mysql8: MySqlServer, database: str, tmp_path: Path) -> None:
+    """One that is larger than a batch, and of which the first or the last part is not for the client."""
+    one = [f"INSERT INTO u VALUES ({number})" for number in range(20)]
+    other = [f"INSERT INTO t VALUES ({number}, 'x')" for number in range(20)]
+    later = [text.replace("(", "(10", 1) for text in (*other, *one)]
+    mode = "canal.instance.memory.batch.mode = ITEMSIZE"
+    with (
+        canal_service(mysql8, database, tmp_path, mode) as door,
+        connected(door.port) as client,
+        connected(door.port, client_id=1002) as second,
+    ):
+        client.subscribe(f"{database}\\.u")
+        second.subscribe()
+        mysql8.execute("BEGIN", *one, *other, "COMMIT", database=database)
+        mysql8.execute("BEGIN", *later, "COMMIT", database=database)
+        until_read(door.server.destination("shop").status, mysql8)
+        assert shape(client, 2, 7) == 2 * ["B", *["1"] * 20, "E"]
+        assert shape(second, 2, 7) == 2 * ["B", *["1"] * 40, "E"]
+
+
 def statements(client: CanalClient, messages: Any) -> list[str]:
     """The statements in a batch, with Canal's names of their types."""
     entries = [one for one in client.entries(messages) if one.entryType == EntryType.ROWDATA]

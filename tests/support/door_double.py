@@ -53,6 +53,7 @@ class Config:
     filter_query_dml: bool = False
     filter_query_ddl: bool = False
     gtid_mode: bool = False
+    ddl_entries: str = "statement"
     filter_rows: bool = False
     filter_table_error: bool = False
     filter_transaction_entry: bool = False

@@ -59,6 +59,7 @@ def options(service: CanalService, own: str) -> Options:
         fields=config.filter_field,
         black_fields=config.filter_black_field,
         gtid=config.gtid_mode,
+        ddl_by_table=config.ddl_entries == "table",
         query_dcl=config.filter_query_dcl,
         query_dml=config.filter_query_dml,
         query_ddl=config.filter_query_ddl,

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from cdc_core.binlog.block import BlockSlice
+from cdc_core.binlog.payload import expand
 from cdc_core.canal_protocol.declared import EntryType, EventType
 from cdc_core.entries.encode import Encoder
 from cdc_core.entries.options import Options
@@ -113,6 +115,22 @@ def test_headers_tell_where_the_events_stand(mysql8: MySqlServer) -> None:
     assert props(entries[1].header)["rowsCount"] == "3"
 
 
+def test_headers_inside_a_compressed_transaction_have_its_size(mysql8: MySqlServer) -> None:
+    """Offset and size of all entries are those of the event that holds them, as in Canal."""
+    with mysql8.database() as database:
+        mysql8.execute(f"CREATE TABLE {database}.t (id INT PRIMARY KEY)")
+        texts = ["SET binlog_transaction_compression = ON", f"INSERT INTO {database}.t VALUES (1), (2)"]
+        (whole,) = expand(capture(mysql8, *texts))
+        slices, registry = annotated(mysql8, whole)
+        entries = entries_of(Encoder(registry, DdlReader(lambda *_: True), Options()).pieces(slices))
+        journal = entries[0].header.logfileName
+        with mysql8.root() as connection, connection.cursor() as cursor:
+            cursor.execute(f"SHOW BINLOG EVENTS IN '{journal}' FROM {entries[0].header.logfileOffset} LIMIT 1")
+            ((_, start, kind, _, end, _),) = cursor.fetchall()
+    assert kind == "Transaction_payload"
+    assert [(one.header.logfileOffset, one.header.eventLength) for one in entries] == [(start, end - start)] * 3
+
+
 def test_the_gtids_up_to_a_transaction(mysql8: MySqlServer, mariadb: MySqlServer) -> None:
     """In GTID mode the header's `gtid` is the executed set with this transaction; without it it is empty."""
     for server in (mysql8, mariadb):
@@ -180,45 +198,113 @@ def test_large_transactions_keep_one_begin_and_one_end(mysql8: MySqlServer) -> N
     assert len({props(entry.header)["curtGtid"] for entry in entries}) == 1
 
 
-def test_statements_are_entries_of_their_tables(mysql8: MySqlServer) -> None:
-    """DDL has an entry a table with Canal's type, the statement and its database; that on databases is QUERY."""
+def test_parts_of_a_transaction_are_the_whole(mysql8: MySqlServer) -> None:
+    """However it is cut into claims, and whichever of its tables the client gets."""
     with mysql8.database() as database:
-        entries = encoded(
-            mysql8,
-            [
-                f"USE {database}",
-                "CREATE TABLE a (id INT PRIMARY KEY, x INT)",
-                "CREATE TABLE b LIKE a",
-                "ALTER TABLE a ADD y INT",
-                "CREATE INDEX i ON a (x)",
-                "ALTER TABLE a ADD INDEX k (y)",
-                "DROP INDEX i ON a",
-                "RENAME TABLE a TO c",
-                "TRUNCATE c",
-                "DROP TABLE b, c",
-                "FLUSH PRIVILEGES",
-                f"CREATE DATABASE {database}_x",
-                f"DROP DATABASE {database}_x",
-            ],
-        )
-    found = [(EventType(entry.header.eventType).name, entry.header.tableName) for entry in entries]
-    assert found == [
-        ("CREATE", "a"),
-        ("CREATE", "b"),
-        ("ALTER", "a"),
-        ("CINDEX", "a"),
-        ("ALTER", "a"),
-        ("DINDEX", "a"),
-        ("RENAME", "c"),
-        ("TRUNCATE", "c"),
-        ("ERASE", "b"),
-        ("ERASE", "c"),
-        ("QUERY", ""),
-        ("QUERY", ""),
-    ]
+        mysql8.execute(f"CREATE TABLE {database}.t (id INT PRIMARY KEY)", f"CREATE TABLE {database}.u (id INT)")
+        texts = ["SET binlog_rows_query_log_events = ON", "BEGIN"]
+        texts += [f"INSERT INTO {database}.{table} VALUES ({number})" for number, table in enumerate("utut")]
+        (whole,), registry = annotated(mysql8, capture(mysql8, *texts, "COMMIT"))
+    assert len(whole.index) > 12
+    for wanted in ("t", "u", "tu"):
+        options = Options(gtid=True, wanted=lambda _, table, wanted=wanted: table in wanted)  # type: ignore[misc]
+        reader = DdlReader(lambda *_: True)
+        expected = entries_of(Encoder(registry, reader, options).pieces([whole]))
+        assert [one.entryType for one in expected].count(2) == 4 * len(wanted)
+        for cut in range(1, len(whole.index)):
+            encoder = Encoder(registry, reader, options)
+            first, rest = BlockSlice(whole.block, 0, cut), BlockSlice(whole.block, cut, len(whole.index))
+            entries_of(encoder.pieces([first]))
+            found = [*entries_of(encoder.pieces([first])), *entries_of(encoder.pieces([rest]))]
+            assert found == expected
+
+
+STATEMENTS = [
+    ("CREATE TABLE a (id INT PRIMARY KEY, x INT)", "CREATE a"),
+    ("CREATE TABLE b LIKE a", "CREATE b"),
+    ("ALTER TABLE a ADD y INT", "ALTER a"),
+    ("CREATE INDEX i ON a (x)", "CINDEX a"),
+    ("/* of y */ ALTER TABLE a ADD INDEX k (y), ALGORITHM=INPLACE", "CINDEX a"),
+    ("ALTER TABLE a DROP INDEX k, ADD UNIQUE KEY u (y)", "DINDEX a"),
+    ("ALTER TABLE a ADD z INT, ADD INDEX k (z)", "ALTER a"),
+    ("ALTER TABLE a DROP KEY k, DROP COLUMN z", "DINDEX a"),
+    ("ALTER TABLE a DROP PRIMARY KEY", "ALTER a"),
+    ("ALTER TABLE a ADD CONSTRAINT PRIMARY KEY (id)", "CINDEX a"),
+    ("ALTER TABLE a ADD CONSTRAINT c UNIQUE (x), RENAME TO d", "CINDEX a"),
+    ("ALTER TABLE d RENAME a", "RENAME a"),
+    ("/* of i */ DROP INDEX i ON a", "DINDEX a"),
+    ("RENAME TABLE a TO c", "RENAME c"),
+    ("TRUNCATE c", "TRUNCATE c"),
+    ("RENAME TABLE c TO d, b TO c", "RENAME d"),
+    ("DROP TABLE c, d", "ERASE c"),
+    ("FLUSH PRIVILEGES", ""),
+]
+
+
+def test_statements_are_entries_with_canals_type_and_first_table(mysql8: MySqlServer) -> None:
+    """One for each statement, with the statement and its database; those on databases are QUERY. With `ddl_by_table`
+    each table has one. Comments before a statement are no matter."""
+    with mysql8.database() as database:
+        texts = [text for text, _ in STATEMENTS]
+        more = [f"/* a new one */ CREATE DATABASE {database}_x", f"DROP DATABASE {database}_x"]
+        entries = encoded(mysql8, [f"USE {database}", *texts, *more])
+        several = encoded(mysql8, [f"USE {database}", *texts[:2], *texts[-5:]], Options(ddl_by_table=True))
+    found = [f"{EventType(entry.header.eventType).name} {entry.header.tableName}" for entry in entries]
+    assert found == [expected for _, expected in STATEMENTS if expected] + ["QUERY ", "QUERY "]
     alter = store_of(entries[2])
     assert (alter.isDdl, alter.sql, alter.ddlSchemaName) == (True, "ALTER TABLE a ADD y INT", database)
-    assert all(entry.header.schemaName == database for entry in entries[:-2])
+    assert [entry.header.schemaName for entry in entries] == [database] * 17 + [f"{database}_x"] * 2
+    assert [entry.header.tableName for entry in several] == ["a", "b", "c", "c", "d", "c", "c", "d"]
+
+
+def test_one_of_a_statements_tables_is_enough(mysql8: MySqlServer) -> None:
+    """A client that gets one of them gets the statement's only entry, under the first table's name."""
+    with mysql8.database() as database:
+        texts = [f"USE {database}", "CREATE TABLE a (id INT)", "CREATE TABLE b (id INT)", "DROP TABLE a, b"]
+        entries = encoded(mysql8, texts, Options(wanted=lambda _, table: table == "b"))
+    assert [entry.header.tableName for entry in entries] == ["b", "a"]
+
+
+def test_filters_of_statements_leave_databases_out(mysql8: MySqlServer) -> None:
+    """`filter.query.ddl` all of them, `filter.query.dcl` those on databases, with captured tables and without."""
+    with mysql8.database() as database:
+        other = f"{database}_x"
+        texts = [f"CREATE DATABASE {other}", f"CREATE TABLE {other}.a (id INT)", f"DROP DATABASE {other}"]
+        assert len(encoded(mysql8, texts)) == 3
+        assert [one.header.tableName for one in encoded(mysql8, texts, Options(query_dcl=True))] == ["a"]
+        assert encoded(mysql8, texts, Options(query_ddl=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (Options(), [1, 2, 2, 2, 2, 2, 2, 3]),
+        (Options(query_dml=True), [1, 2, 2, 2, 3]),
+        (Options(rows=True), [1, 2, 2, 2, 3]),
+        (Options(rows=True, query_dml=True), []),
+    ],
+    ids=["all", "no statements", "no rows", "neither"],
+)
+def test_statements_of_changes_have_their_tables_name(
+    mysql8: MySqlServer, options: Options, expected: list[int]
+) -> None:
+    """And no database's. Without rows a transaction has them alone; without either it has no entries."""
+    with mysql8.database() as database:
+        texts = [
+            f"USE {database}",
+            "CREATE TABLE `od``d` (id INT PRIMARY KEY, a INT)",
+            "SET binlog_rows_query_log_events = ON",
+            "BEGIN",
+            f"/* one */ INSERT IGNORE INTO {database}.`od``d` VALUES (1, 1)",
+            "UPDATE `od``d` AS o SET a = 2",
+            "DELETE FROM `od``d`",
+            "COMMIT",
+        ]
+        entries = encoded(mysql8, texts, options)[1:]
+    assert [entry.entryType for entry in entries] == expected
+    texts_of = [entry for entry in entries if entry.header.eventType == EventType.QUERY]
+    assert {entry.header.tableName for entry in texts_of} <= {"od`d"}
+    assert [entry.header.schemaName for entry in texts_of] == [""] * len(texts_of)
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cdc_core.binlog.block import Block, Kind
+from cdc_core.binlog.events import HEADER, STATEMENT_END, EventType
 from cdc_core.errors import RangeGone, SessionError, StoreError
 from cdc_core.position import EntryPosition
 from cdc_core.store.range import Range
 from cdc_core.store.ring import Ring
-from tests.support.doubles import Event, Tables, block, create_select, ddl, table, transaction
+from tests.support.doubles import WRITE, Event, Tables, block, create_select, ddl, table, transaction
 
 MEGABYTE = 1 << 20
 
@@ -328,3 +331,27 @@ def test_ddl_survives_merging_compaction_and_truncation() -> None:
 
     assert (ring.put.statements, ring.put.rows) == (2, 2)
     assert statements(ring) == [(0, 1), (2, 1)]
+
+
+def test_the_start_of_what_is_open_survives_compaction() -> None:
+    """BEGIN, for the rows that come later, and the text of a statement that goes on; not its other rows, and nothing of
+    a transaction that has ended in the block."""
+    head = transaction(1, filtered=True)[:2]
+    rows = Event(Kind.FILTERED, WRITE, length=600_000)
+    text = Event(Kind.OTHER, EventType.ROWS_QUERY)
+    ring = make(block([*transaction(1, filtered=True), *head, text, rows, rows._replace(length=40)]))
+
+    kinds = [one.index["kind"].tolist() for one in ring.log.slices(0, ring.put.sequence)]
+    assert kinds == [[Kind.OTHER, Kind.COMMIT, Kind.OTHER, Kind.BEGIN, Kind.OTHER, Kind.FILTERED]]
+    assert ring.log.nbytes < 1000
+
+
+def test_the_text_of_a_statement_that_has_ended_is_not_kept() -> None:
+    """Its rows were of other tables: nothing needs it any more, and it may be large."""
+    text = Event(Kind.OTHER, EventType.ROWS_QUERY, length=100_000)
+    one = block([text, Event(Kind.FILTERED, WRITE), Event(Kind.OTHER, EventType.INTVAR)])
+    data = one.data.copy()
+    data[100_000 + HEADER + 6] = STATEMENT_END
+    ring = make(replace(one, data=data))
+
+    assert ring.log.events == 1
