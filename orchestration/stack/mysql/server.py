@@ -149,6 +149,7 @@ class MySqlServer:
         options = {**_COMMON, **({} if self._installed.mariadb else _MYSQL_ONLY), **self._options}
         command = [*self._installed.command, f"--datadir={self._directory / 'data'}"]
         command += [f"--port={self.port}", f"--socket={self._socket}", f"--pid-file={self._run / 'pid'}"]
+        command.append(f"--tmpdir={self._run}")  # a server that starts removes the temporary files of others there
         command.append(f"--init-file={self._directory / 'init.sql'}")
         for name, value in options.items():
             if value is not None and value is not False:
