@@ -274,8 +274,11 @@ def test_two_servers_of_one_address(make: Make, zk: KazooClient, tmp_path: Path)
     with capture_logs() as told:
         twin.start()
         try:
-            until(lambda: [event for event in told if event["event"] == "another server has our address"])
-            assert "canal.register.ip" in next(event["hint"] for event in told if event["log_level"] == "error")
+            ours = "another server has our address"
+            until(lambda: ours in [event["event"] for event in told])
+            found = next(event for event in told if event["event"] == ours)
+            assert found["log_level"] == "error"
+            assert "canal.register.ip" in found["hint"]
             assert zk.get(f"{DOORS}/127.0.0.1:21001") == doors
             assert (leads(first), leads(twin)) == (True, False)
             first.stop()
