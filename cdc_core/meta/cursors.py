@@ -10,8 +10,9 @@
                                                     /source         address and uuid of the server of the cursor
                                                     /acked          how far rows were acked, and the cursor with it
                                                     /unsubscribed   it is no client any more
-                                                    /stopped/{table}
-                                                    /snapshots/{table}
+                                                    /stopped_tables/{n}  see `meta.table_states`
+                                                    /open_snapshots/{n}
+                                                    /parts/{name}
 
 A cursor is written when `write` returns. Only `rewind` and `move` lower it, and they begin a new epoch. A node that
 cannot be parsed is never overwritten.

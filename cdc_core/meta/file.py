@@ -1,7 +1,7 @@
 """Nodes in one JSON file, for a service without ZooKeeper. Every write replaces the file and syncs it to disk.
 
-The nodes of the schema history, which are large, have files of their own in the folder `tsdb` beside it. It promises
-durability on one machine, and nothing when two services use one file.
+The nodes of the schema history and the parts of states of tables, which are large, have files of their own in the
+folders `tsdb` and `parts` beside it. It promises durability on one machine, and nothing when two services use one file.
 """
 
 from __future__ import annotations
@@ -23,30 +23,40 @@ class FileNodes:
         self._path = path
         self._lock = threading.Lock()
         self._nodes: dict[str, Node] | None = None
-        self._large = FolderNodes(path.parent / "tsdb")
+        self._folders = {name: FolderNodes(path.parent / name) for name in ("tsdb", "parts")}
 
     def place(self, path: str) -> str:
         return f"{self._path}: {path}"
 
     def read(self, path: str) -> Node | None:
-        if _is_large(path):
-            return self._large.read(path)
+        folder = self._folder(path)
+        if folder is not None:
+            return folder.read(path)
         with self._lock:
             return self._load().get(path)
 
     def write(self, changes: Mapping[str, Change]) -> None:
-        self._large.write({path: change for path, change in changes.items() if _is_large(path)})
-        small = {path: change for path, change in changes.items() if not _is_large(path)}
-        if not small:
-            return
-        with self._lock:
-            after = apply(self._load(), small, self.place)
-            self._save(after)
-            self._nodes = after
+        """Large nodes are written before the others, which may name them, and removed after them."""
+        small = {path: change for path, change in changes.items() if self._folder(path) is None}
+        large = {path: change for path, change in changes.items() if path not in small}
+        self._write_large({path: change for path, change in large.items() if change.value is not None})
+        if small:
+            with self._lock:
+                after = apply(self._load(), small, self.place)
+                self._save(after)
+                self._nodes = after
+        self._write_large({path: change for path, change in large.items() if change.value is None})
+
+    def _write_large(self, changes: Mapping[str, Change]) -> None:
+        for path, change in changes.items():
+            folder = self._folder(path)
+            if folder is not None:
+                folder.write({path: change})
 
     def children(self, path: str) -> list[str]:
-        if _is_large(path):
-            return self._large.children(path)
+        folder = self._folder(path)
+        if folder is not None:
+            return folder.children(path)
         with self._lock:
             return children_of(self._load(), path)
 
@@ -80,7 +90,7 @@ class FileNodes:
                 hint="Make the directory writable and check that the disk is not full; then try again.",
             ) from error
 
-
-def _is_large(path: str) -> bool:
-    """Whether a node, /otter/canal/destinations/{destination}/tsdb/..., belongs to the schema history."""
-    return path.split("/")[5:6] == ["tsdb"]
+    def _folder(self, path: str) -> FolderNodes | None:
+        """The folder of a node /otter/canal/destinations/{destination}/tsdb/... or .../{client}/parts/..., or None."""
+        names = path.split("/")
+        return self._folders.get(names[5] if names[5:6] == ["tsdb"] else "".join(names[6:7]))

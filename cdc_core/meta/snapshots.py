@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote
 
-from cdc_core.meta.client_nodes import ClientNodes
-from cdc_core.meta.nodes import Change
+from cdc_core.meta.nodes import Change, Nodes
+from cdc_core.meta.table_states import TableStates, placed
 from cdc_core.position import EntryPosition
 
 FIRST_START = "the first start"  # the owner of a first snapshot that no run has taken yet
@@ -78,36 +76,33 @@ class Snapshot:
         return cls(**own | {"progress": Progress.from_dict(fields), "acked": acked})
 
 
-class Snapshots(ClientNodes):
-    """The nodes `snapshots/{table}` of each client."""
+class Snapshots(TableStates):
+    """The open snapshots of each client."""
+
+    def __init__(self, nodes: Nodes, destination: str) -> None:
+        super().__init__(nodes, destination, "open_snapshots", "snapshots", Snapshot.from_dict)
 
     def of(self, client_id: int) -> list[Snapshot]:
-        root = self._path(client_id, "snapshots")
-        paths = [f"{root}/{name}" for name in self._nodes.children(root)]
-        found = (self._parsed(path, self._nodes.read(path), _snapshot, "a snapshot") for path in paths)
-        return [one for one in found if one is not None]
+        return [Snapshot.from_dict(fields) for fields in self._states(client_id).values()]
 
     def write(self, client_id: int, snapshot: Snapshot, also: Mapping[str, Change] | None = None) -> None:
         """`also`: other changes of the same write."""
         self._nodes.write(self.changes(client_id, [snapshot]) | dict(also or {}))
 
     def remove(self, client_id: int, table: str) -> None:
-        """Without a node it only checks whether the caller may write."""
-        self._nodes.write(self._changes(client_id, {_name(table): None}))
+        """Without a snapshot it only checks whether the caller may write."""
+        self._nodes.write(self._state_changes(client_id, {table: None}))
 
     def changes(self, client_id: int, snapshots: Iterable[Snapshot]) -> dict[str, Change]:
         """What writes these, for a write of several nodes."""
-        values = {_name(one.table): json.dumps(one.to_dict()).encode() for one in snapshots}
-        return self._changes(client_id, values)
+        return self._state_changes(client_id, {one.table: _kept(one) for one in snapshots})
 
     def broken(self, client_id: int, reason: str) -> dict[str, Change]:
         """What breaks all that are open, for a write of several nodes."""
         return self.changes(client_id, [one.broken_by(reason) for one in self.of(client_id)])
 
 
-def _name(table: str) -> str:
-    return f"snapshots/{quote(table, safe='')}"
-
-
-def _snapshot(text: bytes) -> Snapshot:
-    return Snapshot.from_dict(json.loads(text))
+def _kept(snapshot: Snapshot) -> dict[str, Any]:
+    progress = snapshot.progress
+    places = {"low": placed(progress.low), "high": placed(progress.high), "acked": placed(snapshot.acked)}
+    return snapshot.to_dict() | places

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote
 
-from cdc_core.meta.client_nodes import ClientNodes
-from cdc_core.meta.nodes import Change
+from cdc_core.meta.nodes import Change, Nodes
+from cdc_core.meta.table_states import TableStates, placed
 from cdc_core.position import EntryPosition
 
 
@@ -61,42 +59,28 @@ class StoppedTable:
         )
 
 
-class StoppedTables(ClientNodes):
-    """The nodes `stopped/{table}` of each client."""
+class StoppedTables(TableStates):
+    """The stopped tables of each client."""
+
+    def __init__(self, nodes: Nodes, destination: str) -> None:
+        super().__init__(nodes, destination, "stopped_tables", "stopped", StoppedTable.from_dict)
 
     def of(self, client_id: int, acked: EntryPosition | None = None) -> list[StoppedTable]:
-        """`acked` is how far rows were acked: a node of an older version does not say whether some passed."""
-        root = self._path(client_id, "stopped")
-        found = []
-        for name in self._nodes.children(root):
-            path = f"{root}/{name}"
-            fields = self._parsed(path, self._nodes.read(path), _fields, "a stopped table")
-            if fields is not None:
-                known = {"passed": acked.to_dict() if acked else None} | fields
-                found.append(StoppedTable.from_dict(known))
-        return found
+        """`acked` is how far rows were acked: a state of an older version does not say whether some passed."""
+        known = {"passed": acked.to_dict() if acked else None}
+        return [StoppedTable.from_dict(known | fields) for fields in self._states(client_id).values()]
 
     def stop(self, client_id: int, stopped: StoppedTable) -> None:
         self._nodes.write(self.changes(client_id, [stopped]))
 
     def changes(self, client_id: int, stopped: Iterable[StoppedTable], lifted: Iterable[str] = ()) -> dict[str, Change]:
         """What writes these stops and removes those of `lifted`, for a write of several nodes."""
-        values: dict[str, bytes | None] = {
-            f"stopped/{_name(one.table)}": json.dumps(one.to_dict()).encode() for one in stopped
+        values: dict[str, dict[str, Any] | None] = {
+            one.table: one.to_dict() | {"position": placed(one.position), "passed": placed(one.passed)}
+            for one in stopped
         }
-        return self._changes(client_id, values | {f"stopped/{_name(table)}": None for table in lifted})
+        return self._state_changes(client_id, values | dict.fromkeys(lifted))
 
     def resume(self, client_id: int, table: str) -> None:
-        """Without a node it only checks whether the caller may write."""
-        self._nodes.write(self._changes(client_id, {f"stopped/{_name(table)}": None}))
-
-
-def _name(table: str) -> str:
-    return quote(table, safe="")
-
-
-def _fields(text: bytes) -> dict[str, Any]:
-    """The node's fields. Raises what `StoppedTable.from_dict` raises for others."""
-    fields = dict(json.loads(text))
-    StoppedTable.from_dict(fields)
-    return fields
+        """Without a stop it only checks whether the caller may write."""
+        self._nodes.write(self._state_changes(client_id, {table: None}))

@@ -27,6 +27,8 @@ from cdc_core.errors import CursorError, LeadershipLost
 from cdc_core.meta.nodes import Change, Node, conflict
 
 _CALL_SECONDS = 10.0
+_MOST_BYTES = 1_000_000  # in one request: jute.maxbuffer is 1,048,575 where nobody sets it
+_OVERHEAD = 128  # bytes that a node adds to a request: its header, version and access list
 _RECONNECT = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
 
 
@@ -69,16 +71,16 @@ class ZookeeperNodes:
         checks = checks or {}
         if not checks and not changes:
             return
-        for path, change in changes.items():
-            if change.version is None and change.value is not None:
-                parent = path.rpartition("/")[0]
-                self.call(parent, lambda parent=parent: self._client.ensure_path_async(parent))  # type: ignore[misc]
+        self._check_size(changes)
+        made = (path for path, change in changes.items() if change.version is None and change.value is not None)
+        for parent in sorted({path.rpartition("/")[0] for path in made}):
+            self.call(parent, lambda parent=parent: self._client.ensure_path_async(parent))  # type: ignore[misc]
         request = self._client.transaction()
         for path, version in checks.items():
             request.check(path, version)
         for path, change in changes.items():
             _add(request, path, change)
-        results = self.call(", ".join(changes or checks), request.commit_async)
+        results = self.call(next(iter(changes or checks)), request.commit_async)
         self._raise_unless_leader(checks, results)
         results = results[len(checks) :]
         for path, result in zip(changes, results, strict=True):
@@ -87,6 +89,20 @@ class ZookeeperNodes:
         for path, result in zip(changes, results, strict=True):
             if isinstance(result, Exception):
                 raise self.away(path, result)
+
+    def _check_size(self, changes: Mapping[str, Change]) -> None:
+        """ZooKeeper answers a request that is too large by ending the connection, which all destinations share."""
+        sizes = {path: len(self.place(path).encode()) + len(change.value or b"") for path, change in changes.items()}
+        total = sum(sizes.values()) + _OVERHEAD * len(sizes)
+        if total > _MOST_BYTES:
+            largest = max(sizes, key=lambda path: sizes[path])
+            raise CursorError(
+                f"nothing was written: {len(sizes)} nodes of {total:,} bytes are more than ZooKeeper takes in one "
+                f"request, {_MOST_BYTES:,} bytes; the largest has {sizes[largest]:,}",
+                place=self.place(largest),
+                hint="The limit is that of jute.maxbuffer's default. Make the value smaller: a shorter filter; for a "
+                "cursor, a source whose set of GTIDs names fewer servers, or canal.instance.gtidon = false.",
+            )
 
     def _raise_unless_leader(self, checks: Mapping[str, int], results: list[Any]) -> None:
         for path, result in zip(checks, results, strict=False):
