@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from orchestration.stack.artifacts import prepare
@@ -15,6 +15,7 @@ from orchestration.stack.ivy import Artifact, fetch
 from orchestration.stack.prerequisites import need_java
 from orchestration.stack.process import Process
 from tests.support.servers import free_port
+from tests.support.waiting import until
 
 _ARTIFACT = Artifact("org.apache.kafka", "kafka_2.13", "4.1.0")
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -63,10 +64,10 @@ class Kafka(Process):
 
     def messages(self, topic: str, partition: int = 0) -> list[Any]:
         """All messages of a partition, oldest first."""
-        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "test", "enable.auto.commit": False})
+        high = until(lambda: self._high(topic, partition))[0]
+        consumer = self._consumer()
         found: list[Any] = []
         try:
-            _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
             consumer.assign([TopicPartition(topic, partition, 0)])
             while len(found) < high and (not found or found[-1].offset() < high - 1):
                 message = consumer.poll(10)
@@ -76,6 +77,20 @@ class Kafka(Process):
         finally:
             consumer.close()
         return found
+
+    def _high(self, topic: str, partition: int) -> list[int]:
+        """Where a partition ends; nothing for one that was just made, of which the broker does not know the leader. A
+        consumer that has asked for such a partition does not learn of it for minutes."""
+        consumer = self._consumer()
+        try:
+            return [consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1]]
+        except KafkaException:
+            return []
+        finally:
+            consumer.close()
+
+    def _consumer(self) -> Consumer:
+        return Consumer({"bootstrap.servers": self.servers, "group.id": "test", "enable.auto.commit": False})
 
 
 def _listens(port: int) -> bool:
