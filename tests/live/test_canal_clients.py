@@ -72,6 +72,19 @@ def test_a_client_gets_acks_and_goes_on(door: TcpDoor, mysql8: MySqlServer, data
         assert client.get(1000, 300, 2).batch_id == -1
 
 
+def test_a_configured_client_may_unsubscribe(door: TcpDoor, mysql8: MySqlServer, database: str) -> None:
+    """It is answered OK, as by Canal, and goes on at its cursor when it subscribes again."""
+    with connected(door.port) as client:
+        client.subscribe()
+        mysql8.execute("INSERT INTO t VALUES (1, 'a')", database=database)
+        client.ack(waited(client).batch_id)
+        assert client.unsubscribe().error_code == 0
+    mysql8.execute("INSERT INTO t VALUES (2, 'b')", database=database)
+    with connected(door.port) as client:
+        assert client.subscribe().error_code == 0
+        assert ids(client, waited(client)) == ["2"]
+
+
 def test_a_get_waits_for_rows(door: TcpDoor, mysql8: MySqlServer, database: str) -> None:
     """A GET that waits for ever is answered when a row comes, and soon."""
     with connected(door.port) as client:

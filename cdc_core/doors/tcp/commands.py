@@ -119,7 +119,10 @@ class Commands:
                 time.sleep(_LOOK_SECONDS)
 
     def unsubscribe(self, request: Unsubscribe) -> None:
-        self._service(request.destination).unsubscribe(request.client_id)
+        """A configured client keeps its cursor, and hears no error, as from Canal: many end by this call."""
+        service = self._service(request.destination)
+        if request.client_id not in service.config.clients:
+            service.unsubscribe(request.client_id)
 
     def ack(self, request: ClientAck) -> None:
         service = self._service(request.destination)
