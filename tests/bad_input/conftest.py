@@ -101,6 +101,7 @@ def _world(
             "canal.instance.master.address": f"{mysql.host}:{mysql.port}",
             "canal.instance.master.journal.name": journal,
             "canal.instance.master.position": offset,
+            "canal.instance.master.sslMode": "DISABLED",  # the proxy changes what it carries
             "canal.instance.dbUsername": mysql.user,
             "canal.instance.dbPassword": mysql.password,
             "canal.instance.filter.regex": rf"{database}\\..*",
