@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cdc_core.charsets.charsets import text_of
-from cdc_core.schema.session_state import Session
+from cdc_core.schema.session_state import SessionState
 from cdc_core.schema.sql_text import Dialect
 
 _FIXED = 13  # bytes before the status variables; at 8 the length of the database's name, 9 the error, 11 the variables
@@ -34,7 +34,7 @@ class Query:
     text: str
     dialect: Dialect
     error: int = 0
-    session: Session = field(default_factory=Session)
+    session: SessionState = field(default_factory=SessionState)
 
 
 def parse(body: bytes, *, load: bool, mariadb: bool) -> Query:
@@ -49,7 +49,7 @@ def parse(body: bytes, *, load: bool, mariadb: bool) -> Query:
     return Query(body[at:stop].decode(errors="replace"), text, dialect, error, session)
 
 
-def session_of(data: bytes, *, mariadb: bool) -> Session:
+def session_of(data: bytes, *, mariadb: bool) -> SessionState:
     """The session's state by an event's status variables."""
     values, complete = _variables(data)
     number = {code: int.from_bytes(value, "little") for code, value in values.items() if len(value) <= 8}
@@ -58,7 +58,7 @@ def session_of(data: bytes, *, mariadb: bool) -> Session:
         explicit = 1 if number.get(_FLAGS2, 0) & _EXPLICIT_FLAG else None
     collations = values.get(_CHARSET, b"")
     client, connection, server = (int.from_bytes(collations[i : i + 2], "little") for i in (0, 2, 4))
-    return Session(
+    return SessionState(
         number.get(_SQL_MODE), client, connection, server, number.get(_UTF8MB4, 0),
         None if explicit is None else bool(explicit), complete and _MARIADB_COLLATIONS not in values,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pymysql.cursors import Cursor
 from pymysql.err import OperationalError
 
 from cdc_core.schema.declaration import MARIADB
-from cdc_core.schema.session_state import Session
+from cdc_core.schema.session_state import SessionState
 
 _COLLATIONS = "SELECT collation_name, id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
 _FULL_NAMES = """
@@ -98,7 +98,7 @@ def read_conventions(cursor: Cursor) -> Conventions:
     )
 
 
-def in_session(conventions: Conventions, session: Session | None) -> Conventions:
+def in_session(conventions: Conventions, session: SessionState | None) -> Conventions:
     """The conventions of a statement. Without a session those of a plain one: the text comes from no event."""
     if session is None:
         return conventions
@@ -128,7 +128,7 @@ def _other_name(name: str) -> str:
     return "utf8mb3" + name.removeprefix("utf8") if name == "utf8" or name.startswith("utf8_") else name
 
 
-def _texts(session: Session, conventions: Conventions, names: dict[int, str]) -> str:
+def _texts(session: SessionState, conventions: Conventions, names: dict[int, str]) -> str:
     used = {conventions.charset_names.get(names.get(one, ""), "") for one in (session.client, session.connection)}
     if used == {_WIDE}:
         return "all"

@@ -11,7 +11,7 @@ from typing import Any
 
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import full_name
-from cdc_core.schema.session_state import Session
+from cdc_core.schema.session_state import SessionState
 from cdc_core.schema.table import TableSchema
 
 
@@ -99,7 +99,7 @@ class Ddl:
     text: str
     effects: tuple[Effect, ...]
     understood: bool = True
-    session: Session | None = field(default=None, compare=False)
+    session: SessionState | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         fields = asdict(self)

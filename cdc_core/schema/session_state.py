@@ -36,7 +36,7 @@ _MODELLED = _STRICT | sum(
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionState:
     """What an event's status variables say; None and 0 where they do not. `client`, `connection`, `server` and
     `utf8mb4` are ids of collations, the last the default one of that character set. `complete`: each of the variables
     is known to us. The time zone is not here: no value that depends on it is computed."""

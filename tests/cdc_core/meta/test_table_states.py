@@ -222,6 +222,7 @@ class Counting:
 
 
 def test_stops_of_an_older_version_are_taken_over(nodes: Nodes) -> None:
+    """They had a node each. They are read as they are, and the first write moves them."""
     cursors = Cursors(nodes, "shop")
     cursors.subscribe(CLIENT)
     kept = {one.table: json.dumps(one.to_dict()).encode() for one in stops(600)}  # more than one write takes over

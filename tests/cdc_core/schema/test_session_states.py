@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc_core.binlog.query_event import session_of
-from cdc_core.schema.session_state import Session
+from cdc_core.schema.session_state import SessionState
 from tests.support.old_values import compare
 
 
@@ -25,7 +25,7 @@ BETWEEN = (
 def test_all_variables_of_mysql() -> None:
     """Those behind variables of any length are found, and each is known."""
     data = BEFORE + BETWEEN + variable(16, b"\0") + variable(17, bytes(8)) + variable(18, b"\x2d\0") + b"\x13\1\x14\0"
-    assert session_of(data, mariadb=False) == Session(3 << 20, 45, 8, 255, 45, explicit_timestamps=False)
+    assert session_of(data, mariadb=False) == SessionState(3 << 20, 45, 8, 255, 45, explicit_timestamps=False)
 
 
 def test_all_variables_of_mariadb() -> None:
