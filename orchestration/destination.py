@@ -12,13 +12,14 @@ import os
 import dagster as dg
 from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
 
-from cdc_core.errors import ConfigError, SluiceError
+from cdc_core.errors import AccessDenied, ConfigError, SluiceError, UnknownDestination
 from cdc_core.schema.table import TableSchema
 from orchestration.assets.audit import audit_definitions
 from orchestration.assets.drain_asset import delta_asset
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import Schemas, declared, external_assets
 from orchestration.assets.merge_asset import merge_asset, merge_job
+from orchestration.failures import TablesUnknown
 from orchestration.jobs.ddl import ddl_job
 from orchestration.jobs.drain import drain_job, drain_schedule
 from orchestration.jobs.maintain import maintain_job, maintain_schedule
@@ -130,15 +131,18 @@ def _ask(settings: Settings) -> list[TableSchema]:
     except SluiceError as error:
         if settings.tables is not None:
             return []
-        raise ConfigError(
+        kind = ConfigError if isinstance(error, AccessDenied | ConfigError | UnknownDestination) else TablesUnknown
+        raise kind(
             f"the tables of {settings.destination} are unknown: {error.message}",
             place=error.place,
-            hint=f"Start the service and reload this code location, or list `tables` in defs.yaml. {error.hint}",
+            hint="Start the service and reload this code location (`sluice up` does both), or list `tables` in "
+            f"defs.yaml. {error.hint}",
         ) from error
     if not tables and settings.tables is None:
-        raise ConfigError(
-            f"the service captures no table of {settings.destination}",
+        raise TablesUnknown(
+            f"the service captures no table of {settings.destination} yet",
             place=settings.service.place,
-            hint="Check canal.instance.filter.regex, or list `tables` in defs.yaml; then reload this code location.",
+            hint="If there are some, check canal.instance.filter.regex. `sluice up` loads it as soon as there is "
+            "one; elsewhere, reload this code location then, or list `tables` in defs.yaml.",
         )
     return tables

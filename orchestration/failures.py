@@ -6,7 +6,11 @@ from typing import Any
 
 import dagster as dg
 
-from cdc_core.errors import SluiceError
+from cdc_core.errors import ConfigError, SluiceError
+
+
+class TablesUnknown(ConfigError):
+    """A destination that cannot be loaded yet: which tables it has is not known before the service can tell."""
 
 
 def error_metadata(error: SluiceError) -> dict[str, dg.MetadataValue[Any]]:

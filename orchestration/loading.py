@@ -1,7 +1,8 @@
 """From a folder of destinations to Dagster's definitions: `{folder}/{name}/defs.yaml`, each on its own.
 
 A file that cannot be read does not keep the others from loading. A sensor takes its place whose every tick fails with
-file, key and remedy: that is where an operator looks.
+file, key and remedy: that is where an operator looks. Of a destination whose tables are not known yet, its ticks are
+skipped with the reason, and say when they are: Dagster does not reload a code location by itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from dagster.components.resolved.errors import ResolutionException
 from pydantic import ValidationError
 
 from cdc_core.errors import ConfigError, SluiceError
+from orchestration.failures import TablesUnknown
 from orchestration.shared_paths import check_paths
+from orchestration.stack.dagster import BROKEN, LOADABLE, WAITING
 
 FOLDER_VARIABLE = "SLUICE_DEFS"
 SHIPPED = Path(__file__).parent / "defs"
@@ -77,7 +80,8 @@ def _as_config_error(file: Path, error: BaseException) -> ConfigError:
     for cause in causes:
         if isinstance(cause, SluiceError):
             place = f"{file} ({cause.place})" if cause.place else str(file)
-            return ConfigError(cause.message, place=place, hint=cause.hint)
+            kind = TablesUnknown if isinstance(cause, TablesUnknown) else ConfigError
+            return kind(cause.message, place=place, hint=cause.hint)
         if isinstance(cause, ValidationError):
             return _invalid(file, cause)
         if isinstance(cause, yaml.MarkedYAMLError):
@@ -132,17 +136,25 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _stand_in(file: Path, error: ConfigError) -> dg.Definitions:
-    """A sensor in the place of a broken file, whose ticks fail with the error."""
+    """A sensor in the place of a file that cannot be loaded."""
     logging.getLogger("dagster").error("%s", error)
     name = re.sub(r"[^A-Za-z0-9_]", "_", file.parent.name)
+    waits = isinstance(error, TablesUnknown)
 
-    @dg.sensor(
-        name=f"broken_{name}",
-        minimum_interval_seconds=30,
+    def tick(_context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        if not waits:
+            raise error
+        try:
+            load_destination(file)
+        except ConfigError as still:
+            return dg.SkipReason(str(still))
+        return dg.SkipReason(LOADABLE)
+
+    sensor = dg.SensorDefinition(
+        name=f"{WAITING if waits else BROKEN}{name}",
+        evaluation_fn=tick,
+        minimum_interval_seconds=5 if waits else 30,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=str(error),
     )
-    def broken(_context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        raise error
-
-    return dg.Definitions(sensors=[broken])
+    return dg.Definitions(sensors=[sensor])

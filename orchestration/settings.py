@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import dagster as dg
 from dagster._utils.schedules import is_valid_cron_schedule
@@ -22,11 +22,14 @@ _N = TypeVar("_N", int, float)
 _DRAINS, _STAYS = 300.0, 3000.0  # seconds of a run; Dagster's own limit for one is 3600 where `sluice` starts it
 _START_SECONDS = 15.0  # that the start of a run takes, until its first claim
 _FIRST_MERGE_SECONDS = 4.0  # of a table's, on two cores that others use, while Spark compiles it
+SERVICE_VARIABLE, FLIGHT_VARIABLE, SPARK_VARIABLE = "SLUICE_SERVICE", "SLUICE_FLIGHT", "SPARK_REMOTE"
+"""What is used where a file names none."""
 ENDLESS = 1 << 62  # rows: only their age starts a run
 
 
 class Service(dg.Model, dg.Resolvable):
-    """Where the capture service is: at `http`, or with `zookeeper` at whichever server runs the destination.
+    """Where the capture service is: at `http`, or with `zookeeper` at whichever server runs the destination. A file
+    that names neither means the service of the environment, which is the one that `sluice up` has started.
 
     Secrets are not in the file: `token_env` and `zookeeper_auth_env` name environment variables.
     """
@@ -36,6 +39,15 @@ class Service(dg.Model, dg.Resolvable):
     zookeeper: str | None = None
     zookeeper_auth_env: str = "SLUICE_ZK_AUTH"
     token_env: str = "SLUICE_TOKEN"  # noqa: S105
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_environment(cls, fields: Any) -> Any:
+        """Both doors are from the environment, or none: they belong together."""
+        found = os.environ.get(SERVICE_VARIABLE)
+        if not found or not isinstance(fields, dict) or fields.keys() & {"http", "zookeeper"}:
+            return fields
+        return {"http": found, "flight": os.environ.get(FLIGHT_VARIABLE)} | fields
 
     @field_validator("http")
     @classmethod
@@ -155,8 +167,8 @@ class Settings(dg.Model, dg.Resolvable):
     destination: str
     lake: str
     conf: str | None = None
-    service: Service = Service()
-    spark: str = "sc://127.0.0.1:15002"
+    service: Service = Field(default_factory=Service)
+    spark: str = Field(default_factory=lambda: os.environ.get(SPARK_VARIABLE) or "sc://127.0.0.1:15002")
     spark_token_env: str = "SPARK_CONNECT_TOKEN"  # noqa: S105
     tables: list[str] | None = None
     complete: bool = False

@@ -19,6 +19,11 @@ from orchestration.stack.home import PROJECT
 from orchestration.stack.ports import answers, free_port, listening
 from orchestration.stack.process import Process
 
+BROKEN, WAITING = "broken_", "waiting_"
+"""How the name of a sensor begins that stands for a file: one with a mistake, one whose tables are not known yet."""
+LOADABLE = "its tables are known now: reload this code location"
+"""What a tick of the latter says then."""
+
 _INSTANCE = PROJECT / "orchestration" / "dagster.yaml"
 _MODULE = "orchestration.definitions"
 
@@ -50,7 +55,7 @@ class Dagster:
         code += ["-p", str(self._code_port), "-d", str(PROJECT), "--location-name", "sluice"]
         web = [_program("dagster-webserver"), "-h", "127.0.0.1", "-p", str(port), "-w", str(workspace)]
         daemon = [_program("dagster-daemon"), "run", "-w", str(workspace)]
-        self._workspace = workspace
+        self._write_configuration(workspace)
         self.code_server = self._process("Dagster's code server", code, "code.log", environment)
         self.webserver = self._process("Dagster's webserver", web, "webserver.log", environment)
         self.daemon = self._process("Dagster's daemon", daemon, "daemon.log", environment)
@@ -63,12 +68,12 @@ class Dagster:
         return self.code_server, self.daemon, self.webserver
 
     def start(self) -> Self:
-        self._write_configuration()
+        """Raises ConfigError for a destination that is not loaded."""
         for process in self.processes:
             process.start()
-        for name, description in self.sensors().items():
-            if name.startswith("broken_"):
-                raise ConfigError("Dagster cannot load a destination", place=name, hint=description)
+        found = self.stand_ins() or {}
+        for name, description in {**found.get(BROKEN, {}), **found.get(WAITING, {})}.items():
+            raise ConfigError("Dagster cannot load a destination", place=name, hint=description)
         return self
 
     def stop(self) -> None:
@@ -76,19 +81,35 @@ class Dagster:
         for process in (self.daemon, self.webserver, self.code_server):
             process.stop()
 
-    def sensors(self) -> dict[str, str]:
-        """Name and description of each loaded sensor. A sensor `broken_*` stands for a file that cannot be loaded."""
+    def stand_ins(self) -> dict[str, dict[str, str]] | None:
+        """The sensors that stand for files which are not loaded, with why, under BROKEN and WAITING; under LOADABLE
+        those that would be loaded now. None where no code location answers."""
         selector = '{repositoryName: "__repository__", repositoryLocationName: "sluice"}'
-        query = (
-            f"{{sensorsOrError(repositorySelector: {selector}) {{... on Sensors {{results {{name description}}}}}}}}"
+        fields = "name description sensorState {ticks(limit: 1) {skipReason}}"
+        query = f"{{sensorsOrError(repositorySelector: {selector}) {{... on Sensors {{results {{{fields}}}}}}}}}"
+        sensors = self._query(query)["sensorsOrError"].get("results")
+        if sensors is None:
+            return None
+        found: dict[str, dict[str, str]] = {BROKEN: {}, WAITING: {}, LOADABLE: {}}
+        for sensor in sensors:
+            name, description = sensor["name"], sensor["description"] or ""
+            kind = next((kind for kind in (BROKEN, WAITING) if name.startswith(kind)), None)
+            if kind is not None:
+                found[kind][name] = description
+            if kind == WAITING and any(tick["skipReason"] == LOADABLE for tick in sensor["sensorState"]["ticks"]):
+                found[LOADABLE][name] = description
+        return found
+
+    def runs(self, *statuses: str) -> int:
+        """The number of runs in one of these states."""
+        answer = self._query(
+            f"{{runsOrError(filter: {{statuses: [{', '.join(statuses)}]}}) {{... on Runs {{count}}}}}}"
         )
-        sensors = self._query(query)["sensorsOrError"].get("results", [])
-        return {sensor["name"]: sensor["description"] or "" for sensor in sensors}
+        return int(answer["runsOrError"].get("count", 0))
 
     def failed_runs(self) -> int:
         """The number of runs that have failed."""
-        answer = self._query("{runsOrError(filter: {statuses: [FAILURE]}) {... on Runs {count}}}")
-        return int(answer["runsOrError"].get("count", 0))
+        return self.runs("FAILURE")
 
     def _query(self, query: str) -> dict[str, Any]:
         answer = httpx.post(f"{self.url}/graphql", json={"query": query}, timeout=30, trust_env=False)
@@ -110,11 +131,11 @@ class Dagster:
             timeout=120,
         )
 
-    def _write_configuration(self) -> None:
+    def _write_configuration(self, workspace: Path) -> None:
         if _INSTANCE.is_file():
             shutil.copyfile(_INSTANCE, self.home / "dagster.yaml")
         server = {"host": "127.0.0.1", "port": self._code_port, "location_name": "sluice"}
-        self._workspace.write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
+        workspace.write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
 
 
 def _program(name: str) -> str:

@@ -1,6 +1,6 @@
 """A supervised child process: a process group of its own, a log file, a readiness probe, never orphaned.
 
-Nothing restarts by itself: a child that has ended stays so until the next `start`.
+Nothing restarts by itself: a child that has ended stays so until the next `start`. `keeping` starts it again.
 """
 
 from __future__ import annotations
@@ -66,6 +66,11 @@ class Process:
     @property
     def pid(self) -> int | None:
         return self._child.pid if self._child is not None and self.running else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the child that ended last; below 0, the signal that killed it. None while one runs, or without any."""
+        return self._child.poll() if self._child is not None else None
 
     def start(self) -> Self:
         """Raises ProcessError with the log's last lines when the child ends or is not ready in time."""

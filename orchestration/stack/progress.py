@@ -26,7 +26,7 @@ class Progress:
         self._clock = clock
 
     def say(self, line: str) -> None:
-        self.console.print(line)
+        self.console.print(line, soft_wrap=True)
 
     @contextmanager
     def step(self, name: str) -> Iterator[Notify]:

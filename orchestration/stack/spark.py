@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+from cdc_core.errors import LakeError
 from orchestration.stack.delta import delta_jars
 from orchestration.stack.ports import listening
 from orchestration.stack.prerequisites import need_java
@@ -46,9 +48,9 @@ class SparkConnect(Process):
     def _answers(self) -> bool:
         if not listening(self._port):
             return False
-        from spark_jobs.session import connect, disconnect  # loads all of pyspark
+        from spark_jobs.session import Sessions  # loads all of pyspark
 
-        spark = connect(self.remote)
-        spark.sql("SELECT 1").collect()
-        disconnect(spark)
-        return True
+        with suppress(LakeError), Sessions(self.remote) as sessions, sessions.take() as spark:
+            spark.sql("SELECT 1").collect()
+            return True
+        return False

@@ -9,14 +9,16 @@ import pytest
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.failures import unavailable
-from cdc_core.errors import ConfigError
+from cdc_core.errors import ConfigError, UnknownDestination
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.destination import CdcDestination
 from orchestration.loading import SHIPPED, load_destination, load_folder
 from orchestration.resources import CanalResource
+from orchestration.stack.dagster import LOADABLE
 from spark_jobs.lake.tables import Lake
 from tests.support.canal_double import USERS
 
+ZOOKEEPER = "  service: {zookeeper: 'zk:1'}\n"
 GOOD = "  destination: shop\n  lake: /lake\n"
 
 
@@ -146,7 +148,50 @@ def test_discovery_without_a_service_names_the_remedy(tmp_path: Path, monkeypatc
         load_destination(write(tmp_path, "shop", GOOD))
 
     assert "the tables of shop are unknown" in caught.value.message
-    assert caught.value.hint.startswith("Start the service and reload this code location, or list `tables`")
+    assert caught.value.hint.startswith("Start the service and reload this code location")
+
+
+def test_a_destination_without_tables_waits_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the service is away. The sensor in its place says why, and then that it can be loaded; a destination
+    that the service does not know is a mistake."""
+    answers: list[Exception | list[TableSchema]] = [[], unavailable("http://127.0.0.1:11112", "refused"), [], [USERS]]
+
+    def tables(_self: Connector) -> list[TableSchema]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Connector, "tables", tables)
+    write(tmp_path, "shop", GOOD)
+    (sensor,) = load_folder(tmp_path).sensors or []
+
+    assert sensor.name == "waiting_shop"
+    assert "captures no table of shop yet" in (sensor.description or "")
+    said = [getattr(sensor(dg.build_sensor_context()), "skip_message", "") for _ in range(3)]
+    assert ["are unknown" in said[0], "captures no table" in said[1], said[2]] == [True, True, LOADABLE]
+
+    answers.append(UnknownDestination("no destination shop", place="x", hint="y"))
+    assert [one.name for one in load_folder(tmp_path).sensors or []] == ["broken_shop"]
+
+
+def test_a_file_that_names_no_service_means_the_one_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its Spark. One that names them is not changed."""
+    monkeypatch.setenv("SLUICE_SERVICE", "http://127.0.0.1:1234")
+    monkeypatch.setenv("SLUICE_FLIGHT", "grpc://127.0.0.1:99")
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:77")
+    found = {}
+    for name, more in (("a", ""), ("b", "  service: {http: http://b:1}\n  spark: sc://b:2\n"), ("c", ZOOKEEPER)):
+        resources = load_destination(write(tmp_path, name, GOOD + "  tables: [shop.users]\n" + more)).resources or {}
+        canal, lake = resources["canal_shop"], resources["lake_shop"]
+        found[name] = (canal.http_url, canal.flight_url, canal.zk_servers, lake.remote)
+    assert found == {
+        "a": ("http://127.0.0.1:1234", "grpc://127.0.0.1:99", "", "sc://127.0.0.1:77"),
+        "b": ("http://b:1", None, "", "sc://b:2"),
+        "c": ("http://127.0.0.1:11112", None, "zk:1", "sc://127.0.0.1:77"),
+    }
 
 
 def test_names_that_dagster_refuses_are_adapted(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from cdc_core.errors import LakeError
 from orchestration.commands import up
+from orchestration.stack.keeping import Keeping
 from orchestration.stack.ports import free_port
 from orchestration.stack.progress import Progress
 from orchestration.stack.warming import Warming, holds_claims
@@ -146,7 +147,8 @@ def test_a_spark_of_others_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere:15002")
     monkeypatch.setattr(up, "Warming", fails(AssertionError("warmed")))
     with ExitStack() as parts:
-        assert up._start_spark(parts, tmp_path, Lines(), "http://127.0.0.1:1") == ("sc://elsewhere:15002", {})
+        keeping = Keeping(parts, Lines())
+        assert up._start_spark(parts, keeping, tmp_path, Lines(), "http://127.0.0.1:1") == ("sc://elsewhere:15002", {})
 
 
 @contextmanager
