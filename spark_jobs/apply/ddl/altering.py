@@ -61,7 +61,8 @@ def alter(at: Standing, step: Step, effect: Effect) -> str:
         return "left out, as the table's policy says"
     check_consent(at, step)
     plan = alteration(effect, state.columns)
-    comment = next((one.definition for one in effect.changes if one.kind is ChangeKind.COMMENT), state.comment)
+    comments = [one.definition for one in effect.changes if one.kind is ChangeKind.COMMENT]
+    comment = [state.comment, *comments][-1]
     if plan is None and comment == state.comment:
         return "nothing that the lake shows"
     if plan is None:  # the comment is known where the definition is not
