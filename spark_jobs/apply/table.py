@@ -153,21 +153,22 @@ def _odd_rows(batch: Batch, path: str, table: TableRange, read: TableRead, commi
 
 def _fenced_state(batch: Batch, table: TableRange, path: str, app: str) -> TableState | None:
     """The table's state, which only this run changes from now on; None when there is no table."""
-    state = entered(batch, table.name, path, app)
-    if state is not None:
-        check_ledger(batch, state.applied, path)
-    return state
+    state = found_state(batch, table.name, path, app)
+    if state is None:
+        return None
+    check_ledger(batch, state.applied, path)
+    return batch.fence.enter(path, app, state)
 
 
-def entered(batch: Batch, table: str, path: str, app: str, *, whole: bool = True) -> TableState | None:
-    """The state of `database.table`, which only this run changes from now on; None when there is no table. Raises
-    TableStopped for a table that is not ours, CopyNeeded for one that lost commits, where it is wanted `whole`."""
+def found_state(batch: Batch, table: str, path: str, app: str, *, whole: bool = True) -> TableState | None:
+    """The state of `database.table` before the run's fence; None when there is no table. Raises TableStopped for a
+    table that is not ours, CopyNeeded for one that lost commits, where it is wanted `whole`."""
     claim, state = batch.claim, batch.lake.state(path, app)
     if state is not None:
         state.check_owner(claim.destination, table, path)
     if whole and not batch.fence.entered(path):
         check_commits(batch.lake, path, claim, table, state, batch.ledger_before)
-    return None if state is None else batch.fence.enter(path, app, state)
+    return state
 
 
 def check_ledger(batch: Batch, applied: int | None, path: str) -> None:

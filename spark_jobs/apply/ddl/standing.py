@@ -14,7 +14,7 @@ from cdc_core.schema.names import split_name
 from spark_jobs.apply.commits import ddl_note
 from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.apply.epochs import followed_to, recurring_to
-from spark_jobs.apply.table import Batch, entered
+from spark_jobs.apply.table import Batch, found_state
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, listed, with_own_columns
 from spark_jobs.lake.failures import lake_errors
@@ -77,7 +77,9 @@ def standing(batch: Batch, table: str, *, whole: bool = True) -> Standing:
     claim, lake = batch.claim, batch.lake
     path = lake.path(*split_name(table))
     app = app_id(claim.destination, claim.client_id, table, claim.epoch)
-    state = entered(batch, table, path, app, whole=whole)
+    state = found_state(batch, table, path, app, whole=whole)
+    if state is not None:
+        state = batch.fence.enter(path, app, state)
     return Standing(batch, table, path, app, state, _left_out(batch, table, path, state))
 
 
