@@ -132,7 +132,9 @@ class Ledger:
     def stops(self) -> dict[str, StopNote]:
         """By table, the batch at which it stopped; of those tables that no later batch changed. The last batch has
         them all, so no other one is read."""
-        table = self._open()
+        return self._stops(self._open())
+
+    def _stops(self, table: DeltaTable | None) -> dict[str, StopNote]:
         if table is None or all(field.name != "stops" for field in table.schema().fields):  # an older ledger
             return {}
         epoch = self.last_epoch(table)
@@ -218,11 +220,11 @@ class Ledger:
     ) -> bool:
         """Notes a batch whose tables are committed, and how far each table's change log, and each table, is. False when
         its end was noted before."""
-        noted, end = self.version(claim.epoch), claim.end.version()
-        if noted is not None and noted >= end:
+        ledger, end = self._open(), claim.end.version()
+        if self.reached(claim.epoch, ledger) >= end:
             return False
         time = datetime.fromtimestamp(now, UTC)
-        stops = {name: note for name, note in self.stops().items() if name not in tables}
+        stops = {name: note for name, note in self._stops(ledger).items() if name not in tables}
         stopped = (name for name, note in tables.items() if note.stopped)
         stops |= dict.fromkeys(stopped, StopNote(claim.epoch, end, time))
         row = pa.RecordBatch.from_pylist([_row(claim, tables, stops, run_id, time)], _SCHEMA)
