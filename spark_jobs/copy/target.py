@@ -12,6 +12,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.landed import landed_ends
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
+from spark_jobs.stores import flush
 
 _EVENT = 19  # bytes that an event has at least: so many versions mean one place
 
@@ -57,12 +58,13 @@ class Target:
         return CopyNote(self.client.epoch, low, high, mark)
 
     def committed(self, about: str) -> int:
-        """The Delta version of the commit with that metadata. From here on no statement of an earlier epoch begins.
-        Raises WentOn where Delta skipped the commit, or such a statement came behind it."""
+        """The Delta version of the commit with that metadata. It is on the disk, and from here on no statement of an
+        earlier epoch begins. Raises WentOn where Delta skipped the commit, or such a statement came behind it."""
         for commit in self.lake.commits(self.path):
             if commit.user_metadata == about:
                 self.fence.skip(self.path)
                 self._pass_epochs(about)
+                flush(self.lake.root)
                 return commit.version
         raise WentOn(self.path)
 
