@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import importlib
 import os
 import resource
@@ -24,6 +23,7 @@ from cdc_core.config import Report, ServiceConfig
 from cdc_core.doors.access import is_loopback
 from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.server.server import CanalServer
+from cdc_core.store.disk.volumes import lock_of
 
 if TYPE_CHECKING:
     from cdc_core.doors.traffic import Traffic
@@ -82,22 +82,19 @@ def only_user(config: ServiceConfig) -> Iterator[None]:
     path = config.data_dir / "service.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = lock_of(path)
     except OSError as error:
         raise ConfigError(
             f"cannot write in the data directory: {error.strerror}",
             place=str(path),
             hint="Make canal.file.data.dir a directory that this process may write in.",
         ) from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(lock)
+    if lock is None:
         raise ConfigError(
             "another service uses the data directory",
             place=str(config.data_dir),
             hint="Stop it first, or set canal.file.data.dir. Services that stand by for each other need ZooKeeper.",
-        ) from error
+        )
     try:
         yield
     finally:

@@ -37,6 +37,18 @@ log = structlog.get_logger(__name__)
 _LABEL = "store.json"
 
 
+def lock_of(path: Path) -> int | None:
+    """The descriptor of a lock file, which holds the lock until it is closed; None while another process has it. Raises
+    OSError."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return file
+
+
 class Volumes:
     """`open` comes first. One thread at a time may call. A volume has at most `volume_bytes`, or one record."""
 
@@ -76,16 +88,13 @@ class Volumes:
     def _take_lock(self) -> None:
         if self._lock >= 0:
             return
-        file = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(file)
+        file = lock_of(self.path / "lock")
+        if file is None:
             raise StoreError(
                 "another process uses the store on disk",
                 place=str(self.path),
                 hint="Stop it, or give this destination another sluice.store.dir.",
-            ) from error
+            )
         self._lock = file
 
     @property
