@@ -22,7 +22,7 @@ _SIZES = {
 _LENGTHS = {2: 2, 5: 1, 6: 1}  # a byte with the text's length, and as many bytes besides: catalog, time zone
 _MANY_DATABASES = 254
 _ALTER_SEQUENCE = 4 | 8  # MariaDB: flags of the second half of an ALTER in two halves, which has a number
-_EXPLICIT_FLAG = 1 << 12  # MariaDB from 10.8 or so, in the flags
+_EXPLICIT_FLAG = 1 << 24  # MariaDB, in the flags: OPTION_EXPLICIT_DEF_TIMESTAMP, seen in the events of 10.11
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,12 @@ def test_all_variables_of_mariadb() -> None:
     assert not session_of(data + variable(131, b"\1" + bytes(4)), mariadb=True).modelled
 
 
+def test_mariadbs_flag_of_timestamps() -> None:
+    """0x1000000, as its events have it; older servers do not log it, so that without it nothing is known."""
+    assert session_of(variable(0, b"\0\0\0\1") + MODE, mariadb=True).explicit_timestamps is True
+    assert session_of(variable(0, bytes(4)) + MODE, mariadb=True).explicit_timestamps is None
+
+
 @pytest.mark.parametrize("data", [MODE + variable(77, b"\1"), MODE[:-1], MODE + b"\5", MODE + b"\x0c\2one", CHARSET])
 def test_an_unknown_variable_leaves_values_unknown(data: bytes) -> None:
     """So does one that is cut, and a session whose mode the event does not have."""
