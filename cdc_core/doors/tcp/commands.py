@@ -119,10 +119,14 @@ class Commands:
                 time.sleep(_LOOK_SECONDS)
 
     def unsubscribe(self, request: Unsubscribe) -> None:
-        """A configured client keeps its cursor, and hears no error, as from Canal: many end by this call."""
-        service = self._service(request.destination)
-        if request.client_id not in service.config.clients:
-            service.unsubscribe(request.client_id)
+        """Raises SessionError for a configured client."""
+        self._service(request.destination).unsubscribe(request.client_id)
+
+    def leave(self, request: Unsubscribe) -> None:
+        """The same, but a configured client keeps its cursor and hears no error, as from Canal: many end by this
+        call."""
+        if request.client_id not in self._service(request.destination).config.clients:
+            self.unsubscribe(request)
 
     def ack(self, request: ClientAck) -> None:
         service = self._service(request.destination)

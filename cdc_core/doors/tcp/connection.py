@@ -143,7 +143,7 @@ class Connection:
                 await self._acked(request.destination)
             case Unsubscribe():
                 await self._check(request.destination)
-                await self._call(self._commands.unsubscribe, request)
+                await self._call(self._commands.leave, request)
                 await self._acked(request.destination)
             case ClientAck(batch_id=-1):
                 pass
