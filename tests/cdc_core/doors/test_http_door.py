@@ -276,7 +276,8 @@ def test_resting_connections_make_room(destination: Destination) -> None:
                 one.sendall(b"POST /v1/destinations/shop/clients/1001/claims HTTP/1.1\r\nhost: 127")
         for _ in range(20):
             assert httpx.get(f"{door.url}/v1/destinations/shop").status_code == 200
-        assert idle[0].recv(1) == b""
+        with suppress(ConnectionResetError):  # of one whose half request came behind the end
+            assert idle[0].recv(1) == b""
 
 
 def test_a_request_that_trickles_in_ends(destination: Destination, monkeypatch: pytest.MonkeyPatch) -> None:
