@@ -1,4 +1,8 @@
-"""One connection of a Canal client: reads requests, answers one after the other, and ends what is idle or slow."""
+"""One connection of a Canal client: reads requests, answers one after the other, and ends what is idle or slow.
+
+After an error that ends the connection it goes on reading for a while: a closed socket resets the client's next
+request, and takes the reason from it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import structlog
@@ -34,6 +39,7 @@ Call = Callable[..., Awaitable[Any]]  # calls a function in a thread
 LOGIN_SECONDS = 10.0
 IDLE_SECONDS = 3600.0  # Canal's own, where the client names no other
 WRITE_SECONDS = 300.0  # for each part of an answer
+LINGER_SECONDS, _LINGER_BYTES = 30.0, 4 << 20  # read and dropped after the error that ends a connection
 _READ = 65536
 _PART = 4 << 20  # bytes of an answer
 _LOOK_SECONDS = 1.0  # between two looks whether a waiting client is still there
@@ -66,21 +72,15 @@ class Connection:
         return f"<Connection {self._writer.get_extra_info('peername')} {self._dialogue!r}>"
 
     @property
-    def known(self) -> bool:
-        """Whether it has logged in."""
-        return self._login is not None
+    def replaceable(self) -> bool:
+        """Whether a new connection may take its place: it has not logged in, or its error was sent."""
+        return self._login is None or self._dialogue.over
 
     async def serve(self) -> None:
         """Until the client leaves, is idle for too long, or sends what cannot be read."""
+        answered = False
         try:
-            await self._send(self._dialogue.opening())
-            until = time.monotonic() + LOGIN_SECONDS
-            while not self._dialogue.over:
-                data = await asyncio.wait_for(self._reader.read(_READ), self._idle_seconds(until))
-                if not data:
-                    return
-                for request in self._dialogue.receive(data):
-                    await self._answer(request)
+            answered = await self._converse()
         except TimeoutError:
             log.info("a TCP client was idle or slow for too long", client=str(self._writer.get_extra_info("peername")))
         except ConnectionError:
@@ -88,6 +88,30 @@ class Connection:
         finally:
             for identity in self._identities:
                 await self._settled(self._commands.left, identity)
+        if answered:
+            await self._linger()
+
+    async def _converse(self) -> bool:
+        """Whether it ended with an error that was sent."""
+        await self._send(self._dialogue.opening())
+        until = time.monotonic() + LOGIN_SECONDS
+        while not self._dialogue.over:
+            data = await asyncio.wait_for(self._reader.read(_READ), self._idle_seconds(until))
+            if not data:
+                return False
+            for request in self._dialogue.receive(data):
+                await self._answer(request)
+        return True
+
+    async def _linger(self) -> None:
+        """Drops what still comes, until the client leaves."""
+        left = _LINGER_BYTES
+        with suppress(OSError):  # TimeoutError is one
+            if self._writer.can_write_eof():
+                self._writer.write_eof()
+            async with asyncio.timeout(LINGER_SECONDS):
+                while left > 0 and (data := await self._reader.read(_READ)):
+                    left -= len(data)
 
     def _idle_seconds(self, login_until: float) -> float:
         if self._login is None:

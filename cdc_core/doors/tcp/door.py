@@ -140,9 +140,9 @@ class TcpDoor:
             writer.close()
 
     def _make_room(self) -> bool:
-        """Ends the oldest connection that has not logged in. False if all have."""
+        """Ends the oldest connection that has not logged in, or has got its error. False without one."""
         for task, connection in self._open.items():
-            if not connection.known:
+            if connection.replaceable:
                 del self._open[task]
                 task.cancel()
                 return True
