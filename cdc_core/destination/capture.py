@@ -201,6 +201,7 @@ class Capture:
     def stop(self, seconds: float = _JOIN_SECONDS) -> None:
         """Outstanding claims are lost with it: their rows are read again from the cursor. Waits so long for each of its
         threads; one that is left writes nothing any more."""
+        self.health.end()
         self._stop.set()
         if self._heartbeat is not None:
             self._heartbeat.stop()

@@ -1,7 +1,8 @@
 """A capture's health: its present error, since when it has it, and how long to wait before the next attempt.
 
 An error of the dump stays until events are read past it. An error of a client's call (rows that cannot be read, a
-cursor that cannot be written) stays until the same call succeeds. A new error is logged.
+cursor that cannot be written) stays until the same call succeeds. A new error is logged, but not one of a capture that
+is being stopped: its threads and clients meet what the stop has closed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 class Health:
     """`clock` is in epoch seconds, as `since` is. `pauses` are the shortest and the longest pause between two attempts,
-    in seconds. Any thread may call `note` and `acked`; the dump thread calls the rest."""
+    in seconds. Any thread may call `note`, `acked` and `end`; the dump thread calls the rest."""
 
     def __init__(self, destination: str, clock: Callable[[], float], pauses: tuple[float, float]) -> None:
         self._destination = destination
@@ -37,6 +38,7 @@ class Health:
         self._others: dict[tuple[int, str], tuple[ErrorReport, int]] = {}
         self._lock = threading.Lock()  # guards `_others`
         self._lost: ErrorReport | None = None
+        self._ended = False
 
     @property
     def error(self) -> ErrorReport | None:
@@ -56,6 +58,10 @@ class Health:
         pause, self._pause = self._pause, min(self._pause * 2, self._pauses[1])
         self._log("destination failed", error, self._error, again=pause)
         return pause
+
+    def end(self) -> None:
+        """The capture is being stopped."""
+        self._ended = True
 
     def connected(self) -> None:
         self._connected_at, self._lost = self._clock(), None
@@ -119,6 +125,8 @@ class Health:
 
     def _log(self, what: str, error: Exception, report: ErrorReport, **more: object) -> None:
         unexpected = not isinstance(error, SluiceError)
+        if self._ended and not unexpected:
+            return
         log.error(what, destination=self._destination, **report.to_dict(), **more, exc_info=unexpected)
 
     def _report(self, error: Exception, before: ErrorReport | None) -> ErrorReport:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from cdc_core.config import InstanceConfig
 from cdc_core.destination.capture import Capture
@@ -209,6 +210,20 @@ def test_the_cursor_of_a_quiet_schema_moves(mysql8: MySqlServer, shop: str) -> N
 
         assert capture.service.client(CLIENT).reached.how is How.START
         until(lambda: capture.status().store.bytes == 0, capture)
+
+
+def test_a_stop_logs_no_error(mysql8: MySqlServer, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stop wakes the thread that moves cursors, whose write is refused by then."""
+    with mysql8.database() as other, running(config(mysql8, shop, flush_ms=60_000), MemoryNodes()) as capture:
+        execute(mysql8, other, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+        until(lambda: capture.status().store.put > 0, capture)
+        ends, wakes = capture.sessions.close, capture.store.close
+        monkeypatch.setattr(capture.store, "close", lambda: None)
+        monkeypatch.setattr(capture.sessions, "close", lambda: (ends(), wakes()))
+        with capture_logs() as logs:
+            capture.stop()
+    assert capture.status().error is not None  # the write was tried, and refused
+    assert [one for one in logs if one["log_level"] == "error"] == []
 
 
 def test_zookeeper_away_fails_the_ack_which_may_be_made_again(mysql8: MySqlServer, tmp_path: Any, shop: str) -> None:
