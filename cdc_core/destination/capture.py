@@ -30,6 +30,7 @@ from cdc_core.destination.health import Health
 from cdc_core.destination.kept import make_kept
 from cdc_core.destination.kept_room import disk_room
 from cdc_core.destination.metrics import Metrics
+from cdc_core.destination.positions import Waiting
 from cdc_core.destination.reporter import Reporter
 from cdc_core.destination.servers import other_address, source_settings
 from cdc_core.destination.service import CanalService
@@ -292,6 +293,9 @@ class Capture:
 
     def status(self) -> Status:
         return self._reporter.status(self.state, self._server, self._start)
+
+    def waiting(self) -> Waiting | None:
+        return self._reporter.waiting()
 
     def metrics(self) -> Metrics:
         return self._reporter.metrics()

@@ -5,8 +5,8 @@ It needs no running capture: it also works for a destination that rests or has f
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_core.destination.fields import fields_of, position_to
@@ -23,8 +23,9 @@ class ClientPosition:
     """One client's cursor, and what lies between it and the source's end. None is unknown.
 
     `purged` says that the source no longer has the cursor's journal, and the store on disk does not have what lies
-    behind the cursor either; `kept` that the store has it. `seconds` have passed since the cursor's
-    transaction, 0 at the end. `files_left` journals are older than the cursor's.
+    behind the cursor either; `kept` that the store has it. `seconds` have passed since the oldest captured transaction
+    that is not acked, 0 without one; since the cursor's transaction, which is more, where the destination does not run.
+    `files_left` journals are older than the cursor's.
     """
 
     client_id: int
@@ -62,19 +63,32 @@ class Positions:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a running capture has: `read` is the end of what it has read, `oldest` the oldest transaction of each client
+    that is not acked; None where all is acked."""
+
+    read: EntryPosition
+    oldest: Mapping[int, EntryPosition | None]
+
+
 def positions(
-    settings: SourceSettings, cursors: Cursors, clock: Callable[[], float], kept: EntryPosition | None = None
+    settings: SourceSettings,
+    cursors: Cursors,
+    clock: Callable[[], float],
+    kept: EntryPosition | None = None,
+    waiting: Waiting | None = None,
 ) -> Positions:
     """The positions of all clients. `clock` is in epoch seconds. Raises SourceError, CursorError."""
     known = {client: cursors.read(client) for client in cursors.clients()}
     with connected(settings) as conn:
         journals = read_journals(conn)
         clients = [
-            _client(
-                conn, journals, client, cursors.epoch(client).number, cursor.postion if cursor else None, clock(), kept
-            )
+            _client(conn, journals, client, cursors.epoch(client).number, cursor.postion if cursor else None, kept)
             for client, cursor in known.items()
         ]
+    now, end = clock(), journals.end
+    clients = [replace(client, seconds=_seconds(client, end, waiting, now)) for client in clients]
     return Positions(
         destination=cursors.destination,
         source=settings.address,
@@ -92,7 +106,6 @@ def _client(
     client_id: int,
     epoch: int,
     cursor: EntryPosition | None,
-    now: float,
     kept: EntryPosition | None,
 ) -> ClientPosition:
     if cursor is None:
@@ -104,7 +117,6 @@ def _client(
             cursor.gtid, journals.end.gtid, lambda: executed_before_journal(conn, cursor.journal_name)
         )
     on_disk = kept is not None and kept <= cursor
-    age = max(0.0, now - cursor.timestamp / 1000) if cursor.timestamp else None
     return ClientPosition(
         client_id=client_id,
         epoch=epoch,
@@ -112,7 +124,18 @@ def _client(
         purged=nbytes is None and not on_disk,
         bytes=nbytes,
         transactions=transactions,
-        seconds=0.0 if nbytes == 0 else age,
         files_left=journals.index(cursor),
         kept=on_disk,
     )
+
+
+def _seconds(client: ClientPosition, end: EntryPosition, waiting: Waiting | None, now: float) -> float | None:
+    since = client.cursor
+    if client.bytes == 0:
+        return 0.0
+    if waiting and client.client_id in waiting.oldest:
+        since = waiting.oldest[client.client_id]
+        if since is None and waiting.read >= end:
+            return 0.0
+        since = since or waiting.read  # what comes next is younger
+    return max(0.0, now - since.timestamp / 1000) if since and since.timestamp else None

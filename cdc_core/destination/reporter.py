@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cdc_core.destination.client_status import ClaimStatus, ClientStatus
 from cdc_core.destination.health import Health
 from cdc_core.destination.metrics import Metrics
+from cdc_core.destination.positions import Waiting
 from cdc_core.destination.start import StartFinder
 from cdc_core.destination.status import ErrorReport, SourceStatus, Status, StoreFigures
 from cdc_core.errors import StoreError
@@ -98,6 +99,13 @@ class Reporter:
                 configured=client_id in subscriptions.configured,
                 holds_back_seconds=None if since is None else self.clock() - since,
             )
+
+    def waiting(self) -> Waiting | None:
+        """How far has been read, and what each client has not acked; None before the first event."""
+        with self.store.changed:
+            ring = self.store.ring
+            read = ring.log.last_position
+            return Waiting(read, {client: ring.oldest_commit(client) for client in ring.clients}) if read else None
 
     def metrics(self) -> Metrics:
         with self.store.changed:

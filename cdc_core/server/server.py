@@ -132,9 +132,10 @@ class CanalServer:
     def positions(self, name: str) -> Positions:
         """How far each client is behind the source, which is asked."""
         destination = self.destination(name)
-        on_disk = destination.capture.kept if destination.capture else None
+        capture = destination.capture
+        on_disk, waiting = (capture.kept, capture.waiting()) if capture else (None, None)
         kept = on_disk.start if on_disk else None
-        return positions(destination.source_settings(), destination.cursors, time.time, kept)
+        return positions(destination.source_settings(), destination.cursors, time.time, kept, waiting)
 
     def missing(self, name: str, gtids: str) -> str:
         """Those of the GTIDs that the source, which is asked, has not executed; "" for none."""

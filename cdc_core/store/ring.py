@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -257,8 +258,12 @@ class Ring:
         self._free()
 
     def oldest_commit(self, client: int) -> EntryPosition | None:
-        """The first transaction end that the client has not acked."""
-        commit = self.log.first_commit_after(self.marks(client).ack.sequence)
+        """The end of the first transaction with rows or statements that the client has not acked."""
+        ack, put, log = self.marks(client).ack, self.put, self.log
+        first = [log.sequence_of_rows(ack.rows)] if ack.rows < put.rows else []
+        if ack.statements < put.statements:
+            first += islice(log.statements_within(ack.sequence, put.sequence), 1)
+        commit = log.first_commit_after(min(first)) if first else None
         return None if commit is None else self.log.position(commit)
 
     def expire(self, time: float, keep_bytes: int | None = None) -> None:

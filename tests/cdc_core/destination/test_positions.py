@@ -13,7 +13,7 @@ from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support.captures import claim, config, execute, running
+from tests.support.captures import all_read, claim, config, execute, running
 
 pytestmark = pytest.mark.integration
 
@@ -50,6 +50,30 @@ def test_every_client_is_listed(mysql8: MySqlServer) -> None:
         assert (even.bytes, even.seconds, even.purged) == (0, 0, False)
         assert (gone.purged, gone.bytes, gone.files_left) == (True, None, None)
         assert (new.cursor, new.bytes, new.purged) == (None, None, False)
+
+
+def test_seconds_are_the_age_of_what_is_not_acked(mysql8: MySqlServer) -> None:
+    """A cursor an hour old is no hour behind: a new row is as late as it is old, and what is not captured is not."""
+    nodes = MemoryNodes()
+    with mysql8.database() as shop, mysql8.database() as other:
+        for database in (shop, other):
+            execute(mysql8, database, "CREATE TABLE orders (id INT PRIMARY KEY)")
+        settings, cursors = source_settings(config(mysql8, shop)), Cursors(nodes, "shop")
+        with running(config(mysql8, shop), nodes) as capture:
+
+            def seconds() -> float | None:
+                all_read(capture, mysql8)
+                return positions(settings, cursors, time.time, None, capture.waiting()).clients[0].seconds
+
+            old = "SET timestamp = UNIX_TIMESTAMP() - 3600"
+            execute(mysql8, shop, old, "INSERT INTO orders VALUES (1)")
+            assert 3600 <= seconds() < 3660
+            capture.service.ack(1001, claim(capture).batch_id, "run-1")
+            assert seconds() == 0
+            execute(mysql8, other, old, "INSERT INTO orders VALUES (1)")
+            assert seconds() == 0
+            execute(mysql8, shop, "INSERT INTO orders VALUES (2)")
+            assert 0 < seconds() < 60
 
 
 def test_a_source_that_is_away_is_named() -> None:
