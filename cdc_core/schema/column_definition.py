@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from cdc_core.schema.column_default import constant
 from cdc_core.schema.column_text import Parts, default_in, parts_of
+from cdc_core.schema.column_type import ColumnType
 from cdc_core.schema.conventions import Charset, Conventions
 from cdc_core.schema.ddl_words import NotUnderstood, Reader
 from cdc_core.schema.declaration import declared_column
@@ -25,6 +26,9 @@ _SHAPES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilin
 _LIMITS = (255, 65535, 16777215, 4294967295)  # bytes of the four sizes of TEXT and BLOB
 _PLAIN = ("date", "year", "json", *_BLOBS, *_SHAPES)
 _MARIADB = ("inet4", "inet6", "uuid")
+_HELD = dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32"), "\U0010ffff") | dict.fromkeys(
+    ("utf8mb3", "utf8", "ucs2"), "\uffff"
+)  # the last character of a set
 _FRACTIONAL = ("time", "datetime", "timestamp")
 
 
@@ -56,6 +60,9 @@ def _constant(column: Column, text: str, conventions: Conventions, *, quoted: bo
     if not conventions.modelled:
         raise NotUnderstood("its value depends on the session")
     _check_texts(text, conventions)
+    _check_held(text, conventions.charset_by_id(column.charset))
+    if column.type_code == ColumnType.BLOB and not conventions.mariadb:
+        raise NotUnderstood("without strict mode the server leaves it out")
     return constant(column, text, quoted=quoted, strict=conventions.strict)
 
 
@@ -64,6 +71,13 @@ def _check_texts(text: str, conventions: Conventions) -> None:
     most = {"all": "\U0010ffff", "bmp": "\uffff", "ascii": "\x7f", "none": ""}[conventions.texts]
     if any(letter > most or letter == "\ufffd" for letter in text):
         raise NotUnderstood("a text depends on the session's character sets")
+
+
+def _check_held(text: str, charset: Charset | None) -> None:
+    """Raises NotUnderstood for what the column's character set may not hold, in whose place the server puts `?`."""
+    most = _HELD.get(charset.name, "\x7f") if charset else "\x7f"
+    if any(letter > most for letter in text):
+        raise NotUnderstood("the column's character set may not hold the text")
 
 
 def _column(name: str, parts: Parts, collation: str, conventions: Conventions) -> Column:
@@ -82,6 +96,8 @@ def _column(name: str, parts: Parts, collation: str, conventions: Conventions) -
         _check_texts(text, conventions)
     size = parts.sizes[0] if parts.sizes else 0
     charset, own = _charset(parts, collation, conventions)
+    for label in parts.labels:
+        _check_held(label, charset)
     declared, octets = _declared(parts, charset, conventions)
     column = declared_column(
         name,

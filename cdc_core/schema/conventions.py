@@ -59,6 +59,9 @@ class Conventions:
     def charset_of(self, collation: str) -> Charset | None:
         return self.charset(self.charset_names.get(collation, ""))
 
+    def charset_by_id(self, collation: int) -> Charset | None:
+        return next((self.charset_of(name) for name, number in self.collations.items() if number == collation), None)
+
     def collation(self, name: str, charset: str = "") -> str:
         """The collation's full name, "" for one that is not known."""
         name = name.lower()
