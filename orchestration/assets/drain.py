@@ -24,6 +24,7 @@ from cdc_core.session.claim import Claim
 from orchestration.assets import checks
 from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata
+from orchestration.assets.telling import telling
 from orchestration.assets.turns import Turns, queued
 from orchestration.first_rows import FirstRows
 from orchestration.names import ACKED_TAG, LEFT_TAG, UNTIL_TAG, Names
@@ -82,7 +83,8 @@ class Drain:
                 turns.begin(claim)
                 stopped = {*claim.stopped, *self._check(claim, before, tally), *self._begin_first(claim)}
                 tally.keep_stopped(stopped)
-                applied = self.lake.apply(claim, self.run_id, limits.parallelism, sorted(stopped))
+                with telling(self.context.log.info, claim, self.lake.progress):
+                    applied = self.lake.apply(claim, self.run_id, limits.parallelism, sorted(stopped))
                 batch, verdicts = gate(claim, applied)
                 doubts = tally.doubts_to_note(batch)
                 self._show(claim, [one for one in verdicts if one.blocks or (one.warns and one.table in doubts)])

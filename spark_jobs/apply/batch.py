@@ -19,6 +19,7 @@ from spark_jobs.apply.ddl.follow import follow
 from spark_jobs.apply.ddl.passing import check_unfollowed
 from spark_jobs.apply.kept import broken_otherwise, keep, snapshots_of
 from spark_jobs.apply.landing import land, land_statements, lands, merge_before_statements, merge_log
+from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot, Refusal, TableResult
 from spark_jobs.apply.table import Batch, CatchUp, apply_table
 from spark_jobs.lake.failures import tried_twice
@@ -52,6 +53,7 @@ def apply_batch(
     modes: Modes = MERGE_ALL,
     notes: Notes | None = None,
     catch_up: CatchUp | None = None,
+    progress: Progress | None = None,
 ) -> BatchResult:
     """Follows the claim's DDL statements, then applies every table, but those of `stopped` that no statement mended, up
     to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, of stopped ones too.
@@ -77,8 +79,9 @@ def apply_batch(
     cascading = cascades.tables(claim) if cascades and modes.any_lands else frozenset[str]()
     batch = Batch(
         claim, lake, sessions, flight_url, token, run_id, max_splits, sent_rows, fence, clock, policies, sampled, held,
-        modes, cascading, notes or Notes(), catch_up,
+        modes, cascading, notes or Notes(), catch_up, progress or Progress(),
     )  # fmt: skip
+    batch.progress.begin(len(claim.ddl), len({table.name for table in claim.tables} - held))
     behind = merge_before_statements(batch)
     ddl = follow(replace(batch, stopped=held | behind.keys()))
     late = tuple(behind[table] for table in sorted(behind.keys() - {*ddl.mended}))
@@ -119,7 +122,10 @@ def _take(
     """What became of one table, None for a stopped one; and the snapshot that its changes broke. They are kept for it
     first: what is in the table is in the log."""
     broken = keep(batch, table)
-    return (None if table.name in stopped else _apply_or_refuse(batch, table)), broken
+    if table.name in stopped:
+        return None, broken
+    with batch.progress.table(table.name):
+        return _apply_or_refuse(batch, table), broken
 
 
 def _apply_or_refuse(batch: Batch, table: TableRange) -> TableResult | Landed | Refusal:

@@ -17,6 +17,7 @@ from spark_jobs.apply.cascade import Cascades
 from spark_jobs.apply.ddl.copies import Copier
 from spark_jobs.apply.forgotten import forgotten_stops, unnoted_stops
 from spark_jobs.apply.lost import lost_rows
+from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import BatchResult, Refusal
 from spark_jobs.apply.table import CatchUp
 from spark_jobs.lake.doubt import Doubt
@@ -36,7 +37,7 @@ class SparkLake:
     """`fence` and `sampled` (the tables whose odd rows were named) are the run's own; `token` opens the service's
     Flight door. `source`: None where a run cannot read the source. `cascades`: None where none follow. `modes`: which
     tables are landed; `notes` are the run's own. `catch_up` merges a table's log; `redefined` is told the tables that
-    followed a statement, behind it."""
+    followed a statement, behind it. `progress` says what of a batch is done."""
 
     connector: Connector
     lake: Lake
@@ -53,6 +54,7 @@ class SparkLake:
     notes: Notes = field(default_factory=Notes)
     catch_up: CatchUp | None = None
     redefined: Callable[[str], None] | None = None
+    progress: Progress = field(default_factory=Progress)
 
     @property
     def ledger(self) -> Ledger:
@@ -115,6 +117,7 @@ class SparkLake:
             modes=self.modes,
             notes=self.notes,
             catch_up=self.catch_up,
+            progress=self.progress,
         )
         for one in applied.broken:
             self.connector.snapshots.break_off(one.table, one.id, one.reason)

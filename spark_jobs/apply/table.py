@@ -26,6 +26,7 @@ from spark_jobs.apply.net_file import staged
 from spark_jobs.apply.odd_rows import Changes, odd_rows
 from spark_jobs.apply.own_images import images_read, whole_images
 from spark_jobs.apply.preparation import Prepared, prepare
+from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import TableResult
 from spark_jobs.apply.transaction import run_statement
 from spark_jobs.apply.view import create_view
@@ -54,7 +55,7 @@ class Batch:
     """A claim with what all its tables need. `sent_rows`: plans of up to so many rows are sent with the statement.
     `sampled`: tables whose odd rows the run has named already. `stopped`: tables that were stopped before the claim.
     `modes` says which tables are landed, but those of `cascading`; `notes` are the run's. `catch_up` merges all that a
-    table's change log has and the table has not."""
+    table's change log has and the table has not. `progress` is told what is done."""
 
     claim: Claim
     lake: Lake
@@ -73,6 +74,7 @@ class Batch:
     cascading: Collection[str] = ()
     notes: Notes = field(default_factory=Notes)
     catch_up: CatchUp | None = None
+    progress: Progress = field(default_factory=Progress)
 
     @property
     def ledger_before(self) -> DeltaTable | None:

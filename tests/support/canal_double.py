@@ -25,6 +25,7 @@ from cdc_core.schema.table import Column, TableSchema
 from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.apply.commits import Commit, SourceCounts
 from spark_jobs.apply.decision import Decision
+from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import BatchResult, Refusal, TableResult
 from spark_jobs.lake.doubt import Doubt
 
@@ -187,6 +188,7 @@ class MemoryLake:
         self.lost: tuple[Refusal, ...] = ()
         self.needs_spark = True
         self.connected = 0
+        self.progress = Progress()
 
     def connect(self) -> None:
         self.connected += 1

@@ -40,7 +40,7 @@ def follow(batch: Batch) -> Following:
     refused: dict[str, Refusal] = {}
     mended: set[str] = set()
     destination = batch.claim.destination
-    for step in (step for ddl in batch.claim.ddl for step in steps(ddl)):
+    for step in _told(batch):
         for outcome in _outcomes(batch, step, {*batch.stopped, *refused} - mended):
             if isinstance(outcome, Refusal):
                 refused[outcome.table] = replace(outcome.with_remedy(destination), copy_needed=True)
@@ -51,6 +51,13 @@ def follow(batch: Batch) -> Following:
                     mended.add(outcome.table)
                 followed.append(outcome)
     return Following(tuple(followed), tuple(refused.values()), tuple(sorted(mended)))
+
+
+def _told(batch: Batch) -> Iterator[Step]:
+    """Every step of the claim's statements; the batch's progress counts the statements."""
+    for ddl in batch.claim.ddl:
+        with batch.progress.statement([effect.name for effect in ddl.effects]):
+            yield from steps(ddl)
 
 
 def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Followed | Refusal]:

@@ -18,7 +18,7 @@ from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition
 from cdc_core.session.claim import Claim
 from orchestration import processes, warmth
-from orchestration.assets import drain_asset
+from orchestration.assets import drain_asset, telling
 from orchestration.assets.drain_asset import delta_asset
 from orchestration.assets.lineage import declared
 from orchestration.names import LEFT_TAG, UNTIL_TAG
@@ -68,6 +68,30 @@ def materialized(result: dg.ExecuteInProcessResult) -> list[dg.AssetMaterializat
 def verdicts(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
     """The last evaluation of each check."""
     return {f"{e.asset_key.path[-1]} {e.check_name}": e.passed for e in result.get_asset_check_evaluations()}
+
+
+def test_a_batch_that_takes_its_time_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that it begins, and lines of what is done; a quick one has the line of its ack alone."""
+    monkeypatch.setattr(telling, "MOMENT", 0.1)
+    monkeypatch.setattr(telling, "EVERY", 0.2)
+
+    def slow(claim: Claim, batch: BatchResult) -> BatchResult:
+        if claim.batch_id == 2:
+            lake.progress.begin(0, 2)
+            with lake.progress.table("shop.orders"):
+                time.sleep(0.5)
+            time.sleep(0.5)
+        return batch
+
+    lake, instance = MemoryLake(slow), dg.DagsterInstance.ephemeral()
+    result = drain(MemoryCanal(batches=3), lake, instance=instance)
+
+    lines = [entry.user_message for entry in instance.all_logs(result.run_id)]
+    (begins,) = [line for line in lines if " begins: " in line]
+    assert begins.startswith("batch 2 begins: 20 rows of 2 tables, mysql-bin.")
+    done = [line for line in lines if "tables taken" in line]
+    assert "0 of 2 tables taken; under way: shop.orders" in done[0]
+    assert done[-1].endswith("1 of 2 tables taken")
 
 
 def test_three_batches_are_acked_in_order_and_logged() -> None:
