@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from cdc_core.client.connector import Connector
 from cdc_core.destination.client_status import ClientStatus
+from cdc_core.destination.refilter import RETURNED
 from cdc_core.destination.rewind import ANEW
 from cdc_core.meta.snapshots import FIRST_START
 from cdc_core.meta.stopped_tables import StoppedTable
@@ -70,8 +71,8 @@ class FirstRows:
 
 def waiting(client: ClientStatus, now: float, *, complete: bool) -> list[str]:
     """The tables to read, which nobody reads: stopped ones that wait for their first rows, or to be made anew after a
-    reset; those that a job read which ended; with `complete` all that the stream cannot complete, and that nobody asked
-    to stop."""
+    reset or after a time outside the filter; those that a job read which ended; with `complete` all that the stream
+    cannot complete, and that nobody asked to stop."""
     opened = {one.table: one.lease_deadline for one in client.snapshots}
     idle = [stop for stop in client.stopped if opened.get(stop.table, 0.0) < now]
     left = {one.table for one in client.snapshots if is_job(one.owner) and one.lease_deadline < now}
@@ -79,7 +80,7 @@ def waiting(client: ClientStatus, now: float, *, complete: bool) -> list[str]:
         {
             stop.table
             for stop in idle
-            if stop.table in opened or stop.reason in (REASON, ANEW) or (complete and _is_incomplete(stop))
+            if stop.table in opened or stop.reason in (REASON, ANEW, RETURNED) or (complete and _is_incomplete(stop))
         }
         | left
     )

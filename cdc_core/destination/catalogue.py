@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cdc_core.config.models import InstanceConfig
 from cdc_core.position import EntryPosition
 from cdc_core.schema.conventions import Conventions, read_conventions
-from cdc_core.schema.information_schema import complete, definition, list_tables, read_databases
+from cdc_core.schema.information_schema import complete, definition, list_tables, read_databases, table_names
 from cdc_core.schema.table import TableSchema
 from cdc_core.source.connection import connect, connected
 from cdc_core.source.journals import current_end
@@ -50,6 +50,11 @@ class Catalogue:
             for schema in found
             if not is_helper(schema.database, schema.table, lambda *name: name in names)
         ]
+
+    def names(self) -> set[tuple[str, str]]:
+        """Database and name of all tables that the server has now, captured or not. Raises SourceError."""
+        with connected(self.settings) as conn:
+            return table_names(conn)
 
     def conventions(self) -> Conventions:
         """Raises SourceError."""

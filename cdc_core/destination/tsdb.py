@@ -51,7 +51,8 @@ class Intervals:
 
 @dataclass(slots=True)
 class Tsdb:
-    """`begin` comes before all else. The dump thread resolves and follows; others may ask `filled` and `tidy`."""
+    """`begin` comes before all else but `names_at`. The dump thread resolves and follows; others may ask `filled` and
+    `tidy`."""
 
     destination: str
     catalogue: Catalogue
@@ -81,6 +82,15 @@ class Tsdb:
             exact = low == taken.high.version()
             log.info("schema history begins", destination=self.destination, tables=len(taken.tables), exact=exact)
         self.history, self._source, self._looked = history, source, self.clock()
+
+    def names_at(self, source: str, position: EntryPosition) -> set[Name]:
+        """The tables that a server, whose uuid is `source`, had at a position, as far as its history goes. May come
+        before `begin`. Raises SourceError, CursorError."""
+        history = self.history if self._source == source else self.kept.load(source)
+        if history is None or self._is_of_other_files(history):
+            return set()
+        found = ((name, history.at(name, position.version())) for name in history.tables if name[1])
+        return {name for name, version in found if version is not None and not version.dropped}
 
     def _is_of_other_files(self, history: SchemaHistory) -> bool:
         """Whether the server's binlog began anew since (RESET MASTER): the history reaches beyond its end."""

@@ -3,6 +3,7 @@
     /otter/canal/destinations/{destination}/{client}/cursor         Canal's LogPosition
                                                     /filter         Canal's filter expression
                                                     /own_filter     the same, where the client brought it along
+                                                    /captured       the filter up to the cursor: `meta.filter_notes`
                                                     /entries        its rows are read as Canal's entries
                                                     /epoch          rises with a rewind, and where rows are given up
                                                     /moved          the first epoch of the present source
@@ -27,6 +28,7 @@ from collections.abc import Collection, Iterable
 from cdc_core.errors import CursorError
 from cdc_core.meta.client_nodes import ClientNodes
 from cdc_core.meta.epoch import Epoch
+from cdc_core.meta.filter_notes import FilterChange, FilterNotes
 from cdc_core.meta.nodes import Change, Node, Nodes
 from cdc_core.meta.reached import How, Reached, mark_of, resumed
 from cdc_core.meta.snapshots import Snapshot, Snapshots
@@ -35,12 +37,14 @@ from cdc_core.position import EntryPosition, LogPosition
 
 
 class Cursors(ClientNodes):
-    """`stopped` has the stopped tables of the same clients, `snapshots` the open snapshots of their tables."""
+    """`stopped` has the stopped tables of the same clients, `snapshots` the open snapshots of their tables, `filters`
+    the filters up to their cursors."""
 
     def __init__(self, nodes: Nodes, destination: str) -> None:
         super().__init__(nodes, destination)
         self.stopped = StoppedTables(nodes, destination)
         self.snapshots = Snapshots(nodes, destination)
+        self.filters = FilterNotes(nodes, destination)
 
     def identity(self) -> str:
         """What tells this destination from one of the same name at another service. Made once; it lives as long as the
@@ -74,14 +78,17 @@ class Cursors(ClientNodes):
 
     def subscribe(self, client_id: int, filter_text: str = "") -> None:
         """Makes the client known. An existing client keeps its cursor."""
+        if changes := self._subscribed(client_id, filter_text):
+            self._nodes.write(changes)
+
+    def _subscribed(self, client_id: int, filter_text: str) -> dict[str, Change]:
         filter_text = self.own_filter(client_id) or filter_text
         path = self._path(client_id, "filter")
         node = self._nodes.read(path)
         changes = self._changes(client_id, {"unsubscribed": None})
         if node is None or node.value.decode() != filter_text:
             changes[path] = Change(filter_text.encode(), node.version if node else None)
-        if changes:
-            self._nodes.write(changes)
+        return changes
 
     def own_filter(self, client_id: int) -> str:
         """The filter that the client brought along; empty without one."""
@@ -130,10 +137,20 @@ class Cursors(ClientNodes):
         changes |= self.stopped.changes(client_id, stopped, lifted) | self.snapshots.changes(client_id, snapshots)
         self._nodes.write(changes)  # also without changes: a fence may refuse it
 
-    def begin(self, client_id: int, start: LogPosition, source: str = "") -> Reached:
+    def begin(
+        self,
+        client_id: int,
+        start: LogPosition,
+        source: str = "",
+        filter_text: str | None = None,
+        change: FilterChange | None = None,
+    ) -> Reached:
         """Keeps the cursor of a client that begins or goes on at `start`. What the client has reached by then. Where it
         was not reached by its own acks, its open snapshots lack changes: they are broken in the same write. Where rows
-        were given up, a new epoch begins: within one there is no gap."""
+        were given up, a new epoch begins: within one there is no gap.
+
+        With a `filter_text` the same write subscribes the client; `change` is what another filter changes.
+        """
         kept, epoch = self.read(client_id), self._number(client_id, "epoch")
         if kept is None:
             reached = Reached(How.START, epoch, start.postion)
@@ -144,8 +161,15 @@ class Cursors(ClientNodes):
             reached = resumed(kept, *self._read_reached(client_id), epoch)
         node = self._reached_node(client_id, reached, mark_of(start))
         changes = self._cursor_change(self._path(client_id, "cursor"), start) | node
+        if filter_text is not None:
+            changes |= self._subscribed(client_id, filter_text)
+        if change is not None:
+            changes |= self.filters.changes(client_id, change.note)
+            changes |= self.stopped.also(client_id, change.stops, self.acked(client_id))
         if reached != self.reached(client_id):
             changes |= self.snapshots.broken(client_id, "changes were passed over before any run could keep them")
+        elif change is not None and change.unread:
+            changes |= self.snapshots.broken(client_id, "the filter left its table out meanwhile", change.unread)
         if reached.how is How.LOST and reached.epoch > self._number(client_id, "epoch"):
             left = self._seamless(client_id) | {epoch: start.postion.version()}  # no row comes again
             values = {"epoch": str(epoch).encode(), "seamless": json.dumps(left).encode()}

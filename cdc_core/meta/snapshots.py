@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,9 +97,10 @@ class Snapshots(TableStates):
         """What writes these, for a write of several nodes."""
         return self._state_changes(client_id, {one.table: _kept(one) for one in snapshots})
 
-    def broken(self, client_id: int, reason: str) -> dict[str, Change]:
-        """What breaks all that are open, for a write of several nodes."""
-        return self.changes(client_id, [one.broken_by(reason) for one in self.of(client_id)])
+    def broken(self, client_id: int, reason: str, tables: Collection[str] | None = None) -> dict[str, Change]:
+        """What breaks those of `tables` that are open, or all, for a write of several nodes."""
+        opened = (one for one in self.of(client_id) if tables is None or one.table in tables)
+        return self.changes(client_id, [one.broken_by(reason) for one in opened])
 
 
 def _kept(snapshot: Snapshot) -> dict[str, Any]:

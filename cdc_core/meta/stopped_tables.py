@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,13 @@ class StoppedTable:
             return replace(self, position=place, passed=place)
         again = self.position is not None and place <= self.position and not self.copy_needed
         return replace(self, passed=None if again else place)
+
+    def besides(self, before: StoppedTable | None) -> StoppedTable:
+        """The same where the table was stopped `before`, for a reason that stays: with what either needs."""
+        if before is None:
+            return self
+        passed = max((one for one in (self.passed, before.passed) if one), default=None)
+        return replace(before, passed=passed, copy_needed=self.copy_needed or before.copy_needed)
 
     def over(self, before: StoppedTable | None) -> StoppedTable:
         """The same where the table was stopped `before`, for a reason that stays."""
@@ -80,6 +87,13 @@ class StoppedTables(TableStates):
             for one in stopped
         }
         return self._state_changes(client_id, values | dict.fromkeys(lifted))
+
+    def also(
+        self, client_id: int, stopped: Collection[StoppedTable], acked: EntryPosition | None = None
+    ) -> dict[str, Change]:
+        """What writes these stops, where tables may be stopped already; `acked` as in `of`."""
+        before = {one.table: one for one in self.of(client_id, acked)} if stopped else {}
+        return self.changes(client_id, [one.besides(before.get(one.table)) for one in stopped])
 
     def resume(self, client_id: int, table: str) -> None:
         """Without a stop it only checks whether the caller may write."""

@@ -39,6 +39,9 @@ _METADATA = "SHOW GLOBAL VARIABLES LIKE 'binlog\\_row\\_metadata'"
 _TABLES = """
     SELECT table_schema, table_name, table_comment, table_collation FROM information_schema.tables
     WHERE table_type IN ('BASE TABLE', 'SEQUENCE') AND table_schema {where} ORDER BY table_schema, table_name"""
+_NAMES = """
+    SELECT table_schema, table_name FROM information_schema.tables
+    WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND table_schema {where}"""
 _EXPRESSIONS = """
     SELECT count(*) FROM information_schema.statistics
     WHERE expression IS NOT NULL AND table_schema = %s AND table_name = %s"""
@@ -79,6 +82,13 @@ def read_databases(connection: Connection[Any]) -> dict[str, str]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT schema_name, default_collation_name FROM information_schema.schemata")
         return {str(name): str(collation) for name, collation in cursor.fetchall()}
+
+
+def table_names(connection: Connection[Any]) -> set[tuple[str, str]]:
+    """Database and name of all tables, captured or not."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NAMES.format(where=_INTERNAL))
+        return {(str(database), str(table)) for database, table in cursor.fetchall()}
 
 
 def list_tables(connection: Connection[Any], accept: Callable[[str, str], bool]) -> list[TableSchema]:

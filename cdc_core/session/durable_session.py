@@ -1,7 +1,7 @@
 """The session as its clients use it: with a lock, with waiting, and with cursors that outlive the service.
 
 An ack returns after its cursor is written. When the cursor cannot be written, the claim stays outstanding and may be
-acked again. All I/O happens outside the store's lock. Nothing here reads the source.
+acked again. All I/O happens outside the store's lock. Nothing here reads the source but `refilter`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cdc_core.binlog.block import BlockSlice
 from cdc_core.errors import RangeGone
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.epoch import Epoch
+from cdc_core.meta.filter_notes import FilterChange
 from cdc_core.meta.reached import Reached
 from cdc_core.position import EntryPosition, LogPosition, journal_number
 from cdc_core.schema.ddl import Ddl
@@ -54,7 +55,8 @@ class DurableSession:
     """`source` is the configured address of the server: cursors name it. `server_uuid` is known once connected.
 
     `stops` are the clients' stopped tables, `snapshots` the open ones of their tables; `clients` and `patience` are
-    those of `subscriptions`. `clock` is in seconds since the epoch.
+    those of `subscriptions`. `clock` is in seconds since the epoch. `refilter` gives what a client's start at a place
+    changes where another filter was noted; it may read the source.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class DurableSession:
         *,
         clients: Collection[int] = (DEFAULT_CLIENT,),
         patience: float = 60.0,
+        refilter: Callable[[int, EntryPosition], FilterChange | None] = lambda *_: None,
     ) -> None:
         self.session = session
         self.server_uuid = ""
@@ -79,6 +82,7 @@ class DurableSession:
         self._filter_text = filter_text
         self._clock = clock
         self._read_ddl = read_ddl
+        self._refilter = refilter
         self._writing = threading.Lock()  # of cursors; never waited for under the store's lock
         self._closed = False
         self.stops = Stops(cursors.stopped, store, session, self._open)
@@ -111,9 +115,9 @@ class DurableSession:
             self.session.subscribe(client_id, cursor, epoch, reached)
 
     def _keep(self, client_id: int, cursor: EntryPosition) -> tuple[Epoch, Reached]:
+        change, at = self._refilter(client_id, cursor), self._source.at(cursor)
         with self._open():
-            self._cursors.subscribe(client_id, self._filter_text)
-            reached = self._cursors.begin(client_id, self._source.at(cursor), self.server_uuid)
+            reached = self._cursors.begin(client_id, at, self.server_uuid, self._filter_text, change)
         self.filters.load(client_id)
         self.readers.load(client_id)
         self.stops.load(client_id, self._cursors.acked(client_id))

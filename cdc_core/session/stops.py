@@ -42,9 +42,8 @@ class Stops:
         with self._writing():
             before = self.of[client_id].get(stopped.table)
             if before is not None:
-                passed = max((one for one in (stopped.passed, before.passed) if one), default=None)
-                needed = stopped.copy_needed or before.copy_needed
-                stopped = replace(stopped, position=before.position, passed=passed, copy_needed=needed)
+                reason, hint = stopped.reason, stopped.hint
+                stopped = replace(stopped.besides(before), reason=reason, hint=hint)
             self._kept.stop(client_id, stopped)
             self.note(client_id, [stopped])
 
