@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cdc_core.errors import LakeError
+from spark_jobs.local_token import VARIABLE
 
 _PROJECT = Path(__file__).resolve().parent.parent
 _HOST = Path(__file__).with_name("connect_host.py")
@@ -26,6 +27,7 @@ class SparkSettings:
     master: str = "local[*]"
     driver_memory: str = "2g"
     python: str = sys.executable
+    token: str = field(default="", repr=False)  # without it anybody of this machine runs code as the server's user
     conf: dict[str, str] = field(default_factory=dict)  # overrides ours
 
     @property
@@ -71,6 +73,7 @@ def environment(settings: SparkSettings) -> dict[str, str | None]:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        VARIABLE: settings.token or None,
     }
 
 
@@ -104,4 +107,6 @@ def spark_conf(settings: SparkSettings) -> dict[str, str]:
         "spark.python.worker.reuse": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     }
+    if settings.master.startswith("local["):  # there Spark makes the secret itself; other masters need one
+        ours["spark.authenticate"] = "true"  # the driver's own ports too, which take objects of any program
     return ours | settings.conf

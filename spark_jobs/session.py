@@ -13,10 +13,12 @@ from typing import Any
 
 import grpc
 from pyspark.errors import PySparkException
+from pyspark.sql.connect.client.core import DefaultChannelBuilder
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import LakeError
+from spark_jobs.local_token import with_local_token
 from spark_jobs.source import SluiceSource
 from spark_jobs.stores import check_spark
 
@@ -25,13 +27,16 @@ _GONE = ("SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CHANGED", "INVALID_HAND
 
 def connect(remote: str, token: str = "", root: str = "") -> SparkSession:
     """A new session that knows the data source `sluice`. `remote` is an `sc://` address, `root` the lake that is to be
-    written.
+    written. A server that the stack has started on this machine needs no `token`: it is known.
 
     Raises LakeError when no server answers, or one that would lose commits in the lake's store.
     """
-    url = f"{remote.rstrip('/;')}{'' if '/;' in remote else '/'};token={token}" if token else remote
+    given = f"{remote.rstrip('/;')}{'' if '/;' in remote else '/'};token={token}" if token else remote
+    local = with_local_token(remote)
     try:
-        spark = SparkSession.builder.remote(url).create()
+        builder = SparkSession.builder
+        builder = builder.channelBuilder(_Loopback(local)) if local else builder.remote(given)
+        spark = builder.create()
         spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
         spark.conf.set("spark.sql.variable.substitute", "false")  # names, comments and defaults may have ${...}
         spark.conf.set("spark.sql.caseSensitive", "true")  # dotless i is another letter
@@ -41,6 +46,15 @@ def connect(remote: str, token: str = "", root: str = "") -> SparkSession:
     except (PySparkException, grpc.RpcError) as error:
         raise server_away(remote) from error
     return spark
+
+
+class _Loopback(DefaultChannelBuilder):
+    """A channel to `sc://localhost`, for which Spark sends a token without TLS. It goes to 127.0.0.1, where the server
+    is: the name also means ::1, where anybody may listen for the token."""
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self._port}"
 
 
 def disconnect(spark: SparkSession) -> None:

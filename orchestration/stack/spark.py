@@ -1,9 +1,10 @@
-"""A Spark Connect server with Delta, on the loopback address."""
+"""A Spark Connect server with Delta, on the loopback address, for programs of its own user: others have no token."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from cdc_core.errors import LakeError
 from orchestration.stack.delta import delta_jars
@@ -12,6 +13,7 @@ from orchestration.stack.prerequisites import need_java
 from orchestration.stack.process import Process
 from orchestration.stack.progress import Notify, quiet
 from spark_jobs.connect_server import SparkSettings, command, environment
+from spark_jobs.local_token import new_token, publish, withdraw
 
 
 class SparkConnect(Process):
@@ -28,7 +30,9 @@ class SparkConnect(Process):
         conf: dict[str, str] | None = None,
     ) -> None:
         need_java(notify)
-        settings = SparkSettings(port, delta_jars(notify), directory, master, driver_memory, conf=conf or {})
+        self._token = new_token()
+        jars = delta_jars(notify)
+        settings = SparkSettings(port, jars, directory, master, driver_memory, token=self._token, conf=conf or {})
         self.scratch = directory / "scratch"
         for part in (directory / "warehouse", self.scratch):
             part.mkdir(parents=True, exist_ok=True)
@@ -44,6 +48,14 @@ class SparkConnect(Process):
             timeout=120,
             grace=10,
         )
+
+    def start(self) -> Self:
+        publish(self._port, self._token)
+        return super().start()
+
+    def stop(self) -> None:
+        super().stop()
+        withdraw(self._port)
 
     def _answers(self) -> bool:
         if not listening(self._port):

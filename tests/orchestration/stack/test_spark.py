@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import LakeError
 from orchestration.stack.ports import free_port
 from orchestration.stack.process import ProcessError
 from orchestration.stack.spark import SparkConnect
+from spark_jobs.local_token import VARIABLE, with_local_token
 from spark_jobs.session import Sessions, connect, disconnect
 from tests.support.spark_feed import Change, Table, feed
 
@@ -29,6 +32,46 @@ def test_a_server_that_ends_is_an_error_with_its_last_words(tmp_path: Path) -> N
 
     assert "ended" in caught.value.message
     assert "Master must either be" in caught.value.message
+
+
+def test_others_are_refused(spark_remote: str) -> None:
+    """Without the token of the server's run, or with another one, nobody gets a session. The product's programs find
+    it; so does a program of one's own that is given it."""
+    port = urlsplit(spark_remote).port
+    for address in (f"sc://localhost:{port}", f"sc://localhost:{port}/;token=guessed"):
+        with pytest.raises(PySparkException, match="UNAUTHENTICATED"):
+            SparkSession.builder.remote(address).create().sql("SELECT 7").collect()
+
+    own = with_local_token(spark_remote)
+    assert own
+    for spark in (SparkSession.builder.remote(own).create(), connect(spark_remote)):
+        assert spark.sql("SELECT 7 AS n").collect()[0].n == 7
+        disconnect(spark)
+
+
+def test_its_ports_are_of_this_machine_and_its_token_is_told_to_nobody(spark_remote: str) -> None:
+    """Every port is on the loopback address. No command line and no log has the token, nor what Spark shows of its
+    configuration; the environment of the processes has it, which their user alone can read."""
+    port = urlsplit(spark_remote).port
+    listening = [one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+    (pid,) = {one.pid for one in listening if one.laddr.port == port}
+    server = psutil.Process(pid)
+    family = [server, *server.children(recursive=True)]
+    own = {process.pid for process in family}
+    assert {one.laddr.ip.removeprefix("::ffff:") for one in listening if one.pid in own} == {"127.0.0.1"}
+
+    token = (with_local_token(spark_remote) or "").partition(";token=")[2]
+    assert token
+    assert server.environ()[VARIABLE] == token
+    assert not any(token in line for line in map(command_line, family))
+    assert token not in (Path(server.cwd()) / "spark-connect.log").read_text()
+    spark = connect(spark_remote)
+    try:
+        shown = {row.key: row.value for row in spark.sql("SET -v").collect() + spark.sql("SET").collect()}
+    finally:
+        disconnect(spark)
+    assert shown["spark.authenticate"] == "true"
+    assert token not in str(shown)
 
 
 @pytest.mark.full
@@ -75,6 +118,13 @@ def pull(sessions: Sessions, url: str, *, fails: bool) -> None:
         assert spark.read.format("sluice").options(**options, splits="2").load().count() == 100
         return
     assert fails
+
+
+def command_line(process: psutil.Process) -> str:
+    """Of a process that may end meanwhile."""
+    with suppress(psutil.NoSuchProcess):
+        return " ".join(process.cmdline())
+    return ""
 
 
 def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
