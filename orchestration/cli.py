@@ -132,7 +132,8 @@ def reset(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="2026-11-21T12:00:00Z, or milliseconds since the epoch: the last transaction before it.",
+            help="2026-11-21T12:00:00Z, or milliseconds since the epoch: the first transaction of that second, or the "
+            "last before it.",
         ),
     ] = None,
     gtid: Annotated[

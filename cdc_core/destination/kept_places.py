@@ -21,6 +21,7 @@ from cdc_core.source.journals import check_known
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start.gtid_lookup import executed_before
 from cdc_core.source.start.gtid_search import lacking
+from cdc_core.source.start.time_search import of_second
 from cdc_core.source.start.tree import ByGtid
 from cdc_core.store.disk.stored import StoredSegment
 from cdc_core.store.log import Log
@@ -70,16 +71,14 @@ class KeptPlaces:
         return position if log.position(sequence) == position else None
 
     def _by_time(self, seconds: int) -> EntryPosition | None:
-        """The last transaction at or before a time, where a later one is kept too."""
+        """The last transaction before a time, or the first of its second, where one that is not earlier is kept."""
         found = None
         for block, rows in self._begins():
-            late = block.index["timestamp"][rows] > seconds
-            fits = int(np.argmax(late)) if late.any() else len(rows)
-            if fits:
-                row = int(rows[fits - 1])
-                time = int(block.index["timestamp"][row]) * 1000
-                found = EntryPosition(block.journal_name, block.start_of(row), time)
-            if fits < len(rows):
+            times = block.index["timestamp"][rows]
+            at, is_met = of_second(times, seconds)
+            if at >= 0:
+                found = EntryPosition(block.journal_name, block.start_of(int(rows[at])), int(times[at]) * 1000)
+            if is_met:
                 return found
         return None
 

@@ -29,6 +29,7 @@ from cdc_core.source.start.time_search import find_by_time
 from cdc_core.source.start.tree import ByGtid
 
 ANEW = "the source no longer has all its changes"  # why a table waits to be made anew
+_SEARCHED = 16 << 30  # bytes of binlog before a time, in which the clock may have been set back
 _SETTLE_SECONDS = 1.0  # a statement is in the binlog before the catalogue shows what it did
 _INSIDE_TRANSACTION = (
     *("Table_map", "Write_rows", "Update_rows", "Delete_rows", "Partial_up"),
@@ -43,12 +44,12 @@ Place = Literal["earliest", "latest", "anew"] | EntryPosition | ByGtid | int
 class Target:
     """Where to set which cursors.
 
-    `to` as a number is a time in milliseconds since the epoch and means the last transaction at or before it; as a GTID
-    set it means the first transaction that the set lacks. "anew" is the source's end, where all captured tables stop
-    until they are made anew, so that what was skipped is not missed. `client_id` None means all clients. `moved` says
-    that the source is not the server that the cursors belong to. `epoch` is the least number of the new epoch: a lake
-    names it when the service has lost its own, and with it the `identity` that it knows the destination by. `of_epoch`:
-    `to` was a position in that epoch, perhaps at another server.
+    `to` as a number is a time in milliseconds since the epoch and means the first transaction of its second, or the
+    last one before it; as a GTID set it means the first transaction that the set lacks. "anew" is the source's end,
+    where all captured tables stop until they are made anew, so that what was skipped is not missed. `client_id`
+    None means all clients. `moved` says that the source is not the server that the cursors belong to. `epoch` is
+    the least number of the new epoch: a lake names it when the service has lost its own, and with it the `identity`
+    that it knows the destination by. `of_epoch`: `to` was a position in that epoch, perhaps at another server.
     """
 
     to: Place
@@ -171,7 +172,7 @@ def _find(
         return (kept.find(conn, to) if kept else None) or _place(conn, journals, to)
     try:
         if isinstance(to, int):
-            return find_by_time(settings, to)
+            return find_by_time(settings, to, before=_SEARCHED)
         if isinstance(to, ByGtid):
             return find_by_gtid(conn, settings, to.gtid)
     except PositionError:

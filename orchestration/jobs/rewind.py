@@ -31,8 +31,8 @@ class Rewind(Order):
     position: str | None = Field(None, description="FILE:OFFSET, where a transaction begins.")
     timestamp: str | None = Field(
         None,
-        description="2026-11-21T12:00:00Z, or milliseconds since the epoch, in quotes: the last transaction at or "
-        "before it.",
+        description="2026-11-21T12:00:00Z, or milliseconds since the epoch, in quotes: the first transaction "
+        "of that second, or the last before it.",
     )
     gtid: str | None = Field(None, description="A set of GTIDs: the first transaction that it lacks.")
     batch: int | None = Field(

@@ -120,7 +120,7 @@ class MissingRequest(GtidPlace):
 class ResetRequest(Request):
     to: Literal["earliest", "latest", "anew"] | int | Position | GtidPlace = Field(
         description="anew: the source's end, and all captured tables stop until they are made anew; "
-        "a number: the last transaction at or before that time, in milliseconds since the epoch; "
+        "a number: the first transaction of that second, or the last before it, in milliseconds since the epoch; "
         "a GTID set: the first transaction that the set lacks",
         examples=["earliest"],
     )

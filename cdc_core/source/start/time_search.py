@@ -1,9 +1,12 @@
-"""The start of the last transaction at or before a time, found in the server's own files.
+"""The start of the last transaction before a time, or of the first one of its second, found in the server's files.
 
 Bisection finds the file: the first event of each says when it was begun, and reading it costs a connection. Then the
-headers of that file are read, up to the first later transaction; if there is none to start from, those of the file
-before. Times are in whole seconds, from the events' headers; a replica's files keep the times of its source. A clock
-that was set back makes the start earlier, never later.
+headers are read, up to the first later transaction; if there is none to start from, those of the file before. Times are
+in whole seconds, from the events' headers; a replica's files keep the times of its source.
+
+A clock that was set back gives a time twice, and the first one counts: what came behind it is not skipped. So the files
+that were begun in the day before are asked too: one that begins later than the time ends the search in front of it. And
+the headers of the last of them, so many bytes, are read from the oldest on.
 
 Source: Canal's `MysqlEventParser.findByStartTimeStamp`, which reads the files one by one from the last.
 """
@@ -11,7 +14,7 @@ Source: Canal's `MysqlEventParser.findByStartTimeStamp`, which reads the files o
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,6 +34,8 @@ from cdc_core.source.settings import SourceSettings
 
 _REMEDY = "Correct the timestamp, in milliseconds since the epoch, or name a journal that SHOW BINARY LOGS lists."
 _FOREVER = (1 << 32) - 1
+_DAY = 86400
+_BEFORE = 1 << 30  # bytes of earlier files whose headers are read too
 
 
 def never() -> bool:
@@ -39,25 +44,56 @@ def never() -> bool:
 
 
 def find_by_time(
-    settings: SourceSettings, timestamp: int, journal: str = "", stopped: Callable[[], bool] = never
+    settings: SourceSettings,
+    timestamp: int,
+    journal: str = "",
+    stopped: Callable[[], bool] = never,
+    before: int = _BEFORE,
 ) -> EntryPosition:
     """`timestamp` is in milliseconds since the epoch. With `journal`, only that file is searched, and its start is the
-    answer when all its transactions are later.
+    answer when all its transactions are later. `before`: so many bytes of earlier files are searched, for a clock that
+    was set back within one of them.
 
     Raises PositionError when the time is before the first file or in the future; SourceError, SourceUnavailable.
     """
     # One id for all dumps: each ends what is left of the one before.
     own = replace(settings, slave_id=0, by_gtid=False).identified()
-    seconds, logs = timestamp // 1000, _logs_until(own, timestamp, journal)
+    seconds, logs, place = timestamp // 1000, _logs_until(own, timestamp, journal), None
+    first = 0
     if not journal:
-        logs = logs[: bisect_right(logs, seconds, key=lambda log: begun(own, log.name))]
+        first, end = _searched(own, logs, seconds, before)
+        logs = logs[:end]
         if not logs:
             raise _too_old(own, timestamp)
-    for log in reversed(logs):
-        found = _last_start(own, log.name, log.size, seconds, stopped)
-        if found is not None:
-            return found
-    return EntryPosition(logs[0].name, JOURNAL_START)
+    for log in logs[first:]:
+        found, is_met = _last_start(own, log.name, log.size, seconds, stopped)
+        place = found or place
+        if is_met:
+            break
+    for log in reversed(logs[:first]):
+        if place is not None:
+            break
+        place, _ = _last_start(own, log.name, log.size, seconds, stopped)
+    return place or EntryPosition(logs[0].name, JOURNAL_START)
+
+
+def _searched(settings: SourceSettings, logs: Sequence[BinaryLog], seconds: int, before: int) -> tuple[int, int]:
+    """The first file to search, and the one to end in front of."""
+    known: dict[str, int] = {}
+
+    def begun_at(log: BinaryLog) -> int:
+        if log.name not in known:
+            known[log.name] = begun(settings, log.name)
+        return known[log.name]
+
+    first = end = bisect_right(logs, seconds, key=begun_at)
+    while first and (first == end or begun_at(logs[first]) >= seconds - _DAY):
+        first -= 1
+        if begun_at(logs[first]) > seconds:  # the clock was set back behind it
+            end = first
+    while first < end - 1 and sum(log.size for log in logs[first : end - 1]) > before:
+        first += 1
+    return first, end
 
 
 def transaction_start(
@@ -69,7 +105,7 @@ def transaction_start(
     """
     name = position.journal_name
     sizes = {log.name: log.size for log in list_journals(settings)}
-    found = _last_start(settings, name, sizes.get(name), _FOREVER, stopped, position.position)
+    found, _ = _last_start(settings, name, sizes.get(name), _FOREVER, stopped, position.position)
     return found or EntryPosition(name, JOURNAL_START)
 
 
@@ -80,8 +116,9 @@ def _last_start(
     until: int,
     stopped: Callable[[], bool],
     offset: int | None = None,
-) -> EntryPosition | None:
-    """The start of the last transaction not later than second `until` and not beyond `offset`. Reads up to `end`."""
+) -> tuple[EntryPosition | None, bool]:
+    """The start of the transaction for second `until`, of those that do not begin beyond `offset`, and whether one that
+    is not earlier, or beyond it, was met. Reads up to `end`."""
     found = None
     with closing(read_range(settings, EntryPosition(journal, JOURNAL_START), end, stopped)) as blocks:
         for block in blocks:
@@ -90,15 +127,23 @@ def _last_start(
                 continue
             rows = np.flatnonzero(GTIDS[index["type"]])  # the times of other events do not count
             begins = np.concatenate([[block.start], index["end"][:-1]])[rows]
-            late = index["timestamp"][rows] > until
-            if offset is not None:
-                late |= begins > offset
-            fits = int(np.argmax(late)) if late.any() else len(rows)
-            if fits:
-                found = EntryPosition(journal, int(begins[fits - 1]), int(index["timestamp"][rows[fits - 1]]) * 1000)
-            if fits < len(rows):
-                break
-    return found
+            within = len(rows) if offset is None else int(np.searchsorted(begins, offset, side="right"))
+            at, is_met = of_second(index["timestamp"][rows[:within]], until)
+            if at >= 0:
+                found = EntryPosition(journal, int(begins[at]), int(index["timestamp"][rows[at]]) * 1000)
+            if is_met or within < len(rows):
+                return found, True
+    return found, False
+
+
+def of_second(times: np.ndarray[tuple[int], np.dtype[np.uint32]], second: int) -> tuple[int, bool]:
+    """The number of the first transaction of this second, or of the last one in front of a later one, -1 where that is
+    the first; and whether one of them is not earlier. Times need not rise."""
+    reached = times >= second
+    if not reached.any():
+        return len(times) - 1, False
+    first = int(np.argmax(reached))
+    return (first if times[first] == second else first - 1), True
 
 
 def _logs_until(settings: SourceSettings, timestamp: int, journal: str) -> list[BinaryLog]:

@@ -111,6 +111,28 @@ def test_the_transaction_around_a_position(log: Written) -> None:
     assert transaction_start(settings, EntryPosition(last.name, last.size)).position < last.size
 
 
+@pytest.mark.parametrize("in_one_file", [True, False])
+def test_a_clock_that_was_set_back(new_mysql: MySqlFactory, *, in_one_file: bool) -> None:
+    """A time that came twice is the first one: the place is in front of every transaction that is not earlier."""
+    server = new_mysql("8.0.31")
+    starts: dict[int, tuple[str, int]] = {}
+    with server.database() as database, server.root(database) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE t (i INT)")
+        cursor.execute(f"SET timestamp = {BASE}")
+        cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute(f"PURGE BINARY LOGS TO '{server.position()[0]}'")
+        for number, when in enumerate((10, 30, 50, 70, 12, 32, 52, 72, 92)):
+            cursor.execute(f"SET timestamp = {BASE + when}")
+            starts[when] = server.position()
+            cursor.execute("INSERT INTO t VALUES (1)")
+            if number in (5, 7) if in_one_file else number % 2:
+                cursor.execute("FLUSH BINARY LOGS")
+    log = Written(server, {}, [])
+    for when, place in ((32, 30), (52, 50), (70, 70), (80, 72)):
+        assert str(log.find(BASE + when)) == "{}:{}".format(*starts[place]), when
+    discard(server)
+
+
 def test_a_search_leaves_no_connection_behind(log: Written) -> None:
     """The server ends its side of the dump too, without waiting for a heartbeat."""
     log.find(BASE + 310)
