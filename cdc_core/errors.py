@@ -33,6 +33,7 @@ class ErrorCode(StrEnum):
     SOURCE_CHANGED = "SourceChanged"
     POSITION = "PositionError"
     PURGED = "PositionPurged"
+    SOURCE_SET_BACK = "SourceSetBack"
     DECODE = "DecodeError"
     SCHEMA = "SchemaError"
     STORE = "StoreError"
@@ -123,6 +124,10 @@ class PositionError(SluiceError, code=ErrorCode.POSITION):
 
 class PositionPurged(PositionError, code=ErrorCode.PURGED):
     """The source has purged what lies behind a position. Only tables made anew have those rows."""
+
+
+class SourceSetBack(PositionError, code=ErrorCode.SOURCE_SET_BACK):
+    """The server does not have what was read from it before. Only a person can tell what the lake should have."""
 
 
 class DecodeError(SluiceError, code=ErrorCode.DECODE):

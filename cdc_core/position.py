@@ -31,13 +31,24 @@ def journal_number(journal_name: str) -> int:
     return int(number)
 
 
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What tells whether a server still has the event that ends at a position. `start` is where the event begins, and
+    `digest` a checksum of its time, its server and its body. With `start` 0 the digest is when the journal was begun,
+    in epoch seconds: for a position before which no event was read."""
+
+    start: int
+    digest: int
+
+
 @functools.total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryPosition:
     """A place between two events: the journal, and the offset in it where the next event starts.
 
     `timestamp` is in milliseconds since the epoch. `gtid` is the last transaction before the place, or in GTID mode the
-    set of all before it. Equality and order use the journal's number and the offset alone.
+    set of all before it. `anchor` is not part of Canal's JSON. Equality and order use the journal's number and the
+    offset alone.
     """
 
     journal_name: str
@@ -46,6 +57,7 @@ class EntryPosition:
     server_id: int | None = None
     gtid: Gtid | Gtids | None = None
     included: bool = False
+    anchor: Anchor | None = None
 
     @property
     def order(self) -> tuple[int, int]:

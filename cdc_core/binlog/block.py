@@ -5,13 +5,17 @@ This is what flows from the source to the store.
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from cdc_core.position import EntryPosition
+from cdc_core.binlog.events import HEADER
+from cdc_core.position import Anchor, EntryPosition
+
+_MOST_DIGESTED = 1 << 16  # bytes of an event
 
 INDEX = np.dtype(
     [
@@ -69,19 +73,40 @@ class Block:
         transaction's own event starts."""
         ends, offset = self.index["end"], int(self.index["offset"][row])
         end = int(ends[row])
-        header = self.data[offset : offset + 17].tobytes()
-        size, log_pos = int.from_bytes(header[9:13], "little"), int.from_bytes(header[13:17], "little")
-        if log_pos == end & 0xFFFFFFFF:  # not so for events inside a compressed transaction
-            return end - size
+        if self._ends_itself(row):
+            return end - int.from_bytes(self.data[offset + 9 : offset + 13].tobytes(), "little")
         first = int(np.searchsorted(ends, end))
         return int(ends[first - 1]) if first else self.start
 
     def position(self, row: int) -> EntryPosition:
-        """Where the event of an index row ends, with its time and its server."""
+        """Where the event of an index row ends, with its time, its server and its anchor."""
         entry = self.index[row]
         offset = int(entry["offset"])
         server_id = int.from_bytes(self.data[offset + 5 : offset + 9].tobytes(), "little")
-        return EntryPosition(self.journal_name, int(entry["end"]), int(entry["timestamp"]) * 1000, server_id)
+        time = int(entry["timestamp"]) * 1000
+        return EntryPosition(self.journal_name, int(entry["end"]), time, server_id, anchor=self._anchor(row))
+
+    def _anchor(self, row: int) -> Anchor | None:
+        """None inside a compressed transaction that became several blocks: where it begins is not known here."""
+        if not self._ends_itself(row):
+            first = int(np.searchsorted(self.index["end"], self.index["end"][row]))
+            if not first or not self._ends_itself(first - 1):
+                return None
+        return Anchor(self.start_of(row), self.digest(row))
+
+    def _ends_itself(self, row: int) -> bool:
+        """Whether the event is one of the journal: not one inside a compressed transaction."""
+        offset = int(self.index["offset"][row])
+        log_pos = int.from_bytes(self.data[offset + 13 : offset + 17].tobytes(), "little")
+        return log_pos == int(self.index["end"][row]) & 0xFFFFFFFF
+
+    def digest(self, row: int) -> int:
+        """A checksum of what stays the same however the event comes: not of its size and flags."""
+        entry = self.index[row]
+        offset, length = int(entry["offset"]), int(entry["length"])
+        head = self.data[offset : offset + 9].tobytes()
+        body = self.data[offset + HEADER : offset + min(length, _MOST_DIGESTED)].tobytes()
+        return zlib.crc32(body, zlib.crc32(head + length.to_bytes(4, "little")))
 
     def place(self, row: int) -> str:
         """Where the event of an index row starts, for errors: journal:offset."""

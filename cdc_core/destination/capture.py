@@ -242,16 +242,16 @@ class Capture:
         with self.store.changed:
             ring, cursors = self.store.ring, [client.cursor for client in self.sessions.session.clients.values()]
             read = self._begun and ring.log.last_position is not None  # all clients are there by then
-            known = resume_position(ring.log.last_commit, cursors) if read else None
-        start = self._again(conn, known, self._server) if known else self._first_start(conn, self._server)
+            start = resume_position(ring.log.last_commit, cursors) if read else None
+        if start is None:
+            start = self._first_start(conn, self._server)
+        else:
+            executed = self._executed.committed
+            self._start_finder.check_again(conn, self._server, start, executed, cursors)
+            start = start if executed is None else replace(start, gtid=executed)
         self.health.connected()
         log.info("reading", destination=self.config.destination, source=self.settings.address, position=str(start))
         return start
-
-    def _again(self, conn: Connection, start: EntryPosition, server: ServerInfo) -> EntryPosition:
-        executed = self._executed.committed
-        self._start_finder.check_again(conn, server, start, executed)
-        return start if executed is None else replace(start, gtid=executed)
 
     def _first_start(self, conn: Connection, server: ServerInfo) -> EntryPosition:
         """Looked for until the first events are put."""

@@ -6,31 +6,27 @@ Otherwise what is on disk is removed, and the cursors decide, as without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 
 import structlog
 
-from cdc_core.binlog.block import Block
 from cdc_core.config.models import InstanceConfig
+from cdc_core.destination.anchor import Match, holds, match, set_back
 from cdc_core.destination.kept_places import KeptPlaces
 from cdc_core.destination.kept_room import room_now
-from cdc_core.errors import DecodeError, PositionError, StoreError
+from cdc_core.errors import PositionError, PositionPurged, StoreError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.source.connection import Connection
-from cdc_core.source.journal_range import read_range
 from cdc_core.source.journals import check_exists
 from cdc_core.source.settings import SourceSettings
 from cdc_core.store.disk.room import volume_bytes
 from cdc_core.store.disk.volumes import Volumes
 from cdc_core.store.keeper import Keeper
 from cdc_core.store.store import Store
-from cdc_core.stream.expand import expand
-from cdc_core.stream.group import body_at
 
 _LOST_BYTES = 256 << 20  # that a process which was killed may have served without having them on disk
 
@@ -91,12 +87,14 @@ class Kept:
             end = self.store.ring.log.last_commit
         return {c: max(at, end) if start and end and start <= at else at for c, at in cursors.items()}
 
-    def behind(self, conn: Connection, cursor: EntryPosition | None) -> EntryPosition | None:
+    def behind(self, conn: Connection, cursor: EntryPosition | None, *, by_hand: bool) -> EntryPosition | None:
         """Where reading goes on for clients of this server whose smallest cursor this is. None: nothing is on disk, or
-        it was of no use and is removed."""
+        it was of no use and is removed. `by_hand`: the cursor was set on purpose, and may lie among other events.
+
+        Raises SourceSetBack where the server does not have what is on disk: clients may have it already."""
         if self._end is None:
             return None
-        why = self._why_not(conn, cursor)
+        why = self._why_not(conn, cursor, self._end, by_hand)
         if not why:
             return self._end
         log.info("the store on disk is not used", destination=self.config.destination, end=str(self._end), why=why)
@@ -112,34 +110,22 @@ class Kept:
             log = self.store.ring.log.as_it_is()
         return KeptPlaces(log, self.settings, self.config.gtid_mode, self.stopped)
 
-    def _why_not(self, conn: Connection, cursor: EntryPosition | None) -> str:
-        assert self._end is not None
+    def _why_not(self, conn: Connection, cursor: EntryPosition | None, end: EntryPosition, by_hand: bool) -> str:
         if cursor is None:
             return "no cursor of this server is known"
-        if why := out_of_reach(self.store.ring.log.parts.start, self._end, cursor):
+        if why := out_of_reach(self.store.ring.log.parts.start, end, cursor):
             return why
         try:
-            check_exists(conn, self._end)
-        except PositionError as error:
+            check_exists(conn, end)
+        except PositionPurged as error:
             return error.message
-        return "" if self._is_same_event() else "the source has other events there"
-
-    def _is_same_event(self) -> bool:
-        """Whether the source has the last event, byte for byte. One that it has in a compressed transaction counts."""
-        block = self.store.ring.log.parts.all[-1].block
-        row = len(block.index) - 1
-        start = EntryPosition(block.journal_name, block.start_of(row))
-        try:
-            with closing(read_range(self.settings, start, block.end, self.stopped)) as blocks:
-                *_, last = _expanded(blocks)
-        except (DecodeError, ValueError):  # other bytes lie there, or none
-            return False
-        return body_at(last, len(last.index) - 1) == body_at(block, row)
-
-
-def _expanded(blocks: Iterator[Block]) -> Iterator[Block]:
-    for block in blocks:
-        yield from (piece for piece in expand(block) if len(piece.index))
+        except PositionError as error:
+            why = error.message
+        else:
+            why = "" if holds(self.settings, end, self.stopped) else "the source has other events there"
+        if why and not by_hand and match(conn, self.settings, cursor, self.stopped) is not Match.RENUMBERED:
+            raise set_back(end, f"events that were read from the server are on disk, and {why}")
+        return why
 
 
 def out_of_reach(start: EntryPosition | None, end: EntryPosition, cursor: EntryPosition) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import structlog
 
 from cdc_core.config.models import InstanceConfig
+from cdc_core.destination.anchor import Match, anchored, match, renumbered
 from cdc_core.destination.kept import Kept
 from cdc_core.destination.servers import master, standby
 from cdc_core.destination.status import StartReport
@@ -70,9 +71,18 @@ class StartFinder:
         """The set behind which reading starts; None without GTID mode."""
         return parse_gtids(str(gtid or ""), self._flavor) if self._config.gtid_mode else None
 
-    def check_again(self, conn: Connection, server: ServerInfo, start: EntryPosition, executed: Gtids | None) -> None:
-        """Raises SourceChanged: positions of another server have no order among those that were read; PositionPurged
-        where the server has not kept what is behind `start`, or by GTID behind the set `executed`."""
+    def check_again(
+        self,
+        conn: Connection,
+        server: ServerInfo,
+        start: EntryPosition,
+        executed: Gtids | None,
+        cursors: Iterable[EntryPosition | None],
+    ) -> None:
+        """Raises SourceChanged: positions of another server, or of journals that begin anew, have no order among those
+        that were read; PositionPurged where the server has not kept what is behind `start`, or by GTID behind the set
+        `executed`; SourceSetBack; SourceUnavailable until `cursors` have reached `start`, if the journals begin anew.
+        """
         if self._identity != _identity(server):
             raise SourceChanged(
                 f"another server answers at this address: {_identity(server)} instead of {self._identity}",
@@ -80,10 +90,13 @@ class StartFinder:
                 hint="Changes that were not acked are read again from the new server.",
             )
         check_there(conn, start, executed)
+        start = start if executed is None else replace(start, gtid=executed)
+        if match(conn, self._settings, start, self._stopped) is Match.RENUMBERED:
+            raise renumbered(self._settings.address, start, cursors)
 
     def begin(self, conn: Connection, server: ServerInfo, sessions: DurableSession) -> EntryPosition:
-        """Finds the start and subscribes every client at its place. Raises PositionError, CursorError, and SourceError
-        where GTID mode is configured and the server does not have it."""
+        """Finds the start and subscribes every client at its place. Raises PositionError, CursorError, SourceSetBack,
+        and SourceError where GTID mode is configured and the server does not have it."""
         self._flavor, self._identity = server.flavor, _identity(server)
         if self._config.gtid_mode:
             _check_gtid_mode(server)
@@ -93,22 +106,32 @@ class StartFinder:
         client, history = _furthest_behind(kept)
         known = sessions.kept_source(client, history) if history else ""
         same = known == self._identity if known else None
-        if self._on_disk is not None:
-            history = self._behind_disk(self._on_disk, conn, history, same)
+        here = history is not None and f"{history.address}:{history.port}" == self._settings.address
+        here = here if same is None else same  # a cursor that was set by hand does not know its server
         try:
-            found = self._find(conn, server, history, same)
+            found = self._match(conn, kept.values()) if here else Match.UNKNOWN
+            if self._on_disk is not None:
+                behind = self._behind_disk(self._on_disk, conn, history, here=here, by_hand=same is None)
+                found = Match.SAME_EVENT if behind is not history else found
+                history = behind
+            start = self._find(conn, server, history, same, anew=found is Match.RENUMBERED)
         except SluiceError as error:
             raise _of_client(error, client) from None
-        start = found.position
+        place = start.position
         if not self._config.gtid_mode:
-            start = replace(start, gtid=None)  # the server's executed set is not a transaction's GTID
-        if found.moved:
+            place = replace(place, gtid=None)  # the server's executed set is not a transaction's GTID
+        if start.moved:
             cursors = {client: cursor for client, cursor in kept.items() if cursor is not None}
-            sessions.move(cursors, start, [c for c, cursor in cursors.items() if self._seamless(start, cursor)])
+            sessions.move(cursors, place, [c for c, cursor in cursors.items() if self._seamless(place, cursor)])
         for client, cursor in kept.items():
-            own = cursor.postion if cursor and found.goes_on else start
-            sessions.restore(client, self._with_gtid_set(conn, own))
-        return start
+            own = cursor.postion if cursor and start.goes_on else place
+            sessions.restore(client, anchored(conn, self._settings, self._with_gtid_set(conn, own)))
+        self._report(start)
+        return place
+
+    def _match(self, conn: Connection, cursors: Iterable[LogPosition | None]) -> Match:
+        found = [match(conn, self._settings, one.postion, self._stopped) for one in cursors if one is not None]
+        return Match.RENUMBERED if Match.RENUMBERED in found else Match.UNKNOWN
 
     def _kept(self, sessions: DurableSession) -> dict[int, LogPosition | None]:
         cursors = sessions.subscriptions.kept_cursors()
@@ -122,13 +145,12 @@ class StartFinder:
         return replace(cursor, address=here.host)
 
     def _behind_disk(
-        self, on_disk: Kept, conn: Connection, history: LogPosition | None, same: bool | None
+        self, on_disk: Kept, conn: Connection, history: LogPosition | None, *, here: bool, by_hand: bool
     ) -> LogPosition | None:
-        """The history with the end of what is on disk, where reading goes on behind it; else as it was. A cursor that
-        was set by hand does not know its server (`same` is None): its address tells."""
+        """The history with the end of what is on disk, where reading goes on behind it; else as it was. `here`: it is
+        of this server."""
         on_disk.open(self._identity)
-        here = history is not None and f"{history.address}:{history.port}" == self._settings.address
-        end = on_disk.behind(conn, history.postion if history and (here if same is None else same) else None)
+        end = on_disk.behind(conn, history.postion if history and here else None, by_hand=by_hand)
         return replace(history, postion=end) if history and end else history
 
     def _seamless(self, start: EntryPosition, cursor: LogPosition) -> bool:
@@ -136,7 +158,9 @@ class StartFinder:
         own = cursor.postion.gtid
         return self._config.gtid_mode and isinstance(own, Gtids) and start.gtid == own
 
-    def _find(self, conn: Connection, server: ServerInfo, history: LogPosition | None, same: bool | None) -> Start:
+    def _find(
+        self, conn: Connection, server: ServerInfo, history: LogPosition | None, same: bool | None, *, anew: bool
+    ) -> Start:
         config = self._config
         facts = Facts(
             address=self._settings.address,
@@ -149,15 +173,18 @@ class StartFinder:
             errors=self._errors,
             fallback_seconds=config.fallback_seconds,
             inside=self._inside,
+            renumbered=anew,
         )
         start = find(conn, self._settings, facts, reset_to_end=config.reset_to_end, stopped=self._stopped)
-        start = replace(start, position=self._with_gtid_set(conn, start.position))
+        return replace(start, position=self._with_gtid_set(conn, start.position))
+
+    def _report(self, start: Start) -> None:
+        """Shown once all clients are subscribed: a caller that sees it may claim."""
         before = self.report.lost if self.report else None
         lost = str(start.lost) if start.lost else before  # still shown when a start is found again
         self.report = StartReport(start.rule, start.looked_at, start.position, round(start.seconds, 3), lost)
         parts = self.report.to_dict() | {"chosen": str(start.position)}
-        (log.error if start.lost else log.info)("start position", destination=config.destination, **parts)
-        return start
+        (log.error if start.lost else log.info)("start position", destination=self._config.destination, **parts)
 
     def _with_gtid_set(self, conn: Connection, position: EntryPosition) -> EntryPosition:
         """In GTID mode the position with the whole set that was executed before it."""

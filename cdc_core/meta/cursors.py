@@ -9,7 +9,7 @@
                                                     /moved          the first epoch of the present source
                                                     /seamless       epochs that repeat no row of the one before
                                                     /source         address and uuid of the server of the cursor
-                                                    /acked          how far rows were acked, and the cursor with it
+                                                    /acked          how far rows were acked; the cursor, and its anchor
                                                     /unsubscribed   it is no client any more
                                                     /stopped_tables/{n}  see `meta.table_states`
                                                     /open_snapshots/{n}
@@ -24,19 +24,19 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from cdc_core.errors import CursorError
-from cdc_core.meta.client_nodes import ClientNodes
 from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.filter_notes import FilterChange, FilterNotes
 from cdc_core.meta.nodes import Change, Node, Nodes
-from cdc_core.meta.reached import How, Reached, mark_of, resumed
+from cdc_core.meta.reached import How, Reached, ReachedNodes, Written, mark_of, reached_value
 from cdc_core.meta.snapshots import Snapshot, Snapshots
 from cdc_core.meta.stopped_tables import StoppedTable, StoppedTables
 from cdc_core.position import EntryPosition, LogPosition
 
 
-class Cursors(ClientNodes):
+class Cursors(ReachedNodes):
     """`stopped` has the stopped tables of the same clients, `snapshots` the open snapshots of their tables, `filters`
     the filters up to their cursors."""
 
@@ -109,7 +109,11 @@ class Cursors(ClientNodes):
     def read(self, client_id: int) -> LogPosition | None:
         """The cursor; None when the client has none yet. Raises CursorError for a node that is no cursor."""
         path = self._path(client_id, "cursor")
-        return self._parse(path, self._nodes.read(path))
+        cursor = self._parse(path, self._nodes.read(path))
+        written = self._read_reached(client_id)[1] if cursor else None
+        if cursor is None or written is None or written.mark != mark_of(cursor):
+            return cursor
+        return cursor.at(replace(cursor.postion, anchor=written.anchor))
 
     def write(
         self,
@@ -158,8 +162,8 @@ class Cursors(ClientNodes):
             epoch += 1
             reached = Reached(How.LOST, epoch, start.postion)
         else:
-            reached = resumed(kept, *self._read_reached(client_id), epoch)
-        node = self._reached_node(client_id, reached, mark_of(start))
+            reached = self._resumed(client_id, kept, epoch)
+        node = self._reached_node(client_id, reached, Written.of(start))
         changes = self._cursor_change(self._path(client_id, "cursor"), start) | node
         if filter_text is not None:
             changes |= self._subscribed(client_id, filter_text)
@@ -218,7 +222,7 @@ class Cursors(ClientNodes):
             before, epoch = self.read(client_id), self._number(client_id, "epoch") + 1
             reached = Reached(How.START, epoch, cursor.postion)
             if before is not None:
-                reached = resumed(before, *self._read_reached(client_id), epoch - 1)
+                reached = self._resumed(client_id, before, epoch - 1)
             left: dict[int, int] | None = None
             if client_id in seamless and before is not None:
                 left = self._seamless(client_id) | {epoch: before.postion.version()}
@@ -236,17 +240,8 @@ class Cursors(ClientNodes):
         self._nodes.write(changes)
 
     def _epoch_values(self, epoch: int, cursor: LogPosition, reached: Reached) -> dict[str, bytes | None]:
-        acked = _reached(reached, mark_of(cursor))
+        acked = reached_value(reached, Written.of(cursor))
         return {"cursor": cursor.to_json().encode(), "epoch": str(epoch).encode(), "acked": acked}
-
-    def acked(self, client_id: int) -> EntryPosition | None:
-        """The end of the last acked batch that had rows, in the present epoch."""
-        reached, epoch = self.reached(client_id), self._number(client_id, "epoch")
-        return reached.position if reached and (reached.how, reached.epoch) == (How.BATCH, epoch) else None
-
-    def reached(self, client_id: int) -> Reached | None:
-        """How far the client's rows were acked; None for a client that has not begun."""
-        return self._read_reached(client_id)[0]
 
     def epoch(self, client_id: int) -> Epoch:
         """The present epoch; number 0 for a client whose cursor was never moved on purpose."""
@@ -266,10 +261,6 @@ class Cursors(ClientNodes):
         path = self._path(client_id, "seamless")
         return self._parsed(path, self._nodes.read(path), _versions, "epochs with versions") or {}
 
-    def _number(self, client_id: int, name: str) -> int:
-        path = self._path(client_id, name)
-        return self._parsed(path, self._nodes.read(path), _natural, "an epoch, a number") or 0
-
     def _cursor_change(self, path: str, cursor: LogPosition) -> dict[str, Change]:
         node = self._nodes.read(path)
         present = self._parse(path, node)
@@ -280,26 +271,6 @@ class Cursors(ClientNodes):
                 hint="Make sure that no other service runs this destination. To go back on purpose: sluice reset.",
             )
         return {path: Change(cursor.to_json().encode(), node.version if node else None)}
-
-    def _reached_change(
-        self, client_id: int, cursor: LogPosition | None, acked: EntryPosition | None
-    ) -> dict[str, Change]:
-        """What an ack up to `acked`, and a `cursor` of our own, make of what the client has reached."""
-        reached, mark = self._read_reached(client_id)
-        if acked is not None:
-            epoch = self._number(client_id, "epoch")
-            reached = reached.after(epoch, acked) if reached else Reached(How.BATCH, epoch, acked)
-        mark = mark if cursor is None else mark_of(cursor)
-        return self._reached_node(client_id, reached, mark) if reached else {}
-
-    def _reached_node(self, client_id: int, reached: Reached, mark: str | None) -> dict[str, Change]:
-        return self._changes(client_id, {"acked": _reached(reached, mark)})
-
-    def _read_reached(self, client_id: int) -> tuple[Reached | None, str | None]:
-        """With the mark of the cursor that this service wrote last."""
-        path = self._path(client_id, "acked")
-        kept = self._parsed(path, self._nodes.read(path), _reached_fields, "a position with its epoch")
-        return kept or (None, None)
 
     def _parse(self, path: str, node: Node | None) -> LogPosition | None:
         return self._parsed(path, node, LogPosition.from_json, "a cursor in Canal's JSON")
@@ -320,18 +291,3 @@ def _source_fields(value: bytes) -> tuple[str, str]:
 
 def _versions(value: bytes) -> dict[int, int]:
     return {int(epoch): int(left) for epoch, left in json.loads(value).items()}
-
-
-def _reached(reached: Reached, mark: str | None) -> bytes:
-    return json.dumps(reached.to_dict() | {"cursor": mark}).encode()
-
-
-def _reached_fields(value: bytes) -> tuple[Reached, str | None]:
-    fields = json.loads(value)
-    return Reached.from_dict(fields), fields.get("cursor")
-
-
-def _natural(value: bytes) -> int:
-    if not value.isdigit():
-        raise ValueError(value)
-    return int(value)

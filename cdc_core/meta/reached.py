@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from cdc_core.position import EntryPosition, LogPosition
+from cdc_core.meta.client_nodes import ClientNodes
+from cdc_core.meta.nodes import Change
+from cdc_core.position import Anchor, EntryPosition, LogPosition
 
 
 class How(StrEnum):
@@ -44,6 +47,27 @@ class Reached:
         return cls(How(fields.get("how", How.BATCH)), int(fields["epoch"]), position)
 
 
+class Written(NamedTuple):
+    """The cursor that this service wrote last, as `mark_of` has it, and the anchor of its position."""
+
+    mark: str
+    anchor: Anchor | None = None
+
+    @classmethod
+    def of(cls, cursor: LogPosition) -> Written:
+        return cls(mark_of(cursor), cursor.postion.anchor)
+
+    def to_dict(self) -> dict[str, Any]:
+        anchor = self.anchor
+        return {"cursor": self.mark, "anchor": [anchor.start, anchor.digest] if anchor else None}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Written | None:
+        """None for a node of a version that did not keep it."""
+        anchor = fields.get("anchor")
+        return cls(fields["cursor"], Anchor(*map(int, anchor)) if anchor else None) if fields.get("cursor") else None
+
+
 def mark_of(cursor: LogPosition) -> str:
     """What is kept of a cursor that this service wrote, to see that another program moved it."""
     return f"{cursor.address}:{cursor.port}/{cursor.postion}"
@@ -69,3 +93,60 @@ def _is_foreign(cursor: LogPosition, mark: str) -> bool:
         return cursor.postion > own
     same_port = address.rpartition(":")[2] == str(cursor.port)  # the host may have been named in another way
     return not (same_port and cursor.postion == own)
+
+
+class ReachedNodes(ClientNodes):
+    """The nodes `acked`, which keep what the clients have reached."""
+
+    def acked(self, client_id: int) -> EntryPosition | None:
+        """The end of the last acked batch that had rows, in the present epoch."""
+        reached, epoch = self.reached(client_id), self._number(client_id, "epoch")
+        return reached.position if reached and (reached.how, reached.epoch) == (How.BATCH, epoch) else None
+
+    def reached(self, client_id: int) -> Reached | None:
+        """How far the client's rows were acked; None for a client that has not begun."""
+        return self._read_reached(client_id)[0]
+
+    def _number(self, client_id: int, name: str) -> int:
+        path = self._path(client_id, name)
+        return self._parsed(path, self._nodes.read(path), _natural, "an epoch, a number") or 0
+
+    def _reached_change(
+        self, client_id: int, cursor: LogPosition | None, acked: EntryPosition | None
+    ) -> dict[str, Change]:
+        """What an ack up to `acked`, and a `cursor` of our own, make of what the client has reached."""
+        reached, written = self._read_reached(client_id)
+        if acked is not None:
+            epoch = self._number(client_id, "epoch")
+            reached = reached.after(epoch, acked) if reached else Reached(How.BATCH, epoch, acked)
+        written = written if cursor is None else Written.of(cursor)
+        return self._reached_node(client_id, reached, written) if reached else {}
+
+    def _resumed(self, client_id: int, cursor: LogPosition, epoch: int) -> Reached:
+        reached, written = self._read_reached(client_id)
+        return resumed(cursor, reached, written.mark if written else None, epoch)
+
+    def _reached_node(self, client_id: int, reached: Reached, written: Written | None) -> dict[str, Change]:
+        return self._changes(client_id, {"acked": reached_value(reached, written)})
+
+    def _read_reached(self, client_id: int) -> tuple[Reached | None, Written | None]:
+        """With the cursor that this service wrote last."""
+        path = self._path(client_id, "acked")
+        kept = self._parsed(path, self._nodes.read(path), _reached_fields, "a position with its epoch")
+        return kept or (None, None)
+
+
+def reached_value(reached: Reached, written: Written | None) -> bytes:
+    """What the node has."""
+    return json.dumps(reached.to_dict() | (written.to_dict() if written else {"cursor": None})).encode()
+
+
+def _reached_fields(value: bytes) -> tuple[Reached, Written | None]:
+    fields = json.loads(value)
+    return Reached.from_dict(fields), Written.from_dict(fields)
+
+
+def _natural(value: bytes) -> int:
+    if not value.isdigit():
+        raise ValueError(value)
+    return int(value)

@@ -70,6 +70,9 @@ def server_error(code: int, text: str, place: str) -> SluiceError:
     if "max_allowed_packet" in lower and "bogus" not in lower:
         hint = "Run SET GLOBAL max_allowed_packet = 1073741824; if it is that already, the position starts no event."
         return SourceError(message, place=place, hint=hint)
+    if "more gtids than" in lower:
+        message = "the server does not have transactions that were read from it: " + message
+        return PositionError(message, place=place, hint=BEGIN_ANEW)
     if "crc" in lower or "bogus data" in lower or "corrupt" in lower or "truncated" in lower:
         message = "the journal is damaged, or the position is no event's start: " + message
         return DecodeError(message, place=place, hint=DAMAGED_HINT)

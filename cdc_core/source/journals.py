@@ -86,7 +86,7 @@ def check_there(conn: Connection, position: EntryPosition, executed: Gtids | Non
         check_not_purged(conn, executed)
     elif executed is None:
         oldest = binary_logs(conn)[0].name
-        if _is_older(position.journal_name, oldest):
+        if is_older(position.journal_name, oldest):
             raise PositionPurged(
                 f"the journal {position.journal_name} was purged; the oldest is {oldest}",
                 place=str(position),
@@ -101,7 +101,7 @@ def check_exists(conn: Connection, position: EntryPosition) -> None:
     oldest, newest = logs[0], logs[-1]
     found = next((log for log in logs if log.name == position.journal_name), None)
     if found is None:
-        older = _is_older(position.journal_name, oldest.name)
+        older = is_older(position.journal_name, oldest.name)
         what = "was purged" if older else "is unknown to the server"
         kind, more = (PositionPurged, _KEEP_LONGER) if older else (PositionError, "")
         raise kind(
@@ -156,7 +156,8 @@ def check_known(conn: Connection, gtids: Gtids) -> None:
         )
 
 
-def _is_older(name: str, than: str) -> bool:
+def is_older(name: str, than: str) -> bool:
+    """Whether a journal comes before another one of the same base name."""
     same = name.rpartition(".")[0] == than.rpartition(".")[0]
     return same and journal_number(name) < journal_number(than)
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from cdc_core.binlog.block import Block
-from cdc_core.errors import PositionError
+from cdc_core.binlog.block import ENDS, Block
+from cdc_core.errors import BEGIN_ANEW, PositionError
 from cdc_core.position import EntryPosition, journal_number
 
 
@@ -29,12 +29,19 @@ class Trimmer:
         pass
 
     def push(self, block: Block) -> Iterable[Block]:
-        """Raises PositionError when the journal is not the one that was read before."""
+        """Raises PositionError when a transaction ends in a journal before the one that was read, or in one of another
+        base name: it cannot be told from what the ring has."""
         last = self._last_position()
-        ahead = 1 if last is None else journal_number(block.journal_name) - journal_number(last.journal_name)
+        if last is None:
+            return (block,)
+        ahead = journal_number(block.journal_name) - journal_number(last.journal_name)
+        if base(block.journal_name) != base(last.journal_name):
+            raise _replaced(block.journal_name, last)
         if ahead > 0:
             return (block,)
-        rest = trim(block, last.position) if last is not None and ahead == 0 else None
+        if ahead < 0 and np.isin(block.index["kind"], ENDS).any():  # a transaction that never ended may come again
+            raise _replaced(block.journal_name, last)
+        rest = trim(block, last.position) if ahead == 0 else None
         return () if rest is None else (rest,)
 
 
@@ -53,11 +60,23 @@ def trim(block: Block, after: int) -> Block | None:
     before = int(block.index["end"][low - 1] if low else block.start)
     if before != after and _start(block, low) < after:
         raise PositionError(
-            "the journal has other events than those that were read before",
+            "the journal has other events than those that were read before: its binlogs were reset or replaced",
             place=f"{block.journal_name}:{after}",
-            hint="Its binlogs were reset or replaced: check SHOW BINARY LOGS, then set the position anew.",
+            hint=BEGIN_ANEW,
         )
     return replace(block, start=after, index=block.index[low:])
+
+
+def _replaced(journal_name: str, last: EntryPosition) -> PositionError:
+    return PositionError(
+        f"transactions come from the journal {journal_name}, and {last} was read already: the binlogs were reset",
+        place=journal_name,
+        hint=BEGIN_ANEW,
+    )
+
+
+def base(journal_name: str) -> str:
+    return journal_name.rpartition(".")[0]
 
 
 def _start(block: Block, row: int) -> int:

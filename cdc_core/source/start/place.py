@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cdc_core.errors import PositionError
+from cdc_core.errors import PositionError, PositionPurged, SourceSetBack
 from cdc_core.gtid import GtidSet, parse_gtids
 from cdc_core.position import EntryPosition
 from cdc_core.source.connection import Connection, version_of
-from cdc_core.source.journals import check_exists, check_not_purged, current_end
+from cdc_core.source.journals import check_exists, check_not_purged, current_end, purged_gtids
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start.continuity import check_continuity
 from cdc_core.source.start.gtid_lookup import first_journal
@@ -44,12 +44,12 @@ def find(
     between them are lost."""
     began = time.monotonic()
     choice, lost = choose(facts), None
-    if choice.moved and facts.history is not None:
+    if choice.moved and facts.history is not None and not facts.renumbered:
         check_continuity(conn, facts.history)
     try:
         position = _place(conn, settings, choice, stopped)
     except PositionError as error:
-        if not (reset_to_end and choice.goes_on):
+        if isinstance(error, SourceSetBack) or not (reset_to_end and choice.goes_on):
             raise
         lost = error
         choice = Choice("the current end, as canal.auto.reset.latest.pos.mode asks for: rows are lost", AtEnd())
@@ -68,7 +68,11 @@ def _place(conn: Connection, settings: SourceSettings, choice: Choice, stopped: 
         gtids = parse_gtids(place.gtid, version_of(conn).flavor)
         if place.position is None:
             return first_journal(conn, settings, gtids)
-        check_exists(conn, place.position)
+        try:
+            check_exists(conn, place.position)
+        except PositionPurged:
+            if not isinstance(gtids, GtidSet) or purged_gtids(conn) != gtids:
+                raise
         if isinstance(gtids, GtidSet):
             check_not_purged(conn, gtids)
         return place.position

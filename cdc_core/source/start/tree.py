@@ -32,7 +32,8 @@ class Configured:
 class Facts:
     """`history` is the last known position, from memory or from the cursors. `server_id` is that of the server now;
     `same` says whether the history was read from that server, None when its uuid is not known. `inside`: the history
-    led into the middle of a transaction. `errors` counts the failures in a row."""
+    led into the middle of a transaction. `errors` counts the failures in a row. `renumbered`: the server begins its
+    journals anew, and has all of the history's GTID set."""
 
     address: str
     server_id: int
@@ -45,6 +46,7 @@ class Facts:
     errors_in_a_row: int = ERRORS_IN_A_ROW
     fallback_seconds: int = FALLBACK_SECONDS
     inside: bool = False
+    renumbered: bool = False
 
     def describe(self) -> str:
         """The facts in one line, for the log and the status."""
@@ -134,6 +136,8 @@ def _elsewhere(facts: Facts) -> str:
     """Why the history's journals are not this server's; empty when they are. A server known by its uuid may have
     another address now."""
     assert facts.history is not None
+    if facts.renumbered:
+        return "the same server with journals that begin anew"
     if facts.same:
         return ""
     if f"{facts.history.address}:{facts.history.port}" != facts.address:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from cdc_core.destination.capture import Capture
+from cdc_core.destination.status import ErrorReport
+from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
+from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support.captures import config, drain, running
-from tests.support.servers import MySqlFactory, discard
+from tests.support.captures import CLIENT, all_read, config, drain, on_disk, purge, running, until
+from tests.support.pair import capture_of, destination, reads
+from tests.support.pair import drain as drain_all
+from tests.support.pair import until as until_it
+from tests.support.servers import MySqlFactory, discard, executed_gtids, kill_dumps
 
 pytestmark = pytest.mark.integration
 
@@ -52,3 +61,164 @@ def test_a_provisioned_server(mysql: MySqlServer, purged: str) -> None:
         with running(placed, nodes) as capture:
             insert(mysql, number)
             assert drain(capture, rows) == rows
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["reading", "stopped"])
+def test_a_purge_of_all_that_was_read(mysql: MySqlServer, reads: bool) -> None:
+    """By GTID it takes nothing away: reading goes on in the same epoch, with and without an event read before."""
+    nodes, own = MemoryNodes(), config(mysql, "shop", gtid_mode=True)
+    mysql.execute("FLUSH BINARY LOGS")
+    with running(own, nodes):
+        mysql.execute("FLUSH BINARY LOGS")
+    for number in range(3):
+        with running(own, nodes) as capture:
+            if number:
+                insert(mysql, number)
+                drain(capture, 1)
+            if reads:
+                purge(mysql)
+                kill_dumps(mysql)
+                insert(mysql, number + 10)
+                drain(capture, 1)
+        if not reads:
+            purge(mysql)
+    assert Cursors(nodes, "shop").epoch(CLIENT).number == 0
+
+
+MODES = pytest.mark.parametrize("gtid_mode", [False, True], ids=["place", "gtid"])
+
+
+def set_back(mysql: MySqlServer, copy: Path, *, take: bool = False) -> None:
+    """Takes a copy of the server's disk, or puts it back; the server is down meanwhile."""
+    mysql.kill()
+    data = mysql._directory / "data"
+    source, target = (data, copy) if take else (copy, data)
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
+    mysql.start()
+
+
+def refused(capture: Capture, what: str) -> None:
+    """It says that the server was set back, and names the remedy."""
+
+    def error() -> ErrorReport | None:
+        found = capture.status().error
+        return found if found and what in found.message and "--anew" in found.hint else None
+
+    until(error, capture)
+
+
+@MODES
+@pytest.mark.parametrize("disk", [pytest.param(False, marks=pytest.mark.full), True], ids=["ring", "disk"])
+def test_a_server_that_was_set_back(mysql: MySqlServer, tmp_path: Path, gtid_mode: bool, disk: bool) -> None:
+    """It stays refused when the server has written past the cursor, over restarts, until the cursor is set by hand."""
+    nodes = MemoryNodes()
+    own = (
+        on_disk(mysql, "shop", tmp_path / "store", gtid_mode=gtid_mode)
+        if disk
+        else config(mysql, "shop", gtid_mode=gtid_mode)
+    )
+    with running(own, nodes) as capture:
+        insert(mysql, 1, 2, 3)
+        drain(capture, 3)
+        set_back(mysql, tmp_path / "copy", take=True)
+        insert(mysql, *range(10, 60))
+        drain(capture, 50)
+        set_back(mysql, tmp_path / "copy")
+        insert(mysql, *range(100, 300))
+        refused(capture, "the server has")
+    for _ in range(2):
+        with running(own, nodes, wait=False) as capture:
+            refused(capture, "the server has")
+    journal, offset = mysql.position()
+    Cursors(nodes, "shop").rewind(CLIENT, LogPosition(mysql.host, mysql.port, EntryPosition(journal, offset)))
+    with running(own, nodes) as capture:
+        insert(mysql, 1000)
+        drain(capture, 1)
+
+
+def test_a_server_that_has_not_come_so_far_again(mysql: MySqlServer, tmp_path: Path) -> None:
+    """By GTID the error names the transactions that are gone, not a damaged journal."""
+    nodes, own = MemoryNodes(), config(mysql, "shop", gtid_mode=True)
+    with running(own, nodes) as capture:
+        set_back(mysql, tmp_path / "copy", take=True)
+        insert(mysql, 1, 2)
+        drain(capture, 2)
+        set_back(mysql, tmp_path / "copy")
+        refused(capture, "the server does not have the transactions")
+
+
+@MODES
+@pytest.mark.parametrize("how", ["reset", pytest.param("another log-bin", marks=pytest.mark.full), "removed"])
+def test_journals_that_begin_anew(mysql: MySqlServer, gtid_mode: bool, how: str) -> None:
+    """By GTID reading goes on in a new epoch, behind what was read; by place it is refused. Nothing is missing."""
+    nodes, own = MemoryNodes(), config(mysql, "shop", gtid_mode=gtid_mode)
+    with destination(own, nodes) as one:
+        insert(mysql, *range(1, 50))
+        drain_all(one, 49)
+        if how == "reset":
+            gtids = executed_gtids(mysql)
+            provision(mysql, gtids)
+            kill_dumps(mysql)
+        else:
+            mysql.kill()
+            if how == "removed":
+                for file in (mysql._directory / "data").glob("mysql-bin.*"):
+                    file.unlink()
+            else:
+                mysql.process._command.append("--log-bin=other-bin")
+            mysql.start()
+        insert(mysql, *range(100, 104))
+        if gtid_mode:
+            until_it(lambda: Cursors(nodes, "shop").epoch(CLIENT).number == 1, one)
+            until_it(lambda: reads(one), one)
+            drain_all(one, 4)
+            insert(mysql, 200)
+            drain_all(one, 1)
+        else:
+            refused(capture_of(one), "")
+            insert(mysql, *range(300, 400))
+            refused(capture_of(one), "another event at the place" if how != "another log-bin" else "")
+
+
+_INSERT = "INSERT INTO orders (id, note) VALUES (1, 'a')"
+ENDS = {
+    "rows": (_INSERT,),
+    "xa": ("XA START 'x'", _INSERT, "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"),
+    "one phase": ("XA START 'x'", _INSERT, "XA END 'x'", "XA COMMIT 'x' ONE PHASE"),
+    "rolled back xa": ("XA START 'x'", _INSERT, "XA END 'x'", "XA PREPARE 'x'", "XA ROLLBACK 'x'"),
+    "ddl": ("ALTER TABLE orders ADD COLUMN more INT",),
+    "myisam": ("INSERT INTO old VALUES (1)",),
+    "mixed": ("BEGIN", "INSERT INTO old VALUES (2)", _INSERT, "ROLLBACK"),
+    "savepoint": ("BEGIN", "SAVEPOINT s", "INSERT INTO old VALUES (3)", "ROLLBACK TO s", "COMMIT"),
+    "large": ("INSERT INTO big VALUES (REPEAT('x', 3000000))",),
+}
+
+
+@pytest.mark.full
+@MODES
+@pytest.mark.parametrize("option", ["", "binlog_transaction_compression", "log_bin_compress", "mariadb"])
+def test_whatever_ends_a_transaction_is_found_again(
+    new_mysql: MySqlFactory, tmp_path: Path, option: str, gtid_mode: bool
+) -> None:
+    """At a reconnect and at a restart, from the ring and from the store on disk."""
+    version = "8.0.31" if "transaction" in option or not option else "mariadb"
+    server = new_mysql(version, **{option: "ON"} if "compress" in option else {})
+    server.execute("CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(20))")
+    server.execute("CREATE TABLE shop.old (id INT) ENGINE = MyISAM", "CREATE TABLE shop.big (t LONGTEXT)")
+    nodes, own = MemoryNodes(), on_disk(server, "shop", tmp_path, gtid_mode=gtid_mode)
+    for name, statements in ENDS.items():
+        with running(own, nodes) as capture:
+            server.execute("DELETE FROM orders", *statements, database="shop")
+            all_read(capture, server)
+            before = capture._dump.status.reconnects
+            kill_dumps(server)
+            until(lambda: capture._dump.status.reconnects > before, capture)  # noqa: B023
+            until(lambda: capture.status().state == "running", capture)
+            while found := capture.service.claim(CLIENT, 1000, 0.5, "run-1", 60):
+                capture.service.ack(CLIENT, found.batch_id, "run-1")
+            cursor = Cursors(nodes, "shop").read(CLIENT)
+            assert cursor is not None
+            print(name, cursor.postion, cursor.postion.anchor)
+            assert (cursor.postion.anchor is not None) == (name != "large" or "compression" not in option)
+    discard(server)
