@@ -34,7 +34,7 @@ from cdc_core.doors.tcp.reply import Reply
 from cdc_core.doors.traffic import Traffic
 
 T = TypeVar("T")
-Call = Callable[..., Awaitable[Any]]  # calls a function in a thread
+Call = Callable[..., Awaitable[Any]]  # calls a function in a thread of the destination that is named first
 
 LOGIN_SECONDS = 10.0
 IDLE_SECONDS = 3600.0  # Canal's own, where the client names no other
@@ -49,7 +49,7 @@ log = structlog.get_logger(__name__)
 
 
 class Connection:
-    """`call` runs a function of `commands` in a thread."""
+    """`call` runs a function of `commands` in one of the threads of the destination that its first argument names."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Connection:
             pass
         finally:
             for identity in self._identities:
-                await self._settled(self._commands.left, identity)
+                await self._settled(identity[0], self._commands.left, identity)
         if answered:
             await self._linger()
 
@@ -118,9 +118,9 @@ class Connection:
             return login_until - time.monotonic()
         return self._login.read_seconds or IDLE_SECONDS
 
-    async def _settled(self, function: Callable[..., T], *args: Any) -> None:
+    async def _settled(self, destination: str, function: Callable[..., T], *args: Any) -> None:
         try:
-            await self._call(function, *args)
+            await self._call(destination, function, *args)
         except Exception as error:
             log.info("a TCP client's leases were not changed", why=str(error))
 
@@ -162,40 +162,41 @@ class Connection:
                 await self._get(request)
             case Subscribe():
                 await self._check(request.destination)
-                await self._call(self._commands.subscribe, request)
+                await self._call(request.destination, self._commands.subscribe, request)
                 await self._meet((request.destination, request.client_id))
                 await self._acked(request.destination)
             case Unsubscribe():
                 await self._check(request.destination)
-                await self._call(self._commands.leave, request)
+                await self._call(request.destination, self._commands.leave, request)
                 await self._acked(request.destination)
             case ClientAck(batch_id=-1):
                 pass
             case ClientAck():
                 await self._check(request.destination, request.client_id)
-                await self._call(self._commands.ack, request)
+                await self._call(request.destination, self._commands.ack, request)
             case ClientRollback():
                 await self._check(request.destination)
-                await self._call(self._commands.rollback, request)
+                await self._call(request.destination, self._commands.rollback, request)
 
     async def _log_in(self, login: Login) -> None:
-        await self._call(self._commands.login, login, self._dialogue.seed)
+        await self._call(login.destination, self._commands.login, login, self._dialogue.seed)
         self._login = login
         self._write_seconds = login.write_seconds or WRITE_SECONDS
         if login.client_id is not None:
-            await self._call(self._commands.subscribe, Subscribe(login.destination, login.client_id, login.filter))
+            subscription = Subscribe(login.destination, login.client_id, login.filter)
+            await self._call(login.destination, self._commands.subscribe, subscription)
             await self._meet((login.destination, login.client_id))
         await self._send(self._dialogue.logged_in())
 
     async def _check(self, destination: str, client_id: int | None = None) -> None:
         assert self._login is not None  # the dialogue sees to it
-        await self._call(self._commands.check, destination, self._login, self._dialogue.seed)
+        await self._call(destination, self._commands.check, destination, self._login, self._dialogue.seed)
         if client_id is not None:
             await self._meet((destination, client_id))
 
     async def _meet(self, identity: Identity) -> None:
         if identity not in self._identities:
-            await self._call(self._commands.arrived, identity)
+            await self._call(identity[0], self._commands.arrived, identity)
             self._identities.add(identity)
 
     async def _acked(self, destination: str) -> None:
@@ -213,9 +214,9 @@ class Connection:
         sent = False
         try:
             if self._reader.at_eof():
-                await self._call(self._commands.give_back, request, reply.batch_id)
+                await self._call(request.destination, self._commands.give_back, request, reply.batch_id)
                 raise ConnectionResetError("the client went away")
-            preparing = asyncio.ensure_future(self._call(self._commands.prepare, request))
+            preparing = asyncio.ensure_future(self._call(request.destination, self._commands.prepare, request))
             preparing.add_done_callback(_told)
             await self._send_batch(reply)
             sent = True
@@ -246,7 +247,7 @@ class Connection:
         deadline = None if request.seconds is None else time.monotonic() + request.seconds
         while True:
             change = self._arrivals.future(request.destination)
-            reply: Reply | None = await self._call(self._commands.fetch, request)
+            reply: Reply | None = await self._call(request.destination, self._commands.fetch, request)
             until = time.monotonic() + _FETCH_SECONDS
             until = until if deadline is None else min(until, deadline)
             while reply is None and not change.done() and (left := until - time.monotonic()) > 0:

@@ -6,13 +6,14 @@ import asyncio
 import socket
 import ssl
 import threading
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import structlog
+from anyio import CapacityLimiter, to_thread
 
 from cdc_core.canal_protocol import packets
 from cdc_core.doors.address import bracketed, listen
@@ -25,7 +26,7 @@ from cdc_core.errors import ConfigError
 from cdc_core.server.server import CanalServer
 
 CONNECTIONS = 1024
-_THREADS = 8  # that call the destinations and encode
+_THREADS = 8  # of one destination, that call it and encode; one that hangs holds its own only
 _MEMORY = 128 << 20  # bytes of replies that wait to be sent
 _STOP_SECONDS = 5.0
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}  # a host that vanished is noticed so
@@ -99,25 +100,25 @@ class TcpDoor:
 
     async def _run(self, listener: Any, context: ssl.SSLContext | None, ready: threading.Event) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="tcp") as pool:
-            arrivals = Arrivals(self._wait, self._loop)
-            commands = Commands(self.server, Budget(_MEMORY))
+        arrivals, commands = Arrivals(self._wait, self._loop), Commands(self.server, Budget(_MEMORY))
+        threads: defaultdict[str, CapacityLimiter] = defaultdict(lambda: CapacityLimiter(_THREADS))
 
-            def call(function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-                return asyncio.get_running_loop().run_in_executor(pool, partial(function, *args))
+        def call(destination: str, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+            limiter = threads[destination if self.server.has(destination) else ""]
+            return to_thread.run_sync(function, *args, limiter=limiter, abandon_on_cancel=True)
 
-            async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                await self._serve(Connection(reader, writer, commands, arrivals, self._traffic, call), writer)
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._serve(Connection(reader, writer, commands, arrivals, self._traffic, call), writer)
 
-            seconds = LOGIN_SECONDS if context else None
-            accepting = await asyncio.start_server(serve, sock=listener, ssl=context, ssl_handshake_timeout=seconds)
-            ready.set()
-            await self._stopping.wait()
-            accepting.close()
-            arrivals.close()
-            for task in tuple(self._open):
-                task.cancel()
-            await asyncio.gather(*tuple(self._open), return_exceptions=True)
+        seconds = LOGIN_SECONDS if context else None
+        accepting = await asyncio.start_server(serve, sock=listener, ssl=context, ssl_handshake_timeout=seconds)
+        ready.set()
+        await self._stopping.wait()
+        accepting.close()
+        arrivals.close()
+        for task in tuple(self._open):
+            task.cancel()
+        await asyncio.gather(*tuple(self._open), return_exceptions=True)
 
     async def _serve(self, connection: Connection, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -336,6 +336,28 @@ def test_many_connections_wait_for_little(door: TcpDoor, shop: Destination) -> N
         client.close()
 
 
+def test_a_destination_that_hangs_holds_its_own_threads_alone(shop: Destination, monkeypatch: Any) -> None:
+    """Thirty clients of one whose calls do not return: a client of another one is served at once."""
+    hung, released = Destination("hung"), threading.Event()
+    hung.config.tcp_anyone = True
+    monkeypatch.setattr(hung, "claim", lambda *_, **__: released.wait(60) and None)
+    shop.put(3)
+    with opened(TcpDoor(Server(shop, hung), "127.0.0.1", 0)) as door:  # type: ignore[arg-type]
+        waiting = [CanalClient(door.port, destination="hung") for _ in range(30)]
+        for client in waiting:
+            client.login()
+            client.ask(timeout=0)
+        time.sleep(0.2)
+        with connected(door.port) as other:
+            began = time.monotonic()
+            other.subscribe()
+            assert rows(other, other.get()) == 3
+            assert time.monotonic() - began < 5
+        released.set()
+        for client in waiting:
+            client.close()
+
+
 def test_a_login_must_come_soon(door: TcpDoor, monkeypatch: Any) -> None:
     """Whoever only connects is sent away."""
     monkeypatch.setattr(connections, "LOGIN_SECONDS", 0.3)
