@@ -20,12 +20,13 @@ from cdc_core import config as configuration
 from cdc_core import log as logging
 from cdc_core import memory
 from cdc_core.config import Report, ServiceConfig
-from cdc_core.doors.access import is_loopback
 from cdc_core.errors import ConfigError, SluiceError
+from cdc_core.ha.host import is_loopback
 from cdc_core.server.server import CanalServer
 from cdc_core.store.disk.volumes import lock_of
 
 if TYPE_CHECKING:
+    from cdc_core.doors.certificate import Certificate
     from cdc_core.doors.traffic import Traffic
     from cdc_core.queues.feeders import Feeders
 
@@ -53,7 +54,15 @@ def token_of(config: ServiceConfig) -> str | None:
 
 def check_open(config: ServiceConfig, token: str | None) -> None:
     """Raises ConfigError where other hosts could read, ack, reset and stop everything without a token."""
-    if token or config.http_anyone or is_loopback(config.host):
+    if is_loopback(config.host):
+        return
+    if token and config.tls_certificate is None:
+        log.warning(
+            "the token and the rows cross the network without encryption",
+            place=f"canal.ip={config.host}",
+            hint="Set sluice.tls.certificate and sluice.tls.key.",
+        )
+    if token or config.http_anyone:
         return
     raise ConfigError(
         "without a token, every host that reaches this address can read, ack, reset and stop everything",
@@ -127,6 +136,7 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
 
 def _serve(config: ServiceConfig, report: Report, conf_dir: Path, token: str | None, stop: threading.Event) -> None:
     from cdc_core.doors.admin import AdminDoor
+    from cdc_core.doors.certificate import certificates
     from cdc_core.doors.flight import FlightDoor
     from cdc_core.doors.http import HttpDoor
     from cdc_core.doors.tcp import TcpDoor
@@ -136,11 +146,15 @@ def _serve(config: ServiceConfig, report: Report, conf_dir: Path, token: str | N
     server = CanalServer(config, conf_dir)
     traffic, most = Traffic(server.has), descriptors()
     server.directory.warn(report)
-    http = HttpDoor(server, config.host, config.http_port, token, traffic, min(config.http_connections, most // 8))
-    flight = FlightDoor(server, config.host, config.flight_port, token, traffic)
-    tls = {"certificate": config.tcp_cert, "key": config.tcp_key}
-    tcp = TcpDoor(server, config.host, config.port, traffic, connections=min(CONNECTIONS, most // 4), **tls)
-    doors: list[HttpDoor | FlightDoor | TcpDoor | AdminDoor] = [http, flight]
+    own, of_tcp = certificates(config)
+    some = min(config.http_connections, most // 8)
+    http = HttpDoor(server, config.host, config.http_port, token, traffic, some, own)
+    some = min(config.flight_connections, most // 8)
+    flight = FlightDoor(server, config.host, config.flight_port, token, traffic, certificate=own, connections=some)
+    some = min(CONNECTIONS, most // 4)
+    tcp = TcpDoor(server, config.host, config.port, traffic, certificate=of_tcp, connections=some)
+    doors: list[HttpDoor | FlightDoor | TcpDoor | AdminDoor | Certificate] = [http, flight]
+    doors += [one for one in (own, of_tcp) if one is not None]
     if config.serves_tcp:
         doors.append(tcp)
     if config.serves_admin:

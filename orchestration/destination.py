@@ -12,6 +12,7 @@ import os
 import dagster as dg
 from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
 
+from cdc_core.client.trust import CA_VARIABLE
 from cdc_core.errors import AccessDenied, ConfigError, SluiceError, UnknownDestination
 from cdc_core.schema.table import TableSchema
 from orchestration.assets.audit import audit_definitions
@@ -94,6 +95,8 @@ def _canal(settings: Settings) -> CanalResource:
         zk_auth=secret(service.zookeeper_auth_env) if service.zookeeper else None,
         client_id=settings.client_id,
         token=secret(service.token_env),
+        ca=service.ca or os.environ.get(CA_VARIABLE),
+        hosts=service.hosts,
     )
 
 

@@ -14,6 +14,7 @@ import dagster as dg
 
 from cdc_core import config
 from cdc_core.client.connector import Connector
+from cdc_core.client.trust import Trust, read_authorities
 from cdc_core.schema.table import TableSchema
 from orchestration.source import source_of
 from spark_jobs.apply.cascade import Cascades
@@ -34,13 +35,16 @@ from spark_jobs.snapshot.source import connect
 
 
 class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """One client of one destination at the capture service."""
+    """One client of one destination at the capture service. `ca` is a PEM file of authorities; `hosts` are patterns of
+    servers from ZooKeeper that may have the token."""
 
     destination: str
     http_url: str
     flight_url: str | None = None
     zk_servers: str = ""
     zk_auth: str | None = None
+    ca: str | None = None
+    hosts: list[str] = []
     client_id: int = 1001
     token: str | None = None
     timeout_seconds: float = 20.0
@@ -56,6 +60,7 @@ class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             zk_auth=self.zk_auth or "",
             client_id=self.client_id,
             token=self.token,
+            trust=Trust(read_authorities(self.ca), tuple(self.hosts)),
             timeout_seconds=self.timeout_seconds,
             follow_seconds=self.follow_seconds,
         ) as connector:

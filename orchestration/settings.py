@@ -31,12 +31,16 @@ class Service(dg.Model, dg.Resolvable):
     """Where the capture service is: at `http`, or with `zookeeper` at whichever server runs the destination. A file
     that names neither means the service of the environment, which is the one that `sluice up` has started.
 
-    Secrets are not in the file: `token_env` and `zookeeper_auth_env` name environment variables.
+    `ca` is a PEM file with the authorities of its certificate. `hosts` are patterns of the servers that ZooKeeper may
+    name and that get the token. Secrets are not in the file: `token_env` and `zookeeper_auth_env` name environment
+    variables.
     """
 
     http: str = "http://127.0.0.1:11112"
     flight: str | None = None
+    ca: str | None = None
     zookeeper: str | None = None
+    hosts: list[str] = []
     zookeeper_auth_env: str = "SLUICE_ZK_AUTH"
     token_env: str = "SLUICE_TOKEN"  # noqa: S105
 

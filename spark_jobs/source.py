@@ -3,9 +3,9 @@
 Each split of the service is one partition; rows travel as Arrow record batches. A ticket always gives the same rows, as
 long as its claim is held. The reader does not claim, ack or filter.
 
-Options: `url`, `destination`, `client_id`, `batch_id`, `table`, `mode` (net or changes), `after`, `splits`, `token`;
-or `tickets` of a plan that was made before, so that the service is not asked again. Spark redacts an option named
-`token`, and none of our messages has it.
+Options: `url`, `destination`, `client_id`, `batch_id`, `table`, `mode` (net or changes), `after`, `splits`, `token`,
+and `ca`, the authorities of a door with TLS as PEM text; or `tickets` of a plan that was made before, so that the
+service is not asked again. Spark redacts an option named `token`, and none of our messages has it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _plan(options: Mapping[str, str]) -> TableRead:
         int(after) if after else None,
         int(options.get("splits", "1")),
     )
-    with Rows(options["url"], options.get("token")) as rows:
+    with Rows(options["url"], options.get("token"), options.get("ca", "")) as rows:
         return rows.plan(request)
 
 
@@ -63,7 +63,8 @@ class SluiceReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Split)
-        for batch in read_split(self._options["url"], partition.ticket, token=self._options.get("token")):
+        token, ca = self._options.get("token"), self._options.get("ca", "")
+        for batch in read_split(self._options["url"], partition.ticket, token=token, ca=ca):
             yield batch.select(self._columns)
 
 

@@ -17,6 +17,7 @@ import httpx
 
 from cdc_core.client.failures import unavailable
 from cdc_core.client.finder import Finder
+from cdc_core.client.trust import Trust
 from cdc_core.errors import CursorError, RunsElsewhere, RunsNowhere, ServiceUnavailable, SluiceError, error_from
 from cdc_core.ha.doors import Doors
 
@@ -36,13 +37,15 @@ class Calls:
         finder: Finder | None = None,
         *,
         token: str | None = None,
+        trust: Trust | None = None,
         timeout_seconds: float = 30.0,
         follow_seconds: float = 30.0,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(headers=headers, timeout=timeout_seconds, trust_env=False)
+        context = (trust or Trust()).context()
+        self._http = httpx.Client(headers=headers, timeout=timeout_seconds, trust_env=False, verify=context)
         self._doors = doors
         self._finder = finder
         self._timeout = timeout_seconds

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from cdc_core.client.failures import unavailable
+from cdc_core.client.trust import roots_for
 from cdc_core.errors import SluiceError, error_from
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.claim import Claim
@@ -81,13 +82,14 @@ class TableRead:
 
 
 class Rows:
-    """The service's Flight door at `url`, until `close`. After a broken connection the next call opens another."""
+    """The service's Flight door at `url`, until `close`. After a broken connection the next call opens another. `ca`:
+    the authorities of a door with TLS as PEM text, without it those of the system."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, ca: str = "") -> None:
         self.url = url
         self._headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
         with _answers(url):
-            self._client = flight.connect(url, generic_options=_OPTIONS)
+            self._client = flight.connect(url, generic_options=_OPTIONS, tls_root_certs=roots_for(url, ca))
 
     def __repr__(self) -> str:
         return f"<Rows {self.url}>"
@@ -152,18 +154,19 @@ def flight_info(
     after: int | None = None,
     splits: int = 1,
     token: str | None = None,
+    ca: str = "",
     timeout_seconds: float = 600.0,
 ) -> TableRead:
     """`Rows.info` over a connection of its own."""
-    with Rows(url, token) as rows:
+    with Rows(url, token, ca) as rows:
         return rows.info(claim, table, mode=mode, after=after, splits=splits, timeout_seconds=timeout_seconds)
 
 
 def read_split(
-    url: str, ticket: bytes, *, token: str | None = None, timeout_seconds: float | None = None
+    url: str, ticket: bytes, *, token: str | None = None, ca: str = "", timeout_seconds: float | None = None
 ) -> Iterator[pa.RecordBatch]:
     """`Rows.split` over a connection of its own."""
-    with Rows(url, token) as rows:
+    with Rows(url, token, ca) as rows:
         yield from rows.split(ticket, timeout_seconds=timeout_seconds)
 
 
@@ -176,9 +179,10 @@ def changes(
     after: int | None = None,
     splits: int = 1,
     token: str | None = None,
+    ca: str = "",
 ) -> pa.RecordBatchReader:
     """All rows of a table in a claim, one split after the other."""
-    rows = Rows(url, token)
+    rows = Rows(url, token, ca)
     try:
         read = rows.info(claim, table, mode=mode, after=after, splits=splits)
     except BaseException:

@@ -21,6 +21,7 @@ from cdc_core.client.finder import Finder
 from cdc_core.client.lease import Lease
 from cdc_core.client.operator_calls import OperatorCalls
 from cdc_core.client.snapshot_calls import SnapshotCalls
+from cdc_core.client.trust import Trust
 from cdc_core.destination.client_status import ClientStatus
 from cdc_core.destination.status import Status
 from cdc_core.errors import ConfigError, RunsElsewhere, SluiceError
@@ -34,8 +35,8 @@ MAX_WAIT = 60.0  # the longest that one claim call may wait
 
 class Connector:
     """One client of one destination: at `http_url`, or with `zk_servers` (`host:port,host:port/chroot`) at whichever
-    server runs it. Several threads may use it. `snapshots` are the calls of who reads tables meanwhile,
-    `by_hand` those of an operator."""
+    server runs it, if `trust` lets that one have the token. Several threads may use it. `snapshots` are the calls of
+    who reads tables meanwhile, `by_hand` those of an operator."""
 
     def __init__(
         self,
@@ -47,18 +48,20 @@ class Connector:
         zk_auth: str = "",
         client_id: int = 1001,
         token: str | None = None,
+        trust: Trust | None = None,
         timeout_seconds: float = 30.0,
         follow_seconds: float = 30.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.destination = destination
         self.client_id = client_id
-        self._token = token
+        self._token, self._trust = token, trust or Trust()
         self._timeout = timeout_seconds
         self._calls = Calls(
             None if zk_servers else _fixed(http_url, flight_url),
-            Finder(zk_servers, destination, zk_auth) if zk_servers else None,
+            Finder(zk_servers, destination, zk_auth, self._trust if token else None) if zk_servers else None,
             token=token,
+            trust=self._trust,
             timeout_seconds=timeout_seconds,
             follow_seconds=follow_seconds,
             sleep=sleep,
@@ -82,6 +85,11 @@ class Connector:
     def flight_url(self) -> str:
         """Where rows come from now."""
         return self._calls.doors.flight
+
+    @property
+    def ca(self) -> str:
+        """The authorities of the service's certificate as PEM text; "" for those of the system."""
+        return self._trust.ca
 
     def close(self) -> None:
         self._calls.close()
@@ -170,7 +178,8 @@ class Connector:
         self, claim: Claim, table: str, *, mode: str = "net", after: int | None = None, splits: int = 1
     ) -> pa.RecordBatchReader:
         """All rows of a table in the claim, over Flight."""
-        return changes(self.flight_url, claim, table, mode=mode, after=after, splits=splits, token=self._token)
+        there, token = self.flight_url, self._token
+        return changes(there, claim, table, mode=mode, after=after, splits=splits, token=token, ca=self.ca)
 
     @contextmanager
     def claim(
@@ -237,4 +246,4 @@ def beside(http_url: str) -> str:
             "this is no address of an HTTP door", place=http_url, hint="Give it with its port: http://127.0.0.1:11112"
         )
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return f"grpc://{host}:{parts.port + 1}"
+    return f"grpc{'+tls' if parts.scheme == 'https' else ''}://{host}:{parts.port + 1}"

@@ -93,6 +93,7 @@ class ServiceConfig(_Model):
     token_file: Path | None = Field(None, alias="sluice.token.file")
     http_anyone: bool = Field(False, alias="sluice.http.anyone")
     http_connections: Positive = Field(512, alias="sluice.http.connections")
+    flight_connections: Positive = Field(1024, alias="sluice.flight.connections")
     admin_port: Port = Field(11110, alias="canal.admin.port")
     admin_user: str = Field("admin", alias="canal.admin.user")
     admin_passwd: Annotated[SecretStr, AfterValidator(_hashed)] = Field(SecretStr(""), alias="canal.admin.passwd")
@@ -100,6 +101,9 @@ class ServiceConfig(_Model):
     without_netty: bool = Field(False, alias="canal.withoutNetty")
     tcp_cert: Path | None = Field(None, alias="sluice.tcp.cert")
     tcp_key: Path | None = Field(None, alias="sluice.tcp.key")
+    tls_certificate: Path | None = Field(None, alias="sluice.tls.certificate")
+    tls_key: Path | None = Field(None, alias="sluice.tls.key")
+    tls_ca: Path | None = Field(None, alias="sluice.tls.ca")
 
     @property
     def serves_admin(self) -> bool:
@@ -115,6 +119,10 @@ class ServiceConfig(_Model):
     def _certificate_with_key(self) -> Self:
         if (self.tcp_cert is None) != (self.tcp_key is None):
             raise ValueError("sluice.tcp.cert and sluice.tcp.key must be set together")
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("sluice.tls.certificate and sluice.tls.key must be set together")
+        if self.tls_ca is not None and self.tls_certificate is None:
+            raise ValueError("sluice.tls.ca has no effect without sluice.tls.certificate and sluice.tls.key")
         return self
 
 

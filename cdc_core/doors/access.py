@@ -11,9 +11,9 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import ipaddress
 
 from cdc_core.errors import AccessDenied
+from cdc_core.ha.host import is_loopback
 
 _HINT = "Send the value of sluice.token as `Authorization: Bearer ...` (browsers: as the password)."
 
@@ -64,11 +64,3 @@ def _name(host_header: str) -> str:
     if host_header.startswith("["):
         return host_header[1:].partition("]")[0]
     return host_header.partition(":")[0]
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this host reaches the address."""
-    try:
-        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

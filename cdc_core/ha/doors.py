@@ -13,6 +13,13 @@ class Doors:
     http: str
     flight: str
 
+    @classmethod
+    def at(cls, host: str, http_port: int, flight_port: int, *, tls: bool) -> Doors:
+        """Those of a service; an IPv6 address is in brackets."""
+        return cls(
+            f"http{'s' if tls else ''}://{host}:{http_port}", f"grpc{'+tls' if tls else ''}://{host}:{flight_port}"
+        )
+
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()
 

@@ -1,7 +1,8 @@
-"""The address of this host."""
+"""Addresses of this host."""
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 
 from cdc_core.errors import ConfigError
@@ -18,3 +19,11 @@ def this_host() -> str:
             place=name,
             hint="Set canal.register.ip (for a consumer: give its address), or make the name resolve.",
         ) from error
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this host reaches the address."""
+    try:
+        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -21,7 +21,7 @@ from kazoo.exceptions import (
     NoNodeError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.security import CREATOR_ALL_ACL
+from kazoo.security import CREATOR_ALL_ACL, Permissions, make_digest_acl_credential
 
 from cdc_core.errors import CursorError, LeadershipLost
 from cdc_core.meta.nodes import Change, Node, conflict
@@ -39,6 +39,7 @@ class ZookeeperNodes:
         self, hosts: str, auth: str = "", session_seconds: float = 10.0, connect_seconds: float = 10.0
     ) -> None:
         self._hosts = hosts
+        self._account = make_digest_acl_credential(*auth.split(":", 1)) if ":" in auth else ""
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_seconds,
@@ -118,6 +119,16 @@ class ZookeeperNodes:
             return sorted(self.call(path, lambda: self._client.get_children_async(path)))
         except NoNodeError:
             return []
+
+    def is_ours(self, path: str) -> bool:
+        """Whether nobody but our account may write the node, make nodes in it and delete them. False without an
+        account, and for a node that is not there."""
+        try:
+            acl, _ = self.call(path, lambda: self._client.get_acls_async(path))
+        except NoNodeError:
+            return False
+        writers = [one.id for one in acl if one.perms & ~Permissions.READ]
+        return bool(self._account) and all((who.scheme, who.id) == ("digest", self._account) for who in writers)
 
     def close(self) -> None:
         with contextlib.suppress(KazooException, KazooTimeoutError):

@@ -79,6 +79,16 @@ def reached_at(config: ServiceConfig) -> str:
 
 
 def doors_of(config: ServiceConfig) -> Doors:
-    host = reached_at(config)
+    """Where others find them."""
+    return _doors_at(reached_at(config), config)
+
+
+def local_doors(config: ServiceConfig) -> Doors:
+    """Where programs of this machine find them: at the address that is bound, or at the one for others, which is that
+    of the certificate."""
+    return _doors_at(reached_at(config) if config.tls_certificate else config.host, config)
+
+
+def _doors_at(host: str, config: ServiceConfig) -> Doors:
     shown = f"[{host}]" if ":" in host else host
-    return Doors(f"http://{shown}:{config.http_port}", f"grpc://{shown}:{config.flight_port}")
+    return Doors.at(shown, config.http_port, config.flight_port, tls=config.tls_certificate is not None)

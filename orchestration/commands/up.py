@@ -13,8 +13,10 @@ import httpx
 from rich.markup import escape
 
 from cdc_core import config
+from cdc_core.client.trust import CA_VARIABLE, authorities
 from cdc_core.config import ServiceConfig
 from cdc_core.errors import ConfigError
+from cdc_core.server.cluster import local_doors
 from orchestration.source import CONF_VARIABLE
 from orchestration.stack.dagster import BROKEN, LOADABLE, WAITING, Dagster
 from orchestration.stack.defs import default_folder, users_folder
@@ -51,11 +53,14 @@ def run(conf: Path, lake: str, defs: Path | None, dagster_port: int, *, warm: bo
     with ExitStack() as parts:
         keeping = Keeping(parts, progress)
         _start_zookeeper(keeping, service, state)
-        capture = Service(conf, state, http_port=service.http_port, host=service.host, wait_ready=False)
+        found, ca = local_doors(service), authorities(service.tls_ca)
+        capture = Service(conf, state, url=found.http, ca=ca, wait_ready=False)
         keeping.launch(f"the capture service, {capture.url}", capture)
-        remote, warming = _start_spark(parts, keeping, state, progress, capture.url if warm else "")
+        remote, warming = _start_spark(parts, keeping, state, progress, capture.url if warm else "", ca)
         folder = own or default_folder(names, root, conf, service, remote, state / "defs")
-        doors = {"SLUICE_SERVICE": capture.url, "SLUICE_FLIGHT": f"grpc://{service.host}:{service.flight_port}"}
+        doors = {"SLUICE_SERVICE": found.http, "SLUICE_FLIGHT": found.flight}
+        if service.tls_ca is not None:
+            doors[CA_VARIABLE] = os.environ.get(CA_VARIABLE) or str(service.tls_ca.absolute())
         used = {**doors, "SPARK_REMOTE": remote, **warming}  # where a defs.yaml names none
         environment = {"SLUICE_LAKE": root, CONF_VARIABLE: str(conf.absolute()), **used}
         dagster = Dagster(state / "dagster", port=dagster_port, defs=folder, environment=environment)
@@ -139,7 +144,7 @@ def _start_zookeeper(keeping: Keeping, service: ServiceConfig, state: Path) -> N
 
 
 def _start_spark(
-    parts: ExitStack, keeping: Keeping, state: Path, progress: Progress, service: str
+    parts: ExitStack, keeping: Keeping, state: Path, progress: Progress, service: str, ca: str = ""
 ) -> tuple[str, dict[str, str]]:
     """The value of SPARK_REMOTE, or the address of a local server that is started here. It is warmed until a client of
     `service` has a batch, and by the variables returned runs know of it; with "" it is not."""
@@ -150,7 +155,7 @@ def _start_spark(
         raise ConfigError(f"port {_SPARK_PORT} is taken", place=f"127.0.0.1:{_SPARK_PORT}", hint=hint)
     with progress.step("Delta's and Spark's jars") as notify:
         server = SparkConnect(state / "spark", _SPARK_PORT, notify)
-    claimed = partial(holds_claims, service, os.environ.get("SLUICE_TOKEN", ""))
+    claimed = partial(holds_claims, service, os.environ.get("SLUICE_TOKEN", ""), ca)
     warming = Warming(server.remote, server.scratch / FOLDER, progress, claimed)
     warming.clean()
     parts.callback(warming.clean)  # behind Spark's end

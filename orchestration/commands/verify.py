@@ -11,10 +11,12 @@ from rich.console import Console
 
 from cdc_core import config
 from cdc_core.client.connector import Connector
+from cdc_core.client.trust import Trust, authorities
 from cdc_core.config import InstanceConfig, ServiceConfig
 from cdc_core.errors import ConfigError
 from cdc_core.schema.names import split_name
 from cdc_core.serve import token_of
+from cdc_core.server.cluster import local_doors
 from orchestration.commands.text import comparison_table
 from orchestration.source import source_of
 from spark_jobs.lake.tables import Lake
@@ -85,8 +87,12 @@ def _destination(question: Question, instance: InstanceConfig, connector: Connec
 
 def connector_of(url: str | None, token: str, service: ServiceConfig, destination: str, client: int) -> Connector:
     """A client of the service at `url`; without it, of the one that the configuration describes."""
-    there = url or f"http://{service.host}:{service.http_port}"
-    return Connector(there, destination, client_id=client, token=token or token_of(service))
+    doors = None if url else local_doors(service)
+    there, rows = (url, None) if doors is None else (doors.http, doors.flight)
+    trust = Trust(authorities(service.tls_ca))
+    return Connector(
+        there, destination, flight_url=rows, client_id=client, token=token or token_of(service), trust=trust
+    )
 
 
 def pair(name: str) -> tuple[str, str]:

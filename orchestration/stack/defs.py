@@ -9,6 +9,7 @@ import yaml
 
 from cdc_core.config import ServiceConfig
 from cdc_core.errors import ConfigError
+from cdc_core.server.cluster import local_doors
 
 
 def write_component(file: Path, attributes: Mapping[str, object]) -> None:
@@ -36,10 +37,8 @@ def default_folder(
 ) -> Path:
     """`folder` with a component for each destination, which takes all its tables to the lake."""
     _clear(folder)
-    doors = {
-        "http": f"http://{service.host}:{service.http_port}",
-        "flight": f"grpc://{service.host}:{service.flight_port}",
-    }
+    found = local_doors(service)
+    doors = {"http": found.http, "flight": found.flight}
     for name in destinations:
         place = {"destination": name, "lake": lake, "conf": str(conf.absolute())}
         write_component(folder / name / "defs.yaml", place | {"service": doors, "spark": spark, "snapshot": "initial"})

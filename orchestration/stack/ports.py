@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 
+from cdc_core.client.trust import Trust
 from cdc_core.errors import ConfigError
 
 _FIRST = 20_000  # of those that we choose from
@@ -46,10 +47,11 @@ def listening(port: int, host: str = "127.0.0.1") -> bool:
         return False
 
 
-def answers(url: str) -> bool:
-    """Whether that page answers with success."""
+def answers(url: str, ca: str = "") -> bool:
+    """Whether that page answers with success. `ca`: the authorities of its certificate, as PEM text."""
+    verify = Trust(ca).context() if url.startswith("https") else True
     try:
-        return httpx.get(url, timeout=2, follow_redirects=True).is_success
+        return httpx.get(url, timeout=2, follow_redirects=True, verify=verify).is_success
     except httpx.HTTPError:
         return False
 

@@ -10,7 +10,8 @@ from orchestration.stack.process import Process
 
 
 class Service(Process):
-    """Ready when every destination is. With `wait_ready=False` it is ready as soon as it answers."""
+    """Ready when every destination is. With `wait_ready=False` it is ready as soon as it answers. `url`: its HTTP door,
+    where it is not at `host` and `http_port`; `ca`: the authorities of its certificate, as PEM text."""
 
     def __init__(
         self,
@@ -19,16 +20,18 @@ class Service(Process):
         *,
         http_port: int = 11112,
         host: str = "127.0.0.1",
+        url: str = "",
+        ca: str = "",
         wait_ready: bool = True,
         environment: dict[str, str] | None = None,
     ) -> None:
-        self.url = f"http://{host}:{http_port}"
+        self.url = url or f"http://{host}:{http_port}"
         page = "readyz" if wait_ready else "healthz"
         super().__init__(
             "the capture service",
             [sys.executable, "-m", "orchestration.cli", "server", "--conf", str(conf)],
             log=directory / "service.log",
-            ready=lambda: answers(f"{self.url}/{page}"),
+            ready=lambda: answers(f"{self.url}/{page}", ca),
             environment=environment,
             timeout=180,  # the first start compiles the decoder
         )

@@ -17,6 +17,7 @@ from typing import Protocol
 import httpx
 from rich.markup import escape
 
+from cdc_core.client.trust import Trust
 from cdc_core.errors import SluiceError
 from orchestration.stack.progress import Progress
 from orchestration.warmth import VARIABLE, marked
@@ -112,11 +113,12 @@ class Warming:
                 self.stop()
 
 
-def holds_claims(service: str, token: str = "") -> bool:
+def holds_claims(service: str, token: str = "", ca: str = "") -> bool:
     """Whether a client of the service has a batch. Of one that does not answer, or refuses to say, none has."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     with suppress(httpx.HTTPError, ValueError, LookupError, TypeError):
-        answer = httpx.get(f"{service}/v1/destinations", headers=headers, timeout=5, trust_env=False)
+        verify = Trust(ca).context() if service.startswith("https") else True
+        answer = httpx.get(f"{service}/v1/destinations", headers=headers, timeout=5, trust_env=False, verify=verify)
         found = answer.raise_for_status().json()
         return any(client["claims"] for status in found for client in status["clients"])
     return False

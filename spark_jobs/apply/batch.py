@@ -54,6 +54,7 @@ def apply_batch(
     notes: Notes | None = None,
     catch_up: CatchUp | None = None,
     progress: Progress | None = None,
+    ca: str = "",
 ) -> BatchResult:
     """Follows the claim's DDL statements, then applies every table, but those of `stopped` that no statement mended, up
     to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, of stopped ones too.
@@ -61,7 +62,7 @@ def apply_batch(
     Plans of up to `sent_rows` rows are sent with the statement instead of being pulled by Spark's workers: starting a
     Python worker to plan and to read costs more, and Spark then knows how few they are. A run gives all its batches the
     same `fence`, `notes` and `sampled`, the tables whose odd rows were named. `cascades` are followed when the tables
-    are written. Tables that `modes` names are landed instead.
+    are written. Tables that `modes` names are landed instead. `ca`: the authorities of a Flight door with TLS.
 
     Raises LakeError for a batch that goes back. Any error but TableStopped is raised when all tables are at rest. What
     they committed stays; when the claim comes again, they add nothing.
@@ -79,7 +80,7 @@ def apply_batch(
     cascading = cascades.tables(claim) if cascades and modes.any_lands else frozenset[str]()
     batch = Batch(
         claim, lake, sessions, flight_url, token, run_id, max_splits, sent_rows, fence, clock, policies, sampled, held,
-        modes, cascading, notes or Notes(), catch_up, progress or Progress(),
+        modes, cascading, notes or Notes(), catch_up, progress or Progress(), ca,
     )  # fmt: skip
     batch.progress.begin(len(claim.ddl), len({table.name for table in claim.tables} - held))
     behind = merge_before_statements(batch)

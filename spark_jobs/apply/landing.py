@@ -160,7 +160,7 @@ def _share(batch: Batch, table: str) -> Share:
     return Share(
         claim, log, batch.flight_url, batch.token, batch.run_id, batch.fence, batch.clock,
         after=_followed(batch, table) if merged else None, emptied=emptied, past=batch.notes.past.get(table, {}),
-        merge_all=(lambda: _merge_all(batch, table)) if merged else None,
+        merge_all=(lambda: _merge_all(batch, table)) if merged else None, ca=batch.ca,
     )  # fmt: skip
 
 

@@ -59,9 +59,9 @@ def _of_claim(spark: SparkSession, batch: Batch, table: TableRange, key: Foreign
         return False
     if not in_key and net.counts.partial:
         raise needs_copy(key, "row images leave out the columns that it references (binlog_row_image)")
-    token = batch.token or None
-    read = net if in_key else flight_info(batch.flight_url, batch.claim, table.name, mode="changes", token=token)
-    create_view(spark, read, _PARENT, batch.flight_url, batch.token, batch.sent_rows)
+    token, ca = batch.token or None, batch.ca
+    read = net if in_key else flight_info(batch.flight_url, batch.claim, table.name, mode="changes", token=token, ca=ca)
+    create_view(spark, read, _PARENT, batch.flight_url, batch.token, batch.sent_rows, ca=ca)
     listed = ", ".join(quote(name) for name in key.referenced)
     where = "" if in_key else f" WHERE {OP} IN ({', '.join(map(literal, BEFORE))})"
     spark.sql(f"SELECT DISTINCT {listed} FROM {_PARENT}{where}").createOrReplaceTempView(KEYS)  # noqa: S608
@@ -69,7 +69,7 @@ def _of_claim(spark: SparkSession, batch: Batch, table: TableRange, key: Foreign
 
 
 def _net(batch: Batch, table: TableRange) -> TableRead:
-    return flight_info(batch.flight_url, batch.claim, table.name, token=batch.token or None)
+    return flight_info(batch.flight_url, batch.claim, table.name, token=batch.token or None, ca=batch.ca)
 
 
 def _in_key(table: TableRange, key: ForeignKey) -> bool:

@@ -33,6 +33,7 @@ class Changes:
     after: int | None
     flight_url: str
     token: str
+    ca: str = ""
 
 
 def odd_rows(spark: SparkSession, path: str, source: Changes, commit: Commit) -> Doubt:
@@ -44,10 +45,11 @@ def odd_rows(spark: SparkSession, path: str, source: Changes, commit: Commit) ->
         mode="changes",
         after=source.after,
         token=source.token or None,
+        ca=source.ca,
     )
     if commit.delta_version is None or not read.tickets:
         return Doubt()
-    create_view(spark, read, _VIEW, source.flight_url, source.token, sent_rows=0)
+    create_view(spark, read, _VIEW, source.flight_url, source.token, sent_rows=0, ca=source.ca)
     columns = [one for one in lake_columns(read.schema, read.table) if one.name in read.table.primary_key]
     found = spark.sql(_question(path, columns, commit.delta_version - 1)).collect()
     counts = {fresh: rows for _, fresh, rows in found}

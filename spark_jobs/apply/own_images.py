@@ -17,13 +17,14 @@ from spark_jobs.lake.remedy import copy_hint
 _WHY = "its row images leave columns out, and the table keeps deleted rows or their last change"
 
 
-def images_read(net: TableRead, claim: Claim, after: int | None, url: str, token: str) -> TableRead:
+def images_read(net: TableRead, claim: Claim, after: int | None, url: str, token: str, ca: str = "") -> TableRead:
     """How to read them, in as many splits as the net changes. Raises TableStopped where these show already that images
     leave columns out."""
     if net.counts.partial:
         raise _lacking(net.table.name, copy_hint(claim.destination, net.table.name))
     splits = max(1, len(net.tickets))
-    return flight_info(url, claim, net.table.name, mode=CHANGES, after=after, splits=splits, token=token or None)
+    token_sent = token or None
+    return flight_info(url, claim, net.table.name, mode=CHANGES, after=after, splits=splits, token=token_sent, ca=ca)
 
 
 @contextmanager

@@ -118,6 +118,7 @@ class SparkLake:
             notes=self.notes,
             catch_up=self.catch_up,
             progress=self.progress,
+            ca=self.connector.ca,
         )
         for one in applied.broken:
             self.connector.snapshots.break_off(one.table, one.id, one.reason)

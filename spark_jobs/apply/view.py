@@ -20,7 +20,15 @@ SENT_BYTES = 32 << 20  # of Arrow, for one table: Spark's driver holds them as r
 
 
 def create_view(
-    spark: SparkSession, read: TableRead, view: str, url: str, token: str, sent_rows: int, file: str | None = None
+    spark: SparkSession,
+    read: TableRead,
+    view: str,
+    url: str,
+    token: str,
+    sent_rows: int,
+    file: str | None = None,
+    *,
+    ca: str = "",
 ) -> None:
     """Makes `view` over `file`, which has the plan's rows; without one, a plan of at most `sent_rows` rows, and of few
     bytes, is sent along.
@@ -32,7 +40,7 @@ def create_view(
         create_file_view(spark, read.schema, view, file)
         return
     schema = _schema(read.schema)
-    sent = _all_rows(read, url, token) if read.table.primary_key and read.rows <= sent_rows else None
+    sent = _all_rows(read, url, token, ca) if read.table.primary_key and read.rows <= sent_rows else None
     if sent is not None:
         create_sent_view(spark, sent, view)
         return
@@ -40,6 +48,8 @@ def create_view(
     reader = reader.option("tickets", pack_tickets(read.tickets))
     if token:
         reader = reader.option("token", token)  # Spark redacts an option of this name
+    if ca:
+        reader = reader.option("ca", ca)
     reader.load().createOrReplaceTempView(view)
 
 
@@ -59,12 +69,12 @@ def _schema(schema: pa.Schema) -> str:
     return ", ".join(f"{quote(field.name)} {spark_type(field.type)}" for field in schema)
 
 
-def _all_rows(read: TableRead, url: str, token: str) -> pa.Table | None:
+def _all_rows(read: TableRead, url: str, token: str, ca: str) -> pa.Table | None:
     """All rows of the plan, None when they are more bytes than the driver should hold."""
     parts: list[pa.RecordBatch] = []
     size = 0
     for ticket in read.tickets:
-        for part in read_split(url, ticket, token=token or None):
+        for part in read_split(url, ticket, token=token or None, ca=ca):
             parts.append(part)
             size += part.nbytes
             if size > SENT_BYTES:

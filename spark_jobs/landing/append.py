@@ -81,6 +81,7 @@ class Share:
     has_rows: bool = True
     past: Mapping[int, int] = field(default_factory=dict)
     merge_all: Callable[[], None] | None = None
+    ca: str = ""
 
 
 def append(share: Share) -> Landed:
@@ -108,7 +109,7 @@ def _append(share: Share) -> Landed:
         ready = _saying(share, opened, epoch_property(share.claim))
         images = Images(share.claim, _fields(ready.table), None, None, emptied)
         return _committed(share, ready, images, after, Landed(share.log.name, None), began)
-    with Rows(share.flight_url, share.token or None) as rows:
+    with Rows(share.flight_url, share.token or None, share.ca) as rows:
         read = rows.info(share.claim, share.log.name, mode=CHANGES, after=after)
         if not read.rows and not emptied:
             return Landed(share.log.name, end, log_version=opened.version if opened else None, landed_at=share.clock())

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from cdc_core.client.changes import flight_info
+from cdc_core.doors.certificate import Certificate, CertificateFiles
+from cdc_core.doors.flight import FlightDoor
 from cdc_core.errors import LakeError
+from spark_jobs.apply.view import create_view
 from spark_jobs.session import Sessions, connect, disconnect
+from tests.support.certificates import Authority
+from tests.support.door_double import TABLE as TABLE_OF_SHOP
+from tests.support.door_double import Destination, Server, opened
 from tests.support.spark_feed import Change, Feed, Table, feed
 
 pytestmark = pytest.mark.integration
@@ -70,3 +78,25 @@ def test_a_missing_server_is_an_error_within_seconds() -> None:
         connect("sc://127.0.0.1:9")
     assert caught.value.place == "sc://127.0.0.1:9"
     assert time.monotonic() - began < 300
+
+
+def test_workers_pull_through_tls(spark_remote: str, tmp_path: Path) -> None:
+    """With the token and the authority in the plan's options, by tickets and without; with another authority not."""
+    authority, shop = Authority(tmp_path), Destination()
+    authority.issue()
+    shop.put(500)
+    claim = shop.claim(1001, 1000, 0, "run-1", 60)
+    assert claim is not None
+    certificate = Certificate(CertificateFiles(authority.certificate, authority.key))
+    door = FlightDoor(Server(shop), "127.0.0.1", 0, "s3cret", certificate=certificate)  # type: ignore[arg-type]
+    with opened(door), Sessions(spark_remote) as pool, pool.take() as spark:
+        read = flight_info(door.url, claim, TABLE_OF_SHOP, splits=2, token="s3cret", ca=authority.pem)
+        for sent_rows in (0, 1000):
+            create_view(spark, read, "pulled", door.url, "s3cret", sent_rows, ca=authority.pem)
+            assert spark.sql("SELECT count(*), count(DISTINCT id) FROM pulled").collect()[0] == (500, 500)
+        options = {"url": door.url, "token": "s3cret", "destination": "shop", "client_id": "1001"}
+        asked = spark.read.format("sluice").options(**options, batch_id=str(claim.batch_id), table=TABLE_OF_SHOP)
+        assert asked.option("ca", authority.pem).load().count() == 500
+        create_view(spark, read, "pulled", door.url, "s3cret", 0, ca=Authority(tmp_path, "other").pem)
+        with pytest.raises(Exception, match="does not answer"):
+            spark.sql("SELECT count(*) FROM pulled").collect()

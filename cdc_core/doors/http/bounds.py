@@ -12,15 +12,18 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from cdc_core.doors.connections import Connections, peer_at
+
 CONNECTIONS = 512
 REST_SECONDS = 10.0  # between the ends of requests; uvicorn closes those that keep silent after an answer sooner
 
 
-def bounded(most: int) -> type[asyncio.Protocol]:
-    """A class of connections for uvicorn, for one door."""
+def bounded(most: int, handshakes: Connections | None = None) -> type[asyncio.Protocol]:
+    """A class of connections for uvicorn, for one door. `handshakes` bounds those that are not made yet."""
 
     class OfDoor(_Bounded):
         MOST = most
+        HANDSHAKES = handshakes
         REST = REST_SECONDS
         taken: ClassVar[dict[_Bounded, None]] = {}
 
@@ -29,11 +32,14 @@ def bounded(most: int) -> type[asyncio.Protocol]:
 
 class _Bounded(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     MOST: ClassVar[int]
+    HANDSHAKES: ClassVar[Connections | None]
     REST: ClassVar[float]
     taken: ClassVar[dict[_Bounded, None]]  # oldest first
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        if self.HANDSHAKES is not None:
+            self.HANDSHAKES.begin(peer_at(transport.get_extra_info("peername")))
         self._look: asyncio.TimerHandle | None = None
         if len(self.taken) >= self.MOST and not self._make_room():
             transport.abort()

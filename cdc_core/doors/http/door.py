@@ -1,8 +1,13 @@
-"""The HTTP door's life: it listens, and a thread of this process serves `app` until it is stopped."""
+"""The HTTP door's life: it listens, and a thread of this process serves `app` until it is stopped.
+
+With a certificate a second thread ends connections that do not finish their TLS handshake: uvicorn learns of a
+connection behind it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +16,8 @@ from functools import partial
 import uvicorn
 
 from cdc_core.doors.address import bracketed, listen
+from cdc_core.doors.certificate import Certificate
+from cdc_core.doors.connections import Connections
 from cdc_core.doors.http.app import build_app
 from cdc_core.doors.http.bounds import CONNECTIONS, bounded
 from cdc_core.doors.traffic import Traffic
@@ -32,9 +39,11 @@ class HttpDoor:
         token: str | None = None,
         traffic: Traffic | None = None,
         connections: int = CONNECTIONS,
+        certificate: Certificate | None = None,
     ) -> None:
         self.host = host
-        self._connections = connections
+        self._most, self._certificate = connections, certificate
+        self._connections = Connections(port, 2 * connections) if certificate else None
         self.port = port
         self._app = build_app(server, host, token, traffic or Traffic(server.has))
         self._uvicorn: _Uvicorn | None = None
@@ -45,7 +54,7 @@ class HttpDoor:
 
     @property
     def url(self) -> str:
-        return f"http://{bracketed(self.host)}:{self.port}"
+        return f"http{'s' if self._certificate else ''}://{bracketed(self.host)}:{self.port}"
 
     def start(self) -> None:
         """Returns when the door answers calls. Raises ConfigError when the port cannot be bound."""
@@ -53,7 +62,8 @@ class HttpDoor:
         self.port = listener.getsockname()[1]
         config = uvicorn.Config(
             self._app,
-            http=bounded(self._connections),
+            http=bounded(self._most, self._connections),
+            ssl_context_factory=partial(_context, self._certificate) if self._certificate else None,
             log_config=None,
             log_level="warning",
             access_log=False,
@@ -65,13 +75,21 @@ class HttpDoor:
         self._thread = threading.Thread(target=self._uvicorn.run, args=([listener],), name="http door", daemon=True)
         self._thread.start()
         _await_started(self._uvicorn, self._thread, self.url)
+        if self._connections is not None:
+            self._connections.start(self.port)
 
     def stop(self) -> None:
         if self._uvicorn is None or self._thread is None:
             return
+        if self._connections is not None:
+            self._connections.stop()
         self._uvicorn.end()
         self._thread.join(_STOP_SECONDS)
         self._thread = None
+
+
+def _context(certificate: Certificate, *_: object) -> ssl.SSLContext:
+    return certificate.context
 
 
 class _Uvicorn(uvicorn.Server):

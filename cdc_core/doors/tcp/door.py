@@ -9,7 +9,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -17,12 +16,13 @@ from anyio import CapacityLimiter, to_thread
 
 from cdc_core.canal_protocol import packets
 from cdc_core.doors.address import bracketed, listen
+from cdc_core.doors.certificate import Certificate
+from cdc_core.doors.connections import Connections, peer_at
 from cdc_core.doors.tcp.arrivals import Arrivals
 from cdc_core.doors.tcp.commands import Commands
 from cdc_core.doors.tcp.connection import LOGIN_SECONDS, Connection
 from cdc_core.doors.tcp.reply import Budget
 from cdc_core.doors.traffic import Traffic
-from cdc_core.errors import ConfigError
 from cdc_core.server.server import CanalServer
 
 CONNECTIONS = 1024
@@ -35,8 +35,8 @@ log = structlog.get_logger(__name__)
 
 
 class TcpDoor:
-    """Serves `server` on `host:port` between `start` and `stop`; port 0 binds a free port. With a certificate and its
-    key it speaks TLS alone."""
+    """Serves `server` on `host:port` between `start` and `stop`; port 0 binds a free port. With a certificate it speaks
+    TLS alone."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class TcpDoor:
         port: int,
         traffic: Traffic | None = None,
         *,
-        certificate: Path | None = None,
-        key: Path | None = None,
+        certificate: Certificate | None = None,
         connections: int = CONNECTIONS,
     ) -> None:
         self.host, self.port = host, port
         self.server, self._traffic = server, traffic or Traffic(server.has)
-        self._certificate, self._key, self._most = certificate, key, connections
+        self._certificate, self._most = certificate, connections
+        self._handshakes = Connections(port, 2 * connections) if certificate else None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stopping: asyncio.Event | None = None
@@ -65,9 +65,8 @@ class TcpDoor:
         return f"tcp://{bracketed(self.host)}:{self.port}"
 
     def start(self) -> None:
-        """Returns when the door accepts connections. Raises ConfigError for a port or a certificate that cannot be
-        used."""
-        context = self._context()
+        """Returns when the door accepts connections. Raises ConfigError for a port that cannot be used."""
+        context = self._certificate.context if self._certificate else None
         listener = listen(self.host, self.port, "canal.port")
         self.port = listener.getsockname()[1]
         ready = threading.Event()
@@ -75,28 +74,18 @@ class TcpDoor:
         self._thread = threading.Thread(target=run, name="tcp door", daemon=True)
         self._thread.start()
         ready.wait()
+        if self._handshakes is not None:
+            self._handshakes.start(self.port)
 
     def stop(self) -> None:
         """Ends all connections. What they hold comes again."""
         if self._loop is None or self._stopping is None or self._thread is None:
             return
+        if self._handshakes is not None:
+            self._handshakes.stop()
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(_STOP_SECONDS)
         self._loop = self._thread = None
-
-    def _context(self) -> ssl.SSLContext | None:
-        if self._certificate is None:
-            return None
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        try:
-            context.load_cert_chain(self._certificate, self._key)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(
-                f"the certificate cannot be used: {error}",
-                place=f"sluice.tcp.cert={self._certificate}",
-                hint="Give a PEM file with the certificate in sluice.tcp.cert, and its key in sluice.tcp.key.",
-            ) from error
-        return context
 
     async def _run(self, listener: Any, context: ssl.SSLContext | None, ready: threading.Event) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
@@ -123,6 +112,8 @@ class TcpDoor:
     async def _serve(self, connection: Connection, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        if self._handshakes is not None:
+            self._handshakes.begin(peer_at(writer.get_extra_info("peername")))
         if len(self._open) >= self._most and not self._make_room():
             log.warning("a TCP connection was refused: too many are open", open=len(self._open), most=self._most)
             writer.write(packets.ack(packets.BAD_REQUEST, f"{self._most} connections are open: try again later"))

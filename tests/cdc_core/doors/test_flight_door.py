@@ -14,6 +14,7 @@ import pytest
 from pyarrow import flight
 
 from cdc_core.client.changes import Rows, TableRead, changes, flight_info, read_split
+from cdc_core.doors.connections import peer_at, peer_of
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.flight.plans import Plans
 from cdc_core.doors.flight.tickets import Read, read_ticket
@@ -30,6 +31,7 @@ from cdc_core.errors import (
 from cdc_core.session.claim import Claim
 from tests.support.door_double import TABLE, Destination, Server, opened
 from tests.support.servers import free_port
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -292,3 +294,42 @@ def test_a_plan_that_failed_is_not_kept() -> None:
 
 def _fields(claim: Claim) -> dict[str, object]:
     return {name: getattr(claim, name) for name in claim.__dataclass_fields__}
+
+
+def test_connections_are_bounded(destination: Destination) -> None:
+    """Too many that make no call end at once, the oldest first; a stream goes on, and clients with access stay."""
+    claim = claimed(destination, 200_000)
+    with opened(FlightDoor(Server(destination), "127.0.0.1", 0, connections=5)) as door, Rows(door.url) as rows:
+        (ticket,) = rows.info(claim, TABLE).tickets
+        stream = rows.split(ticket)
+        read = next(stream).num_rows
+        idle = [socket.create_connection(("127.0.0.1", door.port), 10) for _ in range(50)]
+        until(lambda: len(door.connections) == 5)
+        ended = sum(_has_ended(one) for one in idle)
+        assert (ended, any(_has_ended(one) for one in idle[-3:])) == (46, False)
+        assert read + sum(batch.num_rows for batch in stream) == 200_000
+        for one in idle:
+            one.close()
+        more = [Rows(door.url) for _ in range(8)]
+        for client in more:
+            client.info(claim, TABLE)
+        until(lambda: len(door.connections) == 5)
+        assert [client.info(claim, TABLE).rows for client in more] == [200_000] * 8  # those ended connect again
+        for client in more:
+            client.close()
+
+
+def _has_ended(connection: socket.socket) -> bool:
+    connection.settimeout(0.2)
+    try:
+        while connection.recv(4096):
+            pass
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_a_peer_of_grpc_is_that_of_its_socket() -> None:
+    """IPv4 and IPv6, also one as the other."""
+    assert peer_of("ipv4:127.0.0.1:4711") == peer_at(("::ffff:127.0.0.1", 4711, 0, 0)) == ("127.0.0.1", 4711)
+    assert peer_of("ipv6:%5B::1%5D:4711") == peer_of("ipv6:[::1]:4711") == peer_at(("::1", 4711, 0, 0)) == ("::1", 4711)

@@ -375,14 +375,10 @@ def test_a_rollback_before_the_subscription_is_nothing(door: TcpDoor, shop: Dest
     assert not [call for call in shop.calls if call[0] == "rollback"]
 
 
-def test_a_port_or_a_certificate_that_cannot_be_used(shop: Destination, tmp_path: Any) -> None:
+def test_a_port_that_cannot_be_used(shop: Destination) -> None:
     """The error names the key."""
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match=r"canal\.port"):
         TcpDoor(Server(shop), "127.0.0.1", taken.getsockname()[1]).start()  # type: ignore[arg-type]
-    files = {"certificate": tmp_path / "no.pem", "key": tmp_path / "no.key"}
-    door = TcpDoor(Server(shop), "127.0.0.1", 0, **files)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"sluice\.tcp\.cert"):
-        door.start()
 
 
 def test_answers_are_counted(shop: Destination) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -16,13 +17,16 @@ from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import ConfigError
 from cdc_core.position import EntryPosition
 from orchestration.stack.ports import Ports, free_port
+from orchestration.stack.service import Service
 from spark_jobs.apply.ddl.consent import PROPOSAL
+from tests.support.certificates import Authority
 from tests.support.door_double import Destination, Server, opened
 
 
-def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
+def sluice(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "orchestration.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    variables = os.environ | environment
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=variables)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +46,31 @@ def test_help_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.integration
+def test_a_service_with_tls_is_asked_by_its_authority(tmp_path: Path) -> None:
+    """`sluice server` answers over TLS alone, to commands that know the authority."""
+    authority, (http, flight, tcp) = Authority(tmp_path), (free_port() for _ in range(3))
+    authority.issue()
+    conf = tmp_path / "conf"
+    (conf / "shop").mkdir(parents=True)
+    (conf / "shop" / "instance.properties").write_text("canal.instance.master.address = 127.0.0.1:9\n")
+    (conf / "canal.properties").write_text(
+        f"canal.metrics.pull.port = {http}\nsluice.flight.port = {flight}\ncanal.port = {tcp}\n"
+        f"sluice.tls.ca = {authority.path}\nsluice.tls.certificate = {authority.certificate}\n"
+        f"sluice.tls.key = {authority.key}\n"
+    )
+    url = f"https://127.0.0.1:{http}"
+    with Service(conf, tmp_path, url=url, ca=authority.pem, wait_ready=False):
+        known = sluice("status", "--json", "--service", url, SLUICE_CA=str(authority.path))
+        unknown = sluice("status", "--service", url)
+        configured = sluice("ddl", "list", "shop", "--conf", str(conf))
+    (status,) = json.loads(known.stdout)
+    assert (known.returncode, status["destination"]) == (1, "shop")  # its source is away
+    assert (unknown.returncode, "certificate" in unknown.stderr) == (1, True)
+    assert "certificate" not in configured.stderr
+    assert "shop" in configured.stderr  # the service's own words
 
 
 def test_bad_usage_is_two() -> None:
