@@ -169,6 +169,7 @@ class InstanceConfig(_Model):
     ssl_ca: Path | None = Field(None, alias="sluice.ssl.ca")
     ssl_cert: Path | None = Field(None, alias="sluice.ssl.cert")
     ssl_key: Path | None = Field(None, alias="sluice.ssl.key")
+    rsa_public_key: Path | None = Field(None, alias="sluice.rsa.publicKey")
     lazy: bool = Field(False, alias="canal.instance.global.lazy")  # canal.instance.{destination}.lazy overrides it
     flush_ms: Positive = Field(1000, alias="canal.zookeeper.flush.period")
     heartbeat_seconds: Annotated[float, Field(gt=0)] = Field(5.0, alias="sluice.heartbeat.seconds")

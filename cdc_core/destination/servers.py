@@ -26,6 +26,7 @@ def source_settings(config: InstanceConfig, address: str = "") -> SourceSettings
         ssl_ca=str(config.ssl_ca or ""),
         ssl_cert=str(config.ssl_cert or ""),
         ssl_key=str(config.ssl_key or ""),
+        public_key=str(config.rsa_public_key or ""),
         heartbeat_seconds=config.heartbeat_seconds,
         block_bytes=config.block_bytes,
         by_gtid=config.gtid_mode,

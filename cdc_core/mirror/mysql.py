@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import pymysql
 from pymysql.constants import CLIENT
 from pymysql.err import DatabaseError, Error, OperationalError
 
 from cdc_core.mirror.mysql_rows import GENERATED, quoted, write
 from cdc_core.mirror.sql import Kinds
 from cdc_core.mirror.work import Group
+from cdc_core.source.authentication import GuardedConnection
 
 _TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
     destination VARCHAR(100) NOT NULL, client_id INT NOT NULL, server_id BIGINT NOT NULL,
@@ -76,7 +76,7 @@ class MySql:
         position = VALUES(position), execute_time = VALUES(execute_time), ddl_position = VALUES(ddl_position)"""
 
     def connect(self) -> Any:
-        return pymysql.connect(
+        return GuardedConnection(
             host=self.host,
             port=self.port,
             user=self.user,

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pymysql
+import structlog
 from pymysql.constants import CR, ER
 
 from cdc_core.errors import ConfigError, SluiceError, SourceError, SourceUnavailable
+from cdc_core.source.authentication import GuardedConnection, read_public_key
+from cdc_core.source.same_host import same_host
 from cdc_core.source.settings import SourceSettings, SslMode
 
 Connection = pymysql.Connection
@@ -22,6 +25,12 @@ _TLS_HINT = (
     "Check canal.instance.ssl mode, CA and certificate against the server's (SHOW VARIABLES LIKE 'ssl%'), "
     "and that the host is named as in the certificate."
 )
+_KEY_HINT = (
+    "Another server in between could have sent it. Use TLS with canal.instance.master.sslMode = VERIFY_CA, or give the "
+    "server's key in sluice.rsa.publicKey."
+)
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +118,10 @@ def _tls_context(settings: SourceSettings, mode: SslMode) -> ssl.SSLContext:
 
 def _open(settings: SourceSettings, context: ssl.SSLContext | None) -> Connection:
     tls: dict[str, Any] = {"ssl": context} if context else {"ssl_disabled": True}
+    own_key = read_public_key(settings.public_key)
     try:
-        return pymysql.connect(
+        conn = GuardedConnection(
+            public_key=own_key,
             host=settings.host,
             port=settings.port,
             user=settings.user,
@@ -122,6 +133,9 @@ def _open(settings: SourceSettings, context: ssl.SSLContext | None) -> Connectio
             write_timeout=settings.so_timeout,
             **tls,
         )
+        if conn.fetched_key is not None and not same_host(settings.host, "127.0.0.1"):
+            log.warning("the password was sent by a key from the network", source=settings.account, hint=_KEY_HINT)
+        return conn
     except pymysql.err.MySQLError as error:
         original = getattr(error, "original_exception", None)
         gone = (
@@ -150,7 +164,8 @@ def source_error(error: Exception, settings: SourceSettings) -> SluiceError:
             f"the server refuses the account ({code}): {text}",
             place=settings.account,
             hint="Check canal.instance.dbUsername and dbPassword; on the server: "
-            f"ALTER USER '{settings.user}'@'%' IDENTIFIED BY '...';",
+            f"ALTER USER '{settings.user}'@'%' IDENTIFIED BY '...';"
+            + (" Check also that sluice.rsa.publicKey is this server's key." if settings.public_key else ""),
         )
     if code in (ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR):
         return SourceError(

@@ -34,6 +34,7 @@ class SourceSettings:
     ssl_ca: str = ""
     ssl_cert: str = ""
     ssl_key: str = ""
+    public_key: str = ""  # path of the server's RSA key
     heartbeat_seconds: float = 5.0
     connect_timeout: float = 10
     so_timeout: float = 30

@@ -12,6 +12,7 @@ from cdc_core.config import InstanceConfig
 from cdc_core.destination.servers import source_settings
 from cdc_core.destination.status import SourceStatus
 from cdc_core.errors import SourceChanged, SourceUnavailable
+from cdc_core.source.authentication import GuardedConnection, read_public_key
 
 _SESSION = (
     "SET time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600, sql_select_limit = 18446744073709551615"
@@ -31,6 +32,7 @@ class Source:
     ssl: dict[str, Any] | None = None
     ssl_disabled: bool = False
     server_id: int | None = None  # the only server that may answer; None: any
+    public_key: bytes = field(default=b"", repr=False)  # its RSA key as PEM; b"": the one that it sends
 
     @property
     def address(self) -> str:
@@ -45,7 +47,8 @@ def captured_source(instance: InstanceConfig, status: SourceStatus) -> Source:
         raise SourceUnavailable("the service reads no server", place=instance.destination, hint=hint)
     read = source_settings(instance, status.address)
     disabled = instance.ssl_mode == "DISABLED"
-    return Source(read.host, read.port, read.user, read.password, _tls(instance), disabled, status.server_id)
+    key = read_public_key(instance.rsa_public_key)
+    return Source(read.host, read.port, read.user, read.password, _tls(instance), disabled, status.server_id, key)
 
 
 def _tls(instance: InstanceConfig) -> dict[str, Any] | None:
@@ -64,7 +67,8 @@ def connect(source: Source) -> pymysql.Connection[Any]:
     """A connection whose transactions are snapshots: REPEATABLE READ, times in UTC. Raises SourceUnavailable, and
     SourceChanged where another server answers than the source's."""
     try:
-        connection = pymysql.connect(
+        connection = GuardedConnection(
+            public_key=source.public_key,
             host=source.host,
             port=source.port,
             user=source.user,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import socket
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
 from cdc_core.errors import ConfigError, SourceError, SourceUnavailable
@@ -21,6 +24,8 @@ from orchestration.stack.mysql.server import MySqlServer
 from tests.support.servers import free_port, settings_of
 
 SECRET = "s3cret-pass"
+SALT = b"12345678abcdefghijkl"
+OAEP = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)
 Key = rsa.RSAPrivateKey
 
 
@@ -89,6 +94,94 @@ def test_ways_of_authentication(mysql8: MySqlServer, plugin: str, mode: SslMode)
     mysql8.execute(f"DROP USER IF EXISTS {user}@'%'", f"CREATE USER {user}@'%' IDENTIFIED WITH {plugin} BY '{SECRET}'")
     settings = settings_of(mysql8, user=user, password=SECRET, ssl_mode=mode)
     assert bool(cipher(settings)) is (mode is SslMode.REQUIRED)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("plugin", ["caching_sha2_password", "sha256_password"])
+def test_a_pinned_key(mysql8: MySqlServer, tmp_path: Path, plugin: str) -> None:
+    """Without TLS the password is encrypted with the key of the file: the server's own fits, another one does not."""
+    user, own, other = f"pinned_{plugin[:6]}", tmp_path / "own.pem", tmp_path / "other.pem"
+    mysql8.execute(f"DROP USER IF EXISTS {user}@'%'", f"CREATE USER {user}@'%' IDENTIFIED WITH {plugin} BY '{SECRET}'")
+    with mysql8.root() as root, root.cursor() as cursor:
+        cursor.execute("SHOW STATUS LIKE 'Caching_sha2_password_rsa_public_key'")
+        own.write_text(cursor.fetchone()[1])
+    other.write_bytes(public_key(rsa.generate_private_key(65537, 2048)))
+    settings = settings_of(mysql8, user=user, password=SECRET, ssl_mode=SslMode.DISABLED)
+    with pytest.raises(SourceError) as caught:
+        connect(replace(settings, public_key=str(other)))
+    assert "sluice.rsa.publicKey" in caught.value.hint
+    with connect(replace(settings, public_key=str(own))) as conn:
+        assert conn.fetched_key is None  # type: ignore[attr-defined]
+
+
+def public_key(key: Key) -> bytes:
+    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "then"),
+    [
+        ("caching_sha2_password", b"\x01\x04"),  # asks for a full authentication
+        ("sha256_password", b""),
+        ("mysql_native_password", b"\xfemysql_clear_password\x00"),
+        ("caching_sha2_password", b"\xfemysql_clear_password\x00"),
+        ("caching_sha2_password", b"\xfedialog\x00\x04Password: "),
+        ("mysql_native_password", b"\xfesha256_password\x00" + SALT + b"\x00"),
+    ],
+)
+@pytest.mark.parametrize("mode", [SslMode.DISABLED, SslMode.PREFERRED])
+def test_who_answers_in_the_servers_place_gets_no_password(
+    tmp_path: Path, plugin: str, then: bytes, mode: SslMode
+) -> None:
+    """A server without TLS that offers a key of its own, or asks for the password in clear. With a pinned key what it
+    gets can be read by nobody but the true server."""
+    true, own = (rsa.generate_private_key(65537, 2048) for _ in range(2))
+    pinned = tmp_path / "key.pem"
+    pinned.write_bytes(public_key(true))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        heard: list[bytes] = []
+        arguments = (listener, plugin, then, public_key(own), heard)
+        impostor = threading.Thread(target=_impostor, args=arguments, daemon=True)
+        impostor.start()
+        port = listener.getsockname()[1]
+        settings = SourceSettings("127.0.0.1", port, "u", SECRET, ssl_mode=mode, public_key=str(pinned), so_timeout=5)
+        with pytest.raises((SourceError, SourceUnavailable)):
+            connect(settings)
+        impostor.join(10)
+    assert heard
+    assert not any(SECRET.encode() in one for one in heard)
+    for one in (one[4:] for one in heard if len(one) == 4 + 256):
+        with pytest.raises(ValueError, match=r"(?i)decryption"):
+            own.decrypt(one, OAEP)
+        plain = true.decrypt(one, OAEP)
+        assert bytes(a ^ b for a, b in zip(plain, SALT, strict=False)) == SECRET.encode() + b"\0"
+
+
+def _impostor(listener: socket.socket, plugin: str, then: bytes, key: bytes, heard: list[bytes]) -> None:
+    """Greets as a server without TLS, and answers what it hears: first with `then`, later with its key."""
+    low, high = (0x8200).to_bytes(2, "little"), (0x0008).to_bytes(2, "little")  # protocol 4.1, secure, plugins
+    head = b"\x0a8.0.31\0" + (7).to_bytes(4, "little") + SALT[:8] + b"\0" + low + b"\x2d\x02\x00" + high + b"\x15"
+    greeting = head + bytes(10) + SALT[8:] + b"\0" + plugin.encode() + b"\0"
+    listener.settimeout(10)
+    while not heard:
+        connection, _ = listener.accept()
+        number = 0
+        with connection, suppress(OSError):
+            connection.settimeout(5)
+            for answer in (greeting, then or b"\x01" + key, b"\x01" + key):
+                connection.sendall(len(answer).to_bytes(3, "little") + bytes([number]) + answer)
+                if not (data := connection.recv(65536)):
+                    break
+                heard.append(data)
+                number = data[3] + 1
+
+
+def test_a_public_key_that_is_none(tmp_path: Path) -> None:
+    """The error names the key and the file."""
+    (tmp_path / "text.pem").write_text("no PEM")
+    for name in ("text.pem", "nowhere.pem"):
+        with pytest.raises(ConfigError, match=name):
+            connect(SourceSettings("127.0.0.1", 1, "u", SECRET, public_key=str(tmp_path / name)))
 
 
 @pytest.mark.integration

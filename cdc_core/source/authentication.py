@@ -1,0 +1,63 @@
+"""A connection that gives its password to no other server in clear, where there is no TLS.
+
+pymysql encrypts the password of `caching_sha2_password` and `sha256_password` accounts with whatever RSA key the server
+sends, and sends it in clear to a server that asks so: whoever answers in the server's place has it then. With a key of
+one's own no key is taken from the network, and without TLS no clear password is sent.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pymysql
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from pymysql.constants import CR
+
+from cdc_core.errors import ConfigError
+
+_IN_CLEAR = (b"mysql_clear_password", b"dialog")
+
+
+class GuardedConnection(pymysql.Connection):
+    """`public_key` is the server's RSA key as PEM; b"": the one that it sends."""
+
+    def __init__(self, *, public_key: bytes = b"", **options: Any) -> None:
+        self._own_key = public_key
+        self.fetched_key: bytes | None = None
+        super().__init__(**options)
+
+    @property
+    def server_public_key(self) -> bytes | None:
+        """The key that pymysql encrypts with. What the server sends is not taken where there is one of ours."""
+        return self._own_key or self.fetched_key
+
+    @server_public_key.setter
+    def server_public_key(self, key: bytes | None) -> None:
+        self.fetched_key = None if self._own_key else key
+
+    def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
+        if plugin_name in _IN_CLEAR and not self._secure:  # type: ignore[attr-defined]
+            why = f"the server asks for the password in clear ({plugin_name.decode()}), without TLS"
+            raise pymysql.err.OperationalError(CR.CR_AUTH_PLUGIN_ERR, why)
+        return super()._process_auth(plugin_name, auth_packet, handler)  # type: ignore[misc]
+
+
+def read_public_key(path: str | Path | None) -> bytes:
+    """The RSA key of a PEM file; b"" without a path. Raises ConfigError."""
+    if not path:
+        return b""
+    try:
+        text = Path(path).read_bytes()
+        if not isinstance(load_pem_public_key(text), RSAPublicKey):
+            raise ValueError("it is no RSA key")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error).partition(".")[0]
+        raise ConfigError(
+            f"the server's public key cannot be read: {why}",
+            place=f"sluice.rsa.publicKey={path}",
+            hint="Give public_key.pem of the server's data directory, or what SHOW STATUS LIKE "
+            "'Caching_sha2_password_rsa_public_key' shows.",
+        ) from error
+    return text
