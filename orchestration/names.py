@@ -22,6 +22,7 @@ MERGE_TAG = "cdc/merge_of"  # the destination of a run that merges change logs
 ACKED_TAG = "cdc/to"  # how far a run acked; a run without this tag acked nothing
 UNTIL_TAG = "cdc/until"  # a run goes on with what another left: rows of before this time, in milliseconds since 1970
 LEFT_TAG = "cdc/left"  # a run left such rows: its limits came first, or another job
+RUNS_KEPT_VARIABLE, RUNS_KEPT_DAYS = "SLUICE_RUNS_KEPT_DAYS", 7.0  # of runs that drained or merged; 0: for ever
 
 # Dagster makes names of checks from an asset's key: other characters are an error there, or become `_`.
 _ODD = re.compile(r"[^A-Za-z0-9_]|_(?=[0-9a-f]{4})")

@@ -163,6 +163,9 @@ class Limits(dg.Config):
     linger_seconds: float = Field(10, ge=0, description="The run ends when the store is empty for this long.")
     lease_seconds: float = Field(60, gt=0, description="A claim is given back when its run is silent for this long.")
     parallelism: int = Field(4, ge=1, description="Tables merged side by side.")
+    report_seconds: float = Field(
+        60, ge=0, description="A table has one materialization in this time, of all its batches; 0: one a batch."
+    )
 
 
 class Settings(dg.Model, dg.Resolvable):
@@ -197,6 +200,7 @@ class Settings(dg.Model, dg.Resolvable):
     linger_seconds: float = 10
     lease_seconds: float = 60
     parallelism: int = 4
+    report_seconds: float = 60
 
     @field_validator("destination", "lake")
     @classmethod

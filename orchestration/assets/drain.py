@@ -24,6 +24,7 @@ from cdc_core.session.claim import Claim
 from orchestration.assets import checks
 from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata
+from orchestration.assets.reports import Reports, told
 from orchestration.assets.telling import telling
 from orchestration.assets.turns import Turns, queued
 from orchestration.first_rows import FirstRows
@@ -61,7 +62,15 @@ class Drain:
         return self.context.run.run_id
 
     def run(self) -> Iterator[dg.AssetCheckResult]:
-        """Drains. Yields every declared check once, at the end."""
+        """Drains. Yields every selected check once, at the end."""
+        reports = Reports(self.context.log_event, self.limits.report_seconds, self.clock)
+        try:
+            tally = self._drain(reports)
+        finally:
+            reports.write_all()
+        yield from told(self.context, list(tally.results()))
+
+    def _drain(self, reports: Reports) -> checks.Tally:
         limits, deadline = self.limits, self.clock() + self.limits.max_seconds
         turns = Turns(limits, self.connector, self.clock, self.sleep, self._others_wait)
         until = int(self.context.run.tags.get(UNTIL_TAG) or 1000 * self.now())
@@ -77,6 +86,7 @@ class Drain:
                 mended=mended,
             ) as claim:
                 if claim is None and turns.stays:
+                    reports.write_due()
                     continue
                 if claim is None:
                     break
@@ -96,12 +106,12 @@ class Drain:
             turns.end(claim, batch)
             tally.add(batch, verdicts, doubts)
             tally.keep_stopped(tally.stopped.keys() - mended)
-            self._report(claim, batch)
+            self._report(claim, batch, reports)
         end = self._end(tally, deadline, turns)
         self.context.log.info(f"{tally.batches} batches, then {end}")
         if end != _DRAINED and (before is None or (before.end.timestamp or 0) < until):
             self.context.instance.add_run_tags(self.run_id, {LEFT_TAG: str(until)})
-        yield from tally.results()
+        return tally
 
     def _begin(self) -> checks.Tally:
         """Gives back what an earlier try of this run still holds, such as a claim whose answer was lost. Raises
@@ -158,8 +168,8 @@ class Drain:
         self.context.log.error(f"{table} stopped: {error}")
         return StoppedTable(table, reason, error.hint, claim.start)
 
-    def _report(self, claim: Claim, batch: BatchResult) -> None:
-        """A materialization for each table, a line in the log, the run's tags: the batch is checked and acked."""
+    def _report(self, claim: Claim, batch: BatchResult, reports: Reports) -> None:
+        """A report of each table with changes, a line in the log, the run's tags: the batch is checked and acked."""
         context, tables = self.context, len(batch.applied) + len(batch.refused) + len(batch.landed)
         for table, reason in batch.instead.items():
             context.log.warning(f"{table} is merged in this run and not landed: {reason}")
@@ -171,10 +181,10 @@ class Drain:
             metadata = statements.get(table, {}) | applied.get(table, {})
             if table in batch.instead:
                 metadata["merged_because"] = batch.instead[table]
-            context.log_event(dg.AssetMaterialization(self.names.delta(table), metadata=metadata))
+            reports.add(self.names.delta(table), metadata)
         for landed in batch.landed:
-            metadata = landed_metadata(claim, landed, self.run_id)
-            context.log_event(dg.AssetMaterialization(self.names.log(landed.table), metadata=metadata))
+            reports.add(self.names.log(landed.table), landed_metadata(claim, landed, self.run_id))
+        reports.write_due()
         slowest = max((result.merge_seconds for result in batch.applied), default=0.0)
         context.log.info(
             f"batch {claim.batch_id} acked: {claim.rows} rows of {tables} tables, {claim.start} to {claim.end}, "

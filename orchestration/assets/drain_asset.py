@@ -1,6 +1,7 @@
 """The Delta tables of one destination as one multi-asset, which a run drains.
 
-It has no subsets: claim, merge, checks and ack of a batch are one step, whatever is selected.
+Claim, merge, checks and ack of a batch are one step of all tables, whatever is selected. A selection decides only which
+checks Dagster plans: a run of the sensor plans none, and has events of those that change.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
@@ -58,6 +59,7 @@ def delta_asset(settings: Settings, tables: Schemas) -> dg.AssetsDefinition:
             *(log_spec(settings, table) for table in logs),
         ],
         check_specs=checks.check_specs(settings, list(merged), logs),
+        can_subset=True,
         config_schema=_config_schema(settings.limits),
         required_resource_keys={names.canal, names.lake},
         pool=names.asset,

@@ -5,6 +5,7 @@ It needs the lake and Spark alone: the service is asked for nothing but to stop 
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from orchestration import processes
 from orchestration.assets.drain_asset import MAX_RETRIES, RETRY_SECONDS
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import history_spec, merged_spec
+from orchestration.assets.reports import Reports, told
 from orchestration.assets.turns import queued
 from orchestration.failures import failure
 from orchestration.freshness import parse_freshness
@@ -59,12 +61,27 @@ class Run:
     tables: Sequence[str]
     follow: Follow
     stop: Callable[[Merged], None]
+    reports: Reports
     done: dict[str, Merged] = field(default_factory=dict)
     red: set[str] = field(default_factory=set)
 
     def run(self) -> Iterator[dg.AssetCheckResult]:
-        """Merges. Yields every declared check once, at the end; one that changes is shown at once, because a run may
+        """Merges. Yields every selected check once, at the end; one that changes is shown at once, because a run may
         stay for long."""
+        try:
+            self._merge()
+        finally:
+            self.reports.write_all()
+        parked = self.follow.parking.tables()
+        results = [_check(self.names.followed(one), parked.get(one), self.done.get(one)) for one in self.tables]
+        yield from told(self.context, results)
+
+    def gives_way(self) -> bool:
+        """Asked between merges, also while none is due."""
+        self.reports.write_due()
+        return queued(self.context.instance, self.names.merging)
+
+    def _merge(self) -> None:
         for outcome in self.follow.run():
             if isinstance(outcome, Parked):
                 self.context.log.error(f"{outcome.table} waits, try {outcome.tries}: {outcome.reason}. {outcome.hint}")
@@ -72,9 +89,6 @@ class Run:
             else:
                 self._report(outcome)
                 self._show(outcome.table, None)
-        parked = self.follow.parking.tables()
-        for table in self.tables:
-            yield _check(self.names.followed(table), parked.get(table), self.done.get(table))
 
     def _show(self, table: str, parked: Parked | None) -> None:
         """The check of a table that waits now, or does not any more."""
@@ -98,8 +112,8 @@ class Run:
             self.context.log.warning(f"{merged.table}: {merged.untold}")
         before = self.done.get(merged.table)
         self.done[merged.table] = before + merged if before else merged
-        metadata = self._metadata(merged)
-        self.context.log_event(dg.AssetMaterialization(self.names.followed(merged.table), metadata=metadata))
+        self.reports.add(self.names.followed(merged.table), self._metadata(merged))
+        self.reports.write_due()
 
     def _metadata(self, merged: Merged) -> dict[str, Any]:
         facts: dict[str, Any] = {
@@ -136,6 +150,7 @@ def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
             *(dg.AssetCheckSpec(MERGED, asset=names.history(table), description=_HISTORY) for table in kept),
         ],
         config_schema=_config_schema(settings),
+        can_subset=True,
         required_resource_keys={names.canal, names.lake},
         pool=names.merging,
         description=f"Merges the change logs of {settings.destination}, table by table.",
@@ -149,9 +164,11 @@ def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
             with lake.merging(settings.destination, settings.client_id, context.run.run_id) as works:
                 parking = Parking(works.follows.lake, settings.destination, settings.client_id)
                 follow = Follow(works, parking, lambda: works.of(_landed(works.follows, tables.follows)), pace)
-                follow.gives_way = lambda: queued(context.instance, names.merging)
                 done = [*own, *(work_of(table) for table in kept)]
-                yield from Run(context, names, done, follow, lambda one: _stop(canal, works.follows, one)).run()
+                reports = Reports(context.log_event, settings.report_seconds, time.monotonic)
+                run = Run(context, names, done, follow, lambda one: _stop(canal, works.follows, one), reports)
+                follow.gives_way = run.gives_way
+                yield from run.run()
         except SluiceError as error:
             if isinstance(error, LakeError) and context.retry_number < MAX_RETRIES:
                 pause = RETRY_SECONDS * 2**context.retry_number
@@ -162,10 +179,10 @@ def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
 
 
 def merge_job(settings: Settings, asset: dg.AssetsDefinition) -> UnresolvedAssetJobDefinition:
-    """The job that the sensor starts."""
+    """The job that the sensor starts. It plans no checks; a run has an event of those that change."""
     return dg.define_asset_job(
         settings.names.merging_job,
-        selection=dg.AssetSelection.assets(*asset.keys).without_checks() | dg.AssetSelection.checks(asset),
+        selection=dg.AssetSelection.assets(*asset.keys).without_checks(),
         executor_def=dg.in_process_executor,
         tags=settings.names.merge_tags,
         description=f"Merge the change logs of {settings.destination} into their tables.",

@@ -6,6 +6,7 @@ A changed `defs.yaml` takes effect at the next start.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import httpx
 import yaml
 
 from cdc_core.errors import ConfigError
+from orchestration.names import RUNS_KEPT_DAYS, RUNS_KEPT_VARIABLE
 from orchestration.stack.home import PROJECT
 from orchestration.stack.ports import answers, free_port, listening
 from orchestration.stack.process import Process
@@ -45,6 +47,7 @@ class Dagster:
         self._code_port = free_port()
         home.mkdir(parents=True, exist_ok=True)
         environment = {
+            RUNS_KEPT_VARIABLE: os.environ.get(RUNS_KEPT_VARIABLE, f"{RUNS_KEPT_DAYS:g}"),
             **(environment or {}),
             "DAGSTER_HOME": str(home),
             "DAGSTER_DISABLE_TELEMETRY": "1",

@@ -54,7 +54,7 @@ def test_the_folder_is_taken_from_the_environment(tmp_path: Path, monkeypatch: p
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "defs.yaml").write_text("nothing: here")
 
-    assert [sensor.name for sensor in defs().sensors or []] == ["broken_broken"]
+    assert [sensor.name for sensor in defs().sensors or []] == ["broken_broken", "sluice_old_runs"]
 
 
 def test_tables_of_any_name_have_assets_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_an_audit_has_a_schedule_where_it_is_asked(tmp_path: Path, monkeypatch: 
     assert layer.selected_asset_keys == set()
     assert int(loaded.resolve_job_def("audit_shop").tags["dagster/max_runtime"]) > 3600
     drained = loaded.resolve_job_def("drain_shop").asset_layer.asset_graph.asset_check_keys
-    assert {key.name for key in drained} == {"key_unique", "position_monotone", "rows_add_up", "takes_changes"}
+    assert drained == set(), "a run has events of checks that change, and plans none"
     file.write_text(f"{head}'at night'}}\n")
     assert [sensor.name for sensor in load_folder(tmp_path).sensors or []] == ["broken_shop"]
 

@@ -38,13 +38,18 @@ def drain(
     snapshot: str = "never",
     instance: dg.DagsterInstance | None = None,
     tags: dict[str, str] | None = None,
+    report_seconds: float = 0,
+    with_checks: bool = True,
     **config: Any,
 ) -> dg.ExecuteInProcessResult:
-    """Materializes the destination's tables once."""
-    settings = Settings(destination="shop", lake="/lake", tables=list(listed), linger_seconds=0, snapshot=snapshot)
+    """Materializes the destination's tables once; without its checks as the sensor's runs do."""
+    given = {"linger_seconds": 0, "snapshot": snapshot, "report_seconds": report_seconds}
+    settings = Settings(destination="shop", lake="/lake", tables=list(listed), **given)
     tables = declared(settings, [ORDERS, USERS])
+    asset = delta_asset(settings, tables)
     return dg.materialize(
-        [delta_asset(settings, tables)],
+        [asset],
+        selection=None if with_checks else dg.AssetSelection.assets(*asset.keys).without_checks(),
         resources={"canal_shop": canal, "lake_shop": lake or MemoryLake()},
         run_config={"ops": {"cdc_shop": {"config": config}}} if config else None,
         instance=instance or dg.DagsterInstance.ephemeral(),
@@ -476,17 +481,68 @@ def test_a_run_asap_stays_until_its_time() -> None:
     assert time.monotonic() - began >= 2.0
 
 
-def test_the_tables_of_a_destination_cannot_be_materialized_apart() -> None:
-    """Materializing one table alone is refused, since claim, merge and ack belong to all."""
-    settings = Settings(destination="shop", lake="/lake", tables=["shop.orders", "shop.users"])
-    asset = delta_asset(settings, {"shop.orders": None, "shop.users": None})
+def test_whatever_is_selected_all_tables_are_drained() -> None:
+    """Claim, merge and ack belong to all. Only the selected checks have an event each."""
+    settings = Settings(destination="shop", lake="/lake", tables=["shop.orders", "shop.users"], linger_seconds=0)
+    canal = MemoryCanal(batches=1)
+    result = dg.materialize(
+        [delta_asset(settings, {"shop.orders": None, "shop.users": None})],
+        selection=["delta/shop/shop/orders"],
+        resources={"canal_shop": canal, "lake_shop": MemoryLake()},
+    )
+    assert canal.log == ["claim 1", "ack 1"]
+    assert [one.asset_key.path[-1] for one in materialized(result)] == ["orders", "users"]
 
-    with pytest.raises(dg.DagsterInvalidDefinitionError):
-        dg.materialize(
-            [asset],
-            selection=["delta/shop/shop/orders"],
-            resources={"canal_shop": MemoryCanal(), "lake_shop": MemoryLake()},
-        )
+
+def test_checks_have_an_event_when_they_change() -> None:
+    """Of a run that plans none, as the sensor starts it: each check once at first, then those that turn red, and those
+    that turn green again. What stays red as it is has no event."""
+    canal, instance = MemoryCanal(batches=1), dg.DagsterInstance.ephemeral()
+
+    def found(lake: MemoryLake, stopped: bool) -> dict[str, bool]:
+        result = drain(canal if stopped else MemoryCanal(batches=1), lake, instance=instance, with_checks=False)
+        assert result.success
+        planned = [e for e in result.all_events if e.event_type_value == "ASSET_CHECK_EVALUATION_PLANNED"]
+        assert planned == []
+        return verdicts(result)
+
+    assert found(MemoryLake(), stopped=False) == {
+        f"{name} {check}": True for name in ("orders", "users") for check in CHECKS
+    }
+    assert found(MemoryLake(), stopped=False) == {}
+    lake = MemoryLake()
+    lake.lost = (
+        Refusal("shop.users", TableStopped("its rows are lost", place="/lake", hint="Copy."), copy_needed=True),
+    )
+    assert found(lake, stopped=True) == {"users takes_changes": False}
+    assert found(MemoryLake(), stopped=True) == {}
+    assert found(MemoryLake(), stopped=False) == {"users takes_changes": True}
+
+
+def test_a_table_has_one_materialization_a_minute() -> None:
+    """The first batch has one at once. The others of the minute have one together, at the latest when the run ends,
+    also by an error: with the sum of their rows and the place where the first began."""
+    each = [one.metadata for one in materialized(drain(MemoryCanal(batches=3)))][::2]
+    result = drain(MemoryCanal(batches=3), report_seconds=60)
+    assert [one.asset_key.path[-1] for one in materialized(result)] == ["orders", "users"] * 2
+    first, rest = [one.metadata for one in materialized(result)][::2]
+    assert first["batch_id"].value == 1
+    assert "batches" not in first
+    assert (rest["batches"].value, rest["first_batch_id"].value, rest["batch_id"].value) == (2, 2, 3)
+    assert rest["start_position"] == each[1]["start_position"]
+    assert rest["end_position"] == each[2]["end_position"]
+    assert rest["rows"].value == each[1]["rows"].value + each[2]["rows"].value
+
+    def breaks(claim: Claim, batch: BatchResult) -> BatchResult:
+        if claim.batch_id == 3:
+            raise LakeError("Spark is away")
+        return batch
+
+    instance = dg.DagsterInstance.ephemeral()
+    failed = drain(MemoryCanal(batches=3), MemoryLake(breaks), instance=instance, report_seconds=60)
+    written = [one.dagster_event for one in instance.all_logs(failed.run_id) if one.dagster_event]
+    told = [one.step_materialization_data.materialization for one in written if one.is_step_materialization]
+    assert [one.metadata["batch_id"].value for one in told][:4:2] == [1, 2]
 
 
 def test_a_table_with_lost_rows_is_stopped_before_its_batch() -> None:

@@ -1,0 +1,120 @@
+"""What a run tells Dagster of its tables: only what changed, and no more often than is of use.
+
+Dagster never prunes events, and SQLite has each of an asset twice, of some 4 KB. So a table whose rows change all the
+time has one materialization a minute, which speaks of all batches since the one before it. A check has an event when
+its verdict changes, or when somebody selected it for the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+
+_FIRST = {"start_position"}
+_SUMS = {
+    *("rows", "inserts", "updates", "deletes", "net_rows", "images"),
+    *("rows_inserted", "rows_updated", "rows_deleted", "merge_seconds", "land_seconds"),
+}
+_MOST = {"lag_seconds", "lag_seconds_p50", "lag_seconds_max"}
+_LISTS = {"ddl_statements", "added_columns"}
+_KEYS_A_QUERY = 500
+
+
+@dataclass(slots=True)
+class Reports:
+    """The materializations of one run: of each asset at most one in `seconds`. What is left is for `write_all`."""
+
+    log_event: Callable[[dg.AssetMaterialization], None]
+    seconds: float
+    clock: Callable[[], float]
+    _waiting: dict[dg.AssetKey, dict[str, Any]] = field(default_factory=dict)
+    _written: dict[dg.AssetKey, float] = field(default_factory=dict)
+
+    def add(self, key: dg.AssetKey, metadata: Mapping[str, Any]) -> None:
+        """A batch changed the asset."""
+        before = self._waiting.get(key)
+        self._waiting[key] = dict(metadata) if before is None else together(before, metadata)
+
+    def write_due(self) -> None:
+        now = self.clock()
+        for key in [one for one in self._waiting if now - self._written.get(one, -math.inf) >= self.seconds]:
+            self._write(key, now)
+
+    def write_all(self) -> None:
+        for key in list(self._waiting):
+            self._write(key, self.clock())
+
+    def _write(self, key: dg.AssetKey, now: float) -> None:
+        self.log_event(dg.AssetMaterialization(key, metadata=self._waiting.pop(key)))
+        self._written[key] = now
+
+
+def together(before: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of several batches as that of one: counts and durations are summed, and of the lags of the batches
+    the worst counts."""
+    facts = {**before, **later, "batches": before.get("batches", 1) + 1}
+    for name in before.keys() & later.keys():
+        if name in _SUMS:
+            facts[name] = round(before[name] + later[name], 3)
+        elif name in _MOST:
+            facts[name] = max(before[name], later[name])
+        elif name == "lag_seconds_min":
+            facts[name] = min(before[name], later[name])
+        elif name == "replayed":
+            facts[name] = before[name] and later[name]
+        elif name in _FIRST:
+            facts[name] = before[name]
+        elif name in _LISTS:
+            facts[name] = [*before[name], *later[name]]
+    if "batch_id" in later:
+        facts["first_batch_id"] = before.get("first_batch_id", before.get("batch_id", later["batch_id"]))
+    return facts
+
+
+def told(context: dg.AssetExecutionContext, results: Sequence[dg.AssetCheckResult]) -> Iterator[dg.AssetCheckResult]:
+    """Yields the results of the checks that the run selected. Of the others, those have an event whose verdict is not
+    the last one that this Dagster has."""
+    selected = context.selected_asset_check_keys
+    yield from (one for one in results if _key(one) in selected)
+    for one in _changed(context.instance, [one for one in results if _key(one) not in selected]):
+        context.log_event(
+            dg.AssetCheckEvaluation(
+                asset_key=_key(one).asset_key,
+                check_name=_key(one).name,
+                passed=one.passed,
+                severity=one.severity,
+                description=one.description,
+                metadata=one.metadata or {},
+            )
+        )
+
+
+def _changed(instance: dg.DagsterInstance, results: Sequence[dg.AssetCheckResult]) -> Iterator[dg.AssetCheckResult]:
+    for at in range(0, len(results), _KEYS_A_QUERY):
+        some = results[at : at + _KEYS_A_QUERY]
+        known = instance.event_log_storage.get_latest_asset_check_execution_by_key([_key(one) for one in some])
+        yield from (one for one in some if _differs(one, known.get(_key(one))))
+
+
+def _differs(result: dg.AssetCheckResult, known: AssetCheckExecutionRecord | None) -> bool:
+    """Of two that passed, what they say of their runs makes no difference."""
+    event = known.event.dagster_event if known and known.event else None
+    if (
+        event is None or event.event_type != dg.DagsterEventType.ASSET_CHECK_EVALUATION
+    ):  # it has none, or a run died before it had one
+        return True
+    last = event.asset_check_evaluation_data
+    if result.passed and last.passed:
+        return False
+    return (result.passed, result.severity, result.description) != (last.passed, last.severity, last.description)
+
+
+def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
+    assert result.asset_key is not None
+    assert result.check_name is not None
+    return dg.AssetCheckKey(result.asset_key, result.check_name)

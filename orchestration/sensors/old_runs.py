@@ -1,0 +1,113 @@
+"""The sensor that deletes old runs of ours with their events: Dagster keeps runs for ever.
+
+It keeps the runs of others, the newest ones of each destination, by which the other sensors go, and each run that has
+the last materialization of an asset. A deleted run takes its lines in the history of the assets with it; the lake's
+ledger and the histories of Delta's tables stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
+from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
+
+from cdc_core.errors import ConfigError
+from orchestration.names import DESTINATION_TAG, JOB_TAG, MERGE_TAG, RUNS_KEPT_DAYS, RUNS_KEPT_VARIABLE
+
+_OTHERS_DAYS = 30.0  # at least, of runs that failed and of jobs, with their reasons
+_NEWEST = 25  # of each destination and kind; the sensors look at 12
+_AT_ONCE, _SECONDS = 500, 20.0  # the bounds of one tick
+_INTERVAL = 600
+_ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+
+
+def old_runs_sensor() -> dg.SensorDefinition:
+    """Runs by itself where the variable is set, as `sluice up` and `sluice demo` do; elsewhere people start it."""
+    by_itself = RUNS_KEPT_VARIABLE in os.environ
+
+    @dg.sensor(
+        name="sluice_old_runs",
+        minimum_interval_seconds=_INTERVAL,
+        default_status=dg.DefaultSensorStatus.RUNNING if by_itself else dg.DefaultSensorStatus.STOPPED,
+        description=f"Deletes Sluice's runs of more than {RUNS_KEPT_VARIABLE} days ago, {RUNS_KEPT_DAYS:g} by default.",
+    )
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        days = kept_days()
+        if not days:
+            return dg.SkipReason("old runs are kept")
+        deleted = delete_old(context.instance, days, datetime.datetime.now(datetime.UTC))
+        return dg.SkipReason(f"{deleted} runs deleted that were older than {days:g} days")
+
+    return sensor
+
+
+def kept_days() -> float:
+    """Raises ConfigError for a value that is no number of days."""
+    text = os.environ.get(RUNS_KEPT_VARIABLE) or str(RUNS_KEPT_DAYS)
+    with contextlib.suppress(ValueError):
+        if (days := float(text)) >= 0:
+            return days
+    hint = "Set it to a number of days, or to 0 to keep all runs."
+    raise ConfigError(f"{text!r} is no number of days", place=RUNS_KEPT_VARIABLE, hint=hint)
+
+
+def delete_old(
+    instance: dg.DagsterInstance,
+    days: float,
+    now: datetime.datetime,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Deletes runs that ended more than so many days ago, as far as one tick goes; their number."""
+    until, deleted, last = clock() + _SECONDS, 0, _last_of_assets(instance)
+    for record in _old(instance, days, now, _AT_ONCE + _NEWEST + len(last)):
+        if record.dagster_run.run_id in last:
+            continue
+        if deleted >= _AT_ONCE or clock() > until:
+            break
+        delete_run(instance, record.dagster_run.run_id)
+        deleted += 1
+    return deleted
+
+
+def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Deletes a run, its events, and its files, of which Dagster leaves some."""
+    instance.delete_run(run_id)
+    storage, logs = instance.event_log_storage, instance.compute_log_manager
+    if isinstance(storage, SqliteEventLogStorage):
+        file = Path(storage.path_for_shard(run_id))
+        for one in (file, file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")):
+            one.unlink(missing_ok=True)
+    if isinstance(logs, LocalComputeLogManager):
+        step = Path(logs.get_captured_local_path([run_id, "compute_logs", "step"], "out"))
+        shutil.rmtree(step.parent.parent, ignore_errors=True)
+
+
+def _old(instance: dg.DagsterInstance, days: float, now: datetime.datetime, most: int) -> Iterator[dg.RunRecord]:
+    """The oldest first, of each destination and kind."""
+    kinds = [DESTINATION_TAG, MERGE_TAG, JOB_TAG]
+    for tag, values in instance.get_run_tags(tag_keys=kinds):
+        routine = [] if tag == JOB_TAG else [dg.DagsterRunStatus.SUCCESS]
+        rest = [status for status in _ENDED if status not in routine]
+        for value in sorted(values):
+            newest = {one.run_id for one in instance.get_runs(dg.RunsFilter(tags={tag: value}), limit=_NEWEST)}
+            for statuses, kept in ((routine, days), (rest, max(days, _OTHERS_DAYS))):
+                if not statuses:
+                    continue
+                before = now - datetime.timedelta(days=kept)
+                found = dg.RunsFilter(tags={tag: value}, statuses=statuses, updated_before=before)
+                records = instance.get_run_records(found, limit=most, ascending=True)
+                yield from (one for one in records if one.dagster_run.run_id not in newest)
+
+
+def _last_of_assets(instance: dg.DagsterInstance) -> set[str]:
+    """The runs that have the last materialization of an asset."""
+    entries = (record.asset_entry for record in instance.get_asset_records())
+    return {one.last_materialization_record.run_id for one in entries if one.last_materialization_record}
