@@ -2,28 +2,35 @@
 
 A server that was set back to an older copy of its disk, or whose binlogs were reset, writes other events at places and
 under GTIDs that were read already. Its journals and its executed set soon look as before: the event itself differs.
+What the server was seen to lack is noted for each client: it is refused until it has that event again, or a person sets
+the client's cursor.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from enum import Enum, auto
 
 from cdc_core.binlog.block import Block
 from cdc_core.errors import (
     BEGIN_ANEW,
+    UNNAMED,
     DecodeError,
     PositionError,
+    SluiceError,
     SourceChanged,
     SourceError,
     SourceSetBack,
     SourceUnavailable,
 )
 from cdc_core.gtid import GtidSet
+from cdc_core.meta.set_backs import SetBack
 from cdc_core.position import Anchor, EntryPosition
+from cdc_core.session.durable_session import DurableSession
+from cdc_core.session.subscriptions import DEFAULT_CLIENT
 from cdc_core.source.connection import Connection
 from cdc_core.source.journal_range import read_range
 from cdc_core.source.journals import binary_logs, is_older, purged_gtids
@@ -39,6 +46,51 @@ class Match(Enum):
     SAME_EVENT = auto()  # the server has the very event that ends there
     UNKNOWN = auto()  # nothing contradicts it: the journal was purged, or the position has no anchor
     RENUMBERED = auto()  # other journals, which lack exactly the executed set of the position: by GTID there is no gap
+
+
+def compare(
+    conn: Connection,
+    settings: SourceSettings,
+    sessions: DurableSession,
+    places: Mapping[int, EntryPosition],
+    stopped: Callable[[], bool],
+) -> Match:
+    """RENUMBERED if it is so at the place of one client; otherwise UNKNOWN. Raises SourceSetBack when the server does
+    not have what was read from it up to these places, or lacked once what was read, and still does."""
+    known = sessions.set_backs(places)
+    for client, before in known.items():
+        if match(conn, settings, before.position, stopped) is not Match.SAME_EVENT:
+            error = SourceSetBack(before.message, place=str(before.position), hint=BEGIN_ANEW)
+            raise of_clients(error, [client])
+    if known:
+        sessions.note_set_backs(dict.fromkeys(known))
+    clients: dict[tuple[EntryPosition, Anchor | None], list[int]] = {}
+    for client, place in places.items():
+        clients.setdefault((place, place.anchor), []).append(client)
+    found = Match.UNKNOWN
+    for (place, _), there in clients.items():
+        with noted(sessions, there, place):
+            one = match(conn, settings, place, stopped)
+        found = one if one is Match.RENUMBERED else found
+    return found
+
+
+@contextmanager
+def noted(sessions: DurableSession, clients: Collection[int], place: EntryPosition | None) -> Iterator[None]:
+    """Notes a SourceSetBack for these clients: the server lacks what was read up to `place`."""
+    try:
+        yield
+    except SourceSetBack as error:
+        if place is not None:
+            sessions.note_set_backs(dict.fromkeys(clients, SetBack(place, error.message)))
+        raise of_clients(error, clients) from None
+
+
+def of_clients(error: SluiceError, clients: Collection[int]) -> SluiceError:
+    """With the clients in the command that resets their cursors."""
+    which = "".join(f" --client-id {one}" for one in clients if one != DEFAULT_CLIENT) if len(clients) < 2 else " --all"
+    error.hint = error.hint.replace(f"reset {UNNAMED}", f"reset {UNNAMED}{which}")
+    return error
 
 
 def match(

@@ -33,7 +33,7 @@ from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.positions import Waiting
 from cdc_core.destination.refilter import Refilter
 from cdc_core.destination.reporter import Reporter
-from cdc_core.destination.servers import other_address, source_settings
+from cdc_core.destination.servers import make_heartbeat, source_settings
 from cdc_core.destination.service import CanalService
 from cdc_core.destination.start import StartFinder, resume_position
 from cdc_core.destination.status import Status
@@ -52,8 +52,7 @@ from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection
 from cdc_core.source.dump import Dump
 from cdc_core.source.expiry import Expiry
-from cdc_core.source.failover import Detected, Rule
-from cdc_core.source.heartbeat import Heartbeat
+from cdc_core.source.failover import Detected
 from cdc_core.store.ring import Ring
 from cdc_core.store.store import Store
 from cdc_core.stream.annotate import Annotator
@@ -109,7 +108,7 @@ class Capture:
         self.kept = make_kept(config, self.settings, self.store, self.registry, clock, on_damaged, stopped)
         self._start_finder = StartFinder(config, self.settings, stopped, self.kept)
         self._expiry = Expiry(self.settings, clock)
-        self._heartbeat = self._make_heartbeat(on_failed) if config.detecting else None
+        self._heartbeat = make_heartbeat(config, self._source.address, self.settings, on_failed)
         self._executed = Executed()
         resolve = self._tsdb.resolve if self._tsdb else lambda schema, _: catalogue.complete(schema)
         annotator = Annotator(self.registry, resolve, captured, ddl)
@@ -156,17 +155,6 @@ class Capture:
             clients=config.clients,
             patience=config.lease_seconds,
             refilter=refilter,
-        )
-
-    def _make_heartbeat(self, on_failed: Callable[[str], None]) -> Heartbeat:
-        config = self.config
-        other = other_address(config, self._source.address)
-        return Heartbeat(
-            config.destination,
-            Rule(config.detecting_sql, config.detecting_seconds, config.detecting_threshold, config.heartbeat_ha),
-            self.settings,
-            source_settings(config, other) if other else None,
-            on_failed,
         )
 
     def _make_reporter(self) -> Reporter:
@@ -240,14 +228,15 @@ class Capture:
         """Where a connection starts: behind the last transaction put, at first at the smallest cursor."""
         assert self._server is not None
         with self.store.changed:
-            ring, cursors = self.store.ring, [client.cursor for client in self.sessions.session.clients.values()]
+            ring, clients = self.store.ring, self.sessions.session.clients
+            cursors = {client_id: client.cursor for client_id, client in clients.items()}
             read = self._begun and ring.log.last_position is not None  # all clients are there by then
-            start = resume_position(ring.log.last_commit, cursors) if read else None
+            start = resume_position(ring.log.last_commit, cursors.values()) if read else None
         if start is None:
             start = self._first_start(conn, self._server)
         else:
             executed = self._executed.committed
-            self._start_finder.check_again(conn, self._server, start, executed, cursors)
+            self._start_finder.check_again(conn, self._server, start, executed, self.sessions, cursors)
             start = start if executed is None else replace(start, gtid=executed)
         self.health.connected()
         log.info("reading", destination=self.config.destination, source=self.settings.address, position=str(start))

@@ -35,14 +35,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Kept:
-    """`open` comes first, once the server is known. `stopped` ends the reading of the source."""
+    """`open` comes first, once the server is known; then `end` is where what is on disk ends. `stopped` ends the
+    reading of the source."""
 
     config: InstanceConfig
     settings: SourceSettings
     keeper: Keeper
     store: Store
     stopped: Callable[[], bool]
-    _end: EntryPosition | None = None
+    end: EntryPosition | None = None
     _opened: bool = field(default=False)
 
     def open(self, identity: str) -> None:
@@ -52,7 +53,7 @@ class Kept:
         if self._opened:
             return
         try:
-            self._end = self._taken(_belongs_to(self.config, identity))
+            self.end = self._taken(_belongs_to(self.config, identity))
         except StoreError as error:
             if self.config.store_bytes != "auto":
                 raise
@@ -92,14 +93,14 @@ class Kept:
         it was of no use and is removed. `by_hand`: the cursor was set on purpose, and may lie among other events.
 
         Raises SourceSetBack where the server does not have what is on disk: clients may have it already."""
-        if self._end is None:
+        if self.end is None:
             return None
-        why = self._why_not(conn, cursor, self._end, by_hand)
+        why = self._why_not(conn, cursor, self.end, by_hand)
         if not why:
-            return self._end
-        log.info("the store on disk is not used", destination=self.config.destination, end=str(self._end), why=why)
+            return self.end
+        log.info("the store on disk is not used", destination=self.config.destination, end=str(self.end), why=why)
         self.keeper.discard()
-        self._end = None
+        self.end = None
         return None
 
     def places(self) -> KeptPlaces | None:

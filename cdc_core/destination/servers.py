@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from cdc_core.config.models import InstanceConfig
 from cdc_core.position import LogPosition
+from cdc_core.source.failover import Rule
+from cdc_core.source.heartbeat import Heartbeat
 from cdc_core.source.same_host import same_host
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start.tree import Configured
@@ -56,6 +58,18 @@ def _is(address: str, host: str, port: int) -> bool:
 def other_address(config: InstanceConfig, address: str) -> str:
     """The address of the other server; empty where there is none."""
     return next((other for other in config.sources if other != address), "")
+
+
+def make_heartbeat(
+    config: InstanceConfig, address: str, settings: SourceSettings, on_failed: Callable[[str], None]
+) -> Heartbeat | None:
+    """The heartbeat of the server at `address`, which `settings` reach; it may call for the other one. None where none
+    is configured."""
+    if not config.detecting:
+        return None
+    other = other_address(config, address)
+    rule = Rule(config.detecting_sql, config.detecting_seconds, config.detecting_threshold, config.heartbeat_ha)
+    return Heartbeat(config.destination, rule, settings, source_settings(config, other) if other else None, on_failed)
 
 
 def role_of(config: InstanceConfig, address: str) -> str:

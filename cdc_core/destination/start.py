@@ -12,15 +12,14 @@ from dataclasses import replace
 import structlog
 
 from cdc_core.config.models import InstanceConfig
-from cdc_core.destination.anchor import Match, anchored, match, renumbered
+from cdc_core.destination.anchor import Match, anchored, compare, noted, of_clients, renumbered
 from cdc_core.destination.kept import Kept
 from cdc_core.destination.servers import master, standby
 from cdc_core.destination.status import StartReport
-from cdc_core.errors import UNNAMED, PositionError, RowsWithoutTable, SluiceError, SourceChanged, SourceError
+from cdc_core.errors import PositionError, RowsWithoutTable, SluiceError, SourceChanged, SourceError, SourceSetBack
 from cdc_core.gtid import Gtid, Gtids, parse_gtids
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.session.durable_session import DurableSession
-from cdc_core.session.subscriptions import DEFAULT_CLIENT
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection
 from cdc_core.source.journals import check_there
@@ -77,7 +76,8 @@ class StartFinder:
         server: ServerInfo,
         start: EntryPosition,
         executed: Gtids | None,
-        cursors: Iterable[EntryPosition | None],
+        sessions: DurableSession,
+        cursors: Mapping[int, EntryPosition | None],
     ) -> None:
         """Raises SourceChanged: positions of another server, or of journals that begin anew, have no order among those
         that were read; PositionPurged where the server has not kept what is behind `start`, or by GTID behind the set
@@ -91,8 +91,9 @@ class StartFinder:
             )
         check_there(conn, start, executed)
         start = start if executed is None else replace(start, gtid=executed)
-        if match(conn, self._settings, start, self._stopped) is Match.RENUMBERED:
-            raise renumbered(self._settings.address, start, cursors)
+        places = dict.fromkeys(cursors, start)
+        if compare(conn, self._settings, sessions, places, self._stopped) is Match.RENUMBERED:
+            raise renumbered(self._settings.address, start, cursors.values())
 
     def begin(self, conn: Connection, server: ServerInfo, sessions: DurableSession) -> EntryPosition:
         """Finds the start and subscribes every client at its place. Raises PositionError, CursorError, SourceSetBack,
@@ -109,14 +110,19 @@ class StartFinder:
         here = history is not None and f"{history.address}:{history.port}" == self._settings.address
         here = here if same is None else same  # a cursor that was set by hand does not know its server
         try:
-            found = self._match(conn, kept.values()) if here else Match.UNKNOWN
+            places = {one: cursor.postion for one, cursor in kept.items() if cursor is not None}
+            found = compare(conn, self._settings, sessions, places, self._stopped) if here else Match.UNKNOWN
             if self._on_disk is not None:
-                behind = self._behind_disk(self._on_disk, conn, history, here=here, by_hand=same is None)
+                self._on_disk.open(self._identity)
+                with noted(sessions, places, self._on_disk.end):
+                    behind = self._behind_disk(self._on_disk, conn, history, here=here, by_hand=same is None)
                 found = Match.SAME_EVENT if behind is not history else found
                 history = behind
             start = self._find(conn, server, history, same, anew=found is Match.RENUMBERED)
+        except SourceSetBack:
+            raise
         except SluiceError as error:
-            raise _of_client(error, client) from None
+            raise of_clients(error, [client] if client else []) from None
         place = start.position
         if not self._config.gtid_mode:
             place = replace(place, gtid=None)  # the server's executed set is not a transaction's GTID
@@ -128,10 +134,6 @@ class StartFinder:
             sessions.restore(client, anchored(conn, self._settings, self._with_gtid_set(conn, own)))
         self._report(start)
         return place
-
-    def _match(self, conn: Connection, cursors: Iterable[LogPosition | None]) -> Match:
-        found = [match(conn, self._settings, one.postion, self._stopped) for one in cursors if one is not None]
-        return Match.RENUMBERED if Match.RENUMBERED in found else Match.UNKNOWN
 
     def _kept(self, sessions: DurableSession) -> dict[int, LogPosition | None]:
         cursors = sessions.subscriptions.kept_cursors()
@@ -149,7 +151,6 @@ class StartFinder:
     ) -> LogPosition | None:
         """The history with the end of what is on disk, where reading goes on behind it; else as it was. `here`: it is
         of this server."""
-        on_disk.open(self._identity)
         end = on_disk.behind(conn, history.postion if history and here else None, by_hand=by_hand)
         return replace(history, postion=end) if history and end else history
 
@@ -191,13 +192,6 @@ class StartFinder:
         if not self._config.gtid_mode or isinstance(position.gtid, Gtids):
             return position
         return replace(position, gtid=executed_before(conn, self._settings, position, self._stopped))
-
-
-def _of_client(error: SluiceError, client: int) -> SluiceError:
-    """With the client in the command that resets its cursor."""
-    if client and client != DEFAULT_CLIENT:
-        error.hint = error.hint.replace(f"reset {UNNAMED}", f"reset {UNNAMED} --client-id {client}")
-    return error
 
 
 def _identity(server: ServerInfo) -> str:

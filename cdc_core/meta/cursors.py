@@ -10,6 +10,7 @@
                                                     /seamless       epochs that repeat no row of the one before
                                                     /source         address and uuid of the server of the cursor
                                                     /acked          how far rows were acked; the cursor, and its anchor
+                                                    /set_back       see `meta.set_backs`
                                                     /unsubscribed   it is no client any more
                                                     /stopped_tables/{n}  see `meta.table_states`
                                                     /open_snapshots/{n}
@@ -29,8 +30,9 @@ from dataclasses import replace
 from cdc_core.errors import CursorError
 from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.filter_notes import FilterChange, FilterNotes
-from cdc_core.meta.nodes import Change, Node, Nodes
-from cdc_core.meta.reached import How, Reached, ReachedNodes, Written, mark_of, reached_value
+from cdc_core.meta.nodes import Change, Nodes
+from cdc_core.meta.reached import How, Reached, ReachedNodes, Written, reached_value
+from cdc_core.meta.set_backs import SetBacks
 from cdc_core.meta.snapshots import Snapshot, Snapshots
 from cdc_core.meta.stopped_tables import StoppedTable, StoppedTables
 from cdc_core.position import EntryPosition, LogPosition
@@ -44,6 +46,7 @@ class Cursors(ReachedNodes):
         super().__init__(nodes, destination)
         self.stopped = StoppedTables(nodes, destination)
         self.snapshots = Snapshots(nodes, destination)
+        self.set_backs = SetBacks(nodes, destination)
         self.filters = FilterNotes(nodes, destination)
 
     def identity(self) -> str:
@@ -72,7 +75,7 @@ class Cursors(ReachedNodes):
 
     def unsubscribe(self, client_id: int, *, keep_cursor: bool) -> None:
         """Its epoch and its stopped tables stay: a lake that it filled may come back to it."""
-        gone = [] if keep_cursor else ["cursor", "filter", "own_filter", "source", "acked", "entries"]
+        gone = [] if keep_cursor else ["cursor", "filter", "own_filter", "source", "acked", "entries", "set_back"]
         values: dict[str, bytes | None] = dict.fromkeys(gone)
         self._nodes.write(self._changes(client_id, values | {"unsubscribed": b"{}"}))
 
@@ -108,12 +111,8 @@ class Cursors(ReachedNodes):
 
     def read(self, client_id: int) -> LogPosition | None:
         """The cursor; None when the client has none yet. Raises CursorError for a node that is no cursor."""
-        path = self._path(client_id, "cursor")
-        cursor = self._parse(path, self._nodes.read(path))
-        written = self._read_reached(client_id)[1] if cursor else None
-        if cursor is None or written is None or written.mark != mark_of(cursor):
-            return cursor
-        return cursor.at(replace(cursor.postion, anchor=written.anchor))
+        cursor, written = self._with_own(client_id)
+        return cursor.at(replace(cursor.postion, anchor=written.anchor)) if cursor and written else cursor
 
     def write(
         self,
@@ -180,7 +179,7 @@ class Cursors(ReachedNodes):
             changes |= self._changes(client_id, values)
         if source and source != self.source(client_id, start):
             changes |= self._changes(client_id, {"source": _source(start, source)})
-        self._nodes.write(changes)
+        self._nodes.write(changes | self._changes(client_id, {"set_back": None}))
         return reached
 
     def rewind(
@@ -241,7 +240,7 @@ class Cursors(ReachedNodes):
 
     def _epoch_values(self, epoch: int, cursor: LogPosition, reached: Reached) -> dict[str, bytes | None]:
         acked = reached_value(reached, Written.of(cursor))
-        return {"cursor": cursor.to_json().encode(), "epoch": str(epoch).encode(), "acked": acked}
+        return {"cursor": cursor.to_json().encode(), "epoch": str(epoch).encode(), "acked": acked, "set_back": None}
 
     def epoch(self, client_id: int) -> Epoch:
         """The present epoch; number 0 for a client whose cursor was never moved on purpose."""
@@ -263,7 +262,7 @@ class Cursors(ReachedNodes):
 
     def _cursor_change(self, path: str, cursor: LogPosition) -> dict[str, Change]:
         node = self._nodes.read(path)
-        present = self._parse(path, node)
+        present = self._parsed_cursor(path, node)
         if present is not None and cursor.postion < present.postion:
             raise CursorError(
                 f"the new cursor {cursor.postion} is lower than {present.postion}, the kept one",
@@ -271,9 +270,6 @@ class Cursors(ReachedNodes):
                 hint="Make sure that no other service runs this destination. To go back on purpose: sluice reset.",
             )
         return {path: Change(cursor.to_json().encode(), node.version if node else None)}
-
-    def _parse(self, path: str, node: Node | None) -> LogPosition | None:
-        return self._parsed(path, node, LogPosition.from_json, "a cursor in Canal's JSON")
 
 
 def _address(cursor: LogPosition) -> str:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from cdc_core.meta.client_nodes import ClientNodes
-from cdc_core.meta.nodes import Change
+from cdc_core.meta.nodes import Change, Node
 from cdc_core.position import Anchor, EntryPosition, LogPosition
 
 
@@ -106,6 +106,20 @@ class ReachedNodes(ClientNodes):
     def reached(self, client_id: int) -> Reached | None:
         """How far the client's rows were acked; None for a client that has not begun."""
         return self._read_reached(client_id)[0]
+
+    def is_own(self, client_id: int) -> bool:
+        """Whether this service wrote the client's cursor, and no other program has moved it."""
+        return self._with_own(client_id)[1] is not None
+
+    def _with_own(self, client_id: int) -> tuple[LogPosition | None, Written | None]:
+        """The client's cursor, and what was kept with it; None where another program wrote the cursor."""
+        path = self._path(client_id, "cursor")
+        cursor = self._parsed_cursor(path, self._nodes.read(path))
+        written = self._read_reached(client_id)[1] if cursor else None
+        return cursor, written if cursor and written and written.mark == mark_of(cursor) else None
+
+    def _parsed_cursor(self, path: str, node: Node | None) -> LogPosition | None:
+        return self._parsed(path, node, LogPosition.from_json, "a cursor in Canal's JSON")
 
     def _number(self, client_id: int, name: str) -> int:
         path = self._path(client_id, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.filter_notes import FilterChange
 from cdc_core.meta.reached import Reached
+from cdc_core.meta.set_backs import SetBack
 from cdc_core.position import EntryPosition, LogPosition, journal_number
 from cdc_core.schema.ddl import Ddl
 from cdc_core.session.claim import Claim
@@ -101,6 +102,15 @@ class DurableSession:
     def kept_source(self, client_id: int, cursor: LogPosition) -> str:
         """The uuid of the server that a kept cursor belongs to; empty when it is not known."""
         return self._cursors.source(client_id, cursor)
+
+    def set_backs(self, clients: Iterable[int]) -> dict[int, SetBack]:
+        """What the source was seen to lack, by client."""
+        return self._cursors.set_backs.of(clients)
+
+    def note_set_backs(self, notes: Mapping[int, SetBack | None]) -> None:
+        """Keeps it over restarts; None forgets it."""
+        with self._open():
+            self._cursors.set_backs.write(notes)
 
     def move(self, clients: Iterable[int], place: EntryPosition, seamless: Collection[int]) -> None:
         """Moves cursors of another server to a place of this one, all at once. Each client begins a new epoch."""

@@ -11,7 +11,7 @@ import pytest
 from cdc_core.destination.capture import Capture
 from cdc_core.destination.status import ErrorReport
 from cdc_core.meta.cursors import Cursors
-from cdc_core.meta.nodes import MemoryNodes
+from cdc_core.meta.nodes import Change, MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import CLIENT, all_read, config, drain, on_disk, purge, running, until
@@ -135,6 +135,51 @@ def test_a_server_that_was_set_back(mysql: MySqlServer, tmp_path: Path, gtid_mod
     with running(own, nodes) as capture:
         insert(mysql, 1000)
         drain(capture, 1)
+
+
+@pytest.mark.parametrize(
+    ("gtid_mode", "way"),
+    [
+        (True, "reset"),
+        (False, "by hand"),
+        *(pytest.param(*one, marks=pytest.mark.full) for one in ((True, "restored"), (False, "restored"))),
+    ],
+)
+def test_what_was_seen_is_not_forgotten(mysql: MySqlServer, tmp_path: Path, gtid_mode: bool, way: str) -> None:
+    """Rows that were claimed and not acked are gone from the source, which has the cursor's event. A restart does not
+    take others for them, also when the journals that show it are purged: a person decides, or the events come back."""
+    nodes, own = MemoryNodes(), config(mysql, "shop", gtid_mode=gtid_mode)
+    with running(own, nodes) as capture:
+        insert(mysql, 1, 2, 3)
+        drain(capture, 3)
+        set_back(mysql, tmp_path / "old", take=True)
+        insert(mysql, *range(10, 60))
+        all_read(capture, mysql)
+        assert capture.service.claim(CLIENT, 10, 10, "run-1", 60) is not None
+        set_back(mysql, tmp_path / "last", take=True)
+        set_back(mysql, tmp_path / "old")
+        insert(mysql, *range(100, 150))
+        refused(capture, "the server ")
+    with running(own, nodes, wait=False) as capture:
+        refused(capture, "the server ")
+    purge(mysql)
+    with running(own, nodes, wait=False) as capture:
+        refused(capture, "the server ")
+    journal, offset = mysql.position()
+    place = LogPosition(mysql.host, mysql.port, EntryPosition(journal, offset))
+    if way == "reset":
+        Cursors(nodes, "shop").rewind(CLIENT, place)
+    elif way == "by hand":
+        path = f"/otter/canal/destinations/shop/{CLIENT}/cursor"
+        node = nodes.read(path)
+        assert node is not None
+        nodes.write({path: Change(place.to_json().encode(), node.version)})
+    else:
+        set_back(mysql, tmp_path / "last")
+    for number in (1000, 1001):
+        with running(own, nodes) as capture:
+            insert(mysql, number)
+            drain(capture, 1 if way != "restored" or number == 1001 else 51)
 
 
 def test_a_server_that_has_not_come_so_far_again(mysql: MySqlServer, tmp_path: Path) -> None:
