@@ -6,6 +6,7 @@ Source: MySQL manual, "Data Type Default Values"; `information_schema.columns`.
 from __future__ import annotations
 
 import re
+from datetime import date
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 
 from cdc_core.schema.column_type import ColumnType
@@ -41,7 +42,7 @@ def constant(column: Column, text: str, *, quoted: bool = True, strict: bool = T
     if code in _MOMENTS:
         return _moment(column, text)
     if code == ColumnType.DATE and re.fullmatch(_DATE, text):
-        return text
+        return _day(text)
     if code == ColumnType.YEAR and re.fullmatch(r"\d{4}", text):
         return text
     if code == ColumnType.BIT and (bits := _BITS.fullmatch(text)):
@@ -86,6 +87,11 @@ def _number(column: Column, text: str) -> str:
     return str(int(value))
 
 
+def _day(text: str) -> str:
+    """A date of the calendar, or none. Raises ValueError for others: modes decide what becomes of `2024-01-00`."""
+    return text if text == "0000-00-00" else date.fromisoformat(text).isoformat()
+
+
 def _moment(column: Column, text: str) -> str:
     if column.type_code != ColumnType.TIME2 and re.fullmatch(_DATE, text):
         text += " 00:00:00"
@@ -93,6 +99,8 @@ def _moment(column: Column, text: str) -> str:
     found = re.fullmatch(rf"({form})(?:\.(\d+))?", text)
     if not found or len((found[2] or "").rstrip("0")) > column.meta:
         raise ValueError(text)
+    if column.type_code != ColumnType.TIME2:
+        _day(found[1].partition(" ")[0])
     return f"{found[1]}.{(found[2] or '').ljust(column.meta, '0')[: column.meta]}" if column.meta else found[1]
 
 

@@ -26,6 +26,7 @@ _SHAPES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilin
 _LIMITS = (255, 65535, 16777215, 4294967295)  # bytes of the four sizes of TEXT and BLOB
 _PLAIN = ("date", "year", "json", *_BLOBS, *_SHAPES)
 _MARIADB = ("inet4", "inet6", "uuid")
+_WIDE = ("ucs2", "utf16", "utf16le", "utf32")
 _HELD = dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32"), "\U0010ffff") | dict.fromkeys(
     ("utf8mb3", "utf8", "ucs2"), "\uffff"
 )  # the last character of a set
@@ -60,7 +61,7 @@ def _constant(column: Column, text: str, conventions: Conventions, *, quoted: bo
     if not conventions.modelled:
         raise NotUnderstood("its value depends on the session")
     _check_texts(text, conventions)
-    _check_held(text, conventions.charset_by_id(column.charset))
+    _check_held(text, conventions.charset_by_id(column.charset), conventions)
     if column.type_code == ColumnType.BLOB and not conventions.mariadb:
         raise NotUnderstood("without strict mode the server leaves it out")
     return constant(column, text, quoted=quoted, strict=conventions.strict)
@@ -73,8 +74,11 @@ def _check_texts(text: str, conventions: Conventions) -> None:
         raise NotUnderstood("a text depends on the session's character sets")
 
 
-def _check_held(text: str, charset: Charset | None) -> None:
-    """Raises NotUnderstood for what the column's character set may not hold, in whose place the server puts `?`."""
+def _check_held(text: str, charset: Charset | None, conventions: Conventions) -> None:
+    """Raises NotUnderstood for what the column's character set may not hold, in whose place the server puts `?`; and
+    for a text that may have come as bytes (SET NAMES binary), which a wide set reads in twos or fours."""
+    if charset and charset.name in _WIDE and text and conventions.texts in ("ascii", "none"):
+        raise NotUnderstood("the text may be the bytes of another one")
     most = _HELD.get(charset.name, "\x7f") if charset else "\x7f"
     if any(letter > most for letter in text):
         raise NotUnderstood("the column's character set may not hold the text")
@@ -97,7 +101,7 @@ def _column(name: str, parts: Parts, collation: str, conventions: Conventions) -
     size = parts.sizes[0] if parts.sizes else 0
     charset, own = _charset(parts, collation, conventions)
     for label in parts.labels:
-        _check_held(label, charset)
+        _check_held(label, charset, conventions)
     declared, octets = _declared(parts, charset, conventions)
     column = declared_column(
         name,
