@@ -5,9 +5,10 @@ place to go on."""
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import dagster as dg
 
@@ -23,11 +24,13 @@ from orchestration.sensors.runs import Runs, summarize
 from orchestration.settings import Settings
 
 _RECENT_RUNS = 12
+_LOOK_SECONDS = 30.0
+_CURSOR = "[]"  # in the place of what older versions kept there; Dagster keeps a cursor that is not replaced
 
 
 def snapshot_sensor(settings: Settings, job: dg.JobDefinition, rewind: dg.JobDefinition) -> dg.SensorDefinition:
-    """Its cursor has the names of the tables that were in the lake."""
-    names = settings.names
+    """What it knows of the lake's tables stays in its process: a cursor is written at each tick, and kept with it."""
+    names, known = settings.names, Known()
 
     @dg.sensor(
         name=f"snapshot_{names.safe}_needed",
@@ -43,52 +46,62 @@ def snapshot_sensor(settings: Settings, job: dg.JobDefinition, rewind: dg.JobDef
         for run_id in processes.fail_gone(context.instance, {SNAPSHOT_TAG: settings.destination}):
             context.log.warning(f"run {run_id} has no process any more: failed")
         if lake.conf is None:
-            return _skipped("how to reach the source is unknown: set `conf` in defs.yaml", context.cursor)
+            return _skipped("how to reach the source is unknown: set `conf` in defs.yaml")
         try:
             with canal.connect() as connector:
-                return _tick(context, settings, connector, lake)
+                return _tick(context, settings, connector, lake, known)
         except SluiceError as error:
-            return _skipped(str(error), context.cursor)
+            return _skipped(str(error))
 
     return sensor
 
 
+@dataclass(slots=True)
+class Known:
+    """The tables that were in the lake, and when all that the service captures were looked at, which is a large answer.
+    A table that is made meanwhile has no rows yet, or the drain meets it."""
+
+    there: set[str] = field(default_factory=set)
+    looked: float = -math.inf
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() - self.looked >= _LOOK_SECONDS
+
+
 def _tick(
-    context: dg.SensorEvaluationContext, settings: Settings, connector: Connector, lake: LakeResource
+    context: dg.SensorEvaluationContext, settings: Settings, connector: Connector, lake: LakeResource, known: Known
 ) -> dg.SensorResult:
     status = connector.status()
     if settings.snapshot == "when_needed" and (again := begin_anew(context, settings, connector, status, time.time())):
         if isinstance(again, dg.SkipReason):
-            return dg.SensorResult(skip_reason=again, cursor=context.cursor)
+            return dg.SensorResult(skip_reason=again, cursor=_CURSOR)
         context.log.warning(f"all tables are made anew: {status.error and status.error.message}")
-        return dg.SensorResult(run_requests=[again], cursor=context.cursor)
+        known.looked = -math.inf
+        return dg.SensorResult(run_requests=[again], cursor=_CURSOR)
     client = connector.subscribe()
-    there: list[str] = json.loads(context.cursor) if context.cursor else []
-    if not client.backlog_ddl:  # a statement that waits may make a table
-        there = _begin(context, connector, client, lake, there)
+    if known.is_due and not client.backlog_ddl:  # a statement that waits may make a table
+        _begin(context, connector, client, lake, known)
         client = connector.client_status()
     due = waiting(client, time.time(), complete=settings.snapshot == "when_needed")
     filters = dg.RunsFilter(tags={SNAPSHOT_TAG: settings.destination})
     runs = summarize(context.instance.get_run_records(filters, limit=_RECENT_RUNS))
     decision = decide(settings, due, runs, time.time())
-    cursor = json.dumps(there)
     if isinstance(decision, dg.SkipReason):
-        return dg.SensorResult(skip_reason=decision, cursor=cursor)
-    return dg.SensorResult(run_requests=[decision], cursor=cursor)
+        return dg.SensorResult(skip_reason=decision, cursor=_CURSOR)
+    return dg.SensorResult(run_requests=[decision], cursor=_CURSOR)
 
 
 def _begin(
-    context: dg.SensorEvaluationContext,
-    connector: Connector,
-    client: ClientStatus,
-    lake: LakeResource,
-    there: Sequence[str],
-) -> list[str]:
-    """Begins the first snapshots of the tables that the lake does not have. The names of those that it has."""
-    first, at = FirstRows(connector, lake.has, set(there)), client.cursor or connector.status().position
-    for name in first.begin(connector.tables(), at) if at else ():
+    context: dg.SensorEvaluationContext, connector: Connector, client: ClientStatus, lake: LakeResource, known: Known
+) -> None:
+    """Begins the first snapshots of the tables that the lake does not have."""
+    first, at = FirstRows(connector, lake.has, known.there), client.cursor or connector.status().position
+    if at is None:
+        return
+    for name in first.begin(connector.tables(), at):
         context.log.info(f"{name} is not in the lake: its snapshot begins")
-    return sorted(first.there)
+    known.looked = time.monotonic()
 
 
 def decide(settings: Settings, due: Sequence[str], runs: Runs, now: float) -> dg.RunRequest | dg.SkipReason:
@@ -108,5 +121,5 @@ def decide(settings: Settings, due: Sequence[str], runs: Runs, now: float) -> dg
     )
 
 
-def _skipped(reason: str, cursor: str | None) -> dg.SensorResult:
-    return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor)
+def _skipped(reason: str) -> dg.SensorResult:
+    return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=_CURSOR)

@@ -14,7 +14,7 @@ from cdc_core.errors import PositionPurged
 from cdc_core.schema.table import TableSchema
 from orchestration.jobs.rewind import REWIND_TAG, rewind_job
 from orchestration.jobs.snapshot import snapshot_job
-from orchestration.sensors import purged
+from orchestration.sensors import purged, snapshots
 from orchestration.sensors.runs import Runs
 from orchestration.sensors.snapshots import decide, snapshot_sensor
 from orchestration.settings import Settings
@@ -44,29 +44,49 @@ def settings(snapshot: str) -> Settings:
     return Settings(destination="shop", lake="/lake", snapshot=snapshot)
 
 
+def made(snapshot: str = "initial") -> dg.SensorDefinition:
+    return snapshot_sensor(settings(snapshot), snapshot_job(settings(snapshot)), rewind_job(settings(snapshot)))
+
+
 def tick(
-    canal: MemoryCanal, lake: Lake, instance: dg.DagsterInstance, snapshot: str = "initial", cursor: str | None = None
+    canal: MemoryCanal,
+    lake: Lake,
+    instance: dg.DagsterInstance,
+    snapshot: str = "initial",
+    sensor: dg.SensorDefinition | None = None,
+    cursor: str | None = None,
 ) -> SensorExecutionData:
-    sensor = snapshot_sensor(settings(snapshot), snapshot_job(settings(snapshot)), rewind_job(settings(snapshot)))
+    sensor = sensor or made(snapshot)
     resources: dict[str, Any] = {"canal_shop": canal, "lake_shop": lake}
     with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources) as context:
         return sensor.evaluate_tick(context)
 
 
-def test_missing_tables_begin_and_are_read(instance: dg.DagsterInstance) -> None:
-    """Stopped at the first tick; a run is requested as soon as nobody reads them. Tables that are in the lake are not
-    looked at again."""
-    canal, lake = MemoryCanal(), Lake([USERS])
-    first = tick(canal, lake, instance)
+def test_missing_tables_begin_and_are_read(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped at the first tick; a run is requested as soon as nobody reads them. All tables are looked at again
+    after a while only, and those that are in the lake not at all."""
+    canal, lake, sensor = MemoryCanal(), Lake([USERS]), made()
+    tick(canal, lake, instance, sensor=sensor)
     assert [stop.table for stop in canal.stopped] == ["shop.orders"]
     canal.snapshots.opened = [replace(one, lease_deadline=0.0) for one in canal.snapshots.opened]
     lake.asked.clear()
 
-    second = tick(canal, lake, instance, cursor=first.cursor)
+    second = tick(canal, lake, instance, sensor=sensor)
 
-    assert "shop.users" not in lake.asked
+    assert lake.asked == []
     (request,) = second.run_requests
     assert request.run_config["ops"]["snapshot_shop_op"]["config"]["tables"] == ["shop.orders"]
+    monkeypatch.setattr(snapshots, "_LOOK_SECONDS", 0.0)
+    tick(canal, lake, instance, sensor=sensor)
+    assert lake.asked == ["shop.orders"]
+
+
+def test_its_cursor_is_small(instance: dg.DagsterInstance) -> None:
+    """Dagster writes the cursor at each tick, and keeps it with the tick: it has no names of tables, and what an older
+    version left there is replaced."""
+    old = '["shop.orders", "shop.users"]'
+    assert len(tick(MemoryCanal(), Lake([ORDERS, USERS]), instance, cursor=old).cursor or old) < 10
+    assert len(tick(MemoryCanal(), Lake([], conf=None), instance, cursor=old).cursor or old) < 10
 
 
 def test_a_statement_that_waits_may_make_a_table(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
