@@ -212,6 +212,7 @@ def test_another_server_behind_one_address(pair: Pair) -> None:
             proxy.move(second.port)
             insert(second, 4)
             until(lambda: "another server at the address" in getattr(one.status().start, "rule", ""), one)
+            until(lambda: bool(one.status().clients), one)  # it has begun
             drain(one, 2, exact=pair.gtid)
             assert Cursors(nodes, "shop").epoch(CLIENT).moved == 1
         pair.join(place)
