@@ -34,7 +34,6 @@ from orchestration.jobs.rollback import rollback_job
 from orchestration.jobs.snapshot import snapshot_job
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.sensors.backlog import backlog_sensor
-from orchestration.sensors.ended import ended_sensors
 from orchestration.sensors.merging import merging_sensor
 from orchestration.sensors.snapshots import snapshot_sensor
 from orchestration.settings import Settings, secret
@@ -67,7 +66,7 @@ class CdcDestination(dg.Component, Settings):
             asset_checks=[lag_check(self)],
             jobs=[job, taking, rewinding, upkeep, *(make(self) for make in _BY_HAND)],
             schedules=schedules,
-            sensors=[backlog_sensor(self, job), *ended_sensors(self), *beginning],
+            sensors=[backlog_sensor(self, job), *beginning],
             resources={self.names.canal: canal, self.names.lake: lake},
         )
         audited = audit_definitions(self, list(tables)) if self.audit else dg.Definitions()

@@ -54,7 +54,12 @@ def test_the_folder_is_taken_from_the_environment(tmp_path: Path, monkeypatch: p
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "defs.yaml").write_text("nothing: here")
 
-    assert [sensor.name for sensor in defs().sensors or []] == ["broken_broken", "sluice_old_runs"]
+    assert [sensor.name for sensor in defs().sensors or []] == [
+        "broken_broken",
+        "sluice_old_runs",
+        "sluice_failed_runs",
+        "sluice_canceled_runs",
+    ]
 
 
 def test_tables_of_any_name_have_assets_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +132,6 @@ def test_jobs_sensors_checks_and_pool(shop: dg.Definitions) -> None:
     ]
     assert sorted(sensor.name for sensor in shop.sensors or []) == [
         "cdc_shop_backlog",
-        "cdc_shop_canceled",
-        "cdc_shop_failed",
     ]
     checks = sorted(key.to_user_string() for key in shop.resolve_asset_graph().asset_check_keys)
     assert checks == sorted(

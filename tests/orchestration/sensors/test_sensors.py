@@ -6,6 +6,7 @@ import json
 import platform
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -15,6 +16,8 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from cdc_core.client.failures import unavailable
 from cdc_core.destination.client_status import ClientStatus
 from cdc_core.destination.status import ErrorReport, Status
+from cdc_core.errors import ServiceUnavailable
+from orchestration.definitions import defs
 from orchestration.names import LEFT_TAG, UNTIL_TAG
 from orchestration.sensors import backlog
 from orchestration.sensors.backlog import backlog_sensor
@@ -22,8 +25,10 @@ from orchestration.sensors.decision import decide, run_key
 from orchestration.sensors.ended import give_back
 from orchestration.sensors.runs import Runs, summarize
 from orchestration.settings import Settings, Trigger
+from orchestration.stack.defs import write_component
 from tests.support.canal_double import MemoryCanal
 from tests.support.dagster_runs import a_run, drain_shop
+from tests.support.servers import free_port
 
 
 @pytest.fixture
@@ -338,8 +343,37 @@ def test_an_ended_run_gives_back_what_it_held(instance: dg.DagsterInstance, word
     resources = {"canal_shop": canal, "canal_other": canal}
     context = dg.build_run_status_sensor_context("ended", event, instance, run, resources=resources)
 
-    give_back(context, Settings(destination="other", lake="/lake"), word)
+    give_back(context, {"other": canal.connect}, word)
     assert canal.rollbacks == 0
     for _ in range(2):
-        give_back(context, Settings(destination="shop", lake="/lake"), word)
+        give_back(context, {"other": MemoryCanal().connect, "shop": canal.connect}, word)
     assert canal.reasons == [f"run {run.run_id} {word}"]
+
+
+def test_one_pair_of_sensors_is_for_all_destinations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run's tag says whose service is asked. One that is away is an error of the tick."""
+    monkeypatch.setenv("SLUICE_DEFS", str(tmp_path))
+    for name in ("one", "two"):
+        service = {"http": f"http://127.0.0.1:{free_port()}"}
+        write_component(
+            tmp_path / name / "defs.yaml",
+            {
+                "destination": name,
+                "lake": str(tmp_path / "lakes" / name),
+                "tables": ["shop.orders"],
+                "service": service,
+            },
+        )
+    names = [sensor.name for sensor in defs().sensors or []]
+    assert sorted(name for name in names if "backlog" not in name) == [
+        "sluice_canceled_runs",
+        "sluice_failed_runs",
+        "sluice_old_runs",
+    ]
+    instance = dg.DagsterInstance.ephemeral()
+    run = instance.create_run_for_job(drain_shop, status=dg.DagsterRunStatus.FAILURE, tags={"cdc/destination": "two"})
+    event = dg.DagsterEvent("PIPELINE_FAILURE", "drain_shop")
+    sensor = next(one for one in defs().sensors or [] if one.name == "sluice_failed_runs")
+    assert isinstance(sensor, dg.RunStatusSensorDefinition)
+    with pytest.raises(ServiceUnavailable):
+        sensor(dg.build_run_status_sensor_context("sluice_failed_runs", event, instance, run))
