@@ -47,19 +47,26 @@ def load_folder(folder: Path) -> dg.Definitions:
 
 
 def _load_all(files: Sequence[Path]) -> dg.Definitions:
-    whole = dg.Definitions(executor=dg.in_process_executor)
+    """Looks at each destination by itself, and at what one has in common with those before it: to validate all of them
+    again with each would take minutes for a hundred."""
+    common = dg.Definitions(executor=dg.in_process_executor)
+    parts, names, paths = [common], set[str](), dict[str, tuple[str, str]]()
     for file in files:
         try:
-            grown = dg.Definitions.merge(whole, load_destination(file))
-            dg.Definitions.validate_loadable(grown)
-            check_paths(grown, str(file))
+            one = load_destination(file)
+            dg.Definitions.validate_loadable(dg.Definitions.merge(common, one))
+            if shared := names & (one.resources or {}).keys():
+                message = f"clashes with another destination, whose {min(shared)} it would be"
+                raise ConfigError(message, place=str(file), hint=_REMEDY)
+            paths |= check_paths(one, str(file), paths)
         except ConfigError as error:
-            grown = dg.Definitions.merge(whole, _stand_in(file, error))
+            parts.append(_stand_in(file, error))
         except dg.DagsterError as error:
-            clash = ConfigError(f"clashes with another destination: {error}", place=str(file), hint=_REMEDY)
-            grown = dg.Definitions.merge(whole, _stand_in(file, clash))
-        whole = grown
-    return whole
+            parts.append(_stand_in(file, ConfigError(f"cannot be loaded: {error}", place=str(file), hint=_REMEDY)))
+        else:
+            names |= (one.resources or {}).keys()
+            parts.append(one)
+    return dg.Definitions.merge(*parts)
 
 
 def load_destination(file: Path) -> dg.Definitions:

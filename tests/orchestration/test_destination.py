@@ -136,6 +136,16 @@ def test_the_same_destination_twice_is_refused_once(tmp_path: Path) -> None:
     assert "broken_b" in {sensor.name for sensor in loaded.sensors or []}
 
 
+def test_each_destination_is_validated_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all that were loaded before it, hundreds of destinations would take minutes to load."""
+    seen, real = list[int](), dg.Definitions.validate_loadable
+    monkeypatch.setattr(dg.Definitions, "validate_loadable", lambda one: seen.append(len(one.jobs or [])) or real(one))
+    for name in ("a", "b", "c"):
+        write(tmp_path, name, GOOD.replace("shop", name).replace("/lake", f"/lake/{name}"))
+    assert len(load_folder(tmp_path).jobs or []) == sum(seen)
+    assert len(seen) == 3
+
+
 def test_discovery_without_a_service_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No tables are listed, and the service does not answer."""
 
