@@ -204,6 +204,18 @@ def test_a_file_that_names_no_service_means_the_one_of_the_environment(
     }
 
 
+def test_a_service_is_trusted_by_its_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The authority of its certificate, and the hosts from ZooKeeper that may have the token."""
+    monkeypatch.setenv("SLUICE_CA", "/ca/of/all.pem")
+    found = {}
+    for name, more in (("a", ""), ("b", "{zookeeper: zk:1, ca: /ca/own.pem, hosts: ['10.1.*']}")):
+        service = f"  service: {more}\n" if more else ""
+        resources = load_destination(write(tmp_path, name, GOOD + "  tables: [shop.users]\n" + service)).resources or {}
+        canal = resources["canal_shop"]
+        found[name] = (canal.ca, canal.hosts)
+    assert found == {"a": ("/ca/of/all.pem", []), "b": ("/ca/own.pem", ["10.1.*"])}
+
+
 def test_names_that_dagster_refuses_are_adapted(tmp_path: Path) -> None:
     """Destinations of Canal may have dots and dashes; asset keys keep them."""
     loaded = load_destination(write(tmp_path, "a", "  destination: eu-shop.1\n  lake: /lake\n"))

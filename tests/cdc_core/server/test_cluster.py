@@ -31,7 +31,7 @@ from cdc_core.ha import election, share
 from cdc_core.ha.doors import Doors
 from cdc_core.ha.running import CLUSTER, DOORS, Running, destination_path
 from cdc_core.position import EntryPosition, LogPosition
-from cdc_core.server.cluster import doors_of, reached_at
+from cdc_core.server.cluster import doors_of, local_doors, reached_at
 from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
@@ -224,6 +224,10 @@ def test_where_others_find_us() -> None:
     assert reached_at(ServiceConfig.model_validate(base | {"canal.ip": "0.0.0.0"})) not in ("", "0.0.0.0")
     six = ServiceConfig.model_validate(base | {"canal.ip": "0.0.0.0", "canal.register.ip": "::1"})
     assert doors_of(six).http == "http://[::1]:11112"
+    pem = {"canal.register.ip": "db1", "sluice.tls.certificate": "c.pem", "sluice.tls.key": "k.pem"}
+    tls = ServiceConfig.model_validate(base | {"canal.ip": "0.0.0.0"} | pem)
+    assert doors_of(tls) == local_doors(tls) == Doors("https://db1:11112", "grpc+tls://db1:11113")
+    assert local_doors(six).http == "http://0.0.0.0:11112"
 
 
 def test_closed_nodes(make: Make) -> None:
