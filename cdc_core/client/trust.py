@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -34,7 +35,7 @@ class Trust:
     def context(self) -> ssl.SSLContext:
         """For HTTP. Raises ConfigError for a `ca` that is none."""
         try:
-            return ssl.create_default_context(cadata=self.ca or None)
+            return _context(self.ca)
         except ssl.SSLError as error:
             raise ConfigError(
                 f"these are no certificates: {error.reason or error}", place="ca", hint="Give a PEM file of them."
@@ -61,6 +62,12 @@ class Trust:
         if is_loopback(host) or any(fnmatchcase(host, pattern.lower()) for pattern in self.hosts):
             return True
         return bool(self.ca) and parts.scheme in _TLS
+
+
+@lru_cache(maxsize=16)
+def _context(ca: str) -> ssl.SSLContext:
+    """Shared by all clients of the process: to read the system's authorities takes 20 ms, longer than most calls."""
+    return ssl.create_default_context(cadata=ca or None)
 
 
 def read_authorities(path: str | Path | None) -> str:

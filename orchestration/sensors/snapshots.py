@@ -24,6 +24,7 @@ from orchestration.sensors.runs import Runs, summarize
 from orchestration.settings import Settings
 
 _RECENT_RUNS = 12
+_INTERVAL = 15  # seconds: a snapshot takes longer, and many destinations have many sensors
 _LOOK_SECONDS = 30.0
 _CURSOR = "[]"  # in the place of what older versions kept there; Dagster keeps a cursor that is not replaced
 
@@ -35,7 +36,7 @@ def snapshot_sensor(settings: Settings, job: dg.JobDefinition, rewind: dg.JobDef
     @dg.sensor(
         name=f"snapshot_{names.safe}_needed",
         jobs=[job, rewind],
-        minimum_interval_seconds=settings.trigger.interval_seconds,
+        minimum_interval_seconds=max(_INTERVAL, settings.trigger.interval_seconds),
         default_status=dg.DefaultSensorStatus.RUNNING,
         required_resource_keys={names.canal, names.lake},
         description=f"Starts snapshots of tables of {settings.destination}: `snapshot: {settings.snapshot}`.",

@@ -28,6 +28,7 @@ LOADABLE = "its tables are known now: reload this code location"
 
 _INSTANCE = PROJECT / "orchestration" / "dagster.yaml"
 _MODULE = "orchestration.definitions"
+_START_SECONDS, _EACH_SECONDS = 120.0, 2.0  # that Dagster may take to start, and more for each destination
 
 
 class Dagster:
@@ -44,6 +45,7 @@ class Dagster:
     ) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.home = home
+        self._timeout = _START_SECONDS + _EACH_SECONDS * len([*defs.glob("*/defs.yaml"), *defs.glob("*/defs.yml")])
         self._code_port = free_port()
         home.mkdir(parents=True, exist_ok=True)
         environment = {
@@ -131,7 +133,7 @@ class Dagster:
             ready=readiness[log],
             environment=environment,
             directory=PROJECT,
-            timeout=120,
+            timeout=self._timeout,
         )
 
     def _write_configuration(self, workspace: Path) -> None:
