@@ -1,6 +1,6 @@
 """Runs random scripts of DDL and DML for some minutes. A script that goes wrong is printed, made as short as it gets.
-With --snapshots: snapshots under random DML; with --sessions: what statements mean in sessions of every state. Both
-need no Spark.
+With --snapshots: snapshots under random DML; with --sessions: what statements mean in sessions of every state; with
+--sources: a source that is reset, set back and restored. These need no Spark.
 
 Exit status: 0 when every script ended in a clean comparison, else 1.
 """
@@ -23,6 +23,7 @@ from tests.support.ddl_soak import fresh, renamed, shrunk
 from tests.support.ddl_trial import Outcome, Trial, is_ours
 from tests.support.old_values import compare
 from tests.support.snapshot_soak import SnapshotSoak
+from tests.support.source_soak import SourceSoak
 
 
 def main() -> int:
@@ -30,7 +31,7 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="sluice-soak-") as directory:
         mysql = MySqlServer(options.server, Path(directory) / "mysql").start()
-        without = options.snapshots or options.sessions
+        without = options.snapshots or options.sessions or options.sources
         spark = None if without else SparkConnect(Path(directory) / "spark", free_port()).start()
         try:
             until, seed = time.monotonic() + 60 * options.minutes, options.seed
@@ -38,7 +39,8 @@ def main() -> int:
                 if spark:
                     clean = _script(mysql, spark.remote, seed, options)
                 else:
-                    clean = (_sessions if options.sessions else _snapshots)(mysql, seed, options)
+                    work = _sources if options.sources else _sessions if options.sessions else _snapshots
+                    clean = work(mysql, seed, options)
                 failed += not clean
                 seed += 1
         finally:
@@ -59,7 +61,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--no-rewinds", action="store_true")
     parser.add_argument("--snapshots", action="store_true", help="snapshots under DML, instead of DDL")
     parser.add_argument("--sessions", action="store_true", help="the states of sessions, instead of DDL")
-    parser.add_argument("--gtids", action="store_true", help="read by GTID; of snapshots")
+    parser.add_argument("--sources", action="store_true", help="what happens to a source, instead of DDL")
+    parser.add_argument("--gtids", action="store_true", help="read by GTID; of snapshots and sources")
     return parser.parse_args()
 
 
@@ -79,6 +82,15 @@ def _sessions(mysql: MySqlServer, seed: int, options: argparse.Namespace) -> boo
     tally = compare(mysql, seed, 5 * options.steps)
     print(json.dumps({"seed": seed, "server": options.server, **asdict(tally)}), flush=True)
     return not tally.faults
+
+
+def _sources(mysql: MySqlServer, seed: int, options: argparse.Namespace) -> bool:
+    """Reads a source to which one seed's events happen, with a store on disk every other time. Whether it went well."""
+    with tempfile.TemporaryDirectory(prefix="sluice-sources-") as directory:
+        soak = SourceSoak(mysql, Path(directory), seed, gtid=options.gtids or bool(seed & 2), stored=bool(seed & 1))
+        outcome = soak.run(options.steps // 4)
+    print(json.dumps({"server": options.server, **asdict(outcome)}), flush=True)
+    return not outcome.fault
 
 
 def _script(mysql: MySqlServer, remote: str, seed: int, options: argparse.Namespace) -> bool:

@@ -19,6 +19,7 @@ from tests.support.pair import capture_of, destination, reads
 from tests.support.pair import drain as drain_all
 from tests.support.pair import until as until_it
 from tests.support.servers import MySqlFactory, discard, executed_gtids, kill_dumps
+from tests.support.source_soak import SourceSoak
 
 pytestmark = pytest.mark.integration
 
@@ -267,3 +268,14 @@ def test_whatever_ends_a_transaction_is_found_again(
             print(name, cursor.postion, cursor.postion.anchor)
             assert (cursor.postion.anchor is not None) == (name != "large" or "compression" not in option)
     discard(server)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("version", "seed"), [("5.7.22", 1), ("8.0.31", 2), ("9", 3), ("mariadb", 5)])
+def test_random_events(new_mysql: MySqlFactory, tmp_path: Path, version: str, seed: int) -> None:
+    """Restarts, purges, resets and older copies of the disk: no row is lost or comes twice, and what must be refused is
+    refused."""
+    server = new_mysql(version)
+    outcome = SourceSoak(server, tmp_path, seed, gtid=bool(seed % 2), stored=seed > 2).run(12)
+    discard(server)
+    assert not outcome.fault, outcome
