@@ -11,6 +11,7 @@ import os
 
 import dagster as dg
 from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
+from dagster._core.execution.build_resources import wrap_resources_for_execution
 
 from cdc_core.client.trust import CA_VARIABLE
 from cdc_core.errors import AccessDenied, ConfigError, SluiceError, UnknownDestination
@@ -50,24 +51,26 @@ class CdcDestination(dg.Component, Settings):
     """Assets, checks, jobs, sensors and resources of one destination."""
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster calls it by name
-        canal, lake = _canal(self), _lake(self)
+        resources = {self.names.canal: _canal(self), self.names.lake: _lake(self)}
         known, kept = _known_tables(self)
         tables = declared(self, known)
         delta = delta_asset(self, tables)
         job = drain_job(self, delta)
-        taking, rewinding = snapshot_job(self), rewind_job(self)
+        taking, rewinding, upkeep, *by_hand = (
+            job.with_top_level_resources(wrap_resources_for_execution(resources))  # else each has those of all others
+            for job in (snapshot_job(self), rewind_job(self), maintain_job(self), *(make(self) for make in _BY_HAND))
+        )
         beginning = [] if self.snapshot == "never" else [snapshot_sensor(self, taking, rewinding)]
         merging = _merging(self, tables)
         schedules = [drain_schedule(self, job)] if self.starts.kind == "schedule" else []
-        upkeep = maintain_job(self)
         schedules += [maintain_schedule(self, upkeep)] if self.maintain else []
         own = dg.Definitions(
             assets=[*external_assets(self, tables), delta],
             asset_checks=[lag_check(self)],
-            jobs=[job, taking, rewinding, upkeep, *(make(self) for make in _BY_HAND)],
+            jobs=[job, taking, rewinding, upkeep, *by_hand],
             schedules=schedules,
             sensors=[backlog_sensor(self, job), *beginning],
-            resources={self.names.canal: canal, self.names.lake: lake},
+            resources=resources,
         )
         audited = audit_definitions(self, list(tables)) if self.audit else dg.Definitions()
         return dg.Definitions.merge(own, merging, audited).with_reconstruction_metadata(kept)
