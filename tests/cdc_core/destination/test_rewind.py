@@ -130,10 +130,11 @@ def test_a_place_within_a_transaction_is_refused(mysql8: MySqlServer, after: str
 
 @pytest.mark.integration
 def test_a_plan_goes_to_a_time(mysql8: MySqlServer) -> None:
-    """To the start of the last transaction at or before it; not beyond the end."""
+    """To the start of the last transaction before it, or of the first one of its second; not beyond the end."""
     with mysql8.database() as shop:
         execute(mysql8, shop, "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (1)")
         last = EntryPosition(*mysql8.position())
+        time.sleep(1.1)
         execute(mysql8, shop, "INSERT INTO orders VALUES (2)")
         settings, cursors = source_settings(config(mysql8, shop)), Cursors(MemoryNodes(), "shop")
 
