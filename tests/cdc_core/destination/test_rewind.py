@@ -172,7 +172,8 @@ def test_a_plan_goes_to_what_a_gtid_set_lacks(name: str, request: pytest.Fixture
         with server.root() as connection, connection.cursor() as cursor:
             cursor.execute("SHOW BINARY LOGS")
             end = cursor.fetchall()[-1]
-        assert (found.journal_name, found.position) == (end[0], int(end[1]))
+        assert found.journal_name == end[0]
+        assert place.position <= found.position <= int(end[1])  # MariaDB adds a checkpoint when it likes
         unknown = "0-1-999999999" if name == "mariadb" else f"{uuid.uuid4()}:1-5"
         for wrong, told in ((unknown, "never executed"), ("", "empty"), ("no:set", "not a GTID")):
             with pytest.raises(PositionError, match=told):
