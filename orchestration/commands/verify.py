@@ -75,9 +75,11 @@ def answers(question: Question) -> Iterator[Verified]:
 
 def _destination(question: Question, instance: InstanceConfig, connector: Connector) -> Iterator[Verified]:
     lake, source = Lake(question.lake), source_of(instance, connector)
+    beside = Beside(connector, source, lake, question.timeout)
+    if not question.tables:  # a RENAME that neither service nor lake has followed leaves them the old name
+        beside.await_lake()
     named = question.tables or tuple(table.name for table in connector.tables())
     besides = () if question.tables else sorted({*lake.live_tables(connector.destination)} - {*named})
-    beside = Beside(connector, source, lake, question.timeout)
     with Sessions(question.spark, question.spark_token, question.lake) as sessions:
         if question.repair:
             beside = replace(beside, settle=RowRepair(sessions).of)

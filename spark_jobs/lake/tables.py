@@ -144,7 +144,7 @@ class Lake:
 
         Raises LakeError when a folder cannot be read."""
         databases = [name_of(name) for name in self._folders(self.root) if name != "_sluice"]
-        return [name for database in databases for name in self.tables(database, destination) if self._is_live(name)]
+        return [name for database in databases for name in self.tables(database, destination) if self.is_live(name)]
 
     def logs(self, destination: str) -> list[str]:
         """The tables, `database.table`, that have a change log. Raises LakeError when a folder cannot be read."""
@@ -164,7 +164,8 @@ class Lake:
         except (DeltaError, OSError):
             return {}
 
-    def _is_live(self, name: str) -> bool:
+    def is_live(self, name: str) -> bool:
+        """Whether the source has `database.table`, as far as the lake knows."""
         try:
             state = self.state(self.path(*split_name(name)), "")
         except TableStopped:

@@ -16,7 +16,7 @@ from cdc_core.position import EntryPosition
 from spark_jobs.snapshot.binlog import position
 from spark_jobs.snapshot.source import Source, connect
 
-_SETTLE_SECONDS = 0.2
+SETTLE_SECONDS = 0.2
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def snapshot(
     try:
         while True:
             before = position(connection)
-            sleep(_SETTLE_SECONDS)
+            sleep(SETTLE_SECONDS)
             with connection.cursor() as cursor:
                 cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             if before == position(connection):

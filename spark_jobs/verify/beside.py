@@ -40,6 +40,11 @@ class Beside:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
+    def await_lake(self) -> None:
+        """Waits until the lake has all that the source has written by now. Raises LakeError when it is not in time."""
+        deadline = self.clock() + self.timeout_seconds
+        self._awaited(self.connector.client_status().epoch, lambda: self.clock() < deadline)
+
     def table(self, database: str, table: str) -> Verified | None:
         """None for a table that checksums cannot compare: without a key, with a zero date in one, with other columns
         in the lake than at the source, or of which millions of rows differ.
@@ -57,22 +62,23 @@ class Beside:
         def in_time() -> bool:
             return self.clock() < deadline
 
-        with closing(connect(self.source)) as connection:
-            connection.autocommit(True)
-            low = position(connection)
-            reader = Reader(
-                self.connector.destination,
-                self.connector.client_id,
-                epoch,
-                lambda: self.connector.client_status().cursor,
-            )
-            await_lake(connection, reader, low, in_time, self.sleep)
+        low = self._awaited(epoch, in_time)
 
         def compared() -> Verified | None:
             await_merged(follows, name, in_time, self.sleep)
             return self._compared(database, table, state, low, in_time)
 
         return or_why_not(name, low, compared)
+
+    def _awaited(self, epoch: int, in_time: Callable[[], bool]) -> EntryPosition:
+        """The source's present end, which the lake has reached."""
+        client = self.connector
+        with closing(connect(self.source)) as connection:
+            connection.autocommit(True)
+            low = position(connection)
+            reader = Reader(client.destination, client.client_id, epoch, lambda: client.client_status().cursor)
+            await_lake(connection, reader, low, in_time, self.sleep)
+        return low
 
     def _compared(
         self, database: str, table: str, state: TableState, low: EntryPosition, in_time: Callable[[], bool]

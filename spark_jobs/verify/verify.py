@@ -24,8 +24,8 @@ from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, spark_type
-from spark_jobs.snapshot.at_rest import snapshot
-from spark_jobs.snapshot.binlog import reaches
+from spark_jobs.snapshot.at_rest import SETTLE_SECONDS, snapshot
+from spark_jobs.snapshot.binlog import position, reaches
 from spark_jobs.snapshot.oracle import OracleTable, describe, exists, stream
 from spark_jobs.snapshot.source import Source
 from spark_jobs.verify.compare import Comparison, compare
@@ -95,19 +95,37 @@ def verify(
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Verified]:
     """Compares each (database, table). A table that cannot be compared says why, and the others go on. `besides` are
-    tables of the lake that the source should have: told are those that it has not.
+    tables that the lake had: those that it still has, and the source has not, are reported.
 
     Raises LakeError when the lake does not reach the snapshot's position in time.
     """
     deadline = clock() + timeout_seconds
-    with snapshot(source, lambda: clock() < deadline, sleep) as (connection, position):
-        await_lake(connection, reader, position, lambda: clock() < deadline, sleep)
+    with snapshot(source, lambda: clock() < deadline, sleep) as (connection, place):
+        await_lake(connection, reader, place, lambda: clock() < deadline, sleep)
         for database, table in tables:
-            yield _verified(connection, database, table, lake, reader, position, lambda: clock() < deadline, sleep)
+            yield _verified(connection, database, table, lake, reader, place, lambda: clock() < deadline, sleep)
         for database, table in besides:
-            if not exists(connection, database, table):
+            if _dropped_unseen(connection, database, table, lake, reader, lambda: clock() < deadline, sleep):
                 error = "the lake has the table, and the source has not: it was dropped unseen"
-                yield Verified(full_name(database, table), None, position, error=error)
+                yield Verified(full_name(database, table), None, place, error=error)
+
+
+def _dropped_unseen(
+    connection: pymysql.Connection[Any],
+    database: str,
+    table: str,
+    lake: Lake,
+    reader: Reader,
+    in_time: Callable[[], bool],
+    sleep: Callable[[float], None],
+) -> bool:
+    """Whether the lake has a table that the source has not, when it has followed every statement up to now: the table
+    may have been dropped or renamed after the tables of the lake were listed. Raises LakeError."""
+    if exists(connection, database, table):
+        return False
+    sleep(SETTLE_SECONDS)  # MySQL 5.7 drops a table a moment before the binlog has the statement
+    await_lake(connection, reader, position(connection), in_time, sleep)
+    return lake.is_live(full_name(database, table))
 
 
 def _verified(
