@@ -4,7 +4,8 @@ After a claim's tables are written, the rows that reference a key which left its
 their own key. One that is gone there goes from the lake, or its foreign key becomes NULL; one that is there gets the
 source's foreign key and generated columns. The source may be ahead of the claim: later events of the same rows change
 nothing then. Doing it again changes nothing either, so a claim that comes again is safe. The last table of a chain is
-written first: what a run that dies leaves undone is still found by the rows above it.
+written first: what a run that dies leaves undone is still found by the rows above it. Where the lake does not show what
+a cascade took from a table in the middle, more rows below it are looked up: `lost_keys.hidden`.
 """
 
 from __future__ import annotations
@@ -23,22 +24,20 @@ from cdc_core.errors import SourceError, TableStopped
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.session.claim import Claim
-from spark_jobs.apply.cascade_sql import FIXED, GONE, KEYS, corrections, merge, without
+from spark_jobs.apply.cascade_sql import FIXED, GONE, corrections, merge, referencing, without
 from spark_jobs.apply.in_snapshots import tell
 from spark_jobs.apply.late_keys import released, renamed, why_released, written_since
-from spark_jobs.apply.lost_keys import MOST, Lost, create_keys, needs_copy
+from spark_jobs.apply.lost_keys import HIDDEN, MOST, Lost, create_keys, hidden, may_lose, needs_copy
 from spark_jobs.apply.result import Cascaded, Refusal
 from spark_jobs.apply.table import Batch
 from spark_jobs.apply.transaction import run_statement
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import with_own_columns
-from spark_jobs.lake.equality import references
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.own_columns import living_now
-from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.transaction import transaction
-from spark_jobs.snapshot.foreign_keys import ForeignKey, affected, logs_cascades, read_foreign_keys
+from spark_jobs.snapshot.foreign_keys import ForeignKey, affected, below, logs_cascades, read_foreign_keys
 from spark_jobs.snapshot.source_rows import Unproven, touched
 
 
@@ -105,6 +104,7 @@ class Cascades:
         self._connect, self._captured, self._zero_dates = connect, captured, zero_dates
         self._connection: pymysql.Connection[Any] | None = None
         self._keys: tuple[ForeignKey, ...] | None = None
+        self._since = 0  # when the claim's first change was made
 
     def __repr__(self) -> str:
         return f"<Cascades keys={None if self._keys is None else len(self._keys)}>"
@@ -118,35 +118,44 @@ class Cascades:
 
     def tables(self, claim: Claim) -> frozenset[str]:
         """The tables that cascade, and those whose rows a cascade changes. Raises SourceUnavailable."""
-        if claim.ddl:
-            self._keys = None
+        self._begin(claim)
         return frozenset(full_name(*one) for key in self._foreign_keys() for one in (key.child, key.parent))
 
     def follow(self, batch: Batch, stopped: Collection[str]) -> Done:
         """Does the cascades of all parents in the claim, but for tables in `stopped`. A table is refused whose parent
         is not captured, or which lost a foreign key that a late run has not seen. Raises SourceUnavailable."""
-        if batch.claim.ddl:
-            self._keys = None
+        self._begin(batch.claim)
         work = _Work(batch, stopped)
         self._refuse(work)
+        first: list[tuple[ForeignKey, Lost]] = []
         for table in batch.claim.tables:
             if table.updates + table.deletes:
                 keys = affected(self._foreign_keys(), (table.schema.database, table.schema.table))
-                self._chain(work, [(key, Lost(table)) for key in keys])
+                first += [(key, Lost(table)) for key in keys if may_lose(batch, key, Lost(table))]
         touched = renamed(batch.claim)
-        for key in self._foreign_keys() if touched else ():
-            if {key.child, key.parent} & touched:
-                self._chain(work, [(key, Lost())])
+        first += [
+            (key, Lost()) for key in (self._foreign_keys() if touched else ()) if {key.child, key.parent} & touched
+        ]
+        self._chain(work, first)
         return Done(tuple(work.cascaded), tuple(work.refused.values()), tuple(work.unlogged))
+
+    def _begin(self, claim: Claim) -> None:
+        self._since = claim.start.timestamp or 0
+        if claim.ddl:
+            self._keys = None
 
     def _chain(self, work: _Work, first: Sequence[tuple[ForeignKey, Lost]]) -> None:
         """What keys that left their parent do to the tables that reference them, and to those that reference these."""
-        batch, pending = work.batch, deque(first)
+        batch, pending = work.batch, deque[tuple[ForeignKey, Lost | None]](first)
+        pending.extend((key, HIDDEN) for key in below(self._foreign_keys(), [key for key, _ in first]))
         changes: list[Change] = []
         seen: dict[ForeignKey, set[tuple[Any, ...]]] = {}  # rows may reference each other in a circle
         while pending:
             key, lost = pending.popleft()
             name = full_name(*key.child)
+            lost = hidden(batch, key, taken=work.takes(full_name(*key.parent))) if lost is HIDDEN else lost
+            if lost is None:
+                continue
             work.unlogged |= tell(batch, self._foreign_keys(), key, lost, taken=work.takes(name))
             if not work.takes(name):
                 continue
@@ -175,7 +184,7 @@ class Cascades:
                 work.refused[full_name(*key.child)] = _refusal(key)
         for name, ddl in released(batch.claim):
             there = work.takes(name) and batch.lake.state(batch.lake.path(*split_name(name)), "")
-            if not there or there.dropped or logs_cascades(self._source()):
+            if not there or there.dropped or logs_cascades(self._source(), self._since):
                 continue
             if written_since(batch.lake, batch.claim.destination, name, ddl):
                 work.refuse(name, CopyNeeded(why_released(name, ddl), name))
@@ -188,12 +197,12 @@ class Cascades:
         captured = self._captured()
         if all(key.parent in captured for key in self._foreign_keys() if key.child in tables):
             return []
-        present = read_foreign_keys(self._source(), self._captured)
+        present = read_foreign_keys(self._source(), self._captured, self._since)
         return [key for key in present if key.child in tables and key.parent not in captured]
 
     def _foreign_keys(self) -> tuple[ForeignKey, ...]:
         if self._keys is None:
-            self._keys = read_foreign_keys(self._source(), self._captured)
+            self._keys = read_foreign_keys(self._source(), self._captured, self._since)
         return self._keys
 
     def _source(self) -> pymysql.Connection[Any]:
@@ -257,16 +266,9 @@ class Cascades:
             raise needs_copy(key, f"its column {missing[0]!r} is not in the lake yet")
         others = [name for later in affected(self._foreign_keys(), key.child) for name in later.referenced]
         wanted = dict.fromkeys(name for name in (*state.primary_key, *key.columns, *others) if name in kinds)
-        listed = ", ".join(f"c.{quote(name)}" for name in wanted)
-        pairs = zip(key.columns, key.referenced, strict=True)
-        zeros = self._zero_dates == "null"
-        reference = " AND ".join(
-            references(f"c.{quote(a)}", f"k.{quote(b)}", kinds[a], zero_dates=zeros) for a, b in pairs
-        )
-        found = spark.sql(
-            f"SELECT {listed} FROM {living_now(path, state.own)} c LEFT SEMI JOIN {KEYS} k "  # noqa: S608
-            f"ON {reference} LIMIT {MOST + 1}"
-        ).toArrow()
+        pairs = [(a, b, kinds[a]) for a, b in zip(key.columns, key.referenced, strict=True)]
+        rows, zeros = living_now(path, state.own), self._zero_dates == "null"
+        found = spark.sql(referencing(rows, list(wanted), pairs, MOST + 1, zero_dates=zeros)).toArrow()
         if found.num_rows > MOST:
             raise needs_copy(key, f"more than {MOST:,} of its rows are concerned")
         if found.num_rows and not state.primary_key:

@@ -7,12 +7,33 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_jobs.lake.equality import beyond_ascii, references, spelled_alike
 from spark_jobs.lake.own_columns import Own
 from spark_jobs.lake.sql import quote
 from spark_jobs.snapshot.literals import plain
 from spark_jobs.snapshot.source_rows import Touched
 
 KEYS, FIXED, GONE, THERE = "sluice_keys", "sluice_fixed", "_sluice_gone", "_sluice_there"
+
+
+def referencing(
+    rows: str, listed: Sequence[str], pairs: Sequence[tuple[str, str, str]], most: int, *, zero_dates: bool
+) -> str:
+    """A query for at most `most` of a child's `rows` that may reference one of the keys. `pairs`: the foreign key's
+    columns, what they reference, and their types. Texts beyond ASCII are compared one by one, others by a hash."""
+    sides = [(f"c.{quote(a)}", f"k.{quote(b)}", kind) for a, b, kind in pairs]
+    loosely = " AND ".join(references(*side, zero_dates=zero_dates) for side in sides)
+    joins = [(rows, KEYS, loosely)]
+    if all(kind == "string" for *_, kind in pairs):
+        odd, odd_keys = (" OR ".join(beyond_ascii(quote(pair[n])) for pair in pairs) for n in (0, 1))
+        joins = [
+            (rows, KEYS, " AND ".join(spelled_alike(*side) for side in sides)),
+            (f"(SELECT * FROM {rows} WHERE {odd})", KEYS, loosely),  # noqa: S608
+            (rows, f"(SELECT * FROM {KEYS} WHERE {odd_keys})", loosely),  # noqa: S608
+        ]
+    names = ", ".join(f"c.{quote(name)}" for name in listed)
+    found = " UNION ".join(f"SELECT {names} FROM {one} c LEFT SEMI JOIN {keys} k ON {on}" for one, keys, on in joins)  # noqa: S608
+    return f"SELECT * FROM ({found}) LIMIT {most}"  # noqa: S608
 
 
 def corrections(found: pa.Table, primary_key: Sequence[str], touched: Touched) -> pa.Table:

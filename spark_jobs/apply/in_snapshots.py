@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import full_name
 from spark_jobs.apply.cascade_sql import KEYS
-from spark_jobs.apply.lost_keys import MOST, Lost, create_keys, may_lose
+from spark_jobs.apply.lost_keys import MOST, Lost, create_known_keys, may_lose
 from spark_jobs.apply.table import Batch
 from spark_jobs.copy.lost import LostKeys
 from spark_jobs.lake.failures import lake_errors
@@ -40,12 +40,10 @@ def _is_there(batch: Batch, table: tuple[str, str]) -> bool:
 
 def _kept(batch: Batch, key: ForeignKey, lost: Lost, snapshot_id: str) -> bool:
     """Whether the keys are known and kept. Raises LakeError where they cannot be written."""
-    if lost.table is None and lost.rows is None:
-        return False  # those of a table or columns that had other names
     try:
         with batch.sessions.take() as spark, lake_errors(batch.lake.path(*key.parent)):
-            if not create_keys(spark, batch, key, lost):
-                return True
+            if not (known := create_known_keys(spark, batch, key, lost)):
+                return known is not None
             listed = ", ".join(map(quote, key.referenced))
             found = spark.sql(f"SELECT DISTINCT {listed} FROM {KEYS} LIMIT {MOST + 1}").toArrow()  # noqa: S608
     except TableStopped:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql.connect.session import SparkSession
@@ -15,13 +16,13 @@ from spark_jobs.apply.cascade_sql import KEYS
 from spark_jobs.apply.table import Batch
 from spark_jobs.apply.view import create_view
 from spark_jobs.lake.copying import CopyNeeded
-from spark_jobs.lake.equality import references
+from spark_jobs.lake.equality import spelled_alike
 from spark_jobs.lake.own_columns import NO_OWN, living_now
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.foreign_keys import ForeignKey
 
-_PARENT = "sluice_parent"
+_PARENT, _IMAGES = "sluice_parent", "sluice_images"
 MOST = (
     200_000  # keys that one claim may lose, and rows of one table that it may cascade to; beyond it a copy is cheaper
 )
@@ -30,10 +31,29 @@ MOST = (
 @dataclass(frozen=True, slots=True)
 class Lost:
     """Which keys left a parent: those that rows of `table` lost in the claim, those of `rows` that a cascade took, or
-    with neither all that no row of the parent has."""
+    with neither all that no row of the parent has. `hidden`: those as well that the parent may have lost and got again
+    in the claim. `unknown`: nobody knows what the parent lost, so all count that the child's rows name."""
 
     table: TableRange | None = None
     rows: pa.Table | None = None
+    hidden: bool = False
+    unknown: bool = False
+
+
+HIDDEN = Lost(hidden=True)
+
+
+def hidden(batch: Batch, key: ForeignKey, *, taken: bool) -> Lost | None:
+    """What a parent, whose own parents lost keys in the claim, may have lost without a trace; None where the lake has
+    its rows as the cascades met them. It has not where parent or child changed in the claim, and where the parent was
+    copied behind the claim's start. Nobody knows it of a parent that is not in the lake, or is stopped: not `taken`."""
+    state = batch.lake.state(batch.lake.path(*key.parent), "")
+    if state is None or state.dropped or not taken:
+        return replace(HIDDEN, unknown=True)
+    copied, begins = state.copied, (batch.claim.epoch, batch.claim.start.version())
+    ahead = copied is not None and (copied.epoch, copied.high) > begins
+    changed = not {full_name(*key.child), full_name(*key.parent)}.isdisjoint(batch.claim.table_names)
+    return HIDDEN if changed or ahead else None
 
 
 def create_keys(spark: SparkSession, batch: Batch, key: ForeignKey, lost: Lost) -> bool:
@@ -41,7 +61,27 @@ def create_keys(spark: SparkSession, batch: Batch, key: ForeignKey, lost: Lost) 
     if lost.rows is not None:
         spark.createDataFrame(lost.rows).createOrReplaceTempView(KEYS)
         return True
-    return _of_orphans(spark, batch.lake, key) if lost.table is None else _of_claim(spark, batch, lost.table, key)
+    if lost.table is not None:
+        return _of_claim(spark, batch, lost.table, key)
+    queries = [_of_orphans(batch.lake, key, parent_known=not lost.unknown)]
+    return _create(spark, [*queries, *(_of_images(spark, batch, key) if lost.hidden else ())])
+
+
+def create_known_keys(spark: SparkSession, batch: Batch, key: ForeignKey, lost: Lost) -> bool | None:
+    """Makes the view without a look at the rows in the lake. None where only those tell."""
+    if lost.table is not None or lost.rows is not None:
+        return create_keys(spark, batch, key, lost)
+    parent = next((one for one in batch.claim.tables if one.name == full_name(*key.parent)), None)
+    if not lost.hidden or lost.unknown or (parent and not _in_key(parent, key)):
+        return None
+    return _create(spark, _of_images(spark, batch, key))
+
+
+def _create(spark: SparkSession, queries: Sequence[str | None]) -> bool:
+    there = [query for query in queries if query]
+    if there:
+        spark.sql(" UNION ".join(there)).createOrReplaceTempView(KEYS)
+    return bool(there)
 
 
 def may_lose(batch: Batch, key: ForeignKey, lost: Lost) -> bool:
@@ -83,26 +123,44 @@ def _loses_keys(net: TableRead, table: TableRange, key: ForeignKey) -> bool:
     return bool(counts.raw_deletes or counts.deletes or moved)
 
 
-def _of_orphans(spark: SparkSession, lake: Lake, key: ForeignKey) -> bool:
-    """The keys that rows of the child reference and no row of the parent has. False where the lake lacks a table or a
-    column."""
+def _of_orphans(lake: Lake, key: ForeignKey, *, parent_known: bool) -> str | None:
+    """A query for the keys that rows of the child reference and no row of the parent has, spelled alike: one that the
+    source has in other letters counts. None where the lake lacks a table or a column."""
+    tables = ((key.child, key.columns), (key.parent, key.referenced))
     kinds, living = [], []
-    for table, names in ((key.child, key.columns), (key.parent, key.referenced)):
+    for table, names in tables if parent_known else tables[:1]:
         state = lake.state(lake.path(*table), "")
         there = {} if state is None or state.dropped else {column.name: column.type for column in state.columns}
         if not there.keys() >= set(names):
-            return False
+            return None
         kinds.append([there[name] for name in names])
         living.append(living_now(lake.path(*table), state.own if state else NO_OWN))
     pairs = list(zip(key.columns, key.referenced, kinds[0], strict=True))
-    reference = " AND ".join(references(f"c.{quote(a)}", f"p.{quote(b)}", kind) for a, b, kind in pairs)
+    reference = " AND ".join(spelled_alike(f"c.{quote(a)}", f"p.{quote(b)}", kind) for a, b, kind in pairs)
     listed = ", ".join(f"c.{quote(a)} AS {quote(b)}" for a, b, _ in pairs)
     given = " AND ".join(f"c.{quote(a)} IS NOT NULL" for a, _, _ in pairs)
-    child, parent = living
-    spark.sql(
-        f"SELECT DISTINCT {listed} FROM {child} c LEFT ANTI JOIN {parent} p ON {reference} WHERE {given}"  # noqa: S608
-    ).createOrReplaceTempView(KEYS)
-    return True
+    without = f" LEFT ANTI JOIN {living[1]} p ON {reference}" if parent_known else ""
+    return f"SELECT DISTINCT {listed} FROM {living[0]} c{without} WHERE {given}"  # noqa: S608
+
+
+def _of_images(spark: SparkSession, batch: Batch, key: ForeignKey) -> list[str]:
+    """Queries for the keys that rows of the claim have, of the parent and of the child: those that left the parent
+    unseen may be there again, and rows that came may name one that is gone from a parent that is ahead."""
+    queries = []
+    for number, (name, names) in enumerate(((key.parent, key.referenced), (key.child, key.columns))):
+        table = next((one for one in batch.claim.tables if one.name == full_name(*name)), None)
+        if table is None or not {column.name for column in table.schema.columns} >= set(names):
+            continue
+        read = _net(batch, table)
+        if not set(names) <= set(table.schema.primary_key):
+            read = flight_info(batch.flight_url, batch.claim, table.name, mode="changes", token=batch.token or None)
+        if not read.tickets:
+            continue
+        view = f"{_IMAGES}_{number}"
+        create_view(spark, read, view, batch.flight_url, batch.token, batch.sent_rows)
+        listed = ", ".join(f"{quote(a)} AS {quote(b)}" for a, b in zip(names, key.referenced, strict=True))
+        queries.append(f"SELECT DISTINCT {listed} FROM {view}")  # noqa: S608
+    return queries
 
 
 def needs_copy(key: ForeignKey, why: str) -> CopyNeeded:

@@ -45,8 +45,16 @@ def references(child: str, parent: str, kind: str, *, zero_dates: bool = False) 
     """The condition for a reference between columns of one type. The source compares text by its collation: what may be
     equal there counts. So do two NULLs of dates where the lake has zero dates as NULL (`zero_dates`)."""
     if kind == "string":
-        return (
-            f"(lower(rtrim({child})) = lower(rtrim({parent})) OR ({child} IS NOT NULL AND "
-            f"({child} RLIKE '{_OTHERS}' OR {parent} RLIKE '{_OTHERS}')))"
-        )
+        either = f"{beyond_ascii(child)} OR {beyond_ascii(parent)}"
+        return f"({spelled_alike(child, parent, kind)} OR ({child} IS NOT NULL AND ({either})))"
     return f"{child} {'<=>' if zero_dates and kind in _DATES else '='} {parent}"
+
+
+def spelled_alike(child: str, parent: str, kind: str) -> str:
+    """The condition for a reference whose texts differ in case and trailing spaces at most: Spark joins by a hash."""
+    return f"lower(rtrim({child})) = lower(rtrim({parent}))" if kind == "string" else f"{child} = {parent}"
+
+
+def beyond_ascii(text: str) -> str:
+    """The condition for a text of which only the source knows what it equals."""
+    return f"{text} RLIKE '{_OTHERS}'"

@@ -60,11 +60,12 @@ _RULES = re.compile(r"ON (DELETE|UPDATE) (CASCADE|SET NULL|SET DEFAULT|NO ACTION
 
 
 def read_foreign_keys(
-    connection: pymysql.Connection[Any], captured: Callable[[], Iterable[tuple[str, str]]]
+    connection: pymysql.Connection[Any], captured: Callable[[], Iterable[tuple[str, str]]], since: int | None = None
 ) -> tuple[ForeignKey, ...]:
-    """All foreign keys that change rows behind the binlog's back. MariaDB's catalogue shows them only to accounts that
-    may do more than SELECT: there the `captured` tables are asked one by one."""
-    if logs_cascades(connection):
+    """All foreign keys that change rows behind the binlog's back, or may have done so `since` then. MariaDB's
+    catalogue shows them only to accounts that may do more than SELECT: there the `captured` tables are asked one by
+    one."""
+    if logs_cascades(connection, since):
         return ()
     with connection.cursor() as cursor:
         cursor.execute("SELECT VERSION()")
@@ -75,12 +76,21 @@ def read_foreign_keys(
     return tuple(_foreign_key(list(part)) for _, part in groupby(rows, key=lambda row: row[:4]))
 
 
-def logs_cascades(connection: pymysql.Connection[Any]) -> bool:
-    """MySQL 9.6 and later do the cascades above InnoDB, and log them."""
+def logs_cascades(connection: pymysql.Connection[Any], since: int | None = None) -> bool:
+    """Whether the server does the cascades above InnoDB and logs them, as MySQL 9.6 and later do; `since`, in
+    milliseconds: whether it has done so since then. A start of the server may have changed it."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW VARIABLES LIKE 'innodb_native_foreign_keys'")
         native = cursor.fetchone()
-    return native is not None and _text(native[1]).upper() == "OFF"
+        if native is None or _text(native[1]).upper() != "OFF":
+            return False
+        if since is None:
+            return True
+        cursor.execute("SHOW GLOBAL STATUS LIKE 'Uptime'")
+        _, uptime = cursor.fetchone() or ("", "0")
+        cursor.execute("SELECT UNIX_TIMESTAMP()")
+        (now,) = cursor.fetchone() or (0,)
+    return since > 1000 * (float(now) - float(_text(uptime)))
 
 
 def _shown_keys(connection: pymysql.Connection[Any], table: tuple[str, str]) -> list[ForeignKey]:
@@ -138,6 +148,24 @@ def descendants(keys: Iterable[ForeignKey], parent: tuple[str, str]) -> frozense
         wanted = {key.child for key in known if key.parent in wanted} - found
         found |= wanted
     return frozenset(found)
+
+
+def below(keys: Iterable[ForeignKey], first: Iterable[ForeignKey]) -> tuple[ForeignKey, ...]:
+    """The foreign keys that reference rows which the cascades of `first` may delete, or give another key, and those
+    that reference the rows of these, the nearest first."""
+    known, found, pending = list(keys), dict[ForeignKey, None](), list(first)
+    while pending:
+        upper, pending = pending, []
+        for one in (lower for key in upper for lower in affected(known, key.child) if _passes_on(key, lower)):
+            if one not in found:
+                found[one] = None
+                pending.append(one)
+    return tuple(found)
+
+
+def _passes_on(upper: ForeignKey, lower: ForeignKey) -> bool:
+    """Whether the cascade of one foreign key may take from its child what the other one references."""
+    return upper.on_delete is Rule.CASCADE or not {*upper.columns}.isdisjoint(lower.referenced)
 
 
 def _foreign_key(rows: Sequence[tuple[str, ...]]) -> ForeignKey:

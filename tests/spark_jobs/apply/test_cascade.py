@@ -10,10 +10,12 @@ from unittest.mock import MagicMock
 import pyarrow as pa
 import pytest
 
+from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from cdc_core.session.claim import TableRange
 from spark_jobs.apply import cascade, in_snapshots
 from spark_jobs.apply.cascade import Cascades
+from spark_jobs.apply.cascade_sql import KEYS
 from spark_jobs.apply.lost_keys import Lost
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import LakeColumn
@@ -31,12 +33,16 @@ class Memory:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *keys: ForeignKey) -> None:
         self.tables = {"b": {10: 1, 11: 2}, "c": {100: 10, 110: 11}}
         self.back: set[int] = set()
+        self.asked: list[tuple[str, str]] = []
         self.written: list[str] = []
         self.left = 100  # statements until the run dies
         self.views: dict[str, Any] = {}
         columns = (Column("id", 3, 0), Column("up", 3, 0))
         parent = TableRange(TableSchema("d", "a", columns, ("id",)), 0, 0, 1)
-        claim = SimpleNamespace(tables=(parent,), ddl=(), snapshots=(), destination="d", client_id=1, epoch=0)
+        claim = SimpleNamespace(
+            tables=(parent,), ddl=(), snapshots=(), destination="d", client_id=1, epoch=0, table_names=("d.a",),
+            start=EntryPosition("binlog.000001", 4),
+        )  # fmt: skip
         lake = SimpleNamespace(path=lambda _, table: table, state=self._state, rules=None)
         sessions, fence = SimpleNamespace(take=self._take), SimpleNamespace(enter=lambda *of: of[2])
         self.batch = cast(Any, SimpleNamespace(claim=claim, lake=lake, sessions=sessions, fence=fence))
@@ -44,6 +50,7 @@ class Memory:
         replaced: dict[str, Any] = {
             "read_foreign_keys": lambda *_: keys,
             "create_keys": self._create_keys,
+            "may_lose": lambda *_: True,
             "transaction": lambda *_, **__: nullcontext(),
             "run_statement": self._run,
         }
@@ -52,8 +59,8 @@ class Memory:
         monkeypatch.setattr(Cascades, "_candidates", self._candidates)
         monkeypatch.setattr(Cascades, "_fixed", lambda _, found, *__: (self._fixed(found), ("up",)))
 
-    def follow(self) -> None:
-        self.cascades.follow(self.batch, ())
+    def follow(self, *stopped: str) -> None:
+        self.cascades.follow(self.batch, stopped)
 
     def _captured(self) -> set[tuple[str, str]]:
         return {("d", name) for name in "abc"}
@@ -70,11 +77,13 @@ class Memory:
         yield SimpleNamespace(createDataFrame=frame)
 
     def _create_keys(self, _spark: Any, _batch: Any, _key: ForeignKey, lost: Lost) -> bool:
-        self.views[cascade.KEYS] = pa.table({"id": [1]}) if lost.rows is None else lost.rows
+        self.asked.append((_key.child[1], "unknown" if lost.unknown else "hidden" if lost.hidden else ""))
+        named = list(self.tables.get(_key.child[1], {}).values())
+        self.views[KEYS] = pa.table({"id": named if lost.unknown else [1]}) if lost.rows is None else lost.rows
         return True
 
     def _candidates(self, _spark: Any, path: str, *_: Any) -> pa.Table:
-        left = set(self.views[cascade.KEYS].column("id").to_pylist())
+        left = set(self.views[KEYS].column("id").to_pylist())
         rows = [(row, up) for row, up in self.tables[path].items() if up in left]
         return pa.table({"id": [row for row, _ in rows], "up": [up for _, up in rows]})
 
@@ -126,6 +135,26 @@ def test_rows_that_reference_each_other_in_a_circle_come_to_an_end(monkeypatch: 
     assert memory.tables == {"b": {}}
 
 
+def test_rows_below_a_table_that_is_not_known_are_all_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped, or not in the lake. Where it is in the lake as the cascade met it, its own rows tell."""
+    keys = key("b", "a"), key("c", "b")
+    memory = Memory(monkeypatch, *keys)
+    memory.follow()
+    assert memory.asked == [("b", ""), ("c", "")]
+    memory = Memory(monkeypatch, *keys)
+    memory.batch.claim.table_names = ("d.a", "d.b")
+    memory.follow()
+    assert memory.asked == [("b", ""), ("c", "hidden"), ("c", "")]
+    memory = Memory(monkeypatch, *keys)
+    memory.back = {110}
+    memory.follow("d.b")
+    assert memory.tables == {"b": {10: 1, 11: 2}, "c": {110: 11}}
+    memory = Memory(monkeypatch, *keys)
+    del memory.tables["b"]
+    memory.follow()
+    assert (memory.asked[-1], memory.tables) == (("c", "unknown"), {"c": {}})
+
+
 def test_open_snapshots_learn_what_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The child's keeps the keys, one below a table of the lake those of its own parent. One below a table that is not
     in the lake, or is stopped, begins anew, and so does one whose keys are not known."""
@@ -134,7 +163,9 @@ def test_open_snapshots_learn_what_was_lost(monkeypatch: pytest.MonkeyPatch) -> 
     memory.batch.claim.snapshots = (("d.b", "1"), ("d.c", "2"), ("d.e", "3"))
     kept: list[tuple[str, str]] = []
 
-    def keep(_batch: Any, foreign: ForeignKey, _lost: Lost, snapshot_id: str) -> bool:
+    def keep(_batch: Any, foreign: ForeignKey, lost: Lost, snapshot_id: str) -> bool:
+        if lost.unknown:
+            return False
         kept.append((foreign.child[1], snapshot_id))
         return foreign.child[1] != "c"
 

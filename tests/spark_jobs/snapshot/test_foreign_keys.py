@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +36,21 @@ def test_any_name_is_read(name: str) -> None:
     text = f"x (\n  CONSTRAINT {shown} FOREIGN KEY ({shown}) REFERENCES {shown} ({shown}) ON DELETE CASCADE\n)"
     key = ForeignKey(("d", "c"), (name,), ("d", name), (name,), Rule.CASCADE, Rule.RESTRICT)
     assert keys_in(text, ("d", "c")) == [key]
+
+
+@pytest.mark.integration
+def test_a_server_that_logs_cascades_may_not_have_done_so_before_it_was_started(mysql9: MySqlServer) -> None:
+    """MySQL 9.6 and later do, unless an option says otherwise. Its foreign keys count in changes of before."""
+    with mysql9.database() as database, mysql9.root(database) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE p (id INT PRIMARY KEY)")
+            cursor.execute("CREATE TABLE c (p INT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE)")
+        began = 1000 * (time.time() - 10**6)
+        found = [
+            {key.child for key in read_foreign_keys(connection, lambda: (), since)}
+            for since in (None, int(began), int(1000 * time.time()))
+        ]
+        assert found == [set(), {(database, "c")}, set()]
 
 
 @pytest.mark.integration
