@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import dagster as dg
 
 from cdc_core.meta.stopped_tables import StoppedTable
+from cdc_core.schema.ddl import EffectKind
 from cdc_core.session.claim import Claim
 from orchestration.assets.landed import ROWS_LANDED, ROWS_LANDED_TEXT
 from orchestration.names import Names
 from orchestration.settings import Settings
 from spark_jobs.apply.checks import CHECKS, ROWS_ADD_UP, Verdict
-from spark_jobs.apply.result import BatchResult
+from spark_jobs.apply.result import DONE_BEFORE, BatchResult
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.remedy import copy_hint
 
@@ -45,21 +47,19 @@ class Tally:
 
     def doubts_to_note(self, batch: BatchResult) -> dict[str, Doubt]:
         """The totals of tables that became doubtful with the batch, or twice as doubtful as was noted: of a lake that
-        began late there are a few notes of a table, not one for each batch."""
-        totals = {
-            result.table: self.doubts.get(result.table, Doubt()) + result.doubt
-            for result in batch.applied
-            if result.doubt
-        }
-        return {name: one for name, one in totals.items() if one.rows >= 2 * self.noted.get(name, Doubt()).rows}
+        began late there are a few notes of a table, not one for each batch. Also those that a RENAME moved."""
+        totals = self._with(batch)
+        grown = {one.table for one in batch.applied if one.doubt}
+        wanted = {name: totals[name] for name in grown if totals[name].rows >= 2 * self._noted(name).rows}
+        renamed = {one.table for one in batch.followed if one.kind == EffectKind.RENAME}
+        moved = {name: totals.get(name, Doubt()) for name in renamed}
+        return wanted | {name: one for name, one in moved.items() if one != self._noted(name)}
 
     def add(self, batch: BatchResult, verdicts: Sequence[Verdict], noted: Mapping[str, Doubt]) -> None:
         """An acked batch, of which these doubts were noted."""
         self.batches += 1
         self.noted |= noted
-        for result in batch.applied:
-            if result.doubt:
-                self.doubts[result.table] = self.doubts.get(result.table, Doubt()) + result.doubt
+        self.doubts = {name: doubt for name, doubt in self._with(batch).items() if doubt}
         for landed in batch.landed:
             self.passed[landed.table, ROWS_LANDED] = self.passed.get((landed.table, ROWS_LANDED), 0) + 1
         for one in verdicts:
@@ -67,6 +67,23 @@ class Tally:
                 self.passed[one.table, one.check] = self.passed.get((one.table, one.check), 0) + 1
             else:
                 self.failed[one.table, one.check] = one
+
+    def _noted(self, table: str) -> Doubt:
+        return self.noted.get(table, Doubt())
+
+    def _with(self, batch: BatchResult) -> dict[str, Doubt]:
+        """The doubts after the batch. Those of a table go with its rows to another name."""
+        totals = dict(self.doubts)
+        renames = (one for one in batch.followed if one.kind == EffectKind.RENAME)
+        for _, moves in groupby(renames, lambda one: one.position):
+            before = dict(totals)
+            for one in moves:
+                stays = before.get(one.table) if one.outcome == DONE_BEFORE else None  # moved by the try before
+                totals[one.table] = before.get(one.origin) or stays or Doubt()
+        for result in batch.applied:
+            if result.doubt:
+                totals[result.table] = totals.get(result.table, Doubt()) + result.doubt
+        return totals
 
     def keep_stopped(self, tables: Collection[str]) -> None:
         """Only these are still stopped: the stop of another one was lifted."""

@@ -85,6 +85,7 @@ def apply_batch(
     batch.progress.begin(len(claim.ddl), len({table.name for table in claim.tables} - held))
     behind = merge_before_statements(batch)
     ddl = follow(replace(batch, stopped=held | behind.keys()))
+    batch.notes.forget({one.table for one in ddl.followed if one.origin})
     late = tuple(behind[table] for table in sorted(behind.keys() - {*ddl.mended}))
     stopped = {*held, *behind, *(refusal.table for refusal in ddl.refused)} - {*ddl.mended}
     kept = snapshots_of(batch)

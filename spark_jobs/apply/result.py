@@ -15,6 +15,8 @@ from spark_jobs.lake.ledger import TableNote
 from spark_jobs.lake.remedy import copy_hint, spelled_out
 from spark_jobs.landing.append import Landed
 
+DONE_BEFORE = "done before"  # the outcome of a statement that an earlier try followed
+
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
@@ -68,13 +70,15 @@ class TableResult:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A DDL statement that a table followed: what it was, and what became of it in the lake."""
+    """A DDL statement that a table followed: what it was, and what became of it in the lake. `origin`: the table whose
+    rows it has by a RENAME."""
 
     table: str
     kind: str
     text: str
     position: EntryPosition
     outcome: str
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +153,19 @@ class BatchResult:
 
     def notes(self, doubts: Mapping[str, Doubt]) -> dict[str, TableNote]:
         """What the ledger keeps, by table; `doubts` are those worth a note."""
+        renamed = {one.table: TableNote(doubt=doubts[one.table]) for one in self.followed if one.table in doubts}
         unapplied = dict.fromkeys(self.unapplied, TableNote(stopped=True))
         mended = dict.fromkeys(self.mended, TableNote())
         applied = {result.table: _note(result, doubts.get(result.table)) for result in self.applied}
         landed = {one.table: _landed_note(one) for one in self.landed}
-        return unapplied | mended | landed | applied | {one.table: TableNote(stopped=True) for one in self.refused}
+        return (
+            renamed
+            | unapplied
+            | mended
+            | landed
+            | applied
+            | {one.table: TableNote(stopped=True) for one in self.refused}
+        )
 
 
 def _landed_note(landed: Landed) -> TableNote:

@@ -176,7 +176,7 @@ class Ledger:
                 origin = made[name]
                 if origin is not None and not origin.behind(row["committed_at"], place):
                     found[name] = Doubt(**{**note["doubt"], "keys": tuple(note["doubt"]["keys"])})
-        return found
+        return {name: doubt for name, doubt in found.items() if doubt}
 
     def opened(self) -> DeltaTable | None:
         """As it is now, None for none. Raises LakeError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
@@ -23,6 +23,10 @@ class Notes:
     merged: set[str] = field(default_factory=set)
     unfollowed: tuple[dict[str, tuple[int, int]], ...] = ()
     past: dict[str, Mapping[int, int]] = field(default_factory=dict)
+
+    def forget(self, renamed: Collection[str]) -> None:
+        """These tables have others' rows by now, which went past their logs."""
+        self.checked = {one for one in self.checked if one[0] not in renamed}
 
     def untold(self) -> dict[str, str]:
         """The reasons that nobody has heard yet, which are told by this."""

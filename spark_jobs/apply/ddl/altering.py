@@ -13,12 +13,12 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.schema.ddl import ChangeKind, Effect, EffectKind
 from spark_jobs.apply.ddl.consent import check_consent
-from spark_jobs.apply.ddl.standing import Standing, mark
+from spark_jobs.apply.ddl.standing import Standing, filled, mark
 from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.lake.alteration import Alteration, alteration, with_dropped
 from spark_jobs.lake.by_name import needed_properties, statements
 from spark_jobs.lake.copying import CopyNeeded
-from spark_jobs.lake.ddl import alter_table, fill_old_rows, listed
+from spark_jobs.lake.ddl import alter_table, listed
 from spark_jobs.lake.own_columns import living_now
 from spark_jobs.lake.policies import Changed
 from spark_jobs.lake.replacement import replace_table
@@ -48,10 +48,7 @@ def alter(at: Standing, step: Step, effect: Effect) -> str:
         return (
             "" if all(change.kind is ChangeKind.UNKNOWN for change in effect.changes) else "the lake has no such table"
         )
-    if state.unfilled:
-        with at.session() as spark:
-            fill_old_rows(spark, at.batch.fence, at.path, state, at.app)
-        state = at.batch.lake.state(at.path, at.app) or state
+    state = filled(at) or state
     changed = at.batch.policies.of(at.table).changed
     if not _is_shown(effect):
         return "nothing that the lake shows"

@@ -21,7 +21,7 @@ from spark_jobs.apply.ddl.passing import note_passed, passes_by
 from spark_jobs.apply.ddl.renaming import rename
 from spark_jobs.apply.ddl.standing import standing
 from spark_jobs.apply.ddl.steps import Step, steps
-from spark_jobs.apply.result import Followed, Refusal
+from spark_jobs.apply.result import DONE_BEFORE, Followed, Refusal
 from spark_jobs.apply.table import Batch
 
 
@@ -95,7 +95,7 @@ def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Fo
 def _outcome(batch: Batch, step: Step, effect: Effect, table: str) -> str:
     at = standing(batch, table)
     if at.has(step):
-        return "done before"
+        return DONE_BEFORE
     check_again(at, effect.kind)
     match effect.kind:
         case EffectKind.CREATE | EffectKind.CREATE_FILLED:

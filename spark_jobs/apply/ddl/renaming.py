@@ -17,9 +17,9 @@ from spark_jobs.apply.commits import is_step
 from spark_jobs.apply.ddl.again import check_again
 from spark_jobs.apply.ddl.consent import check_consent
 from spark_jobs.apply.ddl.mending import is_mended, mend_old_name
-from spark_jobs.apply.ddl.standing import Standing, retire, standing
+from spark_jobs.apply.ddl.standing import Standing, filled, retire, standing
 from spark_jobs.apply.ddl.steps import Step, origins
-from spark_jobs.apply.result import Followed, Refusal
+from spark_jobs.apply.result import DONE_BEFORE, Followed, Refusal
 from spark_jobs.apply.table import Batch
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.replacement import replace_table, rows_of
@@ -74,7 +74,7 @@ class _Work:
         """What becomes of the table that has the rows of `origin` from here on. Raises TableStopped."""
         at, rows, step = self.tables[target], self.found.get(origin), self.step
         if at.has(step):
-            return self._followed(target, "done before" if self._is_right(at) else None)
+            return self._followed(target, DONE_BEFORE if self._is_right(at) else None, origin)
         if rows is None:
             if origin not in self.stopped and self._may_be_absent(origin):
                 return []
@@ -87,7 +87,7 @@ class _Work:
             return [Refusal(name, error) for name in (origin, target)]
         check_again(at, step.kind)
         _move(at, step, rows)
-        return self._followed(target, f"has the rows of {origin}")
+        return self._followed(target, f"has the rows of {origin}", origin)
 
     def _may_be_absent(self, origin: str) -> bool:
         """Whether the source may have had no such table, so that RENAME ... IF EXISTS left it out."""
@@ -105,10 +105,12 @@ class _Work:
     def _is_right(self, at: Standing) -> bool:
         return at.table not in self.stopped or is_mended(at, self.step)
 
-    def _followed(self, table: str, outcome: str | None) -> list[Followed | Refusal]:
+    def _followed(self, table: str, outcome: str | None, origin: str = "") -> list[Followed | Refusal]:
         """Nothing for a table that stays stopped."""
+        if not outcome:
+            return []
         ddl = self.step.ddl
-        return [Followed(table, EffectKind.RENAME, shown(ddl.text, SHOWN), ddl.position, outcome)] if outcome else []
+        return [Followed(table, EffectKind.RENAME, shown(ddl.text, SHOWN), ddl.position, outcome, origin)]
 
 
 def _origin(at: Standing, step: Step) -> Origin | None:
@@ -116,11 +118,11 @@ def _origin(at: Standing, step: Step) -> Origin | None:
     if at.state is None:
         return None
     try:
-        has = at.has(step)
+        if not at.has(step):
+            state = None if at.state.dropped else filled(at)
+            return Origin(at.path, state) if state else None
     except TableStopped:
         return None
-    if not has:
-        return None if at.state.dropped else Origin(at.path, at.state)
     lake, claim = at.batch.lake, at.batch.claim
     for commit in lake.commits(at.path):
         if is_step(commit, claim, at.table, step.version):

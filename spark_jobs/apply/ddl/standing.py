@@ -16,7 +16,7 @@ from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.apply.epochs import followed_to, recurring_to
 from spark_jobs.apply.table import Batch, found_state
 from spark_jobs.lake.copying import CopyNeeded
-from spark_jobs.lake.ddl import alter_table, listed, with_own_columns
+from spark_jobs.lake.ddl import alter_table, fill_old_rows, listed, with_own_columns
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import emptied_rows, replace_table, rows_of
@@ -90,6 +90,15 @@ def _left_out(batch: Batch, table: str, path: str, state: TableState | None) -> 
         return recurring_to(batch.lake, path, batch.claim, table, keyed=False, copied=state.copied)
     except TableStopped as error:
         raise CopyNeeded(error.message, table) from error
+
+
+def filled(at: Standing) -> TableState | None:
+    """The table's state when old rows have their values in columns that came with rows, which a dead run still owed."""
+    if at.state is None or not at.state.unfilled:
+        return at.state
+    with at.session() as spark:
+        fill_old_rows(spark, at.batch.fence, at.path, at.state, at.app)
+    return at.batch.lake.state(at.path, at.app) or at.state
 
 
 def mark(at: Standing, step: Step) -> None:

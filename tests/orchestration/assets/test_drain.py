@@ -16,15 +16,18 @@ import pytest
 from cdc_core.client.failures import unavailable
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition
+from cdc_core.schema.ddl import EffectKind
 from cdc_core.session.claim import Claim
 from orchestration import processes, warmth
 from orchestration.assets import drain_asset, telling
+from orchestration.assets.checks import Tally
 from orchestration.assets.drain_asset import delta_asset
 from orchestration.assets.lineage import declared
-from orchestration.names import LEFT_TAG, UNTIL_TAG
+from orchestration.names import LEFT_TAG, UNTIL_TAG, Names
 from orchestration.settings import Settings
-from spark_jobs.apply.result import BatchResult, Refusal, TableResult
+from spark_jobs.apply.result import BatchResult, Followed, Refusal, TableResult
 from spark_jobs.lake.doubt import Doubt
+from spark_jobs.lake.ledger import TableNote
 from tests.support import canal_double
 from tests.support.canal_double import ORDERS, SERVER, USERS, MemoryCanal, MemoryLake
 
@@ -281,6 +284,33 @@ def test_a_doubtful_table_stays_a_warning_in_later_runs() -> None:
     assert shown.metadata["keys"].value == ["id=5", "id=6"]
     assert "1 inserts met a row in the lake; 2 updates or deletes found no row, such as id=5; id=6" in str(shown)
     assert "`sluice copy shop shop.users`" in str(shown)
+
+
+def test_a_doubt_goes_with_the_rows_of_a_renamed_table() -> None:
+    """Also through several names and in a swap, and when the run that noted it died; a table that is made anew under
+    the old name has none."""
+    one, two = Doubt(met=1), Doubt(missed=2)
+
+    def batch(*moves: tuple[int, str, str], outcome: str = "") -> BatchResult:
+        at = [EntryPosition("bin.000001", place) for place, *_ in moves]
+        followed = [Followed(to, EffectKind.RENAME, "", at[n], outcome, of) for n, (_, to, of) in enumerate(moves)]
+        return BatchResult(followed=tuple(followed))
+
+    def tally(**doubts: Doubt) -> Tally:
+        return Tally(Names("shop"), (), doubts=dict(doubts), noted=dict(doubts))
+
+    chain = batch((5, "b", "a"), (5, "a", ""), (6, "c", "b"), (6, "b", ""))
+    assert tally(a=one).doubts_to_note(chain) == {"a": Doubt(), "c": one}
+    assert chain.notes({"a": Doubt(), "c": one}) == {"a": TableNote(doubt=Doubt()), "c": TableNote(doubt=one)}
+    known = tally(a=one, b=two)
+    swap = batch((5, "b", "a"), (5, "a", "b"))
+    noted = known.doubts_to_note(swap)
+    assert noted == {"a": two, "b": one}
+    known.add(swap, (), noted)
+    assert (known.doubts, known.doubts_to_note(batch())) == ({"a": two, "b": one}, {})
+    again = batch((5, "b", "a"), (5, "a", ""), outcome="done before")
+    assert tally(b=one).doubts_to_note(again) == {}
+    assert tally(a=one).doubts_to_note(again)["b"] == one
 
 
 def test_a_doubt_is_noted_and_shown_when_it_begins_and_when_it_has_doubled() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.following.parked import Parked
 from spark_jobs.lake.sql import quote
 from spark_jobs.landing.modes import Mode
 from tests.support.landed import LandedShop, opened_landed
@@ -91,3 +93,33 @@ def test_a_log_that_was_there_alone_is_merged_with_its_truncations(shop: LandedS
     shop.land()
     shop.merger().whole(shop.named("t"))
     assert shop.differences("t") == {"t": (0, 0, 0)}
+
+
+@pytest.mark.full
+def test_tables_that_are_renamed_and_changed_in_one_claim(shop: LandedShop) -> None:
+    """To a name that had a log, in a pair, in a chain, without a key: tables and histories are right, also where the
+    table is lost and its log has what came behind the RENAME alone: it is not made from that."""
+    tables, now = ("a", "b", "c", "d"), ("b", "c3", "d2")
+    shop.execute(*(f"CREATE TABLE {one} (id INT PRIMARY KEY, v VARCHAR(40))" for one in tables))
+    shop.execute(*(f"INSERT INTO {one} VALUES (1, '{one}'), (2, '{one}'), (3, '{one}')" for one in tables))
+    shop.execute("CREATE TABLE bare (v INT)", "INSERT INTO bare VALUES (1), (1), (2)")
+    assert shop.land() == []
+    shop.keep(*tables)
+    shop.execute(
+        "DROP TABLE b", "RENAME TABLE a TO b",
+        "UPDATE b SET v = 'new' WHERE id = 1", "DELETE FROM b WHERE id = 2", "INSERT INTO b VALUES (4, 'x')",
+        "RENAME TABLE c TO c2, d TO d2", "UPDATE c2 SET v = 'n' WHERE id = 1", "DELETE FROM d2 WHERE id = 1",
+        "RENAME TABLE c2 TO c3", "DELETE FROM c3 WHERE id = 2", "UPDATE c3 SET v = 'last'",
+        "RENAME TABLE bare TO bare2", "DELETE FROM bare2 LIMIT 1", "INSERT INTO bare2 VALUES (3)",
+    )  # fmt: skip
+    assert shop.land() == []
+    shop.keep(*now)
+    shop.follow()
+    for one in (*now, "bare2"):
+        assert shop.merged(one) == shop.source(one), one
+    for one in now:
+        assert shop.current(one) == shop.source(one), one
+    rmtree(shop.lake.lake.path(shop.database, "b"))
+    shop.execute("INSERT INTO b VALUES (77, 'later')")
+    assert shop.land() == []
+    assert [one.table for one in shop.follow() if isinstance(one, Parked)] == [shop.named("b")]

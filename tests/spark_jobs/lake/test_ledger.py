@@ -107,7 +107,7 @@ def test_its_files_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_doubt_stays_until_the_table_is_made_anew(tmp_path: Path) -> None:
-    """The last note of a table; one that was made or copied later, or is gone, has none."""
+    """The last note of a table; one that was made or copied later, is gone, or was renamed, has none."""
     lake = Lake(tmp_path)
     ledger = Ledger(lake, "d", 1)
     made = time.time()
@@ -119,6 +119,10 @@ def test_a_doubt_stays_until_the_table_is_made_anew(tmp_path: Path) -> None:
     ledger.note(claim(900), {"shop.t": TableNote(doubt=first), "shop.v": TableNote(doubt=first)}, "run", made + 10)
     ledger.note(claim(901), {"shop.t": TableNote(doubt=second), "shop.w": TableNote()}, "run", made + 11)
     ledger.note(claim(902), {"shop.u": TableNote(doubt=first)}, "run", made - 10)
+    write_deltalake(lake.path("shop", "renamed"), pa.table({"id": [1]}))
+    ledger.note(claim(903), {"shop.renamed": TableNote(doubt=first)}, "run", made + 12)
+    assert ledger.doubts() == {"shop.t": second, "shop.renamed": first}
+    ledger.note(claim(904), {"shop.renamed": TableNote(doubt=Doubt())}, "run", made + 13)
     assert ledger.doubts() == {"shop.t": second}
     low = EntryPosition("bin.000001", 900).version()
     copied = {"sluice.copied": CopyNote(epoch=1, low=low, high=low, mark=low).to_json()}

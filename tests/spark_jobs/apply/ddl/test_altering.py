@@ -187,6 +187,29 @@ def test_values_that_a_dead_run_owed_are_there_before_the_statement(trial: LakeT
     assert not trial.state("t").unfilled
 
 
+def test_values_that_a_dead_run_owed_go_with_the_rows_to_another_name(trial: LakeTrial) -> None:
+    """The statement that gives them has a number that the other name may have had."""
+
+    def owe(table: str, number: int) -> None:
+        noted = {UNFILLED: json.dumps({"v": "CAST('5' AS int)"}), UNFILLED_NUMBER: str(number)}
+        with trial.sessions.take() as spark:
+            spark.sql(f"ALTER TABLE delta.`{trial.lake.path('shop', table)}` SET TBLPROPERTIES ({listed(noted)})")
+
+    other = Table("u", FIELDS, key=("id",))
+    trial.service.put(other, [Change(300, None, (7, 7, "u"))])
+    trial.apply(200, 300)
+    owe("u", 9)
+    trial.service.put(other, [Change(400, None, (8, 8, "u"))])
+    trial.apply(300, 400)
+    assert trial.rows("u") == {(7, 5, "u"): 1, (8, 8, "u"): 1}
+    owe("t", 3)
+    moved = effect(EffectKind.DROP, "u"), effect(EffectKind.RENAME, "t", to="u")
+    trial.service.put(other, [Change(600, None, (9, 9, "u"))])
+    trial.apply(400, 600, *(statement(500 + n, one) for n, one in enumerate(moved)))
+    assert trial.rows("u") == {(1, 5, "a"): 1, (2, 5, "b"): 1, (9, 9, "u"): 1}
+    assert not trial.state("u").unfilled
+
+
 def test_a_table_that_ignores_changes_keeps_its_columns(trial: LakeTrial) -> None:
     """New columns are left out, dropped ones get NULL; a change of values stops the table."""
     first, second = alter(300, "ALTER TABLE t ADD c INT DEFAULT 7, DROP COLUMN v", "ALTER TABLE t MODIFY s CHAR(3)")
