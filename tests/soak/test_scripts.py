@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from random import Random
 
 from tests.support.ddl_columns import Column
@@ -21,6 +23,17 @@ def test_a_seed_makes_a_script() -> None:
     assert _script(5) == _script(5) != _script(6)
     verbs = {statement.split()[0] for statement in _script(5)}
     assert verbs >= {"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "INSERT", "UPDATE", "DELETE"}
+
+
+def test_renames_come_in_pairs_and_chains_with_rows_behind_them() -> None:
+    """So that a claim has several of them, and rows of the last name."""
+    statements = [statement for seed in range(20) for statement in _script(seed)]
+    behind = Counter(
+        (first.split()[0], second.split()[0]) for first, second in pairwise(statements) if first.startswith("RENAME")
+    )
+    assert behind["RENAME", "RENAME"] > 10
+    assert behind["RENAME", "INSERT"] + behind["RENAME", "UPDATE"] + behind["RENAME", "DELETE"] > 50
+    assert any(one.startswith("RENAME") and one.count(" TO ") == 2 for one in statements)
 
 
 def test_a_script_is_made_short() -> None:

@@ -6,7 +6,7 @@ A statement is made from what the catalogue holds at that moment. Many are refus
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tests.support.ddl_columns import NAMES, Column, definition, literal, quote
@@ -48,7 +48,7 @@ class Script:
             (20, lambda: self._alter(table)),
             (2, lambda: f"TRUNCATE TABLE {self._path(table)}"),
             (1, lambda: f"DROP TABLE {self._path(table)}"),
-            (4, lambda: self._rename(table, tables)),
+            (6, lambda: self._rename(table, tables)),
             (4 if table.partitions else 0, lambda: self._partition(table, tables)),
             (1, lambda: f"ALTER DATABASE {quote(rng.choice(self._databases))} CHARACTER SET {self._charset()}"),
             (1, lambda: f"CREATE INDEX i{rng.randrange(9)} ON {self._path(table)} ({self._column(table)})"),
@@ -183,12 +183,34 @@ class Script:
         return rng.choices([text for _, text in choices], [weight for weight, _ in choices])[0]
 
     def _rename(self, table: Table, tables: Sequence[Table]) -> str:
-        rng, path = self._rng, self._path(table)
-        other = rng.choice(tables)
-        if other != table and rng.random() < 0.5:
+        """A RENAME of one table, a pair, a swap, or several after each other; mostly with rows of the new names."""
+        rng, path, other = self._rng, self._path(table), self._rng.choice(tables)
+        places = [(database, name) for database in (0, 1) for name in _TABLES]
+        free = [place for place in places if place not in {(one.database, one.name) for one in tables}]
+        if other != table and rng.random() < 0.3:
             side, that = f"{quote(self._databases[0])}.`side`", self._path(other)
+            self._follow_up([self._to(table, other), self._to(other, table)], tables)
             return f"RENAME TABLE {path} TO {side}, {that} TO {path}, {side} TO {that}"
-        return f"RENAME TABLE {path} TO {quote(rng.choice(self._databases))}.{quote(rng.choice(_TABLES))}"
+        if len(free) < 3 or rng.random() < 0.2:
+            return f"RENAME TABLE {path} TO {quote(rng.choice(self._databases))}.{quote(rng.choice(_TABLES))}"
+        first, second, third = (replace(table, database=at, name=name) for at, name in rng.sample(free, 3))
+        moved = f"RENAME TABLE {path} TO {self._path(first)}"
+        if other != table and rng.random() < 0.4:
+            self._follow_up([first, self._to(other, second)], tables)
+            return f"{moved}, {self._path(other)} TO {self._path(second)}"
+        self._follow_up([third], tables)
+        for one, after in ((second, third), (first, second)):
+            self._next.append(f"RENAME TABLE {self._path(one)} TO {self._path(after)}")
+            self._follow_up([one], tables)
+        self._next = self._next[-rng.choice((1, 2, 4, 6)) :]
+        return moved
+
+    def _follow_up(self, renamed: Sequence[Table], tables: Sequence[Table]) -> None:
+        """Some changes of these tables come next."""
+        self._next += [self._change(self._rng.choice(renamed), tables) for _ in range(self._rng.randint(0, 3))]
+
+    def _to(self, table: Table, place: Table) -> Table:
+        return replace(table, database=place.database, name=place.name)
 
     def _partition(self, table: Table, tables: Sequence[Table]) -> str:
         rng, path = self._rng, self._path(table)
