@@ -29,7 +29,7 @@ from cdc_core.source.start.time_search import find_by_time
 from cdc_core.source.start.tree import ByGtid
 
 ANEW = "the source no longer has all its changes"  # why a table waits to be made anew
-_SEARCHED = 16 << 30  # bytes of binlog before a time, in which the clock may have been set back
+_SEARCHED = 4 << 30  # bytes of binlog before a time, in which the clock may have been set back
 _SETTLE_SECONDS = 1.0  # a statement is in the binlog before the catalogue shows what it did
 _INSIDE_TRANSACTION = (
     *("Table_map", "Write_rows", "Update_rows", "Delete_rows", "Partial_up"),

@@ -35,7 +35,7 @@ from cdc_core.source.settings import SourceSettings
 _REMEDY = "Correct the timestamp, in milliseconds since the epoch, or name a journal that SHOW BINARY LOGS lists."
 _FOREVER = (1 << 32) - 1
 _DAY = 86400
-_BEFORE = 1 << 30  # bytes of earlier files whose headers are read too
+_BEFORE = 256 << 20  # bytes of earlier files whose headers are read too
 
 
 def never() -> bool:
