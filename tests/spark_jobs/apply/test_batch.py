@@ -316,10 +316,10 @@ def test_many_changes_are_staged_for_their_statement(
     files: list[str | None] = []
     create_view = apply_table.create_view
 
-    def noted(*arguments: Any) -> None:
+    def noted(*arguments: Any, **named: Any) -> None:
         files.append(arguments[-1])
         assert arguments[-1] is None or Path(arguments[-1]).stat().st_size
-        create_view(*arguments)
+        create_view(*arguments, **named)
 
     monkeypatch.setattr(apply_table, "create_view", noted)
     lake, (table, full, empty) = Lake(tmp_path), every_type()

@@ -95,12 +95,12 @@ def test_a_statement_of_a_dead_run_is_not_applied_twice(
     dead, longer = service.claim(2, first, 8), service.claim(3, first if epoch == 1 else 0, 10, epoch)
     create_view = apply_table.create_view
 
-    def create_view_late(spark: SparkSession, read: TableRead, *rest: Any) -> None:
+    def create_view_late(spark: SparkSession, read: TableRead, *rest: Any, **named: Any) -> None:
         """Between reading the state and the statement of batch 3, batch 2 comes to its end."""
         if read.tickets[0].startswith(b"3/"):
             service.go.set()
             left_over.exception(60)
-        create_view(spark, read, *rest)
+        create_view(spark, read, *rest, **named)
 
     monkeypatch.setattr(apply_table, "create_view", create_view_late)
     with ThreadPoolExecutor(1) as beside:
