@@ -96,7 +96,7 @@ def test_a_source_restored_from_a_backup(new_mysql: MySqlFactory, tmp_path: Path
         shop.connector.by_hand.start()
 
         error = failed(shop)
-        assert error["error"] in ("PositionError", "SourceBehind")
+        assert error["error"] == "SourceSetBack"
         assert "`sluice reset shop --anew --yes`" in error["hint"]
         assert ticked(shop, tmp_path / "conf") == []
         config: dict[str, Any] = {"reason": "restored", "anew": True, "dry_run": False}
