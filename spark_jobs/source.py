@@ -17,7 +17,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from cdc_core.client.changes import PlanRequest, Rows, TableRead, read_split
+from cdc_core.client.changes import PlanRequest, RowsDoor, TableRead
+
+
+def _door(options: Mapping[str, str]) -> RowsDoor:
+    return RowsDoor(options["url"], options.get("token", ""), options.get("ca", ""))
 
 
 def _plan(options: Mapping[str, str]) -> TableRead:
@@ -32,7 +36,7 @@ def _plan(options: Mapping[str, str]) -> TableRead:
         int(after) if after else None,
         int(options.get("splits", "1")),
     )
-    with Rows(options["url"], options.get("token"), options.get("ca", "")) as rows:
+    with _door(options).connect() as rows:
         return rows.plan(request)
 
 
@@ -63,8 +67,7 @@ class SluiceReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Split)
-        token, ca = self._options.get("token"), self._options.get("ca", "")
-        for batch in read_split(self._options["url"], partition.ticket, token=token, ca=ca):
+        for batch in _door(self._options).split(partition.ticket):
             yield batch.select(self._columns)
 
 

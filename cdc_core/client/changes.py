@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 from pyarrow import flight
@@ -168,6 +168,30 @@ def read_split(
     """`Rows.split` over a connection of its own."""
     with Rows(url, token, ca) as rows:
         yield from rows.split(ticket, timeout_seconds=timeout_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsDoor:
+    """Where a service hands out rows: the `url` of its Flight door, the `token` that opens it, "" for none, and the
+    authorities of its certificate as PEM text, "" for those of the system."""
+
+    url: str
+    token: str = field(default="", repr=False)
+    ca: str = field(default="", repr=False)
+
+    def connect(self) -> Rows:
+        return Rows(self.url, self.token or None, self.ca)
+
+    def info(
+        self, claim: Claim, table: str, *, mode: str = "net", after: int | None = None, splits: int = 1
+    ) -> TableRead:
+        """`Rows.info` over a connection of its own."""
+        there, token = self.url, self.token or None
+        return flight_info(there, claim, table, mode=mode, after=after, splits=splits, token=token, ca=self.ca)
+
+    def split(self, ticket: bytes) -> Iterator[pa.RecordBatch]:
+        """`Rows.split` over a connection of its own."""
+        return read_split(self.url, ticket, token=self.token or None, ca=self.ca)
 
 
 def changes(

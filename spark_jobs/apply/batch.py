@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
+from cdc_core.client.changes import RowsDoor
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.apply.cascade import NOTHING, Cascades
@@ -79,8 +80,8 @@ def apply_batch(
     held = frozenset(stopped)
     cascading = cascades.tables(claim) if cascades and modes.any_lands else frozenset[str]()
     batch = Batch(
-        claim, lake, sessions, flight_url, token, run_id, max_splits, sent_rows, fence, clock, policies, sampled, held,
-        modes, cascading, notes or Notes(), catch_up, progress or Progress(), ca,
+        claim, lake, sessions, RowsDoor(flight_url, token, ca), run_id, max_splits, sent_rows, fence, clock, policies,
+        sampled, held, modes, cascading, notes or Notes(), catch_up, progress or Progress(),
     )  # fmt: skip
     batch.progress.begin(len(claim.ddl), len({table.name for table in claim.tables} - held))
     behind = merge_before_statements(batch)

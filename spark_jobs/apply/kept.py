@@ -35,7 +35,7 @@ def keep(batch: Batch, table: TableRange) -> BrokenSnapshot | None:
         return None
     log = ChangeLog(batch.lake, claim.destination, snapshot)
     try:
-        log.append(claim, table.name, batch.flight_url, batch.token, batch.ca)
+        log.append(claim, table.name, batch.door)
     except (DecodeError, SchemaError, TableStopped) as error:
         return BrokenSnapshot(table.name, snapshot, f"its changes cannot be kept: {error.message}. {error.hint}")
     return None

@@ -158,9 +158,9 @@ def _share(batch: Batch, table: str) -> Share:
     check_log(batch, table)
     batch.notes.merged.discard(table)
     return Share(
-        claim, log, batch.flight_url, batch.token, batch.run_id, batch.fence, batch.clock,
+        claim, log, batch.door, batch.run_id, batch.fence, batch.clock,
         after=_followed(batch, table) if merged else None, emptied=emptied, past=batch.notes.past.get(table, {}),
-        merge_all=(lambda: _merge_all(batch, table)) if merged else None, ca=batch.ca,
+        merge_all=(lambda: _merge_all(batch, table)) if merged else None,
     )  # fmt: skip
 
 

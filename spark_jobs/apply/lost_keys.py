@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql.connect.session import SparkSession
 
-from cdc_core.client.changes import TableRead, flight_info
+from cdc_core.client.changes import TableRead
 from cdc_core.rows.system_columns import BEFORE, OP
 from cdc_core.schema.names import full_name
 from cdc_core.session.claim import TableRange
@@ -23,9 +23,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.foreign_keys import ForeignKey
 
 _PARENT, _IMAGES = "sluice_parent", "sluice_images"
-MOST = (
-    200_000  # keys that one claim may lose, and rows of one table that it may cascade to; beyond it a copy is cheaper
-)
+MOST = 200_000  # keys that a claim may lose, and rows of a table that it may change; beyond it a copy is cheaper
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +97,8 @@ def _of_claim(spark: SparkSession, batch: Batch, table: TableRange, key: Foreign
         return False
     if not in_key and net.counts.partial:
         raise needs_copy(key, "row images leave out the columns that it references (binlog_row_image)")
-    token, ca = batch.token or None, batch.ca
-    read = net if in_key else flight_info(batch.flight_url, batch.claim, table.name, mode="changes", token=token, ca=ca)
-    create_view(spark, read, _PARENT, batch.flight_url, batch.token, batch.sent_rows, ca=ca)
+    read = net if in_key else batch.door.info(batch.claim, table.name, mode="changes")
+    create_view(spark, read, _PARENT, batch.door, batch.sent_rows)
     listed = ", ".join(quote(name) for name in key.referenced)
     where = "" if in_key else f" WHERE {OP} IN ({', '.join(map(literal, BEFORE))})"
     spark.sql(f"SELECT DISTINCT {listed} FROM {_PARENT}{where}").createOrReplaceTempView(KEYS)  # noqa: S608
@@ -109,7 +106,7 @@ def _of_claim(spark: SparkSession, batch: Batch, table: TableRange, key: Foreign
 
 
 def _net(batch: Batch, table: TableRange) -> TableRead:
-    return flight_info(batch.flight_url, batch.claim, table.name, token=batch.token or None, ca=batch.ca)
+    return batch.door.info(batch.claim, table.name)
 
 
 def _in_key(table: TableRange, key: ForeignKey) -> bool:
@@ -153,11 +150,11 @@ def _of_images(spark: SparkSession, batch: Batch, key: ForeignKey) -> list[str]:
             continue
         read = _net(batch, table)
         if not set(names) <= set(table.schema.primary_key):
-            read = flight_info(batch.flight_url, batch.claim, table.name, mode="changes", token=batch.token or None)
+            read = batch.door.info(batch.claim, table.name, mode="changes")
         if not read.tickets:
             continue
         view = f"{_IMAGES}_{number}"
-        create_view(spark, read, view, batch.flight_url, batch.token, batch.sent_rows)
+        create_view(spark, read, view, batch.door, batch.sent_rows)
         listed = ", ".join(f"{quote(a)} AS {quote(b)}" for a, b in zip(names, key.referenced, strict=True))
         queries.append(f"SELECT DISTINCT {listed} FROM {view}")  # noqa: S608
     return queries

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import structlog
 
-from cdc_core.client.changes import TableRead, read_split
+from cdc_core.client.changes import RowsDoor, TableRead
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, needs_mapping
 
@@ -27,9 +27,7 @@ _GLOB = re.compile(r"[*?\[\]{}\\]")  # what Spark would take for a pattern in a 
 
 
 @contextmanager
-def staged(
-    lake: Lake, destination: str, read: TableRead, url: str, token: str, *, fresh: bool, ca: str = ""
-) -> Iterator[str | None]:
+def staged(lake: Lake, destination: str, read: TableRead, door: RowsDoor, *, fresh: bool) -> Iterator[str | None]:
     """The file's path while the block runs. None where the rows should travel otherwise: few of them, no `staging_file`
     for them, no room, no key, or a fresh table.
 
@@ -40,7 +38,7 @@ def staged(
         yield None
         return
     with staging_file(lake, destination, read.schema.names) as file:
-        yield str(file) if file is not None and _is_written(file, read, url, token, ca) else None
+        yield str(file) if file is not None and _is_written(file, read, door) else None
 
 
 @contextmanager
@@ -66,14 +64,14 @@ def make_room(file: Path) -> None:
     _sweep(file.parent)
 
 
-def _is_written(file: Path, read: TableRead, url: str, token: str, ca: str) -> bool:
+def _is_written(file: Path, read: TableRead, door: RowsDoor) -> bool:
     """Writes all rows of the plan, a record batch at a time. False where the file system does not take them."""
     try:
         make_room(file)
         plain = read.schema.remove_metadata()
         with pq.ParquetWriter(file, plain, compression="lz4", use_dictionary=False, write_statistics=False) as writer:
             for ticket in read.tickets:
-                for batch in read_split(url, ticket, token=token or None, ca=ca):
+                for batch in door.split(ticket):
                     writer.write_batch(batch.replace_schema_metadata(None))
     except OSError as error:
         log.warning("net changes are not staged, so Spark pulls them", table=read.table.name, why=str(error))

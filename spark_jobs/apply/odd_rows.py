@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.connect.session import SparkSession
 
-from cdc_core.client.changes import flight_info
+from cdc_core.client.changes import RowsDoor
 from cdc_core.session.claim import Claim
 from spark_jobs.apply.commits import Commit
 from spark_jobs.apply.view import create_view
@@ -31,25 +31,15 @@ class Changes:
     claim: Claim
     table: str
     after: int | None
-    flight_url: str
-    token: str
-    ca: str = ""
+    door: RowsDoor
 
 
 def odd_rows(spark: SparkSession, path: str, source: Changes, commit: Commit) -> Doubt:
     """How many keys of a table with a key, and some of them, such as `id=5`. `commit` is its newest."""
-    read = flight_info(
-        source.flight_url,
-        source.claim,
-        source.table,
-        mode="changes",
-        after=source.after,
-        token=source.token or None,
-        ca=source.ca,
-    )
+    read = source.door.info(source.claim, source.table, mode="changes", after=source.after)
     if commit.delta_version is None or not read.tickets:
         return Doubt()
-    create_view(spark, read, _VIEW, source.flight_url, source.token, sent_rows=0, ca=source.ca)
+    create_view(spark, read, _VIEW, source.door, sent_rows=0)
     columns = [one for one in lake_columns(read.schema, read.table) if one.name in read.table.primary_key]
     found = spark.sql(_question(path, columns, commit.delta_version - 1)).collect()
     counts = {fresh: rows for _, fresh, rows in found}

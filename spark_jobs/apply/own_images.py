@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cdc_core.client.changes import TableRead, flight_info
+from cdc_core.client.changes import RowsDoor, TableRead
 from cdc_core.errors import DecodeError, TableStopped
 from cdc_core.rows.system_columns import CHANGES, LACKS_COLUMNS
 from cdc_core.session.claim import Claim
@@ -17,14 +17,13 @@ from spark_jobs.lake.remedy import copy_hint
 _WHY = "its row images leave columns out, and the table keeps deleted rows or their last change"
 
 
-def images_read(net: TableRead, claim: Claim, after: int | None, url: str, token: str, ca: str = "") -> TableRead:
+def images_read(net: TableRead, claim: Claim, after: int | None, door: RowsDoor) -> TableRead:
     """How to read them, in as many splits as the net changes. Raises TableStopped where these show already that images
     leave columns out."""
     if net.counts.partial:
         raise _lacking(net.table.name, copy_hint(claim.destination, net.table.name))
     splits = max(1, len(net.tickets))
-    token_sent = token or None
-    return flight_info(url, claim, net.table.name, mode=CHANGES, after=after, splits=splits, token=token_sent, ca=ca)
+    return door.info(claim, net.table.name, mode=CHANGES, after=after, splits=splits)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 
-from cdc_core.client.changes import TableRead, flight_info
+from cdc_core.client.changes import RowsDoor, TableRead
 from cdc_core.errors import LakeError, SluiceError
 from cdc_core.meta.reached import How
 from cdc_core.session.claim import Claim, TableRange
@@ -55,14 +55,12 @@ class Batch:
     """A claim with what all its tables need. `sent_rows`: plans of up to so many rows are sent with the statement.
     `sampled`: tables whose odd rows the run has named already. `stopped`: tables that were stopped before the claim.
     `modes` says which tables are landed, but those of `cascading`; `notes` are the run's. `catch_up` merges all that a
-    table's change log has and the table has not. `progress` is told what is done. `ca`: the authorities of a Flight
-    door with TLS, as PEM text."""
+    table's change log has and the table has not. `progress` counts what is done."""
 
     claim: Claim
     lake: Lake
     sessions: Sessions
-    flight_url: str
-    token: str
+    door: RowsDoor
     run_id: str
     max_splits: int
     sent_rows: int
@@ -76,7 +74,6 @@ class Batch:
     notes: Notes = field(default_factory=Notes)
     catch_up: CatchUp | None = None
     progress: Progress = field(default_factory=Progress)
-    ca: str = ""
 
     @property
     def ledger_before(self) -> DeltaTable | None:
@@ -112,16 +109,16 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
         own = prepared.state.own
         metadata = note(claim, table.name, batch.run_id, decision.after, read.counts, soft=own.soft)
         if read.tickets:
-            seen = images_read(read, claim, decision.after, batch.flight_url, batch.token, batch.ca) if own else read
+            seen = images_read(read, claim, decision.after, batch.door) if own else read
             # Neither sent along nor staged for a fresh table: an append that comes late would add the rows again.
             sent_rows = 0 if prepared.state.fresh else batch.sent_rows
             fresh = prepared.state.fresh
-            staging = staged(lake, claim.destination, seen, batch.flight_url, batch.token, fresh=fresh, ca=batch.ca)
+            staging = staged(lake, claim.destination, seen, batch.door, fresh=fresh)
             few, small = read.rows <= FEW_ROWS, lake.is_small(path)
             with staging as file:
                 if file is not None:  # writing it takes seconds, in which another run may have taken the table over
                     batch.fence.check(path)
-                create_view(spark, seen, _VIEW, batch.flight_url, batch.token, sent_rows, file, ca=batch.ca)
+                create_view(spark, seen, _VIEW, batch.door, sent_rows, file)
                 sql = statement(lake, path, read, prepared.state, _VIEW)
                 fixed = file is not None
                 with transaction(spark, app, decision.end, metadata, few=few, small=small, fixed=fixed):
@@ -151,7 +148,7 @@ def _odd_rows(batch: Batch, path: str, table: TableRange, read: TableRead, commi
         return Doubt()
     batch.sampled.add(table.name)
     with suppress(PySparkException, SluiceError), batch.sessions.take() as spark:
-        source = Changes(batch.claim, table.name, commit.after, batch.flight_url, batch.token, batch.ca)
+        source = Changes(batch.claim, table.name, commit.after, batch.door)
         return odd_rows(spark, path, source, commit)
     return Doubt()
 
@@ -195,15 +192,7 @@ def check_ledger(batch: Batch, applied: int | None, path: str) -> None:
 def _plan(batch: Batch, table: TableRange, decision: Decision) -> TableRead:
     """What the service hands out of the rows that the table does not have."""
     splits = max(1, min(batch.max_splits, -(-table.rows // _ROWS_PER_SPLIT)))
-    return flight_info(
-        batch.flight_url,
-        batch.claim,
-        table.name,
-        after=decision.after,
-        splits=splits,
-        token=batch.token or None,
-        ca=batch.ca,
-    )
+    return batch.door.info(batch.claim, table.name, after=decision.after, splits=splits)
 
 
 def _commit(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from cdc_core.client.changes import TableRead, read_split
+from cdc_core.client.changes import RowsDoor, TableRead
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import spark_type
 from spark_jobs.source import pack_tickets
@@ -23,12 +23,9 @@ def create_view(
     spark: SparkSession,
     read: TableRead,
     view: str,
-    url: str,
-    token: str,
+    door: RowsDoor,
     sent_rows: int,
     file: str | None = None,
-    *,
-    ca: str = "",
 ) -> None:
     """Makes `view` over `file`, which has the plan's rows; without one, a plan of at most `sent_rows` rows, and of few
     bytes, is sent along.
@@ -40,16 +37,16 @@ def create_view(
         create_file_view(spark, read.schema, view, file)
         return
     schema = _schema(read.schema)
-    sent = _all_rows(read, url, token, ca) if read.table.primary_key and read.rows <= sent_rows else None
+    sent = _all_rows(read, door) if read.table.primary_key and read.rows <= sent_rows else None
     if sent is not None:
         create_sent_view(spark, sent, view)
         return
-    reader = spark.read.format("sluice").schema(schema).option("url", url)
+    reader = spark.read.format("sluice").schema(schema).option("url", door.url)
     reader = reader.option("tickets", pack_tickets(read.tickets))
-    if token:
-        reader = reader.option("token", token)  # Spark redacts an option of this name
-    if ca:
-        reader = reader.option("ca", ca)
+    if door.token:
+        reader = reader.option("token", door.token)  # Spark redacts an option of this name
+    if door.ca:
+        reader = reader.option("ca", door.ca)
     reader.load().createOrReplaceTempView(view)
 
 
@@ -69,12 +66,12 @@ def _schema(schema: pa.Schema) -> str:
     return ", ".join(f"{quote(field.name)} {spark_type(field.type)}" for field in schema)
 
 
-def _all_rows(read: TableRead, url: str, token: str, ca: str) -> pa.Table | None:
+def _all_rows(read: TableRead, door: RowsDoor) -> pa.Table | None:
     """All rows of the plan, None when they are more bytes than the driver should hold."""
     parts: list[pa.RecordBatch] = []
     size = 0
     for ticket in read.tickets:
-        for part in read_split(url, ticket, token=token or None, ca=ca):
+        for part in door.split(ticket):
             parts.append(part)
             size += part.nbytes
             if size > SENT_BYTES:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from cdc_core.client.changes import Rows, TableRead
+from cdc_core.client.changes import Rows, RowsDoor, TableRead
 from cdc_core.errors import LakeError, SluiceError, TableStopped
 from cdc_core.rows.system_columns import CHANGES, is_before, versions
 from cdc_core.session.claim import Claim
@@ -55,7 +55,7 @@ class ChangeLog:
         table, _ = self._opened()
         return None if table is None else _types(table)
 
-    def append(self, claim: Claim, table: str, url: str, token: str = "", ca: str = "") -> None:
+    def append(self, claim: Claim, table: str, door: RowsDoor) -> None:
         """The claim's changes of the table that the log does not have.
 
         Raises DecodeError for images that leave columns out, and what Flight raises; LakeError when the log cannot be
@@ -65,7 +65,7 @@ class ChangeLog:
         (there, after), end = self._opened(), claim.end.version()
         if after is not None and after >= end:
             return
-        with Rows(url, token or None, ca) as rows:
+        with door.connect() as rows:
             read = rows.info(claim, table, mode=CHANGES, after=after)
             batches = _Numbered(rows, read)
             if there is not None and _types(there) != batches.types:

@@ -18,7 +18,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError, SchemaMismatchError
 from deltalake.schema import Schema
 
-from cdc_core.client.changes import PlanCounts, Rows, TableRead
+from cdc_core.client.changes import PlanCounts, RowsDoor, TableRead
 from cdc_core.errors import LakeError, SluiceError, TableStopped
 from cdc_core.rows.system_columns import CHANGES
 from cdc_core.session.claim import Claim
@@ -71,8 +71,7 @@ class Share:
 
     claim: Claim
     log: TableLog
-    flight_url: str
-    token: str
+    door: RowsDoor
     run_id: str
     fence: Fence
     clock: Callable[[], float]
@@ -81,7 +80,6 @@ class Share:
     has_rows: bool = True
     past: Mapping[int, int] = field(default_factory=dict)
     merge_all: Callable[[], None] | None = None
-    ca: str = ""
 
 
 def append(share: Share) -> Landed:
@@ -109,7 +107,7 @@ def _append(share: Share) -> Landed:
         ready = _saying(share, opened, epoch_property(share.claim))
         images = Images(share.claim, _fields(ready.table), None, None, emptied)
         return _committed(share, ready, images, after, Landed(share.log.name, None), began)
-    with Rows(share.flight_url, share.token or None, share.ca) as rows:
+    with share.door.connect() as rows:
         read = rows.info(share.claim, share.log.name, mode=CHANGES, after=after)
         if not read.rows and not emptied:
             return Landed(share.log.name, end, log_version=opened.version if opened else None, landed_at=share.clock())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cdc_core.client.changes import flight_info
+from cdc_core.client.changes import RowsDoor, flight_info
 from cdc_core.doors.certificate import Certificate, CertificateFiles
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.errors import LakeError
@@ -92,11 +92,11 @@ def test_workers_pull_through_tls(spark_remote: str, tmp_path: Path) -> None:
     with opened(door), Sessions(spark_remote) as pool, pool.take() as spark:
         read = flight_info(door.url, claim, TABLE_OF_SHOP, splits=2, token="s3cret", ca=authority.pem)
         for sent_rows in (0, 1000):
-            create_view(spark, read, "pulled", door.url, "s3cret", sent_rows, ca=authority.pem)
+            create_view(spark, read, "pulled", RowsDoor(door.url, "s3cret", authority.pem), sent_rows)
             assert spark.sql("SELECT count(*), count(DISTINCT id) FROM pulled").collect()[0] == (500, 500)
         options = {"url": door.url, "token": "s3cret", "destination": "shop", "client_id": "1001"}
         asked = spark.read.format("sluice").options(**options, batch_id=str(claim.batch_id), table=TABLE_OF_SHOP)
         assert asked.option("ca", authority.pem).load().count() == 500
-        create_view(spark, read, "pulled", door.url, "s3cret", 0, ca=Authority(tmp_path, "other").pem)
+        create_view(spark, read, "pulled", RowsDoor(door.url, "s3cret", Authority(tmp_path, "other").pem), 0)
         with pytest.raises(Exception, match="does not answer"):
             spark.sql("SELECT count(*) FROM pulled").collect()

@@ -18,7 +18,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
-from cdc_core.client.changes import changes
+from cdc_core.client.changes import RowsDoor, changes
 from cdc_core.client.connector import Connector
 from cdc_core.errors import TableStopped
 from cdc_core.rows.columns.batch import arrow_fields
@@ -81,7 +81,7 @@ class PlainLake:
 
     def _taken(self, claim: Claim, table: TableRange) -> BrokenSnapshot | None:
         fence = Fence(self.lake, self.sessions)
-        batch = Batch(claim, self.lake, self.sessions, self.connector.flight_url, "", "", 1, 1, fence, time.time)
+        batch = Batch(claim, self.lake, self.sessions, RowsDoor(self.connector.flight_url), "", 1, 1, fence, time.time)
         broken = keep(batch, table)
         if table.name not in claim.stopped:
             try:

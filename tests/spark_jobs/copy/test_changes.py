@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from cdc_core.client.changes import RowsDoor
 from cdc_core.errors import LakeError, RangeGone, TableStopped
 from spark_jobs.copy.changes import GONE, VERSION, ChangeLog
 from spark_jobs.copy.staged import Staging
@@ -42,12 +43,12 @@ def test_claims_with_other_boundaries_add_what_is_new(service: Feed, tmp_path: P
     log = ChangeLog(Lake(tmp_path), "d", "5f")
     assert (log.end(), log.types()) == (None, None)
     for number, (start, end, reached) in enumerate(((5, 25, 25), (5, 25, 25), (5, 45, 45), (25, 35, 45), (45, 70, 70))):
-        log.append(service.claim(number, start, end), NAME, service.url)
+        log.append(service.claim(number, start, end), NAME, RowsDoor(service.url))
         assert log.end() == version(reached)
     inserted = [(version(at), False, at, "x") for at in (10, 20, 30, 40)]
     changed = [(version(50), False, 10, "y"), (version(50), True, 10, "x"), (version(60), True, 20, "x")]
     assert kept(log) == inserted + changed
-    log.append(service.claim(9, 70, 90), NAME, service.url)  # none of the table: the end moves all the same
+    log.append(service.claim(9, 70, 90), NAME, RowsDoor(service.url))  # none of the table: the end moves all the same
     assert (log.end(), len(kept(log))) == (version(90), 7)
     assert log.types() == ["int", "string"]
 
@@ -55,13 +56,13 @@ def test_claims_with_other_boundaries_add_what_is_new(service: Feed, tmp_path: P
 def test_a_late_run_adds_nothing_twice(service: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that opened the log before another one wrote is refused, and its claim is gone."""
     log = ChangeLog(Lake(tmp_path), "d", "5f")
-    log.append(service.claim(1, 5, 15), NAME, service.url)
+    log.append(service.claim(1, 5, 15), NAME, RowsDoor(service.url))
     late = log.lake.open(log.path)
-    log.append(service.claim(2, 15, 45), NAME, service.url)
+    log.append(service.claim(2, 15, 45), NAME, RowsDoor(service.url))
     with monkeypatch.context() as patched:
         patched.setattr(Lake, "open", lambda *_: late)
         with pytest.raises(LakeError, match="cannot be kept"):
-            log.append(service.claim(3, 15, 25), NAME, service.url)
+            log.append(service.claim(3, 15, 25), NAME, RowsDoor(service.url))
     assert len(kept(log)) == 4
 
 
@@ -71,7 +72,7 @@ def test_the_services_own_errors_stay(service: Feed, tmp_path: Path) -> None:
     claim = service.claim(1, 5, 15)
     del service.claims[1]
     with pytest.raises(RangeGone):
-        log.append(claim, NAME, service.url)
+        log.append(claim, NAME, RowsDoor(service.url))
     assert log.end() is None
 
 
@@ -79,12 +80,12 @@ def test_the_services_own_errors_stay(service: Feed, tmp_path: Path) -> None:
 def test_changes_of_another_definition_are_not_kept(service: Feed, tmp_path: Path, columns: tuple[str, ...]) -> None:
     """No statement told of it. The snapshot is of no use any more, and nobody is held up."""
     log, types = ChangeLog(Lake(tmp_path), "d", "5f"), {"id": pa.int32(), "v": pa.int64(), "w": pa.string()}
-    log.append(service.claim(1, 5, 25), NAME, service.url)
+    log.append(service.claim(1, 5, 25), NAME, RowsDoor(service.url))
     altered = Table("orders", pa.schema([(name, types[name]) for name in columns]), ("id",))
     service.tables[NAME] = altered
     service.changes[NAME] = [Change(30, None, tuple([None] * len(columns)))]
     with pytest.raises(TableStopped, match="other columns"):
-        log.append(service.claim(2, 25, 45), NAME, service.url)
+        log.append(service.claim(2, 25, 45), NAME, RowsDoor(service.url))
 
 
 def before(monkeypatch: pytest.MonkeyPatch, cls: type, name: str, then: Callable[[], None]) -> None:
@@ -104,11 +105,11 @@ def test_two_runs_begin_the_log_at_once(service: Feed, tmp_path: Path, monkeypat
 
     def begins() -> None:
         if len(claims) == 2:
-            log.append(claims.pop(0), NAME, service.url)
+            log.append(claims.pop(0), NAME, RowsDoor(service.url))
 
     before(monkeypatch, Feed, "do_get", begins)
     with pytest.raises(LakeError, match="cannot be kept"):
-        log.append(claims[1], NAME, service.url)
+        log.append(claims[1], NAME, RowsDoor(service.url))
     assert len(kept(log)) == 2
 
 
@@ -119,8 +120,8 @@ def test_a_log_that_is_removed_meanwhile_is_told(
     """A snapshot that is cancelled removes its staging while a run keeps changes for it: the run hears that the log is
     gone, at whatever moment."""
     log, staging = ChangeLog(Lake(tmp_path), "d", "5f"), Staging(Lake(tmp_path), "d", "5f")
-    log.append(service.claim(1, 5, 25), NAME, service.url)
+    log.append(service.claim(1, 5, 25), NAME, RowsDoor(service.url))
     before(monkeypatch, cls, moment, staging.remove)
     with pytest.raises(TableStopped, match=r"removed|damaged"):
-        log.append(service.claim(2, 25, 45), NAME, service.url)
+        log.append(service.claim(2, 25, 45), NAME, RowsDoor(service.url))
     assert log.end() is None

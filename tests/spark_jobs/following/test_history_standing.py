@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 
+from cdc_core.client.changes import RowsDoor
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.following.history import historian as keeping
 from spark_jobs.following.history.historian import Historian
@@ -61,7 +62,7 @@ class World:
         self.claims += 1
         claim = self.service.claim(self.claims, start, end, epoch=epoch)
         fence, log = Fence(self.lake, Sessions("sc://127.0.0.1:1")), TableLog(self.lake, "d", 1, NAME)
-        share = Share(claim, log, self.service.url, "", "run", fence, lambda: 1.0, has_rows=not emptied)
+        share = Share(claim, log, RowsDoor(self.service.url), "run", fence, lambda: 1.0, has_rows=not emptied)
         append(replace(share, emptied=[Emptied(claim.end)]) if emptied else share)
         if noted:
             self.ack(start, end, epoch)

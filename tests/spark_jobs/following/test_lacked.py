@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from cdc_core.client.changes import RowsDoor
 from cdc_core.errors import TableStopped
 from spark_jobs.following.agreed import Agreed
 from spark_jobs.following.pending import Follows
@@ -48,7 +49,7 @@ def land(
     claim = replace(service.claim(100 * epoch + end, start, end, epoch=epoch), moved=moved, seamless=seamless)
     service.claims[claim.batch_id] = claim
     fence = Fence(follows.lake, Sessions("sc://127.0.0.1:1"))
-    append(Share(claim, TableLog(follows.lake, "d", 1, NAME), service.url, "", "run", fence, lambda: 1.0))
+    append(Share(claim, TableLog(follows.lake, "d", 1, NAME), RowsDoor(service.url), "run", fence, lambda: 1.0))
     Ledger(follows.lake, "d", 1).note(claim, {}, "run", 1.0)
 
 

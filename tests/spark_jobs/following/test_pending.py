@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from cdc_core.client.changes import RowsDoor
 from spark_jobs.following.follow import Follow, Pace
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.parked import Parked, Parking
@@ -43,7 +44,7 @@ def lake(tmp_path: Path) -> Lake:
 def land(lake: Lake, service: Feed, number: int, start: int, end: int, epoch: int) -> None:
     log, fence = TableLog(lake, "d", 1, NAME), Fence(lake, Sessions("sc://127.0.0.1:1"))
     claim = service.claim(number, start, end, epoch=epoch)
-    append(Share(claim, log, service.url, "", "run", fence, lambda: 1.0))
+    append(Share(claim, log, RowsDoor(service.url), "run", fence, lambda: 1.0))
 
 
 def merged(lake: Lake, epoch: int, to: int, **properties: str) -> None:
@@ -100,7 +101,7 @@ def test_a_truncate_alone_is_the_first_change_of_an_epoch(service: Feed, lake: L
     fence.skip(log.path)
     DeltaTable(log.path).alter.set_table_properties({FENCE: fence.token}, raise_if_not_exists=False)
     emptied = [Emptied(claim.end)]
-    share = Share(claim, log, service.url, "", "run", fence, lambda: 1.0, emptied=emptied, has_rows=False)
+    share = Share(claim, log, RowsDoor(service.url), "run", fence, lambda: 1.0, emptied=emptied, has_rows=False)
     assert append(share).images == 1
     found = Follows(lake, "d", 1).pending(NAME)
     assert found is not None

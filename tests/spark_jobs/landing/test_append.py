@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
+from cdc_core.client.changes import Rows, RowsDoor
 from cdc_core.errors import LakeError, RangeGone, TableStopped
 from cdc_core.position import EntryPosition
 from cdc_core.session.claim import Claim
@@ -57,7 +58,7 @@ def run_of(lake: Lake) -> Fence:
 
 def share(lake: Lake, service: Feed, claim: Claim, fence: Fence | None = None, **more: Any) -> Share:
     log = TableLog(lake, "d", 1, NAME)
-    return Share(claim, log, service.url, "", "run", fence or run_of(lake), lambda: 1.0, **more)
+    return Share(claim, log, RowsDoor(service.url), "run", fence or run_of(lake), lambda: 1.0, **more)
 
 
 def rows(lake: Lake) -> list[tuple[int, int, str, int | None, str | None]]:
@@ -195,8 +196,8 @@ def test_fewer_images_than_the_service_counted_are_not_committed(
 ) -> None:
     """The batch fails before its commit."""
     claim = service.claim(1, 5, 70)
-    real = module.Rows.info
-    monkeypatch.setattr(module.Rows, "info", lambda *args, **named: replace(real(*args, **named), rows=8))
+    real = Rows.info
+    monkeypatch.setattr(Rows, "info", lambda *args, **named: replace(real(*args, **named), rows=8))
     with pytest.raises(LakeError, match="7 images came, of 8"):
         append(share(lake, service, claim))
     monkeypatch.undo()
