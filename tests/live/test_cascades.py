@@ -13,6 +13,7 @@ from spark_jobs.copy import groups
 from spark_jobs.copy.result import Copied
 from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
 from spark_jobs.snapshot.limits import Limits
+from tests.support.certificates import Authority
 from tests.support.shop import opened_shop, reading_source
 
 pytestmark = pytest.mark.integration
@@ -96,8 +97,9 @@ def test_cascades_reach_the_lake(
 
 
 def test_rows_below_a_stopped_table_follow(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
-    """Nobody knows which keys the stopped table lost, so all rows below it are looked up."""
-    with opened_shop(mysql8, spark_remote, tmp_path) as plain, reading_source(plain) as shop:
+    """Nobody knows which keys the stopped table lost, so all rows below it are looked up; also over TLS."""
+    (authority := Authority(tmp_path)).issue()
+    with opened_shop(mysql8, spark_remote, tmp_path, authority) as plain, reading_source(plain) as shop:
         shop.execute(
             "CREATE TABLE p (id INT PRIMARY KEY)",
             "CREATE TABLE c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE)",

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from cdc_core import config
 from cdc_core.client.connector import Connector
+from cdc_core.client.trust import Trust
+from cdc_core.doors.certificate import Certificate, CertificateFiles
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
 from cdc_core.position import EntryPosition
@@ -27,6 +29,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.verify.verify import Reader, Verified, verify
+from tests.support.certificates import Authority
 from tests.support.door_double import opened
 from tests.support.reading import nothing_between, until_read
 
@@ -128,17 +131,22 @@ class Shop:
 
 
 @contextmanager
-def opened_shop(mysql: MySqlServer, spark_remote: str, tmp_path: Path, **keys: str) -> Iterator[Shop]:
-    """A shop that reads. `keys` are additional lines of instance.properties, with `_` for `.`."""
+def opened_shop(
+    mysql: MySqlServer, spark_remote: str, tmp_path: Path, authority: Authority | None = None, **keys: str
+) -> Iterator[Shop]:
+    """A shop that reads. `keys` are additional lines of instance.properties, with `_` for `.`. With an `authority` its
+    doors speak TLS."""
+    tls = authority and Certificate(CertificateFiles(authority.certificate, authority.key))
+    trust = Trust(authority.pem if authority else "")
     with mysql.database("merge") as database:
         conf = write_conf(tmp_path / "conf", mysql, database, **keys)
         server = CanalServer(config.load_service(conf)[0], conf)
         server.start()
         try:
             with (
-                opened(HttpDoor(server, "127.0.0.1", 0)) as http,
-                opened(FlightDoor(server, "127.0.0.1", 0)) as rows,
-                Connector(http.url, "shop", flight_url=rows.url) as connector,
+                opened(HttpDoor(server, "127.0.0.1", 0, certificate=tls)) as http,
+                opened(FlightDoor(server, "127.0.0.1", 0, certificate=tls)) as rows,
+                Connector(http.url, "shop", flight_url=rows.url, trust=trust) as connector,
                 Sessions(spark_remote) as sessions,
             ):
                 until_running(connector)
