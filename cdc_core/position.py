@@ -40,6 +40,21 @@ class Anchor:
     start: int
     digest: int
 
+    @staticmethod
+    def to_json(anchor: Anchor | None) -> list[int] | None:
+        """A value for JSON."""
+        return [anchor.start, anchor.digest] if anchor else None
+
+    @classmethod
+    def from_json(cls, value: list[Any] | None) -> Anchor | None:
+        """Raises TypeError or ValueError for another value."""
+        return cls(*map(int, value)) if value else None
+
+
+def journal_base(journal_name: str) -> str:
+    """What the names of one server's journals have in common: `mysql-bin` for `mysql-bin.000007`."""
+    return journal_name.rpartition(".")[0]
+
 
 @functools.total_ordering
 @dataclass(frozen=True, slots=True, eq=False)

@@ -168,8 +168,10 @@ def holds(settings: SourceSettings, position: EntryPosition, stopped: Callable[[
 
 def anchored(conn: Connection, settings: SourceSettings, position: EntryPosition) -> EntryPosition:
     """The position with an anchor: where no event was read before it, the start of its journal."""
+    if position.anchor is not None:
+        return position
     there = any(log.name == position.journal_name and position.position <= log.size for log in binary_logs(conn))
-    if position.anchor is not None or not there:
+    if not there:
         return position
     return replace(position, anchor=Anchor(0, _begun(settings, position)))
 

@@ -58,14 +58,12 @@ class Written(NamedTuple):
         return cls(mark_of(cursor), cursor.postion.anchor)
 
     def to_dict(self) -> dict[str, Any]:
-        anchor = self.anchor
-        return {"cursor": self.mark, "anchor": [anchor.start, anchor.digest] if anchor else None}
+        return {"cursor": self.mark, "anchor": Anchor.to_json(self.anchor)}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Written | None:
         """None for a node of a version that did not keep it."""
-        anchor = fields.get("anchor")
-        return cls(fields["cursor"], Anchor(*map(int, anchor)) if anchor else None) if fields.get("cursor") else None
+        return cls(fields["cursor"], Anchor.from_json(fields.get("anchor"))) if fields.get("cursor") else None
 
 
 def mark_of(cursor: LogPosition) -> str:

@@ -25,16 +25,15 @@ class SetBack:
     message: str
 
     def to_bytes(self) -> bytes:
-        anchor = self.position.anchor
-        fields = {"message": self.message, "anchor": [anchor.start, anchor.digest] if anchor else None}
+        fields = {"message": self.message, "anchor": Anchor.to_json(self.position.anchor)}
         return json.dumps(fields | self.position.to_dict()).encode()
 
     @classmethod
     def from_bytes(cls, value: bytes) -> SetBack:
         """Raises PositionError, TypeError, KeyError or ValueError for another form."""
         fields: dict[str, Any] = json.loads(value)
-        anchor = Anchor(*map(int, fields["anchor"])) if fields["anchor"] else None
-        return cls(replace(EntryPosition.from_dict(fields), anchor=anchor), str(fields["message"]))
+        position = replace(EntryPosition.from_dict(fields), anchor=Anchor.from_json(fields["anchor"]))
+        return cls(position, str(fields["message"]))
 
 
 class SetBacks(ReachedNodes):

@@ -10,7 +10,7 @@ from typing import Any
 
 from cdc_core.errors import BEGIN_ANEW, PositionError, PositionPurged, SourceError
 from cdc_core.gtid import Gtids, GtidSet, parse_gtids
-from cdc_core.position import EntryPosition, journal_number
+from cdc_core.position import EntryPosition, journal_base, journal_number
 from cdc_core.source.connection import Connection, connected, version_of
 from cdc_core.source.framing import JOURNAL_START
 from cdc_core.source.settings import SourceSettings
@@ -158,8 +158,7 @@ def check_known(conn: Connection, gtids: Gtids) -> None:
 
 def is_older(name: str, than: str) -> bool:
     """Whether a journal comes before another one of the same base name."""
-    same = name.rpartition(".")[0] == than.rpartition(".")[0]
-    return same and journal_number(name) < journal_number(than)
+    return journal_base(name) == journal_base(than) and journal_number(name) < journal_number(than)
 
 
 def _rows(conn: Connection, statement: str) -> tuple[tuple[Any, ...], ...]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cdc_core.binlog.block import ENDS, Block
 from cdc_core.errors import BEGIN_ANEW, PositionError
-from cdc_core.position import EntryPosition, journal_number
+from cdc_core.position import EntryPosition, journal_base, journal_number
 
 
 class Trimmer:
@@ -35,7 +35,7 @@ class Trimmer:
         if last is None:
             return (block,)
         ahead = journal_number(block.journal_name) - journal_number(last.journal_name)
-        if base(block.journal_name) != base(last.journal_name):
+        if journal_base(block.journal_name) != journal_base(last.journal_name):
             raise _replaced(block.journal_name, last)
         if ahead > 0:
             return (block,)
@@ -73,10 +73,6 @@ def _replaced(journal_name: str, last: EntryPosition) -> PositionError:
         place=journal_name,
         hint=BEGIN_ANEW,
     )
-
-
-def base(journal_name: str) -> str:
-    return journal_name.rpartition(".")[0]
 
 
 def _start(block: Block, row: int) -> int:
