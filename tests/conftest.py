@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 
 from cdc_core.errors import ConfigError
 from orchestration.stack.mysql.server import MySqlServer, Option
@@ -110,6 +111,18 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
 def zk_root() -> str:
     """A chroot that no other test uses: append it to `zookeeper.hosts`."""
     return f"/t-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def zk(zookeeper: ZooKeeper, zk_root: str) -> Iterator[KazooClient]:
+    """A client of ZooKeeper that is nobody's part, in the test's own chroot."""
+    client = KazooClient(zookeeper.hosts)
+    client.start()
+    client.ensure_path(zk_root)
+    client.chroot = zk_root
+    yield client
+    client.stop()
+    client.close()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +33,16 @@ Name = Callable[..., None]
 
 
 @pytest.fixture
-def name(zookeeper: ZooKeeper, zk_root: str) -> Iterator[Name]:
+def name(zk: KazooClient) -> Name:
     """Writes into ZooKeeper where the destination runs, as anybody might."""
-    client = KazooClient(zookeeper.hosts)
-    client.start()
-    client.ensure_path(zk_root)
-    client.chroot = zk_root
 
     def write(doors: Doors, folder: Any = OPEN, node: Any = OPEN) -> None:
-        client.create(destination_path("shop", "running"), Running(ADDRESS).to_json(), makepath=True)
-        client.create(f"{DOORS}/{ADDRESS}", doors.to_json(), makepath=True)
-        client.set_acls(f"{DOORS}/{ADDRESS}", node)
-        client.set_acls(DOORS, folder)
+        zk.create(destination_path("shop", "running"), Running(ADDRESS).to_json(), makepath=True)
+        zk.create(f"{DOORS}/{ADDRESS}", doors.to_json(), makepath=True)
+        zk.set_acls(f"{DOORS}/{ADDRESS}", node)
+        zk.set_acls(DOORS, folder)
 
-    yield write
-    client.stop()
-    client.close()
+    return write
 
 
 @pytest.fixture

@@ -76,18 +76,6 @@ def make(zookeeper: ZooKeeper, zk_root: str, tmp_path: Path) -> Iterator[Make]:
         one.stop()
 
 
-@pytest.fixture
-def zk(zookeeper: ZooKeeper, zk_root: str) -> Iterator[KazooClient]:
-    """A bystander."""
-    client = KazooClient(zookeeper.hosts)
-    client.start()
-    client.ensure_path(zk_root)
-    client.chroot = zk_root
-    yield client
-    client.stop()
-    client.close()
-
-
 def leads(server: CanalServer, name: str = "shop") -> bool:
     return bool(server.destination(name).metrics().leader)
 
