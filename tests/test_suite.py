@@ -7,7 +7,6 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 MODULES = sorted(TESTS.rglob("test_*.py"))
-CONTRIBUTING = (TESTS.parent / "CONTRIBUTING.md").read_text()
 
 
 def test_every_test_says_what_holds() -> None:
@@ -33,16 +32,3 @@ def test_no_test_module_imports_another() -> None:
         if node.module.rpartition(".")[2].startswith(("test_", "conftest"))
     ]
     assert imports == []
-
-
-def test_what_runs_under_all_alone_is_listed() -> None:
-    """CONTRIBUTING.md names the module, or the folder, of everything that is marked or drawn larger there."""
-    words = ("pytest.mark.full", "mostly_full", "full: bool")
-    larger = [
-        path for path in MODULES if path.name != Path(__file__).name and any(w in path.read_text() for w in words)
-    ]
-    assert larger
-    listed = CONTRIBUTING.partition("### What runs under `ALL=1` alone")[2]
-    assert [
-        path.name for path in larger if path.name not in listed and f"tests/{path.parent.name}`" not in listed
-    ] == []
