@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from cdc_core.canal_protocol.requests import ClientAck, ClientRollback, Get, Subscribe, Unsubscribe
-from cdc_core.client.canal.events import Message, message_of
+from cdc_core.canal.client.events import Message, message_of
+from cdc_core.canal.protocol.requests import ClientAck, ClientRollback, Get, Subscribe, Unsubscribe
+from cdc_core.canal.tcp.commands import Commands, owner_of
+from cdc_core.canal.tcp.reply import Budget, Reply
 from cdc_core.config import load_service
 from cdc_core.destination.service import CanalService
-from cdc_core.doors.tcp.commands import Commands, owner_of
-from cdc_core.doors.tcp.reply import Budget, Reply
 from cdc_core.errors import ConfigError
 from cdc_core.server.server import CanalServer
 

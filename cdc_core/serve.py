@@ -26,9 +26,9 @@ from cdc_core.server.server import CanalServer
 from cdc_core.store.disk.volumes import lock_of
 
 if TYPE_CHECKING:
+    from cdc_core.canal.queues.feeders import Feeders
     from cdc_core.doors.certificate import Certificate
     from cdc_core.doors.traffic import Traffic
-    from cdc_core.queues.feeders import Feeders
 
 log = structlog.get_logger(__name__)
 
@@ -135,12 +135,12 @@ def _run(conf_dir: Path, stop: threading.Event) -> None:
 
 
 def _serve(config: ServiceConfig, report: Report, conf_dir: Path, token: str | None, stop: threading.Event) -> None:
-    from cdc_core.doors.admin import AdminDoor
+    from cdc_core.canal.admin import AdminDoor
+    from cdc_core.canal.tcp import TcpDoor
+    from cdc_core.canal.tcp.door import CONNECTIONS
     from cdc_core.doors.certificate import certificates
     from cdc_core.doors.flight import FlightDoor
     from cdc_core.doors.http import HttpDoor
-    from cdc_core.doors.tcp import TcpDoor
-    from cdc_core.doors.tcp.door import CONNECTIONS
     from cdc_core.doors.traffic import Traffic
 
     server = CanalServer(config, conf_dir)
@@ -183,7 +183,7 @@ def _serve(config: ServiceConfig, report: Report, conf_dir: Path, token: str | N
 def _queues(server: CanalServer, config: ServiceConfig, traffic: Traffic) -> Feeders | None:
     if config.server_mode == "tcp":
         return None
-    from cdc_core.queues.feeders import Feeders
+    from cdc_core.canal.queues.feeders import Feeders
 
     return Feeders(server, traffic)
 

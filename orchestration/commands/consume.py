@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from cdc_core.canal_protocol.declared import EventType
-from cdc_core.client.canal import Boundary, CanalConnector, ClusterCanalConnector, Consumer, Handler, Policy, Row
-from cdc_core.client.canal.events import Event, Statement
+from cdc_core.canal.client import Boundary, CanalConnector, ClusterCanalConnector, Consumer, Handler, Policy, Row
+from cdc_core.canal.client.events import Event, Statement
+from cdc_core.canal.protocol.declared import EventType
 from cdc_core.errors import ConfigError
 
 _SIGNS = {EventType.INSERT: "+", EventType.UPDATE: "~", EventType.DELETE: "-"}

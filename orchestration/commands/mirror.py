@@ -12,13 +12,13 @@ from urllib.parse import unquote, urlsplit
 
 import structlog
 
-from cdc_core.client.canal import CanalConnector, Consumer, Policy
+from cdc_core.canal.client import CanalConnector, Consumer, Policy
+from cdc_core.canal.mirror.mirror import Mirror
+from cdc_core.canal.mirror.mysql import MySql
+from cdc_core.canal.mirror.postgresql.server import PostgreSql
+from cdc_core.canal.mirror.rules import read_rules
+from cdc_core.canal.mirror.target import Server, Target
 from cdc_core.errors import ConfigError, SourceUnavailable
-from cdc_core.mirror.mirror import Mirror
-from cdc_core.mirror.mysql import MySql
-from cdc_core.mirror.postgresql.server import PostgreSql
-from cdc_core.mirror.rules import read_rules
-from cdc_core.mirror.target import Server, Target
 from orchestration.commands.consume import connector_of
 
 _KINDS: dict[str, tuple[Callable[..., Server], int]] = {

@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from cdc_core.canal_protocol.declared import Get, PacketType
-from cdc_core.client.canal import CanalConnector
+from cdc_core.canal.client import CanalConnector
+from cdc_core.canal.protocol.declared import Get, PacketType
 from orchestration.stack.mysql.server import MySqlServer
 from tests.bench import canal
 from tests.bench.bench_flight import Run, follow

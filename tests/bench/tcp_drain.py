@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from cdc_core.canal_protocol.declared import Get, PacketType
-from cdc_core.client.canal.connector import CanalConnector
+from cdc_core.canal.client.connector import CanalConnector
+from cdc_core.canal.protocol.declared import Get, PacketType
 from cdc_core.compiled.kernel import BYTES, PAIR, helper, int64, kernel
 
 _BATCH = 4096  # in units of 1 KB, as Canal counts

@@ -1,6 +1,6 @@
 """A Java Canal's entries of rows of every type: `RECORD=1` writes what it gives into the fixture of
-`tests/cdc_core/entries/test_as_canal.py`, and its flat messages into that of
-`tests/cdc_core/queues/test_flat_as_canal.py`, else they must be the same."""
+`tests/cdc_core/canal/entries/test_as_canal.py`, and its flat messages into that of
+`tests/cdc_core/canal/queues/test_flat_as_canal.py`, else they must be the same."""
 
 from __future__ import annotations
 

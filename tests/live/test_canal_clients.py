@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from cdc_core.canal_protocol.declared import EntryType, EventType, Messages
-from cdc_core.doors.tcp import TcpDoor
+from cdc_core.canal.protocol.declared import EntryType, EventType, Messages
+from cdc_core.canal.tcp import TcpDoor
 from orchestration.commands.consume import connector_of, run
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_client import CanalClient, connected

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cdc_core.canal_protocol.declared import EntryType, EventType
+from cdc_core.canal.protocol.declared import EntryType, EventType
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_client import connected
 from tests.support.canal_service import canal_service

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_core.client.canal import ClusterCanalConnector, Consumer, Handler, Policy, Row
+from cdc_core.canal.client import ClusterCanalConnector, Consumer, Handler, Policy, Row
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.support.failover import Node, node, until

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.canal.mirror.rules import read_rules
+from cdc_core.canal.mirror.target import Place
 from cdc_core.errors import ConfigError, PositionError, TableStopped
-from cdc_core.mirror.rules import read_rules
-from cdc_core.mirror.target import Place
 from orchestration.commands.mirror import server_of
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_matrix import TYPES

@@ -10,9 +10,9 @@ import psycopg
 import pymysql
 import pytest
 
-from cdc_core.mirror.postgresql.ddl import translated
-from cdc_core.mirror.postgresql.sql import literal
-from cdc_core.mirror.sql import Untranslatable
+from cdc_core.canal.mirror.postgresql.ddl import translated
+from cdc_core.canal.mirror.postgresql.sql import literal
+from cdc_core.canal.mirror.sql import Untranslatable
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.postgres import Postgres
 

@@ -18,9 +18,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from cdc_core.doors.tcp import TcpDoor
+from cdc_core.canal.mirror.work import labels_of
+from cdc_core.canal.tcp import TcpDoor
 from cdc_core.errors import ConfigError, TableStopped
-from cdc_core.mirror.work import labels_of
 from orchestration.commands.mirror import Source, run
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_matrix import TYPES

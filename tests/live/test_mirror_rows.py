@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.canal.mirror.target import Target
+from cdc_core.canal.mirror.work import Group
 from cdc_core.errors import PositionError, SourceUnavailable, TableStopped
-from cdc_core.mirror.target import Target
-from cdc_core.mirror.work import Group
 from orchestration.commands.mirror import server_of
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.mirror_world import PASSWORD, World, mirror_world

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdc_core.queues.place import HEADER
+from cdc_core.canal.queues.place import HEADER
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.queue_service import configure, queue_service
 from tests.support.rocketmq import RocketMQ

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cdc_core.canal_protocol import declared
-from cdc_core.canal_protocol.declared import PacketType
-from cdc_core.canal_protocol.scramble import token
+from cdc_core.canal.protocol import declared
+from cdc_core.canal.protocol.declared import PacketType
+from cdc_core.canal.protocol.scramble import token
 
 
 class CanalClient:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cdc_core.canal.tcp import TcpDoor
 from cdc_core.config import load_service
-from cdc_core.doors.tcp import TcpDoor
 from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
 

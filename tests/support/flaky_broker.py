@@ -6,10 +6,10 @@ import random
 import threading
 from collections.abc import Callable, Iterable
 
+from cdc_core.canal.queues.messages import Outgoing
+from cdc_core.canal.queues.place import Place
 from cdc_core.config.queue import QueueConfig
 from cdc_core.errors import QueueError
-from cdc_core.queues.messages import Outgoing
-from cdc_core.queues.place import Place
 
 
 class Topics:

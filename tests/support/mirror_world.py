@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cdc_core.client.canal import CanalConnector, Consumer, Message, Policy
-from cdc_core.doors.tcp import TcpDoor
-from cdc_core.mirror.mirror import Mirror
-from cdc_core.mirror.rules import read_rules
-from cdc_core.mirror.target import Target
+from cdc_core.canal.client import CanalConnector, Consumer, Message, Policy
+from cdc_core.canal.mirror.mirror import Mirror
+from cdc_core.canal.mirror.rules import read_rules
+from cdc_core.canal.mirror.target import Target
+from cdc_core.canal.tcp import TcpDoor
 from orchestration.commands.mirror import server_of
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_service import canal_service

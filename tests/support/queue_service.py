@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cdc_core.canal.queues.feeders import Feeders
 from cdc_core.config import load_service
 from cdc_core.doors.traffic import Traffic
-from cdc_core.queues.feeders import Feeders
 from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.process import Process

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cdc_core.queues.place import HEADER
+from cdc_core.canal.queues.place import HEADER
 from orchestration.stack.artifacts import prepare
 from orchestration.stack.ivy import Artifact, fetch
 from orchestration.stack.prerequisites import need_java

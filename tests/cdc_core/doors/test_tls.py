@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from cdc_core.canal_protocol.scramble import stored
+from cdc_core.canal.protocol.scramble import stored
+from cdc_core.canal.tcp import TcpDoor
 from cdc_core.client.changes import Rows, flight_info, read_split
 from cdc_core.client.connector import Connector
 from cdc_core.client.trust import Trust, read_authorities
@@ -22,7 +23,6 @@ from cdc_core.doors import connections
 from cdc_core.doors.certificate import Certificate, CertificateFiles, certificates
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
-from cdc_core.doors.tcp import TcpDoor
 from cdc_core.errors import ConfigError, ServiceUnavailable, SluiceError
 from cdc_core.serve import check_open
 from tests.support.canal_client import CanalClient

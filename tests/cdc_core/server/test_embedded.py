@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdc_core.client.canal.events import Message, Row
+from cdc_core.canal.client.events import Message, Row
 from cdc_core.embedded import ClientIdentity, EmbeddedCanalServer
 from cdc_core.errors import ConfigError, SessionError, SourceUnavailable, UnknownDestination
 from orchestration.stack.mysql.server import MySqlServer

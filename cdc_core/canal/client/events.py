@@ -1,0 +1,149 @@
+"""A batch of entries as values: rows, statements, and the bounds of transactions.
+
+Values are Canal's texts, None for NULL; a column that the server left out is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdc_core.canal.protocol import declared
+from cdc_core.canal.protocol.declared import EntryType, EventType
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Where an entry stands. `execute_time` is in milliseconds since the epoch. `server_id` is the server that wrote it
+    first; `source` names the binlog that it was read from, 0 of a server that does not say it."""
+
+    journal_name: str
+    position: int
+    server_id: int
+    execute_time: int
+    database: str
+    table: str
+    props: Mapping[str, str]
+    source: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.database}.{self.table}" if self.table else self.database
+
+    @property
+    def place(self) -> str:
+        return f"{self.journal_name}:{self.position}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One changed row. `before` of an update and a delete, `after` of an insert and an update. `updated` names the
+    columns that an update changed, `key` those of the primary key which the event has."""
+
+    kind: EventType
+    header: Header
+    before: Mapping[str, str | None]
+    after: Mapping[str, str | None]
+    updated: tuple[str, ...]
+    key: tuple[str, ...]
+    types: Mapping[str, int] = field(repr=False, default_factory=dict)  # java.sql.Types by column
+    mysql_types: Mapping[str, str] = field(repr=False, default_factory=dict)  # MySQL's, as SHOW COLUMNS has them
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A DDL statement on the header's table, or another one (QUERY). `database` is its session's default."""
+
+    kind: EventType
+    header: Header
+    sql: str
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A transaction begins or ends. `number` is the thread that began it, or its xid."""
+
+    header: Header
+    begins: bool
+    number: str
+
+
+Event = Row | Statement | Boundary
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A batch. `id` is -1 for none; `entries` are the bytes of its entries, read when they are asked for."""
+
+    id: int
+    entries: tuple[bytes, ...] = field(repr=False, default=())
+    source: int = 0
+
+    @property
+    def empty(self) -> bool:
+        return self.id == -1 or not self.entries
+
+    @property
+    def nbytes(self) -> int:
+        return sum(map(len, self.entries))
+
+    def events(self) -> Iterator[Event]:
+        """What the batch says, in the binlog's order."""
+        for raw in self.entries:
+            entry = declared.Entry.FromString(raw)
+            if entry.entryType == EntryType.ROWDATA:
+                yield from _changes(entry, self.source)
+            elif entry.entryType in (EntryType.TRANSACTIONBEGIN, EntryType.TRANSACTIONEND):
+                yield _boundary(entry, self.source)
+
+
+def message_of(body: bytes) -> Message:
+    """A Messages packet's body as a message."""
+    found = declared.Messages.FromString(body)
+    return Message(found.batch_id, tuple(found.messages), found.source)
+
+
+def _header(entry: Any, source: int) -> Header:
+    header = entry.header
+    return Header(
+        header.logfileName,
+        header.logfileOffset,
+        header.serverId,
+        header.executeTime,
+        header.schemaName,
+        header.tableName,
+        {pair.key: pair.value for pair in header.props},
+        source,
+    )
+
+
+def _boundary(entry: Any, source: int) -> Boundary:
+    if entry.entryType == EntryType.TRANSACTIONBEGIN:
+        return Boundary(
+            _header(entry, source), True, str(declared.TransactionBegin.FromString(entry.storeValue).threadId)
+        )
+    return Boundary(_header(entry, source), False, declared.TransactionEnd.FromString(entry.storeValue).transactionId)
+
+
+def _changes(entry: Any, source: int) -> Iterator[Event]:
+    change, header = declared.RowChange.FromString(entry.storeValue), _header(entry, source)
+    kind = EventType(change.eventType)
+    if change.isDdl or kind not in (EventType.INSERT, EventType.UPDATE, EventType.DELETE):
+        yield Statement(kind, header, change.sql, change.ddlSchemaName)
+        return
+    key: tuple[str, ...] | None = None  # the same for all rows of an entry, as the types are
+    types: dict[str, int] = {}
+    mysql_types: dict[str, str] = {}
+    updates = kind == EventType.UPDATE
+    for row in change.rowDatas:
+        before = {one.name: None if one.isNull else one.value for one in row.beforeColumns}
+        after = {one.name: None if one.isNull else one.value for one in row.afterColumns}
+        updated = tuple(one.name for one in row.afterColumns if one.updated) if updates else ()
+        if key is None:
+            columns = [*row.beforeColumns, *row.afterColumns]
+            key = tuple(dict.fromkeys(one.name for one in columns if one.isKey))
+            types = {one.name: one.sqlType for one in columns}
+            mysql_types = {one.name: one.mysqlType for one in columns}
+        yield Row(kind, header, before, after, updated, key, types, mysql_types)

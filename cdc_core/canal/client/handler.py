@@ -1,0 +1,83 @@
+"""What a consumer does with events: a class with a method for each kind, of which a program overrides what it needs."""
+
+from __future__ import annotations
+
+from cdc_core.canal.client.events import Boundary, Event, Row, Statement
+from cdc_core.canal.protocol.declared import EventType
+
+
+class Handler:
+    """Every method does nothing here. An exception means that the batch is not done: it is handed out again from its
+    beginning, so what a handler does must bear a repetition."""
+
+    def on_transaction_begin(self, boundary: Boundary) -> None:
+        pass
+
+    def on_transaction_end(self, boundary: Boundary) -> None:
+        pass
+
+    def on_insert(self, row: Row) -> None:
+        pass
+
+    def on_update(self, row: Row) -> None:
+        pass
+
+    def on_delete(self, row: Row) -> None:
+        pass
+
+    def on_create_table(self, statement: Statement) -> None:
+        pass
+
+    def on_alter_table(self, statement: Statement) -> None:
+        pass
+
+    def on_drop_table(self, statement: Statement) -> None:
+        pass
+
+    def on_truncate(self, statement: Statement) -> None:
+        pass
+
+    def on_rename(self, statement: Statement) -> None:
+        pass
+
+    def on_create_index(self, statement: Statement) -> None:
+        pass
+
+    def on_delete_index(self, statement: Statement) -> None:
+        pass
+
+    def on_other(self, event: Event) -> None:
+        """A statement of any other kind."""
+
+    def on_batch_end(self, batch_id: int) -> None:
+        """Before the batch is acked: what was gathered is to be safe when this returns."""
+
+    def handle(self, event: Event) -> None:
+        """Calls the method of the event's kind."""
+        match event:
+            case Boundary(begins=True):
+                self.on_transaction_begin(event)
+            case Boundary():
+                self.on_transaction_end(event)
+            case Row(kind=EventType.INSERT):
+                self.on_insert(event)
+            case Row(kind=EventType.UPDATE):
+                self.on_update(event)
+            case Row():
+                self.on_delete(event)
+            case Statement(kind=EventType.CREATE):
+                self.on_create_table(event)
+            case Statement(kind=EventType.ALTER):
+                self.on_alter_table(event)
+            case Statement(kind=EventType.ERASE):
+                self.on_drop_table(event)
+            case Statement(kind=EventType.TRUNCATE):
+                self.on_truncate(event)
+            case Statement(kind=EventType.RENAME):
+                self.on_rename(event)
+            case Statement(kind=EventType.CINDEX):
+                self.on_create_index(event)
+            case Statement(kind=EventType.DINDEX):
+                self.on_delete_index(event)
+            case _:
+                self.on_other(event)

@@ -1,0 +1,74 @@
+"""Groups as SQL: what is the same for all kinds of targets, and what each says in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_core.canal.mirror.work import Group
+
+Rows = Iterable[tuple[Any, ...]]
+Kinds = Mapping[str, str]  # types of the target's columns, by their names in lower case
+NO_ROW = "a row that the source changes is not there; put it there, or give the table a primary key at the source"
+
+
+class Untranslatable(Exception):
+    """Why a statement cannot be put into the target's language."""
+
+
+class Unfit(Untranslatable):
+    """Why rows are not written that the target would take, but not as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """`quoted` writes a name, `literal` a value, `constant` one that a column of a kind is compared with.
+    `replaces(key, columns)` ends an INSERT that replaces the row of the same key, and `rows` are those that one such
+    statement may have. `same` is the condition for a column's value, where NULLs are equal; `one(table, where)` is that
+    for a single row of those."""
+
+    quoted: Callable[[str], str]
+    literal: Callable[[Any], str]
+    constant: Callable[[Any, str], str]
+    replaces: Callable[[tuple[str, ...], tuple[str, ...]], str]
+    rows: Callable[[Group], Rows]
+    same: Callable[[str, Any, str], str]
+    one: Callable[[str, str], str]
+
+    def statement(self, group: Group, kinds: Kinds) -> str:
+        table = self.table(group)
+        if group.kind == "insert":
+            return f"INSERT INTO {table} ({self._names(group.columns)}) VALUES {self._tuples(group.rows)}"  # noqa: S608
+        if group.kind == "upsert":
+            values = self._tuples(self.rows(group))
+            ending = self.replaces(group.key, group.columns)
+            return f"INSERT INTO {table} ({self._names(group.columns)}) VALUES {values} {ending}"  # noqa: S608
+        if group.kind == "delete" and group.key:
+            return f"DELETE FROM {table} WHERE ({self._names(group.key)}) IN ({self._constants(group, kinds)})"  # noqa: S608
+        chosen = [(name, group.before[name]) for name in group.key or group.before]
+        where = self.one(table, self.where(chosen, kinds))
+        if group.kind == "delete":
+            return f"DELETE FROM {table} WHERE {where}"  # noqa: S608
+        return f"UPDATE {table} SET {self.sets(group)} WHERE {where}"  # noqa: S608
+
+    def table(self, group: Group) -> str:
+        return ".".join(map(self.quoted, group.table))
+
+    def where(self, chosen: Iterable[tuple[str, Any]], kinds: Kinds) -> str:
+        return " AND ".join(self.same(name, value, kinds.get(name.lower(), "")) for name, value in chosen)
+
+    def sets(self, group: Group) -> str:
+        pairs = zip(group.columns, group.rows[0], strict=True)
+        return ", ".join(f"{self.quoted(name)} = {self.literal(value)}" for name, value in pairs)
+
+    def _names(self, names: Iterable[str]) -> str:
+        return ", ".join(map(self.quoted, names))
+
+    def _tuples(self, rows: Rows) -> str:
+        literal = self.literal
+        return ", ".join([f"({', '.join(map(literal, row))})" for row in rows])
+
+    def _constants(self, group: Group, kinds: Kinds) -> str:
+        of_key = [kinds.get(name.lower(), "") for name in group.key]
+        return ", ".join([f"({', '.join(map(self.constant, row, of_key))})" for row in group.rows])

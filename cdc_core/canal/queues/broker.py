@@ -1,0 +1,37 @@
+"""What a queue asks of its broker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from cdc_core.canal.queues.messages import Outgoing
+from cdc_core.canal.queues.place import Place
+from cdc_core.config.queue import QueueConfig
+from cdc_core.errors import QueueError
+
+
+class Broker(Protocol):
+    """Made anew after each failure. `most_bytes` of one message."""
+
+    most_bytes: int
+
+    def reached(self, topic: str, partition: int) -> Place | None: ...
+
+    def send(self, messages: Iterable[Outgoing], stopped: threading.Event, tell: Callable[[QueueError], None]) -> bool:
+        """Whether the broker has all of them: False when `stopped` came first. `tell` gets what it waits for."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def connected(config: QueueConfig, writer: str) -> Broker:
+    """The broker of the configuration; its client is loaded with it. Raises ConfigError."""
+    if config.mode == "kafka":
+        from cdc_core.canal.queues.kafka import Kafka
+
+        return Kafka(config.kafka, writer)
+    from cdc_core.canal.queues.rocketmq import RocketMQ
+
+    return RocketMQ(config, writer)

@@ -1,0 +1,1 @@
+"""What Canal's clients see."""

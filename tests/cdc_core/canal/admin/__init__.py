@@ -1,0 +1,1 @@
+"""Canal's admin port."""

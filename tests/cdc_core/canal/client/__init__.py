@@ -1,0 +1,1 @@
+"""Canal's client in Python."""

@@ -1,0 +1,1 @@
+"""The TCP port for Canal's clients."""
