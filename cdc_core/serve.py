@@ -20,8 +20,8 @@ from cdc_core import config as configuration
 from cdc_core import log as logging
 from cdc_core import memory
 from cdc_core.config import Report, ServiceConfig
+from cdc_core.contract.host import is_loopback
 from cdc_core.errors import ConfigError, SluiceError
-from cdc_core.ha.host import is_loopback
 from cdc_core.server.server import CanalServer
 from cdc_core.store.disk.volumes import lock_of
 

@@ -10,20 +10,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.client_status import ClientStatus
-from cdc_core.destination.refilter import RETURNED
-from cdc_core.destination.rewind import ANEW
-from cdc_core.meta.snapshots import FIRST_START
-from cdc_core.meta.stopped_tables import StoppedTable
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.snapshot import FIRST_START
+from cdc_core.contract.stopped_table import CHANGES_PURGED, FILTERED_OUT, StoppedTable
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import EffectKind
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.ddl.consent import waits_for_consent
 from spark_jobs.copy.snapshot import is_job
 
 REASON = "its first rows are not in the lake yet"
+_COPIED = (REASON, CHANGES_PURGED, FILTERED_OUT)  # a copy ends these stops
 PAUSED = "paused: "  # how the reason of a table begins that the job `pause` stopped
 _MADE = (EffectKind.CREATE, EffectKind.CREATE_FILLED, EffectKind.RENAME)
 
@@ -80,7 +79,9 @@ def waiting(client: ClientStatus, now: float, *, complete: bool) -> list[str]:
         {
             stop.table
             for stop in idle
-            if stop.table in opened or stop.reason in (REASON, ANEW, RETURNED) or (complete and _is_incomplete(stop))
+            if stop.table in opened
+            or stop.reason in (REASON, CHANGES_PURGED, FILTERED_OUT)
+            or (complete and _is_incomplete(stop))
         }
         | left
     )

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cdc_core.client.connector import Connector
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import ConfigError
-from cdc_core.meta.stopped_tables import StoppedTable
 from spark_jobs.apply.ddl.consent import PROPOSAL
 from spark_jobs.lake.remedy import copy_hint
 

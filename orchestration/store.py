@@ -9,8 +9,8 @@ from typing import Any
 
 import dagster as dg
 
-from cdc_core.destination.client_status import ClientStatus
-from cdc_core.destination.status import Status
+from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.status import Status
 from cdc_core.errors import SluiceError
 from orchestration.failures import error_metadata, failure
 from orchestration.resources import CanalResource

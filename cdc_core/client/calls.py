@@ -18,8 +18,8 @@ import httpx
 from cdc_core.client.failures import unavailable
 from cdc_core.client.finder import Finder
 from cdc_core.client.trust import Trust
+from cdc_core.contract.doors import Doors
 from cdc_core.errors import CursorError, RunsElsewhere, RunsNowhere, ServiceUnavailable, SluiceError, error_from
-from cdc_core.ha.doors import Doors
 
 _PAUSES = (0.1, 0.4, 1.0)  # seconds before each repetition after a broken connection
 _LOOKS = (0.2, 0.5, 1.0)  # seconds between two searches for the active server; the last pause repeats

@@ -17,9 +17,9 @@ from pyarrow import flight
 
 from cdc_core.client.failures import unavailable
 from cdc_core.client.trust import roots_for
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import SluiceError, error_from
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim
 
 _OPTIONS = [
     ("grpc.enable_http_proxy", 0),  # the environment's proxy is not meant for rows

@@ -22,13 +22,13 @@ from cdc_core.client.lease import Lease
 from cdc_core.client.operator_calls import OperatorCalls
 from cdc_core.client.snapshot_calls import SnapshotCalls
 from cdc_core.client.trust import Trust
-from cdc_core.destination.client_status import ClientStatus
-from cdc_core.destination.status import Status
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.doors import Doors
+from cdc_core.contract.status import Status
 from cdc_core.errors import ConfigError, RunsElsewhere, SluiceError
-from cdc_core.ha.doors import Doors
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim
 
 MAX_WAIT = 60.0  # the longest that one claim call may wait
 

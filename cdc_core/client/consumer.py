@@ -14,8 +14,8 @@ import os
 import threading
 from typing import Self
 
+from cdc_core.contract.host import this_host
 from cdc_core.ha.election import Term
-from cdc_core.ha.host import this_host
 from cdc_core.ha.monitor import Monitor
 from cdc_core.ha.running import Running, destination_path
 from cdc_core.ha.seat import Seat

@@ -6,8 +6,8 @@ import threading
 
 from cdc_core.client.failures import unavailable
 from cdc_core.client.trust import Trust
+from cdc_core.contract.doors import Doors
 from cdc_core.errors import RunsElsewhere
-from cdc_core.ha.doors import Doors
 from cdc_core.ha.running import DOORS, Running, destination_path
 from cdc_core.meta.zookeeper import ZookeeperNodes
 

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import SessionError, SluiceError
-from cdc_core.session.claim import Claim
 
 _LEAVE_SECONDS = 1.0  # for a renewal that is under way when the block ends
 

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from cdc_core.client.calls import Calls
-from cdc_core.meta.snapshots import Progress, Snapshot
+from cdc_core.contract.snapshot import Progress, Snapshot
 
 LEASE_SECONDS = 60.0
 

@@ -16,9 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from cdc_core.contract.doors import Doors
+from cdc_core.contract.host import is_loopback
 from cdc_core.errors import AccessDenied, ConfigError
-from cdc_core.ha.doors import Doors
-from cdc_core.ha.host import is_loopback
 
 CA_VARIABLE = "SLUICE_CA"  # of the environment: a PEM file of authorities
 _TLS = ("https", "grpc+tls")

@@ -22,6 +22,8 @@ import structlog
 
 from cdc_core.binlog.block import Block, BlockSlice
 from cdc_core.config.models import InstanceConfig
+from cdc_core.contract.failover import Detected
+from cdc_core.contract.status import Status
 from cdc_core.destination.catalogue import Catalogue
 from cdc_core.destination.claim_gtid import gtid_after, last_gtid_after
 from cdc_core.destination.dropped import tell
@@ -33,10 +35,9 @@ from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.positions import Waiting
 from cdc_core.destination.refilter import Refilter
 from cdc_core.destination.reporter import Reporter
-from cdc_core.destination.servers import make_heartbeat, source_settings
+from cdc_core.destination.servers import make_heartbeat
 from cdc_core.destination.service import CanalService
 from cdc_core.destination.start import StartFinder, resume_position
-from cdc_core.destination.status import Status
 from cdc_core.destination.tidier import Tidier
 from cdc_core.destination.tsdb import make_tsdb
 from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
@@ -52,7 +53,7 @@ from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection
 from cdc_core.source.dump import Dump
 from cdc_core.source.expiry import Expiry
-from cdc_core.source.failover import Detected
+from cdc_core.source.settings import source_settings
 from cdc_core.store.ring import Ring
 from cdc_core.store.store import Store
 from cdc_core.stream.annotate import Annotator

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cdc_core.config.models import InstanceConfig
+from cdc_core.contract.failover import Switch
 from cdc_core.errors import SluiceError
 from cdc_core.ha.election import Term
 from cdc_core.meta.nodes import Nodes
-from cdc_core.source.failover import Switch
 
 Work = Callable[[Nodes], None]
 

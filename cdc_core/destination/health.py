@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import structlog
 
-from cdc_core.destination.status import ErrorReport
+from cdc_core.contract.status import ErrorReport
 from cdc_core.errors import UNNAMED, DecodeError, SchemaError, SluiceError, SourceUnavailable
 from cdc_core.source.dump import DumpStatus
 

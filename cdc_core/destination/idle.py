@@ -5,11 +5,11 @@ Pure: `holder` says who holds the destination's seat where several servers share
 
 from __future__ import annotations
 
+from cdc_core.contract.failover import Detected
+from cdc_core.contract.status import ActiveServer, ErrorReport, SourceStatus, Status
 from cdc_core.destination.lifecycle import Phase, State
-from cdc_core.destination.status import ActiveServer, ErrorReport, SourceStatus, Status
 from cdc_core.errors import RunsElsewhere, RunsNowhere, SessionError, SluiceError, SourceUnavailable
 from cdc_core.ha.candidacy import Holder
-from cdc_core.source.failover import Detected
 
 STOPPED_BY_HAND = "stopped by hand"
 LAZY = "lazy: reads when a client first asks"

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from cdc_core.config.models import InstanceConfig
+from cdc_core.contract.failover import Switch
 from cdc_core.destination import events as e
 from cdc_core.destination.servers import other_address, role_of
 from cdc_core.errors import SluiceError
 from cdc_core.ha.election import Term
-from cdc_core.source.failover import Switch
 
 AGAIN_SECONDS = 1.0  # between two attempts to begin
 _SWITCH_SECONDS = 1.0  # for the threads of a capture whose server may hang; what is left of them can write nothing

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdc_core.destination.fields import fields_of, position_to
+from cdc_core.contract.fields import fields_of, position_to
 from cdc_core.meta.cursors import Cursors
 from cdc_core.position import EntryPosition
 from cdc_core.source.connection import Connection, connected

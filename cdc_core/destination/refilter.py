@@ -12,18 +12,17 @@ from dataclasses import dataclass
 
 import structlog
 
+from cdc_core.contract.stopped_table import FILTERED_OUT, StoppedTable
 from cdc_core.destination.catalogue import Catalogue
 from cdc_core.destination.tsdb import Tsdb
 from cdc_core.errors import ConfigError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.filter_notes import FilterChange, FilterNote, FilterText
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.stream.filter import TableFilter, make_filter
 from cdc_core.stream.online_ddl import is_helper
 
-RETURNED = "the filter left it out for a time: the lake misses its changes"  # why a table waits for its copy
 _SHOWN = 10  # names in the log
 
 log = structlog.get_logger(__name__)
@@ -79,7 +78,7 @@ class Refilter:
     def _stop(self, table: str, at: EntryPosition) -> StoppedTable:
         name = self.cursors.destination
         hint = f"Copy it from the source: sluice snapshot {name} {table}, or the job snapshot_{name} in Dagster."
-        return StoppedTable(table, RETURNED, hint, at, passed=at, copy_needed=True)
+        return StoppedTable(table, FILTERED_OUT, hint, at, passed=at, copy_needed=True)
 
 
 def accepts(text: FilterText) -> TableFilter:

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cdc_core.destination.client_status import ClaimStatus, ClientStatus
+from cdc_core.contract.client_status import ClaimStatus, ClientStatus
+from cdc_core.contract.failover import Detected
+from cdc_core.contract.status import ErrorReport, SourceStatus, Status, StoreFigures
 from cdc_core.destination.health import Health
 from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.positions import Waiting
 from cdc_core.destination.start import StartFinder
-from cdc_core.destination.status import ErrorReport, SourceStatus, Status, StoreFigures
 from cdc_core.errors import StoreError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
@@ -19,7 +20,6 @@ from cdc_core.session.durable_session import DurableSession
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.dump import DumpStatus
 from cdc_core.source.expiry import Expiry
-from cdc_core.source.failover import Detected
 from cdc_core.store.mark import Mark
 from cdc_core.store.ring import Ring
 from cdc_core.store.store import Store

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import pymysql
 
+from cdc_core.contract.stopped_table import CHANGES_PURGED, StoppedTable
 from cdc_core.destination.kept_places import KeptPlaces
 from cdc_core.errors import PositionError, SessionError
 from cdc_core.meta.cursors import Cursors
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.schema.table import TableSchema
 from cdc_core.source.connection import Connection, connected
@@ -28,7 +28,6 @@ from cdc_core.source.start.gtid_search import find_by_gtid
 from cdc_core.source.start.time_search import find_by_time
 from cdc_core.source.start.tree import ByGtid
 
-ANEW = "the source no longer has all its changes"  # why a table waits to be made anew
 _SEARCHED = 4 << 30  # bytes of binlog before a time, in which the clock may have been set back
 _SETTLE_SECONDS = 1.0  # a statement is in the binlog before the catalogue shows what it did
 _INSIDE_TRANSACTION = (
@@ -161,7 +160,7 @@ def carry_out(cursors: Cursors, planned: Plan) -> dict[int, int]:
 
 def _stop(destination: str, table: str, place: EntryPosition) -> StoppedTable:
     hint = f"Make it anew: sluice snapshot {destination} {table}, or the job snapshot_{destination} in Dagster."
-    return StoppedTable(table, ANEW, hint, place, passed=place, copy_needed=True)
+    return StoppedTable(table, CHANGES_PURGED, hint, place, passed=place, copy_needed=True)
 
 
 def _find(

@@ -17,6 +17,7 @@ from typing import Protocol
 import structlog
 
 from cdc_core.config.models import InstanceConfig
+from cdc_core.contract.status import Status
 from cdc_core.destination import events as e
 from cdc_core.destination.capture import PAUSES, Capture
 from cdc_core.destination.idle import idle_status, refusal, rewind_refusal
@@ -24,16 +25,15 @@ from cdc_core.destination.lifecycle import Phase, State, step
 from cdc_core.destination.mailbox import Mailbox
 from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.rewind import Plan, carry_out
-from cdc_core.destination.servers import address_of_cursors, source_settings
+from cdc_core.destination.servers import address_of_cursors
 from cdc_core.destination.service import CanalService
-from cdc_core.destination.status import Status
 from cdc_core.errors import SluiceError
 from cdc_core.ha.candidacy import Candidacy, Holder
 from cdc_core.ha.election import Term
 from cdc_core.ha.monitor import Office
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import Nodes
-from cdc_core.source.settings import SourceSettings
+from cdc_core.source.settings import SourceSettings, source_settings
 
 _CONNECT_SECONDS = 10.0  # that a client waits for the destination that it woke
 _LOOK_SECONDS = 0.05

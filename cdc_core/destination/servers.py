@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import zlib
 from collections.abc import Callable, Iterable
 
 from cdc_core.config.models import InstanceConfig
@@ -11,36 +9,8 @@ from cdc_core.position import LogPosition
 from cdc_core.source.failover import Rule
 from cdc_core.source.heartbeat import Heartbeat
 from cdc_core.source.same_host import same_host
-from cdc_core.source.settings import SourceSettings
+from cdc_core.source.settings import SourceSettings, source_settings
 from cdc_core.source.start.tree import Configured
-
-
-def source_settings(config: InstanceConfig, address: str = "") -> SourceSettings:
-    """How to reach the server at `address`, `host:port`; without it the master."""
-    host, _, port = (address or config.address).partition(":")
-    return SourceSettings(
-        host=host,
-        port=int(port or 3306),
-        user=config.user,
-        password=config.password.get_secret_value(),
-        slave_id=config.slave_id,
-        ssl_mode=config.ssl_mode,
-        ssl_ca=str(config.ssl_ca or ""),
-        ssl_cert=str(config.ssl_cert or ""),
-        ssl_key=str(config.ssl_key or ""),
-        public_key=str(config.rsa_public_key or ""),
-        heartbeat_seconds=config.heartbeat_seconds,
-        block_bytes=config.block_bytes,
-        by_gtid=config.gtid_mode,
-        identity=_identity(config),
-    )
-
-
-def _identity(config: InstanceConfig) -> str:
-    """What the source knows this replica by: servers that share a destination are one replica, two destinations on one
-    host are two."""
-    where = f"{zlib.crc32(config.zk_servers.encode()):08x}" if config.zk_servers else socket.gethostname()[:20]
-    return f"sluice-{config.destination[:30]}@{where}"
 
 
 def address_of_cursors(config: InstanceConfig, cursors: Iterable[LogPosition | None]) -> str:

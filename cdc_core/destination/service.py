@@ -12,17 +12,17 @@ import structlog
 
 from cdc_core.binlog.block import BlockSlice
 from cdc_core.config.models import InstanceConfig
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.snapshot import Progress, Snapshot
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.destination.catalogue import Catalogue
-from cdc_core.destination.client_status import ClientStatus
 from cdc_core.destination.health import Health
 from cdc_core.destination.reporter import Reporter
 from cdc_core.errors import CursorError, DecodeError, SchemaError, SessionError, SluiceError
-from cdc_core.meta.snapshots import Progress, Snapshot
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim
 from cdc_core.session.durable_session import DurableSession
 from cdc_core.session.upcoming import Upcoming
 from cdc_core.stream.ddl_events import DdlReader

@@ -12,10 +12,10 @@ from dataclasses import replace
 import structlog
 
 from cdc_core.config.models import InstanceConfig
+from cdc_core.contract.status import StartReport
 from cdc_core.destination.anchor import Match, anchored, compare, noted, of_clients, renumbered
 from cdc_core.destination.kept import Kept
 from cdc_core.destination.servers import master, standby
-from cdc_core.destination.status import StartReport
 from cdc_core.errors import PositionError, RowsWithoutTable, SluiceError, SourceChanged, SourceError, SourceSetBack
 from cdc_core.gtid import Gtid, Gtids, parse_gtids
 from cdc_core.position import EntryPosition, LogPosition

@@ -12,8 +12,8 @@ import base64
 import binascii
 import hmac
 
+from cdc_core.contract.host import is_loopback
 from cdc_core.errors import AccessDenied
-from cdc_core.ha.host import is_loopback
 
 _HINT = "Send the value of sluice.token as `Authorization: Bearer ...` (browsers: as the password)."
 

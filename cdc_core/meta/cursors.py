@@ -27,14 +27,17 @@ import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from cdc_core.contract.reached import How, Reached
+from cdc_core.contract.snapshot import Snapshot
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import CursorError
 from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.filter_notes import FilterChange, FilterNotes
 from cdc_core.meta.nodes import Change, Nodes
-from cdc_core.meta.reached import How, Reached, ReachedNodes, Written, reached_value
+from cdc_core.meta.reached import ReachedNodes, Written, reached_value
 from cdc_core.meta.set_backs import SetBacks
-from cdc_core.meta.snapshots import Snapshot, Snapshots
-from cdc_core.meta.stopped_tables import StoppedTable, StoppedTables
+from cdc_core.meta.snapshots import Snapshots
+from cdc_core.meta.stopped_tables import StoppedTables
 from cdc_core.position import EntryPosition, LogPosition
 
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.meta.client_nodes import ClientNodes
 from cdc_core.meta.nodes import Change
-from cdc_core.meta.stopped_tables import StoppedTable
 
 _MOST_FILTERS, _MOST_CHARACTERS = 20, 1 << 16  # of the filters before the present one
 _PLAIN = 1024  # bytes of JSON that are kept as they are

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cdc_core.config.models import ServiceConfig
+from cdc_core.contract.doors import Doors, doors_of, reached_at
 from cdc_core.errors import CursorError
 from cdc_core.ha.candidacy import Candidacy
-from cdc_core.ha.doors import Doors
-from cdc_core.ha.host import this_host
 from cdc_core.ha.monitor import Office
 from cdc_core.ha.presence import Presence
 from cdc_core.ha.running import CLUSTER, DOORS, destination_path
 from cdc_core.ha.share import turn
 from cdc_core.meta.zookeeper import ZookeeperNodes
-
-_ANY = ("", "0.0.0.0", "::")  # noqa: S104
 
 
 class Cluster:
@@ -69,26 +66,3 @@ class Cluster:
 
     def handicap(self, name: str) -> float:
         return turn(name, self._destinations(), self.address, self._nodes.children(CLUSTER))
-
-
-def reached_at(config: ServiceConfig) -> str:
-    """The address at which others find this server: `canal.register.ip`, else the one that is bound."""
-    if config.register_ip:
-        return config.register_ip
-    return this_host() if config.host in _ANY else config.host
-
-
-def doors_of(config: ServiceConfig) -> Doors:
-    """Where others find them."""
-    return _doors_at(reached_at(config), config)
-
-
-def local_doors(config: ServiceConfig) -> Doors:
-    """Where programs of this machine find them: at the address that is bound, or at the one for others, which is that
-    of the certificate."""
-    return _doors_at(reached_at(config) if config.tls_certificate else config.host, config)
-
-
-def _doors_at(host: str, config: ServiceConfig) -> Doors:
-    shown = f"[{host}]" if ":" in host else host
-    return Doors.at(shown, config.http_port, config.flight_port, tls=config.tls_certificate is not None)

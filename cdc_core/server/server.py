@@ -15,12 +15,12 @@ from pathlib import Path
 import structlog
 
 from cdc_core.config import ServiceConfig
+from cdc_core.contract.status import Status
 from cdc_core.destination.capture import PAUSES
 from cdc_core.destination.catalogue import Catalogue
 from cdc_core.destination.positions import Positions, positions
 from cdc_core.destination.rewind import Reset, Target, plan
 from cdc_core.destination.runner import Destination
-from cdc_core.destination.status import Status
 from cdc_core.errors import SluiceError, UnknownDestination
 from cdc_core.gtid import parse_gtid_field
 from cdc_core.meta.file import FileNodes

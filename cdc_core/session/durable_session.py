@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cdc_core.binlog.block import BlockSlice
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.reached import Reached
 from cdc_core.errors import RangeGone
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.filter_notes import FilterChange
-from cdc_core.meta.reached import Reached
 from cdc_core.meta.set_backs import SetBack
 from cdc_core.position import EntryPosition, LogPosition, journal_number
 from cdc_core.schema.ddl import Ddl
-from cdc_core.session.claim import Claim
 from cdc_core.session.filters import ClientFilters
 from cdc_core.session.open_snapshots import OpenSnapshots
 from cdc_core.session.readers import Readers

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+from cdc_core.contract.claim import is_redefined
+from cdc_core.contract.snapshot import Progress, Snapshot
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import SessionError
 from cdc_core.meta.nodes import Change
-from cdc_core.meta.snapshots import Progress, Snapshot, Snapshots
-from cdc_core.meta.stopped_tables import StoppedTable
-from cdc_core.session.claim import is_redefined
+from cdc_core.meta.snapshots import Snapshots
 from cdc_core.session.session import Session
 from cdc_core.session.state import PendingAck
 from cdc_core.session.stops import Stops

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cdc_core.binlog.block import BlockSlice
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.reached import How, Reached
 from cdc_core.errors import SessionError
 from cdc_core.gtid import Gtid, Gtids
 from cdc_core.meta.epoch import Epoch
-from cdc_core.meta.reached import How, Reached
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim
 from cdc_core.session.state import Batch, ClientState, Dropped, PendingAck
 from cdc_core.session.summary import summarize
 from cdc_core.session.upcoming import BEHIND, Upcoming

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.reached import Reached
 from cdc_core.meta.epoch import Epoch
-from cdc_core.meta.reached import Reached
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim
 from cdc_core.store.range import Range
 
 

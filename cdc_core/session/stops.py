@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+from cdc_core.contract.claim import is_redefined
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import SessionError
 from cdc_core.meta.nodes import Change
-from cdc_core.meta.stopped_tables import StoppedTable, StoppedTables
+from cdc_core.meta.stopped_tables import StoppedTables
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import is_redefined
 from cdc_core.session.session import Session
 from cdc_core.session.state import PendingAck
 from cdc_core.store.store import Store

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
+from cdc_core.contract.reached import Reached
 from cdc_core.errors import SessionError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.epoch import Epoch
-from cdc_core.meta.reached import Reached
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.session.session import Session
 from cdc_core.store.store import Store

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from cdc_core.binlog.block import BlockSlice, Kind
 from cdc_core.binlog.events import DELETE, INSERT, OPERATION, UPDATE_BEFORE
+from cdc_core.contract.claim import TableRange
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import TableRange
 
 _OPERATIONS = 5  # the codes of `op` are below this
 

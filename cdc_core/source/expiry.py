@@ -12,13 +12,15 @@ from dataclasses import replace
 import pymysql
 import structlog
 
+from cdc_core.contract.expiry_report import ExpiryReport, Left
 from cdc_core.errors import SluiceError
 from cdc_core.position import EntryPosition
 from cdc_core.source.connection import Connection, connect
-from cdc_core.source.expiry_report import ExpiryReport, Left, warning_of
 from cdc_core.source.journals import BinaryLog, binary_logs
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start.time_search import begun
+
+_NEAR = 0.1  # of the time that the server keeps a file
 
 PERIOD = 60.0  # seconds
 
@@ -86,3 +88,16 @@ def kept_seconds(conn: Connection) -> float:
         return 0
     days = float(found.get("expire_logs_days", 0)) * 86400
     return float(found.get("binlog_expire_logs_seconds", 0)) or days
+
+
+def warning_of(lefts: Mapping[int, Left | None], keep: float, oldest: str) -> str | None:
+    for client, found in lefts.items():
+        if found is None:
+            return f"the cursor of client {client} lies in no journal that is left; the oldest is {oldest}"
+        if found.seconds is not None and found.seconds < keep * _NEAR:
+            when = f"in {found.seconds / 3600:.1f} h" if found.seconds > 0 else "at the next rotation"
+            return (
+                f"the journal of client {client}'s cursor may be purged {when}: drain it, or keep journals longer "
+                f"(SET GLOBAL binlog_expire_logs_seconds = {int(keep * 2)};)"
+            )
+    return None

@@ -1,12 +1,15 @@
-"""How to reach a MySQL server, and with which account. Values; nothing is read from files."""
+"""How to reach a MySQL server, and with which account."""
 
 from __future__ import annotations
 
 import secrets
 import socket
 import uuid
+import zlib
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from cdc_core.config.models import InstanceConfig
 
 _NAMESPACE = uuid.UUID("6a8f0f0e-7a1c-4d0f-9f43-5b1c1d0c7e55")
 
@@ -64,3 +67,31 @@ class SourceSettings:
     def identified(self) -> SourceSettings:
         """These settings with a server id: their own, or a random one above the ids that people choose."""
         return self if self.slave_id else replace(self, slave_id=(1 << 30) + secrets.randbelow(1 << 31))
+
+
+def source_settings(config: InstanceConfig, address: str = "") -> SourceSettings:
+    """How to reach the server at `address`, `host:port`; without it the master."""
+    host, _, port = (address or config.address).partition(":")
+    return SourceSettings(
+        host=host,
+        port=int(port or 3306),
+        user=config.user,
+        password=config.password.get_secret_value(),
+        slave_id=config.slave_id,
+        ssl_mode=config.ssl_mode,
+        ssl_ca=str(config.ssl_ca or ""),
+        ssl_cert=str(config.ssl_cert or ""),
+        ssl_key=str(config.ssl_key or ""),
+        public_key=str(config.rsa_public_key or ""),
+        heartbeat_seconds=config.heartbeat_seconds,
+        block_bytes=config.block_bytes,
+        by_gtid=config.gtid_mode,
+        identity=_identity(config),
+    )
+
+
+def _identity(config: InstanceConfig) -> str:
+    """What the source knows this replica by: servers that share a destination are one replica, two destinations on one
+    host are two."""
+    where = f"{zlib.crc32(config.zk_servers.encode()):08x}" if config.zk_servers else socket.gethostname()[:20]
+    return f"sluice-{config.destination[:30]}@{where}"

@@ -14,9 +14,9 @@ from itertools import groupby
 
 import dagster as dg
 
-from cdc_core.meta.stopped_tables import StoppedTable
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.schema.ddl import EffectKind
-from cdc_core.session.claim import Claim
 from orchestration.assets.landed import ROWS_LANDED, ROWS_LANDED_TEXT
 from orchestration.names import Names
 from orchestration.settings import Settings

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import dagster as dg
 
 from cdc_core.client.connector import Connector
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import LakeError
-from cdc_core.meta.stopped_tables import StoppedTable
-from cdc_core.session.claim import Claim
 from orchestration.assets import checks
 from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata

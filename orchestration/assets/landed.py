@@ -12,9 +12,9 @@ from typing import Any
 
 import dagster as dg
 
+from cdc_core.contract.claim import Claim
 from cdc_core.schema.names import split_name
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim
 from orchestration.assets.metadata import lag_seconds
 from orchestration.settings import Settings
 from spark_jobs.lake.tables import Lake

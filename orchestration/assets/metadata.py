@@ -9,9 +9,9 @@ from typing import Any
 
 import dagster as dg
 
+from cdc_core.contract.claim import Claim
 from cdc_core.rows.columns.batch import arrow_type
 from cdc_core.schema.table import Column, TableSchema
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.result import Followed, TableResult
 from spark_jobs.lake.types import spark_type
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cdc_core.session.claim import Claim
+from cdc_core.contract.claim import Claim
 
 MOMENT = 1.0  # seconds; a batch that takes less has its line when it is acked
 EVERY = 10.0

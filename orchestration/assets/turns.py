@@ -15,7 +15,7 @@ import dagster as dg
 from dagster._core.storage.tags import POOL_TAG_PREFIX
 
 from cdc_core.client.connector import Connector
-from cdc_core.session.claim import Claim
+from cdc_core.contract.claim import Claim
 from orchestration.assets.pace import Merged, Pace
 from orchestration.freshness import parse_freshness
 from orchestration.settings import Limits

@@ -7,8 +7,8 @@ import json
 from rich.console import Console
 from rich.text import Text
 
-from cdc_core.destination.client_status import ClientStatus
-from cdc_core.destination.status import Status
+from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.status import Status
 from cdc_core.errors import SessionError
 from orchestration.commands.service import call, path_of
 from orchestration.commands.text import number, place, position, table, text

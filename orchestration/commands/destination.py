@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Literal
 
-from cdc_core.destination.status import Status
+from cdc_core.contract.status import Status
 from orchestration.commands.service import call, path_of
 from orchestration.commands.status import show
 

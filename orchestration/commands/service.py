@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from cdc_core.client.calls import Calls
 from cdc_core.client.trust import Trust, authorities
-from cdc_core.ha.doors import Doors
+from cdc_core.contract.doors import Doors
 
 _SECONDS = 60.0  # stopping a destination waits for its threads
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from cdc_core.destination.status import Status
-from cdc_core.meta.snapshots import FIRST_START, Snapshot
+from cdc_core.contract.snapshot import FIRST_START, Snapshot
+from cdc_core.contract.status import Status
 from orchestration.commands.service import call
 from orchestration.commands.text import number, place, position, print_error, table, text
 

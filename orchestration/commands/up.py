@@ -15,8 +15,8 @@ from rich.markup import escape
 from cdc_core import config
 from cdc_core.client.trust import CA_VARIABLE, authorities
 from cdc_core.config import ServiceConfig
+from cdc_core.contract.doors import local_doors
 from cdc_core.errors import ConfigError
-from cdc_core.server.cluster import local_doors
 from orchestration.source import CONF_VARIABLE
 from orchestration.stack.dagster import BROKEN, LOADABLE, WAITING, Dagster
 from orchestration.stack.defs import default_folder, users_folder

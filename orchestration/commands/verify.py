@@ -13,10 +13,10 @@ from cdc_core import config
 from cdc_core.client.connector import Connector
 from cdc_core.client.trust import Trust, authorities
 from cdc_core.config import InstanceConfig, ServiceConfig
+from cdc_core.contract.doors import local_doors
 from cdc_core.errors import ConfigError
 from cdc_core.schema.names import split_name
 from cdc_core.serve import token_of
-from cdc_core.server.cluster import local_doors
 from orchestration.commands.text import comparison_table
 from orchestration.source import source_of
 from spark_jobs.lake.tables import Lake

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.status import Status
+from cdc_core.contract.status import Status
 from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.position import EntryPosition
 from orchestration.demo import files as demo_files

@@ -10,8 +10,8 @@ import dagster as dg
 from pydantic import Field
 
 from cdc_core.client.connector import Connector
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import SessionError
-from cdc_core.meta.stopped_tables import StoppedTable
 from orchestration import processes
 from orchestration.jobs.copying import LONG_RUN, copy_facts, make_anew, opened_repair
 from orchestration.jobs.order import Order, traced

@@ -16,8 +16,8 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.client_status import ClientStatus
-from cdc_core.destination.status import Status
+from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.status import Status
 from cdc_core.errors import ServiceUnavailable, SluiceError
 from orchestration import processes
 from orchestration.names import UNTIL_TAG

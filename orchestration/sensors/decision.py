@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import dagster as dg
 
-from cdc_core.destination.client_status import ClientStatus
+from cdc_core.contract.client_status import ClientStatus
 from orchestration.sensors.runs import Runs
 from orchestration.settings import ENDLESS, Trigger
 

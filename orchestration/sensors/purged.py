@@ -10,7 +10,7 @@ from __future__ import annotations
 import dagster as dg
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.status import Status
+from cdc_core.contract.status import Status
 from cdc_core.errors import PositionPurged
 from orchestration import processes
 from orchestration.jobs.rewind import REWIND_TAG

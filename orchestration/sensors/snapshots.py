@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.client_status import ClientStatus
+from cdc_core.contract.client_status import ClientStatus
 from cdc_core.errors import SluiceError
 from orchestration import processes
 from orchestration.first_rows import FirstRows, waiting

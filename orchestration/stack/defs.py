@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 
 from cdc_core.config import ServiceConfig
+from cdc_core.contract.doors import local_doors
 from cdc_core.errors import ConfigError
-from cdc_core.server.cluster import local_doors
 
 
 def write_component(file: Path, attributes: Mapping[str, object]) -> None:

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
 from cdc_core.client.changes import RowsDoor
+from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.errors import LakeError, TableStopped
-from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.apply.cascade import NOTHING, Cascades
 from spark_jobs.apply.ddl.copies import Copier, copied
 from spark_jobs.apply.ddl.follow import follow

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pymysql
 from pyspark.sql.connect.session import SparkSession
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import SourceError, TableStopped
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.names import full_name, split_name
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.cascade_sql import FIXED, GONE, corrections, merge, referencing, without
 from spark_jobs.apply.in_snapshots import tell
 from spark_jobs.apply.late_keys import released, renamed, why_released, written_since

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from cdc_core.contract.claim import Claim
 from cdc_core.position import split_version
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.commits import Commit
 from spark_jobs.apply.result import TableResult
 

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cdc_core.client.changes import PlanCounts
+from cdc_core.contract.claim import Claim
 from cdc_core.schema.ddl import Ddl
 from cdc_core.schema.sql_text import shown
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.decision import Decision
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.state import DeltaCommit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdc_core.session.claim import Claim, TableRange
+from cdc_core.contract.claim import Claim, TableRange
 from spark_jobs.lake.state import TableState
 
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from deltalake import DeltaTable
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
-from cdc_core.session.claim import Claim
 from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ledger import Ledger

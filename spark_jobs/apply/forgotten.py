@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from cdc_core.contract.claim import Claim, is_redefined
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
-from cdc_core.session.claim import Claim, is_redefined
 from spark_jobs.apply.result import Refusal
 from spark_jobs.lake.ledger import Ledger, StopNote, TableNote
 from spark_jobs.lake.remedy import copy_hint

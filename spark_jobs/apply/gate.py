@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.checks import Verdict, judge
 from spark_jobs.apply.result import BatchResult, Refusal
 from spark_jobs.lake.remedy import copy_hint

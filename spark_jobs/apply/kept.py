@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from cdc_core.contract.claim import TableRange
 from cdc_core.errors import DecodeError, SchemaError, TableStopped
-from cdc_core.session.claim import TableRange
 from spark_jobs.apply.result import BrokenSnapshot, Followed
 from spark_jobs.apply.table import Batch
 from spark_jobs.copy.changes import ChangeLog

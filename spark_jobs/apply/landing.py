@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from cdc_core.contract.claim import TableRange
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.rows.system_columns import LACKS_COLUMNS
 from cdc_core.schema.ddl import EffectKind
 from cdc_core.schema.names import full_name, split_name
-from cdc_core.session.claim import TableRange
 from spark_jobs.apply.epochs import followed_to
 from spark_jobs.apply.result import Refusal
 from spark_jobs.apply.table import Batch, check_ledger

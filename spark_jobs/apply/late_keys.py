@@ -11,11 +11,11 @@ import re
 
 from deltalake.exceptions import DeltaError
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import SluiceError
 from cdc_core.schema.ddl import Ddl, EffectKind
 from cdc_core.schema.names import split_name
 from cdc_core.schema.sql_text import shown
-from cdc_core.session.claim import Claim
 from spark_jobs.lake.tables import Lake
 
 _CLOCKS = 10_000  # milliseconds that the clocks of source and lake may differ

@@ -13,9 +13,9 @@ from contextlib import suppress
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.result import Refusal
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import LOG

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.client.changes import TableRead
+from cdc_core.contract.claim import TableRange
 from cdc_core.rows.system_columns import BEFORE, OP
 from cdc_core.schema.names import full_name
-from cdc_core.session.claim import TableRange
 from spark_jobs.apply.cascade_sql import KEYS
 from spark_jobs.apply.table import Batch
 from spark_jobs.apply.view import create_view

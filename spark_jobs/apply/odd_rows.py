@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.client.changes import RowsDoor
-from cdc_core.session.claim import Claim
+from cdc_core.contract.claim import Claim
 from spark_jobs.apply.commits import Commit
 from spark_jobs.apply.view import create_view
 from spark_jobs.lake.doubt import KEYS, Doubt

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cdc_core.client.changes import RowsDoor, TableRead
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import DecodeError, TableStopped
 from cdc_core.rows.system_columns import CHANGES, LACKS_COLUMNS
-from cdc_core.session.claim import Claim
 from spark_jobs.lake.remedy import copy_hint
 
 _WHY = "its row images leave columns out, and the table keeps deleted rows or their last change"

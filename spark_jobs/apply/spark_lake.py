@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.client_status import ClientStatus
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.client_status import ClientStatus
 from cdc_core.rows.columns.cells import ZeroDates
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.cascade import Cascades
 from spark_jobs.apply.ddl.copies import Copier

@@ -15,9 +15,9 @@ from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 
 from cdc_core.client.changes import RowsDoor, TableRead
+from cdc_core.contract.claim import Claim, TableRange
+from cdc_core.contract.reached import How
 from cdc_core.errors import LakeError, SluiceError
-from cdc_core.meta.reached import How
-from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.apply.choice import statement
 from spark_jobs.apply.commits import Commit, SourceCounts, earlier_commits, note, own_commit
 from spark_jobs.apply.decision import Decision, decide

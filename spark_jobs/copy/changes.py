@@ -16,9 +16,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_core.client.changes import Rows, RowsDoor, TableRead
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, SluiceError, TableStopped
 from cdc_core.rows.system_columns import CHANGES, is_before, versions
-from cdc_core.session.claim import Claim
 from spark_jobs.copy.files import numbered
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.tables import Lake

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.lease import Lease
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import SessionError, SluiceError
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim
 
 _LEASE_SECONDS = 60.0
 _PATIENCE_SECONDS = 900.0  # for a batch of somebody else

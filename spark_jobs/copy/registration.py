@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.lease import Renewal
+from cdc_core.contract.snapshot import Progress, Snapshot
 from cdc_core.errors import SessionError
-from cdc_core.meta.snapshots import Progress, Snapshot
 from spark_jobs.copy.result import Broken
 
 LEASE_SECONDS = 30.0

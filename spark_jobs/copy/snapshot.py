@@ -15,8 +15,8 @@ from functools import partial
 
 from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig
+from cdc_core.contract.snapshot import Progress, Snapshot
 from cdc_core.errors import ConfigError, DecodeError, SchemaError, SourceError, SourceUnavailable
-from cdc_core.meta.snapshots import Progress, Snapshot
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema

@@ -8,8 +8,8 @@ from typing import Any
 
 import pymysql
 
+from cdc_core.contract.snapshot import Progress
 from cdc_core.errors import SluiceError
-from cdc_core.meta.snapshots import Progress
 from cdc_core.position import EntryPosition
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.table import TableSchema

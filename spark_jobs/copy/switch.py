@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.client_status import ClientStatus
+from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.reached import How
+from cdc_core.contract.snapshot import Snapshot
 from cdc_core.errors import LakeError, SessionError
-from cdc_core.meta.reached import How
-from cdc_core.meta.snapshots import Snapshot
 from cdc_core.position import EntryPosition
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.rows.columns.cells import ZeroDates

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from deltalake import DeltaTable
 
-from cdc_core.session.claim import Claim
+from cdc_core.contract.claim import Claim
 from spark_jobs.apply.epochs import recurring_to
 from spark_jobs.following.files import LogFile
 from spark_jobs.lake.ledger import Ledger

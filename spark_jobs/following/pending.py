@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition, split_version
 from cdc_core.schema.names import split_name
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.epochs import ALWAYS, followed_to
 from spark_jobs.following.files import LogFile, epochs_of, log_files
 from spark_jobs.following.lacked import Lacked, lacked

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cdc_core.contract.reached import How, Reached
 from cdc_core.errors import LakeError
 from cdc_core.gtid import Gtids
-from cdc_core.meta.reached import How, Reached
 from cdc_core.position import EntryPosition, split_version
 
 

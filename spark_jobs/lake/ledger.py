@@ -17,12 +17,12 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.reached import Reached
 from cdc_core.errors import LakeError
 from cdc_core.gtid import parse_gtid_field
-from cdc_core.meta.reached import Reached
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import split_name
-from cdc_core.session.claim import Claim
 from spark_jobs.lake.continuity import Seen, Stretch, check, reset_command
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.state import Origin

@@ -19,9 +19,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolErr
 from deltalake.schema import Schema
 
 from cdc_core.client.changes import PlanCounts, RowsDoor, TableRead
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, SluiceError, TableStopped
 from cdc_core.rows.system_columns import CHANGES
-from cdc_core.session.claim import Claim
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.remedy import copy_hint

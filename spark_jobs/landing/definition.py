@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import PRIMARY_KEY
 from spark_jobs.landing.columns import EPOCH, OP, VERSION

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from cdc_core.client.changes import Rows, TableRead
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, SluiceError
 from cdc_core.position import EntryPosition, split_version
 from cdc_core.rows.system_columns import versions
-from cdc_core.session.claim import Claim
 from spark_jobs.lake.types import RESERVED
 from spark_jobs.landing import columns
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
-from cdc_core.session.claim import Claim
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import TableState, app_id

@@ -9,10 +9,10 @@ from typing import Any
 import pymysql
 
 from cdc_core.config import InstanceConfig
-from cdc_core.destination.servers import source_settings
-from cdc_core.destination.status import SourceStatus
+from cdc_core.contract.status import SourceStatus
 from cdc_core.errors import SourceChanged, SourceUnavailable
 from cdc_core.source.authentication import GuardedConnection, read_public_key
+from cdc_core.source.settings import source_settings
 
 _SESSION = (
     "SET time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600, sql_select_limit = 18446744073709551615"

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.client_status import ClientStatus
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.client_status import ClientStatus
 from cdc_core.errors import DecodeError, LakeError
 from cdc_core.position import EntryPosition
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.rows.system_columns import CHANGES, is_before, versions
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim
 from spark_jobs.copy.hold import Hold, held
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.state import TableState, app_id

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import flight
 
+from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
-from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.lake.types import OP
 
 DESTINATION = "warming"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_core.meta.stopped_tables import StoppedTable
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.rows.columns import batch
 from tests.bad_input.world import World
 

@@ -17,11 +17,11 @@ import pytest
 from kazoo.client import KazooClient
 
 from cdc_core.client.connector import Connector
+from cdc_core.contract.claim import Claim
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import SluiceError
 from cdc_core.server.server import CanalServer
-from cdc_core.session.claim import Claim
 from orchestration.loading import load_folder
 from orchestration.stack.defs import write_component
 from orchestration.stack.mysql.server import MySqlServer

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from cdc_core.contract.claim import Claim
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import Column, TableSchema
-from cdc_core.session.claim import Claim
 from orchestration.stack.ports import free_port
 from orchestration.stack.spark import SparkConnect
 from spark_jobs.following.history.historian import Historian

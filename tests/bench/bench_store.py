@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cdc_core.client.changes import Rows
+from cdc_core.contract.claim import Claim
 from cdc_core.destination.capture import Capture
 from cdc_core.meta.nodes import MemoryNodes, Nodes
 from cdc_core.rows.net import plan_changes, read
-from cdc_core.session.claim import Claim
 from orchestration.stack.mysql.server import MySqlServer
 from tests.bench.bench_service import OPTIONS, RING, Service, backlog, config_of, fill, read_all, report, serving
 from tests.bench.drain import connect, drain

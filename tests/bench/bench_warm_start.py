@@ -27,7 +27,7 @@ from typing import Any
 import psutil
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.client_status import ClientStatus
+from cdc_core.contract.client_status import ClientStatus
 from cdc_core.errors import SluiceError
 from orchestration.stack.artifacts import artifacts_dir
 from orchestration.stack.defs import write_component

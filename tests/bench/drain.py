@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from cdc_core.client.changes import Rows
 from cdc_core.client.connector import Connector
-from cdc_core.session.claim import Claim
+from cdc_core.contract.claim import Claim
 
 AHEAD = {"batch": 40_000, "splits": 1, "outstanding": 2}  # both fit into the ring: one is read, the next one claimed
 

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 
 from cdc_core.client.connector import Connector
+from cdc_core.contract.reached import How
 from cdc_core.errors import (
     CursorError,
     RangeGone,
@@ -19,7 +20,6 @@ from cdc_core.errors import (
     SluiceError,
     SourceUnavailable,
 )
-from cdc_core.meta.reached import How
 from tests.chaos.lake import MemoryLake
 
 # What a fault may bring upon a client. Others end the consumer: nothing that is killed makes bytes unreadable.

@@ -11,8 +11,8 @@ from collections import Counter
 from typing import Any
 
 from cdc_core.client.connector import Connector
+from cdc_core.contract.claim import Claim
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim
 
 Row = tuple[Any, ...]
 

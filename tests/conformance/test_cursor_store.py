@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.contract.snapshot import Progress, Snapshot
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import CursorError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Change, MemoryNodes, Nodes
-from cdc_core.meta.snapshots import Progress, Snapshot
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.position import EntryPosition, LogPosition
 

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from cdc_core.session.claim import Claim, TableRange
+from cdc_core.contract.claim import Claim, TableRange
 from orchestration.assets.drain import Drain
 from orchestration.definitions import defs
 from spark_jobs.apply import batch as apply_batch

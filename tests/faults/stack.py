@@ -17,7 +17,7 @@ import httpx
 import psutil
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.client_status import ClaimStatus
+from cdc_core.contract.client_status import ClaimStatus
 from cdc_core.errors import SluiceError
 from cdc_core.position import EntryPosition
 from orchestration.demo import files as demo_files

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cdc_core.canal.protocol import declared
-from cdc_core.destination.status import Status
+from cdc_core.contract.status import Status
 from cdc_core.errors import SessionError
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.kafka import Kafka

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdc_core.meta.reached import How
+from cdc_core.contract.reached import How
 from orchestration.commands.service import call
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.lake.fence import Fence

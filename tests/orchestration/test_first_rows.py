@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.rewind import ANEW
-from cdc_core.meta.snapshots import Snapshot
-from cdc_core.meta.stopped_tables import StoppedTable
+from cdc_core.contract.snapshot import Snapshot
+from cdc_core.contract.stopped_table import CHANGES_PURGED, StoppedTable
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.table import TableSchema
 from orchestration.first_rows import PAUSED, REASON, FirstRows, waiting
@@ -49,7 +48,7 @@ def test_what_nobody_reads_is_read() -> None:
     opened = [Snapshot("s.gone", "1", "a", 30, 90.0, 0), Snapshot("s.read", "2", "b", 30, 110.0, 0)]
     opened.append(Snapshot("s.again", "3", "c", 30, 90.0, 0))  # the lake has it: a person's
     opened += [Snapshot("s.job", "4", "job-1", 30, 90.0, 0), Snapshot("s.runs", "5", "job-2", 30, 110.0, 0)]
-    others = [StoppedTable("s.keyless", REASON, "", None), StoppedTable("s.reset", ANEW, "", None)]
+    others = [StoppedTable("s.keyless", REASON, "", None), StoppedTable("s.reset", CHANGES_PURGED, "", None)]
     client = replace(MemoryCanal().client_status(), stopped=(*stops, *others), snapshots=tuple(opened))
     assert waiting(client, now=100.0, complete=False) == ["s.gone", "s.job", "s.keyless", "s.reset"]
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cdc_core.binlog.block import ENDS, STATEMENTS, BlockSlice, Kind
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import SessionError
 from cdc_core.meta.epoch import Epoch
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim
 from cdc_core.session.session import Session
 from cdc_core.store.ring import Ring
 from tests.support.doubles import Clock, Event, Tables, block, create_select, ddl, table, transaction

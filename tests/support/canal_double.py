@@ -13,16 +13,16 @@ from contextlib import contextmanager
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.snapshot_calls import SnapshotCalls
-from cdc_core.destination.client_status import ClaimStatus, ClientStatus
-from cdc_core.destination.status import ErrorReport, Status
+from cdc_core.contract.claim import Claim, TableRange
+from cdc_core.contract.client_status import ClaimStatus, ClientStatus
+from cdc_core.contract.reached import How, Reached
+from cdc_core.contract.snapshot import Snapshot
+from cdc_core.contract.status import ErrorReport, Status
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import SessionError
 from cdc_core.gtid import GtidSet
-from cdc_core.meta.reached import How, Reached
-from cdc_core.meta.snapshots import Snapshot
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
-from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.apply.commits import Commit, SourceCounts
 from spark_jobs.apply.decision import Decision
 from spark_jobs.apply.progress import Progress

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cdc_core.config import InstanceConfig
+from cdc_core.contract.claim import Claim
 from cdc_core.destination.capture import Capture
 from cdc_core.meta.nodes import Nodes
-from cdc_core.session.claim import Claim
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.reading import until_read
 from tests.support.servers import purge as purge_to

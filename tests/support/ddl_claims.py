@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cdc_core.contract.claim import Claim
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import ChangeKind, ColumnChange, Ddl, Effect, EffectKind
 from cdc_core.schema.table import Column, TableSchema
-from cdc_core.session.claim import Claim
 from tests.support.spark_feed import JOURNAL
 
 ID = Column("id", 8, 0, nullable=False, column_type="bigint")

@@ -13,19 +13,19 @@ from typing import Any
 from pydantic import SecretStr
 
 from cdc_core.binlog.block import Block, BlockSlice
-from cdc_core.destination.client_status import ClaimStatus, ClientStatus
+from cdc_core.contract.claim import Claim, TableRange
+from cdc_core.contract.client_status import ClaimStatus, ClientStatus
+from cdc_core.contract.reached import How, Reached
+from cdc_core.contract.status import ErrorReport, SourceStatus, StartReport, Status, StoreFigures
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.positions import ClientPosition, Positions
 from cdc_core.destination.rewind import Move, Plan, Reset, Target
-from cdc_core.destination.status import ErrorReport, SourceStatus, StartReport, Status, StoreFigures
 from cdc_core.errors import CursorError, RangeGone, SessionError, SluiceError, SourceUnavailable, UnknownDestination
-from cdc_core.meta.reached import How, Reached
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim, TableRange
 from cdc_core.session.upcoming import Upcoming
 from cdc_core.source.expiry import ExpiryReport
 from cdc_core.stream.annotate import Annotator

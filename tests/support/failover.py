@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from cdc_core.client.connector import Connector
-from cdc_core.session.claim import Claim
+from cdc_core.contract.claim import Claim
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.service import Service
 from tests.support.reading import until_read

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
+from cdc_core.contract.claim import Claim
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import Ddl
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.checks import judge
 from spark_jobs.apply.result import BatchResult

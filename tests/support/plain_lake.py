@@ -20,11 +20,11 @@ from deltalake.exceptions import TableNotFoundError
 
 from cdc_core.client.changes import RowsDoor, changes
 from cdc_core.client.connector import Connector
+from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.errors import TableStopped
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.rows.system_columns import CHANGES, OP
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.apply.epochs import recurring_to
 from spark_jobs.apply.kept import keep
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from cdc_core.destination.status import Status
+from cdc_core.contract.status import Status
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.snapshot.binlog import reaches

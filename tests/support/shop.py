@@ -11,13 +11,13 @@ from pathlib import Path
 from cdc_core import config
 from cdc_core.client.connector import Connector
 from cdc_core.client.trust import Trust
+from cdc_core.contract.claim import Claim
 from cdc_core.doors.certificate import Certificate, CertificateFiles
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import split_name
 from cdc_core.server.server import CanalServer
-from cdc_core.session.claim import Claim
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply.cascade import Cascades
 from spark_jobs.apply.checks import Verdict

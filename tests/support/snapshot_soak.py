@@ -16,7 +16,7 @@ import pymysql
 
 from cdc_core import config
 from cdc_core.client.connector import Connector
-from cdc_core.destination.client_status import ClientStatus
+from cdc_core.contract.client_status import ClientStatus
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable

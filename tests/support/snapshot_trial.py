@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cdc_core.meta.snapshots import Snapshot
+from cdc_core.contract.snapshot import Snapshot
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.table import TableSchema

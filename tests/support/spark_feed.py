@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
+from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.errors import RangeGone
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
-from cdc_core.session.claim import Claim, TableRange
 
 JOURNAL = "mysql-bin.000001"
 Row = tuple[Any, ...]

@@ -21,11 +21,11 @@ from cdc_core.canal.queues.rules import Rules
 from cdc_core.canal.tcp.encoders import Encoders
 from cdc_core.compiled.kernel import Bytes
 from cdc_core.config.queue import QueueConfig
+from cdc_core.contract.claim import Claim
 from cdc_core.destination.runner import Destination
 from cdc_core.destination.service import QUEUE, CanalService
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import ConfigError, QueueError, SluiceError
-from cdc_core.session.claim import Claim
 
 log = structlog.get_logger(__name__)
 _PAUSES = (0.5, 10.0)  # seconds between attempts

@@ -22,10 +22,10 @@ from cdc_core.canal.tcp.ahead import Ahead
 from cdc_core.canal.tcp.buffers import Buffers
 from cdc_core.canal.tcp.encoders import Encoders
 from cdc_core.canal.tcp.reply import Budget, Reply
+from cdc_core.contract.claim import Claim
 from cdc_core.destination.service import CanalService
 from cdc_core.errors import AccessDenied, SluiceError, TableStopped
 from cdc_core.server.server import CanalServer
-from cdc_core.session.claim import Claim
 from cdc_core.session.upcoming import Upcoming
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from typing import Any
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response
 
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.destination.runner import Destination
 from cdc_core.doors.http import answers, requests
 from cdc_core.doors.http.paths import BATCH, CLIENT, STOPPED, BatchId, ClientId, Table
 from cdc_core.doors.traffic import Traffic
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition
 from cdc_core.server.server import CanalServer
-from cdc_core.session.claim import Claim
 
 WAITERS = 256  # claim calls that may wait at the same time; more of them queue
 _LOOK_SECONDS = 1.0  # between two looks whether a waiting claimer is still connected

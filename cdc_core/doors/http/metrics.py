@@ -14,8 +14,8 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from cdc_core.config.models import InstanceConfig
+from cdc_core.contract.status import Status
 from cdc_core.destination.metrics import Metrics
-from cdc_core.destination.status import Status
 from cdc_core.doors.all_destinations import all_destinations
 from cdc_core.doors.traffic import BUCKETS_MS, Calls, Traffic
 from cdc_core.server.server import CanalServer

@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from cdc_core.contract.snapshot import Progress
 from cdc_core.doors.http import answers, requests
 from cdc_core.doors.http.paths import SNAPSHOT, ClientId, Table
-from cdc_core.meta.snapshots import Progress
 from cdc_core.position import EntryPosition
 from cdc_core.server.server import CanalServer
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.epochs import epochs_not_repeated
 from spark_jobs.following.files import epochs_in, log_files
 from spark_jobs.following.history.columns import ANEW

@@ -12,6 +12,7 @@ import pytest
 
 from cdc_core.client.calls import Calls
 from cdc_core.client.connector import Connector, beside
+from cdc_core.contract.doors import Doors
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import (
@@ -24,7 +25,6 @@ from cdc_core.errors import (
     SessionError,
     UnknownDestination,
 )
-from cdc_core.ha.doors import Doors
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import full_name
 from tests.support.door_double import TABLE, Destination, Server, cursor_store_away, opened

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.snapshot import FIRST_START, Progress
 from cdc_core.errors import SessionError
-from cdc_core.meta.snapshots import FIRST_START, Progress
 from cdc_core.schema.names import full_name
-from cdc_core.session.claim import Claim
 from orchestration.commands.status import snapshot_line
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.odd_names import ODD_NAMES

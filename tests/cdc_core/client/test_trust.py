@@ -12,8 +12,8 @@ from kazoo.security import make_acl, make_digest_acl
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.trust import Trust
+from cdc_core.contract.doors import Doors
 from cdc_core.errors import AccessDenied
-from cdc_core.ha.doors import Doors
 from cdc_core.ha.running import DOORS, Running, destination_path
 from cdc_core.meta.zookeeper import ZookeeperNodes
 from orchestration.stack.zookeeper import ZooKeeper

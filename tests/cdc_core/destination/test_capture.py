@@ -11,14 +11,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from cdc_core.config import InstanceConfig
+from cdc_core.contract.reached import How
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.destination.capture import Capture
 from cdc_core.errors import CursorError, RangeGone, SessionError, SourceUnavailable
 from cdc_core.gtid import Gtid
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.nodes import MemoryNodes, Nodes
-from cdc_core.meta.reached import How
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.mysql.server import MySqlServer

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cdc_core.config import InstanceConfig
+from cdc_core.contract.client_status import ClientStatus
 from cdc_core.destination.capture import Capture
-from cdc_core.destination.client_status import ClientStatus
 from cdc_core.destination.rewind import Target, carry_out, plan
 from cdc_core.errors import SessionError
 from cdc_core.meta.cursors import Cursors

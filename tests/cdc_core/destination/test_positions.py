@@ -7,11 +7,11 @@ import time
 import pytest
 
 from cdc_core.destination.positions import positions
-from cdc_core.destination.servers import source_settings
 from cdc_core.errors import SourceUnavailable
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
+from cdc_core.source.settings import source_settings
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import all_read, claim, config, execute, running
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
+from cdc_core.contract.stopped_table import FILTERED_OUT, StoppedTable
 from cdc_core.destination.capture import Capture
-from cdc_core.destination.refilter import RETURNED
 from cdc_core.destination.runner import captured_by
 from cdc_core.errors import CursorError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.filter_notes import FilterChange, FilterNote, FilterText
 from cdc_core.meta.nodes import Change, MemoryNodes, Node
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import CLIENT, all_read, claim, config, drain, execute, running, until
@@ -73,7 +72,7 @@ def test_a_table_that_comes_back_stops(source: Source) -> None:
         found = stops(capture)
         cursor = capture.service.client(CLIENT).cursor
         assert [*found] == ["b"]
-        assert (found["b"].reason, found["b"].copy_needed, found["b"].passed) == (RETURNED, True, cursor)
+        assert (found["b"].reason, found["b"].copy_needed, found["b"].passed) == (FILTERED_OUT, True, cursor)
         assert f"sluice snapshot shop {source.shop}.b" in found["b"].hint
         source.sql("INSERT INTO b VALUES (2)")
         assert claim(capture).stopped == (f"{source.shop}.b",)
@@ -223,7 +222,9 @@ def test_five_thousand_stops_are_in_one_write_with_the_note() -> None:
     """And the client is subscribed by that write."""
     nodes, place = MemoryNodes(), EntryPosition("bin.000001", 100)
     cursors = Cursors(nodes, "shop")
-    many = tuple(StoppedTable(f"shop.t{n}", RETURNED, "h" * 100, place, place, copy_needed=True) for n in range(5000))
+    many = tuple(
+        StoppedTable(f"shop.t{n}", FILTERED_OUT, "h" * 100, place, place, copy_needed=True) for n in range(5000)
+    )
     change = FilterChange(FilterNote(FilterText("a", "b")), many)
     cursors.begin(CLIENT, LogPosition("h", 1, place), "uuid", "a", change)
     assert len(cursors.stopped.of(CLIENT)) == 5000

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from cdc_core.config import load_service
-from cdc_core.destination.rewind import ANEW, Move, Plan, Target, carry_out, plan
-from cdc_core.destination.servers import source_settings
+from cdc_core.contract.stopped_table import CHANGES_PURGED, StoppedTable
+from cdc_core.destination.rewind import Move, Plan, Target, carry_out, plan
 from cdc_core.errors import CursorError, PositionError, RangeGone, SessionError
 from cdc_core.gtid import Gtids
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.server.server import CanalServer
+from cdc_core.source.settings import source_settings
 from cdc_core.source.start.tree import ByGtid
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import claim, config, execute, running
@@ -60,7 +60,7 @@ def test_tables_to_be_made_anew_stop_with_the_cursor() -> None:
 
     assert len(written) == 1
     orders, paused = sorted(cursors.stopped.of(1001), key=lambda one: one.table)
-    assert (orders.reason, paused.reason) == (ANEW, "a person")
+    assert (orders.reason, paused.reason) == (CHANGES_PURGED, "a person")
     assert "sluice snapshot shop s.orders" in orders.hint
     assert {(one.passed, one.copy_needed) for one in (orders, paused)} == {(later.postion, True)}
 

@@ -7,8 +7,9 @@ import socket
 import pytest
 
 from cdc_core.config import InstanceConfig
-from cdc_core.destination.servers import address_of_cursors, source_settings
+from cdc_core.destination.servers import address_of_cursors
 from cdc_core.position import EntryPosition, LogPosition
+from cdc_core.source.settings import source_settings
 
 
 def config(destination: str = "shop", zk_servers: str = "zk:2181", **keys: object) -> InstanceConfig:

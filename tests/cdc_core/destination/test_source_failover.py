@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.contract.status import ErrorReport
 from cdc_core.destination.runner import Destination
-from cdc_core.destination.status import ErrorReport
 from cdc_core.errors import SluiceError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes

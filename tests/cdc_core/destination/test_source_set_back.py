@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.contract.status import ErrorReport
 from cdc_core.destination.capture import Capture
-from cdc_core.destination.status import ErrorReport
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import Change, MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from cdc_core.destination.client_status import ClaimStatus, ClientStatus
-from cdc_core.destination.status import ActiveServer, ErrorReport, SourceStatus, StartReport, Status, StoreFigures
+from cdc_core.contract.client_status import ClaimStatus, ClientStatus
+from cdc_core.contract.expiry_report import ExpiryReport, Left
+from cdc_core.contract.failover import Detected, Switch
+from cdc_core.contract.reached import How, Reached
+from cdc_core.contract.status import ActiveServer, ErrorReport, SourceStatus, StartReport, Status, StoreFigures
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import DecodeError
-from cdc_core.meta.reached import How, Reached
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition
-from cdc_core.source.expiry_report import ExpiryReport, Left
-from cdc_core.source.failover import Detected, Switch
 
 AT = EntryPosition("mysql-bin.000003", 1547, 1_700_000_000_000, 1)
 CLIENT = ClientStatus(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.destination.capture import Capture
 from cdc_core.errors import SessionError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Change, MemoryNodes
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import CLIENT, claim, config, execute, running

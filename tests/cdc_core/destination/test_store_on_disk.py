@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from cdc_core.binlog.block import BlockSlice
+from cdc_core.contract.claim import Claim
 from cdc_core.destination import kept
 from cdc_core.destination.capture import Capture
 from cdc_core.destination.events import Configuration
@@ -22,7 +23,6 @@ from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.rows.net import plan_changes, plan_net, read
-from cdc_core.session.claim import Claim
 from cdc_core.store.disk.stored import StoredSegment
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import CLIENT, all_read, claim, config, drain, execute, on_disk, purge, running, until

@@ -10,10 +10,10 @@ import pytest
 
 from cdc_core import config
 from cdc_core.client.connector import Connector
+from cdc_core.contract.claim import Claim
 from cdc_core.doors.http import HttpDoor
 from cdc_core.schema.ddl import EffectKind
 from cdc_core.server.server import CanalServer
-from cdc_core.session.claim import Claim
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.door_double import opened
 from tests.support.reading import until_read

@@ -14,6 +14,7 @@ import pytest
 from pyarrow import flight
 
 from cdc_core.client.changes import Rows, TableRead, changes, flight_info, read_split
+from cdc_core.contract.claim import Claim
 from cdc_core.doors.connections import peer_at, peer_of
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.flight.plans import Plans
@@ -28,7 +29,6 @@ from cdc_core.errors import (
     SluiceError,
     UnknownDestination,
 )
-from cdc_core.session.claim import Claim
 from tests.support.door_double import TABLE, Destination, Server, opened
 from tests.support.servers import free_port
 from tests.support.waiting import until

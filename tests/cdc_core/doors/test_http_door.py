@@ -12,8 +12,8 @@ from contextlib import ExitStack, suppress
 import httpx
 import pytest
 
+from cdc_core.contract.status import ErrorReport
 from cdc_core.destination.rewind import Target
-from cdc_core.destination.status import ErrorReport
 from cdc_core.doors.http import HttpDoor, bounds
 from cdc_core.errors import ConfigError
 from cdc_core.position import EntryPosition

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
-from cdc_core.destination.status import ErrorReport, StartReport
+from cdc_core.contract.status import ErrorReport, StartReport
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.doors.http import HttpDoor
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.position import EntryPosition
 from cdc_core.source.expiry import ExpiryReport
 from orchestration.stack.prerequisites import need_chromium

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_core.meta.reached import How, Reached, mark_of, resumed
+from cdc_core.contract.reached import How, Reached
+from cdc_core.meta.reached import mark_of, resumed
 from cdc_core.position import EntryPosition, LogPosition
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.contract.snapshot import FIRST_START, Snapshot
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import CursorError
 from cdc_core.gtid import parse_gtids
 from cdc_core.meta import file as file_module
@@ -16,8 +18,6 @@ from cdc_core.meta import folder as folder_module
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Change, MemoryNodes, Node, Nodes
-from cdc_core.meta.snapshots import FIRST_START, Snapshot
-from cdc_core.meta.stopped_tables import StoppedTable
 from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.zookeeper import ZooKeeper

@@ -19,8 +19,9 @@ from structlog.testing import capture_logs
 from cdc_core.client.connector import Connector
 from cdc_core.client.finder import Finder
 from cdc_core.config import ServiceConfig, load_service
+from cdc_core.contract.doors import Doors, doors_of, local_doors, reached_at
+from cdc_core.contract.status import ActiveServer
 from cdc_core.destination.rewind import Target
-from cdc_core.destination.status import ActiveServer
 from cdc_core.doors.http import HttpDoor
 from cdc_core.doors.http.metrics import render
 from cdc_core.doors.http.pages import status_page
@@ -28,10 +29,8 @@ from cdc_core.doors.http.readiness import not_ready
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import CursorError, LeadershipLost, RunsElsewhere, RunsNowhere, SessionError, UnknownDestination
 from cdc_core.ha import election, share
-from cdc_core.ha.doors import Doors
 from cdc_core.ha.running import CLUSTER, DOORS, Running, destination_path
 from cdc_core.position import EntryPosition, LogPosition
-from cdc_core.server.cluster import doors_of, local_doors, reached_at
 from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from cdc_core.binlog.block import Block, Kind
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.reached import Reached
 from cdc_core.errors import CursorError, SessionError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
-from cdc_core.meta.reached import Reached
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.schema.ddl import Ddl
-from cdc_core.session.claim import Claim
 from cdc_core.session.durable_session import DurableSession
 from cdc_core.session.session import Session
 from cdc_core.store.ring import Ring

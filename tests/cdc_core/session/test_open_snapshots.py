@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.contract.snapshot import Progress, Snapshot
 from cdc_core.errors import SessionError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Change, MemoryNodes, Nodes
-from cdc_core.meta.snapshots import Progress, Snapshot
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.session.open_snapshots import OpenSnapshots

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cdc_core.binlog.block import BlockSlice
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import SessionError
 from cdc_core.gtid import Gtid, Gtids
 from cdc_core.meta.epoch import Epoch
 from cdc_core.position import EntryPosition
 from cdc_core.session import session as session_module
-from cdc_core.session.claim import Claim
 from cdc_core.session.session import Session
 from cdc_core.store.ring import Ring
 from tests.support.doubles import DELETE, UPDATE, Tables, block, ddl, transaction

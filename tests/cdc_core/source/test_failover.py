@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from cdc_core.config import InstanceConfig
-from cdc_core.destination.servers import address_of_cursors, other_address, role_of, source_settings
+from cdc_core.contract.failover import Detected, Switch
+from cdc_core.destination.servers import address_of_cursors, other_address, role_of
 from cdc_core.gtid import GtidPosition
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
-from cdc_core.source.failover import Detected, Rule, Step, Switch, after_beat
+from cdc_core.source.failover import Rule, Step, after_beat
+from cdc_core.source.settings import source_settings
 from cdc_core.source.start.continuity import missing_in_mariadb
 
 RULE = Rule("select 1", 3, 3, switches=True)

@@ -14,10 +14,10 @@ import dagster as dg
 import pytest
 
 from cdc_core.client.failures import unavailable
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import EffectKind
-from cdc_core.session.claim import Claim
 from orchestration import processes, warmth
 from orchestration.assets import drain_asset, telling
 from orchestration.assets.checks import Tally

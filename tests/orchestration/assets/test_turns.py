@@ -10,7 +10,7 @@ import pytest
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteRepositoryOrigin
 from dagster._core.storage.tags import POOL_TAG_PREFIX
 
-from cdc_core.session.claim import Claim
+from cdc_core.contract.claim import Claim
 from orchestration.assets.turns import Turns, queued
 from orchestration.settings import Limits
 from spark_jobs.apply.result import BatchResult, TableResult

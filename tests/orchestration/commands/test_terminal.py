@@ -17,10 +17,10 @@ import pytest
 from rich.console import Console
 
 from cdc_core.client.operator_calls import ResetAnswer
-from cdc_core.destination.status import SourceStatus, Status
+from cdc_core.contract.failover import Detected
+from cdc_core.contract.status import SourceStatus, Status
 from cdc_core.doors.http import HttpDoor
 from cdc_core.position import EntryPosition
-from cdc_core.source.failover import Detected
 from orchestration.commands import positions, reset, status
 from tests.support.door_double import Destination, Server, opened
 

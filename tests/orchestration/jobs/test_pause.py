@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdc_core.session.claim import Claim
+from cdc_core.contract.claim import Claim
 from orchestration.jobs.pause import pause_job
 from orchestration.jobs.resume import resume_job
 from orchestration.names import Names

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdc_core.meta.reached import How
+from cdc_core.contract.reached import How
 from orchestration.jobs.rewind import rewind_job
 from orchestration.jobs.rollback import rollback_job
 from orchestration.stack.mysql.server import MySqlServer

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_core.destination.rewind import ANEW
+from cdc_core.contract.stopped_table import CHANGES_PURGED
 from cdc_core.errors import SessionError
 from orchestration.jobs.rewind import rewind_job
 from orchestration.jobs.snapshot import snapshot_job
@@ -62,7 +62,7 @@ def test_a_purged_place_is_left_for_the_end(mysql8: MySqlServer, tmp_path: Path)
         until_running(shop.connector)
         stopped = {stop.table: stop for stop in shop.connector.client_status().stopped}
         assert sorted(stopped) == both
-        assert {stop.reason for stop in stopped.values()} == {ANEW}
+        assert {stop.reason for stop in stopped.values()} == {CHANGES_PURGED}
         with pytest.raises(SessionError, match="the lake would miss them"):
             shop.connector.lift_stop(both[0])
         shop.execute("INSERT INTO orders VALUES (3)")

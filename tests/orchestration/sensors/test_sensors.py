@@ -14,8 +14,8 @@ import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from cdc_core.client.failures import unavailable
-from cdc_core.destination.client_status import ClientStatus
-from cdc_core.destination.status import ErrorReport, Status
+from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.status import ErrorReport, Status
 from cdc_core.errors import ServiceUnavailable
 from orchestration.definitions import defs
 from orchestration.names import LEFT_TAG, UNTIL_TAG

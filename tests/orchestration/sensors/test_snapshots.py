@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
-from cdc_core.destination.status import ErrorReport
+from cdc_core.contract.status import ErrorReport
 from cdc_core.errors import PositionPurged
 from cdc_core.schema.table import TableSchema
 from orchestration.jobs.rewind import REWIND_TAG, rewind_job

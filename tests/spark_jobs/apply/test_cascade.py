@@ -10,9 +10,9 @@ from unittest.mock import MagicMock
 import pyarrow as pa
 import pytest
 
+from cdc_core.contract.claim import TableRange
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
-from cdc_core.session.claim import TableRange
 from spark_jobs.apply import cascade, in_snapshots
 from spark_jobs.apply.cascade import Cascades
 from spark_jobs.apply.cascade_sql import KEYS

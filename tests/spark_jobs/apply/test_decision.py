@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
-from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.apply.decision import decide
 from spark_jobs.lake.state import TableState
 

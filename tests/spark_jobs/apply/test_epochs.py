@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from cdc_core.contract.claim import Claim
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.checks import rows_add_up
 from spark_jobs.apply.commits import Commit, SourceCounts
 from spark_jobs.apply.decision import Decision

@@ -11,9 +11,9 @@ import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from cdc_core.client.connector import Connector
+from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
-from cdc_core.session.claim import Claim, TableRange
 from spark_jobs.apply.forgotten import forgotten_stops
 from spark_jobs.apply.result import BatchResult
 from spark_jobs.apply.spark_lake import SparkLake

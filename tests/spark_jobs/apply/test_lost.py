@@ -11,10 +11,10 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from cdc_core.client.changes import PlanCounts
+from cdc_core.contract.claim import Claim
 from cdc_core.gtid import parse_gtid_field
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim
 from cdc_core.source.connection import connected
 from cdc_core.source.start.continuity import missing
 from spark_jobs.apply.commits import note

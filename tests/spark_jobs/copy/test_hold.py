@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.client_status import ClaimStatus
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.client_status import ClaimStatus
 from cdc_core.errors import SessionError
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim
 from spark_jobs.copy.hold import held
 
 AT = EntryPosition("bin.000001", 4)

@@ -13,8 +13,8 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_core import config
+from cdc_core.contract.snapshot import Snapshot
 from cdc_core.errors import LakeError, SessionError, SourceError
-from cdc_core.meta.snapshots import Snapshot
 from orchestration.first_rows import waiting
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.copy import groups, registration

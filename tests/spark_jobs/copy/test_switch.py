@@ -14,8 +14,8 @@ from deltalake import DeltaTable
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.snapshot_calls import SnapshotCalls
+from cdc_core.contract.snapshot import Snapshot
 from cdc_core.errors import LakeError
-from cdc_core.meta.snapshots import Snapshot
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply import batch as applying
 from spark_jobs.copy import switch as switching

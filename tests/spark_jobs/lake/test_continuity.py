@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cdc_core.contract.reached import How, Reached
 from cdc_core.errors import LakeError
 from cdc_core.gtid import GtidSet
-from cdc_core.meta.reached import How, Reached
 from cdc_core.position import EntryPosition
 from spark_jobs.lake.continuity import Seen, Stretch, check
 

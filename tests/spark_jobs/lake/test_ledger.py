@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.reached import How, Reached
 from cdc_core.errors import LakeError
 from cdc_core.gtid import GtidSet
-from cdc_core.meta.reached import How, Reached
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim
 from spark_jobs.lake import tidy
 from spark_jobs.lake.continuity import Stretch
 from spark_jobs.lake.copied import CopyNote

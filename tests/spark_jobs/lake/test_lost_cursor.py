@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cdc_core.contract.claim import Claim
 from cdc_core.destination.capture import Capture
 from cdc_core.destination.rewind import Target, carry_out, plan
 from cdc_core.errors import LakeError
@@ -18,7 +19,6 @@ from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Change, Nodes
 from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from spark_jobs.lake.ledger import Ledger

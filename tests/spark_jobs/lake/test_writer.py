@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.contract.reached import How, Reached
 from cdc_core.destination.rewind import Plan, carry_out
 from cdc_core.errors import LakeError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import MemoryNodes
-from cdc_core.meta.reached import How, Reached
 from cdc_core.position import EntryPosition, LogPosition
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.tables import Lake

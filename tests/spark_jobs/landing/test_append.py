@@ -15,9 +15,9 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
 from cdc_core.client.changes import Rows, RowsDoor
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, RangeGone, TableStopped
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.state import DESTINATION, LOG, TABLE
 from spark_jobs.lake.tables import Lake

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake

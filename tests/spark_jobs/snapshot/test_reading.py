@@ -14,7 +14,7 @@ import pytest
 from pymysql.constants import CLIENT
 
 from cdc_core.config import InstanceConfig
-from cdc_core.destination.status import SourceStatus
+from cdc_core.contract.status import SourceStatus
 from cdc_core.errors import SchemaError, SluiceError, SourceError, SourceUnavailable
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.information_schema import definition

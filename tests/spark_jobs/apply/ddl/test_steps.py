@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cdc_core.contract.claim import Claim
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import Effect, EffectKind
-from cdc_core.session.claim import Claim
 from spark_jobs.apply.ddl.steps import origins, steps
 from tests.support.ddl_claims import effect, statement, with_ddl
 

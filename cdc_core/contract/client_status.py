@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_core.destination.fields import fields_of, known, position_from, position_to
-from cdc_core.meta.reached import Reached
-from cdc_core.meta.snapshots import Snapshot
-from cdc_core.meta.stopped_tables import StoppedTable
+from cdc_core.contract.claim import Claim
+from cdc_core.contract.fields import fields_of, known, position_from, position_to
+from cdc_core.contract.reached import Reached
+from cdc_core.contract.snapshot import Snapshot
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.position import EntryPosition
-from cdc_core.session.claim import Claim
 
 
 @dataclass(frozen=True, slots=True)

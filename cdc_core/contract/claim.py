@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from cdc_core.meta.reached import Reached
+from cdc_core.contract.reached import Reached
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import Ddl
 from cdc_core.schema.names import full_name, split_name

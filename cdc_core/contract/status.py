@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cdc_core.destination.client_status import ClientStatus
-from cdc_core.destination.fields import fields_of, known, position_from, position_to
+from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.expiry_report import ExpiryReport
+from cdc_core.contract.failover import Detected
+from cdc_core.contract.fields import fields_of, known, position_from, position_to
 from cdc_core.errors import SluiceError, error_from
 from cdc_core.position import EntryPosition
-from cdc_core.source.expiry_report import ExpiryReport
-from cdc_core.source.failover import Detected
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-_NEAR = 0.1  # of the time that the server keeps a file
-
 
 @dataclass(frozen=True, slots=True)
 class Left:
@@ -58,16 +56,3 @@ class ExpiryReport:
             "clients": clients,
             "warning": self.warning,
         }
-
-
-def warning_of(lefts: Mapping[int, Left | None], keep: float, oldest: str) -> str | None:
-    for client, found in lefts.items():
-        if found is None:
-            return f"the cursor of client {client} lies in no journal that is left; the oldest is {oldest}"
-        if found.seconds is not None and found.seconds < keep * _NEAR:
-            when = f"in {found.seconds / 3600:.1f} h" if found.seconds > 0 else "at the next rotation"
-            return (
-                f"the journal of client {client}'s cursor may be purged {when}: drain it, or keep journals longer "
-                f"(SET GLOBAL binlog_expire_logs_seconds = {int(keep * 2)};)"
-            )
-    return None
