@@ -17,6 +17,7 @@ from cdc_core.schema.ddl import Ddl
 from cdc_core.schema.sql_text import shown
 from spark_jobs.apply.decision import Decision
 from spark_jobs.lake.doubt import Doubt
+from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import DeltaCommit
 from spark_jobs.lake.tables import Lake
 
@@ -115,11 +116,11 @@ def ddl_note(claim: Claim, table: str, run_id: str, kind: str, ddl: Ddl, version
     return _json(_owner(claim, table) | fields | {"position": str(ddl.position), "text": shown(ddl.text, _TEXT)})
 
 
-def log_note(claim: Claim, table: str, run_id: str) -> str:
-    """Delta's user metadata of the commit that merges a part of the table's log, as JSON. `claim` stands for those that
-    brought the part."""
-    fields = {"run_id": run_id, "gtid": "", "version": claim.end.version(), "log": {"after": claim.start.version()}}
-    return _json(_owner(claim, table) | fields)
+def log_note(owner: Ledger, table: str, epoch: int, after: int, upto: int, run_id: str) -> str:
+    """Delta's user metadata of the commit that merges a part of the table's log, as JSON: the rows of `epoch` behind
+    version `after` up to `upto`."""
+    fields = {"destination": owner.destination, "client_id": owner.client_id, "epoch": epoch, "table": table}
+    return _json(fields | {"run_id": run_id, "gtid": "", "version": upto, "log": {"after": after}})
 
 
 def is_step(commit: DeltaCommit, claim: Claim, table: str, version: int) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cdc_core.contract.claim import Claim, TableRange
-from spark_jobs.lake.state import TableState
+from cdc_core.contract.claim import TableRange
+from spark_jobs.lake.progress import Range, TableProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +35,21 @@ class Decision:
         return self.keyed and self.recurs_to is not None and max(after or 0, start) < self.recurs_to
 
 
-def decide(
-    claim: Claim, table: TableRange, state: TableState | None, recurs_to: int | None, followed: int | None = None
-) -> Decision:
-    """`state` is the table's, None when there is none yet. `followed`: up to there the table has everything, by a DDL
-    statement of an earlier epoch."""
+def decide(table: TableRange, wanted: Range, progress: TableProgress | None) -> Decision:
+    """The decision for the claim's range `wanted`; `progress` is None where there is no table yet. Raises TableStopped
+    where nobody knows what the table has of it."""
     keyed = bool(table.schema.primary_key)
-    after = state.applied if state else None
+    if progress is None:
+        return Decision(table.name, wanted.end, keyed=keyed)
+    progress = replace(progress, keyed=keyed)  # as the rows are, which may be of another definition
+    after, recurs_to = progress.after(wanted.epoch), progress.repeats(wanted)
     if not keyed and recurs_to is not None:
         after = max(after or 0, recurs_to)
-    if followed is not None:
-        after = max(after or 0, followed)
     return Decision(
         table.name,
-        claim.end.version(),
+        wanted.end,
         keyed=keyed,
         after=after,
         recurs_to=recurs_to,
-        delta_version=state.version if state else None,
+        delta_version=progress.state.version,
     )

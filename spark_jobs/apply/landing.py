@@ -12,12 +12,9 @@ from cdc_core.errors import LakeError, TableStopped
 from cdc_core.rows.system_columns import LACKS_COLUMNS
 from cdc_core.schema.ddl import EffectKind
 from cdc_core.schema.names import full_name, split_name
-from spark_jobs.apply.epochs import followed_to
 from spark_jobs.apply.result import Refusal
 from spark_jobs.apply.table import Batch, check_ledger
 from spark_jobs.lake.failures import tried_twice
-from spark_jobs.lake.ledger import Ledger
-from spark_jobs.lake.state import app_id
 from spark_jobs.landing.append import Landed, Share, append
 from spark_jobs.landing.evolution import why_not
 from spark_jobs.landing.images import Emptied
@@ -65,7 +62,7 @@ def check_log(batch: Batch, table: str) -> None:
     opened = log.open()
     if opened is not None and not opened.is_owned:
         opened = None
-    check_known(log, opened, Ledger(batch.lake, claim.destination, claim.client_id), claim)
+    check_known(log, opened, batch.ledger, batch.range)
     check_ledger(batch, opened.end(claim.epoch) if opened else None, log.path)
     batch.notes.past[table] = gone_past(opened, claim.epoch) if opened else {}
     batch.notes.checked.add((table, claim.epoch))
@@ -93,8 +90,7 @@ def _never_landed(batch: Batch, table: str) -> bool:
 
 def _acked(batch: Batch, table: str) -> dict[int, int]:
     """By epoch, up to where changes that are in the table's log were acked before this run: the ledger is read once."""
-    claim = batch.claim
-    return Ledger(batch.lake, claim.destination, claim.client_id).landed(table, claim.epoch, batch.ledger_before)
+    return batch.ledger.landed(table, batch.claim.epoch, batch.ledger_before)
 
 
 def merge_before_statements(batch: Batch) -> dict[str, Refusal]:
@@ -179,12 +175,8 @@ def _merge_all(batch: Batch, table: str) -> None:
 def _followed(batch: Batch, table: str) -> int | None:
     """Rows up to there come again from before a statement that the table has followed: it has them, and its columns
     are others."""
-    claim = batch.claim
-    if not claim.epoch:
-        return None
-    path = batch.lake.path(*split_name(table))
-    state = batch.lake.state(path, app_id(claim.destination, claim.client_id, table, claim.epoch))
-    return followed_to(claim, state) if state else None
+    progress = batch.record(table) if batch.claim.epoch else None
+    return progress.inherited(batch.range.epoch) if progress else None
 
 
 def _emptied(batch: Batch) -> dict[str, list[Emptied]]:

@@ -21,7 +21,6 @@ from cdc_core.errors import LakeError, SluiceError
 from spark_jobs.apply.choice import statement
 from spark_jobs.apply.commits import Commit, SourceCounts, earlier_commits, note, own_commit
 from spark_jobs.apply.decision import Decision, decide
-from spark_jobs.apply.epochs import check_commits, followed_to, recurring_to
 from spark_jobs.apply.net_file import staged
 from spark_jobs.apply.odd_rows import Changes, odd_rows
 from spark_jobs.apply.own_images import images_read, whole_images
@@ -35,6 +34,7 @@ from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.policies import EVOLVE, Policies
+from spark_jobs.lake.progress import Range, TableProgress, check_commits
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
@@ -79,9 +79,21 @@ class Batch:
     def ledger_before(self) -> DeltaTable | None:
         """The ledger as the run found it; it is read once."""
         if not self.notes.ledger:
-            ledger = Ledger(self.lake, self.claim.destination, self.claim.client_id)
-            self.notes.ledger = (ledger.opened(),)
+            self.notes.ledger = (self.ledger.opened(),)
         return self.notes.ledger[0]
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.lake, self.claim.destination, self.claim.client_id)
+
+    @property
+    def range(self) -> Range:
+        """What the claim hands out, of any table."""
+        return Range.of(self.claim)
+
+    def record(self, table: str) -> TableProgress | None:
+        """How far `database.table` is; None where there is none. Raises TableStopped, LakeError."""
+        return TableProgress.read(self.ledger, table, self.claim.epoch)
 
 
 def apply_table(batch: Batch, table: TableRange) -> TableResult:
@@ -91,10 +103,7 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
     path = lake.path(table.schema.database, table.schema.table)
     app = app_id(claim.destination, claim.client_id, table.name, claim.epoch)
     state = _fenced_state(batch, table, path, app)
-    keyed = bool(table.schema.primary_key)
-    recurs_to = recurring_to(lake, path, claim, table.name, keyed=keyed, copied=state.copied) if state else None
-    followed = followed_to(claim, state) if state else None
-    decision = decide(claim, table, state, recurs_to, followed)
+    decision = decide(table, batch.range, batch.record(table.name) if state else None)
     earlier = earlier_commits(lake, path, claim, decision, state.applied if state else None)
     if decision.replay:
         return TableResult(decision, earlier=earlier, applied_at=batch.clock())
@@ -169,7 +178,7 @@ def found_state(batch: Batch, table: str, path: str, app: str, *, whole: bool = 
     if state is not None:
         state.check_owner(claim.destination, table, path)
     if whole and not batch.fence.entered(path):
-        check_commits(batch.lake, path, claim, table, state, batch.ledger_before)
+        check_commits(batch.ledger, batch.ledger_before, table, state, batch.range)
     return state
 
 
@@ -178,15 +187,13 @@ def check_ledger(batch: Batch, applied: int | None, path: str) -> None:
     claim, reached = batch.claim, batch.claim.reached
     if reached is None or reached.how is not How.START or applied is None:
         return
-    if applied < reached.position.version():
-        ledger = Ledger(batch.lake, claim.destination, claim.client_id)
-        if not ledger.stretches():
-            raise LakeError(
-                f"reading began anew at {reached.position}, behind what the table has, and the lake's ledger is gone",
-                place=path,
-                hint=f"Restore {ledger.path}. Without it: sluice reset {claim.destination} --earliest --yes, or make "
-                "the tables anew (sluice copy).",
-            )
+    if applied < reached.position.version() and not batch.ledger.stretches():
+        raise LakeError(
+            f"reading began anew at {reached.position}, behind what the table has, and the lake's ledger is gone",
+            place=path,
+            hint=f"Restore {batch.ledger.path}. Without it: sluice reset {claim.destination} --earliest --yes, or "
+            "make the tables anew (sluice copy).",
+        )
 
 
 def _plan(batch: Batch, table: TableRange, decision: Decision) -> TableRead:

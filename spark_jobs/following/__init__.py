@@ -2,8 +2,7 @@
 
 The way of a log, in order:
 
-    pending     which rows of a log its merged table lacks: by statistics, without Spark
-    lacked      which epochs' changes count, and from where: what comes again is not taken twice
+    pending     which rows of a log its merged table lacks, what comes again left out: by statistics, without Spark
     files       the statistics of a log's files
     net         the SQL of the last row of each key in a part of the log
     copies      the SQL of a part without a primary key: copies that come and go

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from cdc_core.errors import LakeError, TableStopped
-from spark_jobs.apply.epochs import followed_to
 from spark_jobs.following.files import log_files
-from spark_jobs.following.lacked import comes_again
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.copied import COPIED
 from spark_jobs.lake.failures import first_line
-from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.progress import TableProgress
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.repaired import REPAIRED
 from spark_jobs.lake.state import FOLLOWED, UPKEEP, DeltaCommit, TableState
@@ -189,15 +187,16 @@ def _stretches(
     follows: Follows, table: str, version: int | None, began: Began, now: TableState, log: OpenedLog
 ) -> Iterator[Stretch]:
     """What the log has between the base and the table's place. Raises LakeError where it does not have all of it."""
-    path = follows.path(table)
-    for epoch in range(_newest(follows, log, now) + 1):
+    path, newest = follows.path(table), _newest(follows, log, now)
+    present = follows.progress(table, newest)
+    there = follows.progress(table, newest, version) if version is not None else None
+    if present is None:
+        return
+    for epoch in range(newest + 1):
         if now.copied is not None and epoch < now.copied.epoch:
             continue
-        app = follows.app(table, epoch)
-        present = follows.lake.state(path, app)
-        upto = present.applied if present else None
-        there = follows.lake.state(path, app, version) if version is not None else None
-        had = there.applied if there else began.at.get(epoch) if version is None else None
+        app, upto = follows.app(table, epoch), present.ends.get(epoch)
+        had = there.ends.get(epoch) if there else began.at.get(epoch) if version is None else None
         cascaded = [follows.lake.open(path, one).transaction_version(f"{app}:cascade") for one in (version, None)]
         if cascaded[1] != (cascaded[0] if version is not None else None):
             raise _refused(follows, table, "a foreign key changed its rows since")
@@ -206,7 +205,7 @@ def _stretches(
         end, lacks = log.end(epoch), follows.lacks_to(log.table, table, epoch)
         if end is None or end < upto:
             raise _refused(follows, table, f"changes of epoch {epoch} were merged without being landed")
-        followed = followed_to(follows.stands_for(log.table, epoch), present) if present else None
+        followed = present.inherited(follows.epoch(log.table, epoch))
         again = _left_out(follows, table, epoch, present, log)
         after = max((one for one in (had, followed, again) if one is not None), default=None)
         if lacks is not None and (after is None or after < lacks):
@@ -215,24 +214,24 @@ def _stretches(
             yield Stretch(epoch, after, upto)
 
 
-def _left_out(follows: Follows, table: str, epoch: int, present: TableState | None, log: OpenedLog) -> int | None:
+def _left_out(follows: Follows, table: str, epoch: int, present: TableProgress, log: OpenedLog) -> int | None:
     """Without a key: up to where the table has the epoch's rows by earlier epochs. Raises LakeError where nobody
     knows."""
     end = log.end(epoch)
-    if has_key(log.properties) or present is None or end is None:
+    if has_key(log.properties) or end is None:
         return None
     try:
-        return comes_again(follows, log.table, table, log_files(log.table), epoch, end, None, present, {})
+        return follows.comes_again(log.table, log_files(log.table), epoch, end, None, present)
     except TableStopped as error:
         raise _refused(follows, table, error.message) from error
 
 
 def _place(follows: Follows, table: str, log: OpenedLog, now: TableState) -> tuple[int, int]:
     """Epoch and version at which the table is."""
-    for epoch in reversed(range(_newest(follows, log, now) + 1)):
-        state = follows.lake.state(follows.path(table), follows.app(table, epoch))
-        if state is not None and state.applied is not None:
-            return epoch, state.applied
+    progress = follows.progress(table, _newest(follows, log, now))
+    if progress is not None and progress.ends:
+        newest = max(progress.ends)
+        return newest, progress.ends[newest]
     raise LakeError(
         "nothing was merged into the table yet", place=follows.path(table), hint="Start the job that merges."
     )
@@ -240,7 +239,7 @@ def _place(follows: Follows, table: str, log: OpenedLog, now: TableState) -> tup
 
 def _newest(follows: Follows, log: OpenedLog, now: TableState) -> int:
     """The last epoch of which there may be changes."""
-    known = Ledger(follows.lake, follows.destination, follows.client_id).stretches()
+    known = follows.ledger.stretches()
     followed = now.followed[0] if now.followed else 0
     return max([followed, *known, *(file.epochs[1] for file in log_files(log.table))])
 

@@ -19,9 +19,6 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.client.changes import TableRead
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.choice import key_range
-from spark_jobs.apply.commits import log_note
-from spark_jobs.apply.decision import Decision
-from spark_jobs.apply.epochs import recurring_to
 from spark_jobs.apply.last_changes import LOGGED, last_changes, merge_last
 from spark_jobs.apply.preparation import Prepared, prepare
 from spark_jobs.apply.statements import merge_keyed
@@ -38,6 +35,7 @@ from spark_jobs.following.pending import Follows, Pending
 from spark_jobs.lake.failures import lake_errors, tried_twice
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import EVOLVE, Policies
+from spark_jobs.lake.progress import Range
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import replace_table, rows_of
 from spark_jobs.lake.sql import table_at
@@ -127,7 +125,7 @@ class Merger:
     def _merged(self, found: Pending, path: str) -> Merged:
         began, follows, part = time.perf_counter(), self.follows, found.part
         app = follows.app(found.table, part.epoch)
-        metadata = log_note(follows.stands_for(found.log, part.epoch, part), found.table, self.run_id)
+        metadata = part.note(follows.ledger, found.table, self.run_id)
         with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, found.table)):
             prepared = self._prepared(spark, found, path, app)
             with self._images(found, prepared.state) as images:
@@ -184,7 +182,7 @@ class Merger:
             if now.own.soft:  # rows that came before the entry are not in the table, and would not be marked
                 hint = copy_hint(follows.destination, found.table)
                 raise TableStopped("its log has a TRUNCATE among rows that soft deletes keep", place=path, hint=hint)
-            metadata = log_note(follows.stands_for(found.log, part.epoch, part), found.table, self.run_id)
+            metadata = part.note(follows.ledger, found.table, self.run_id)
             self.fence.check(path)
             with transaction(spark, app, upto, metadata):
                 rows = rows_of(spark, path, state.version, "false")
@@ -200,7 +198,7 @@ class Merger:
         """The table with the columns of the part's rows."""
         follows = self.follows
         schema = definition_of(found.log.metadata().configuration, follows.log_path(found.table))
-        changed, again = self.policies.of(found.table).changed, self._may_recur(found, path)
+        changed, again = self.policies.of(found.table).changed, self._may_recur(found)
         read, destination, lake = read_of(schema, found), follows.destination, follows.lake
         return prepare(spark, lake, self.fence, path, destination, read, found.state, app, changed, again=again)
 
@@ -240,14 +238,15 @@ class Merger:
         rows = view or last_rows(self._log(found), bounds(found.part), names, key)
         return merge_keyed(path, rows, names, key, deletes=True, between=between)
 
-    def _may_recur(self, found: Pending, path: str) -> bool:
+    def _may_recur(self, found: Pending) -> bool:
         """Whether rows that come again, of an earlier definition perhaps, may be among the part's."""
         if found.state is None or not has_key(found.log.metadata().configuration):
             return False
-        stands = self.follows.stands_for(found.log, found.part.epoch, found.part)
-        upto = recurring_to(self.follows.lake, path, stands, found.table, keyed=True, copied=found.state.copied)
-        decision = Decision(found.table, found.part.upto, after=found.part.after, recurs_to=upto)
-        return decision.may_recur(found.part.after, 0)
+        follows, part = self.follows, found.part
+        progress = follows.progress(found.table, part.epoch)
+        wanted = Range(follows.epoch(found.log, part.epoch), part.after or 0, part.upto)
+        upto = replace(progress, keyed=True).repeats(wanted) if progress else None
+        return upto is not None and (part.after or 0) < upto
 
     def _committed(self, found: Pending, path: str, app: str, metadata: str) -> DeltaCommit | None:
         """The commit, None where another run has made one of that version. Raises TableStopped where the table does not

@@ -21,9 +21,10 @@ from cdc_core.schema.names import split_name
 from spark_jobs.following.copies import log_value, with_copies
 from spark_jobs.following.files import epochs_in, log_files
 from spark_jobs.following.net import last_rows
-from spark_jobs.following.pending import Follows, is_over, opened
+from spark_jobs.following.pending import Follows, opened
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.own_columns import living_at
+from spark_jobs.lake.progress import is_over
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState, log_app_id
 from spark_jobs.lake.types import OP, LakeColumn
@@ -133,12 +134,12 @@ def _copies_behind(follows: Follows, table: str, log: DeltaTable, state: TableSt
 def _behind(follows: Follows, table: str, log: DeltaTable, state: TableState) -> str:
     """The condition for the log's rows that this version of the merged table lacks."""
     epochs, parts = epochs_in(log), []
+    progress = follows.progress(table, max(epochs, default=0), state.version)
     for epoch in epochs:
         app = log_app_id(follows.destination, follows.client_id, table, epoch)
         if is_over(state, epoch) or log.transaction_version(app) is None:
             continue
-        there = follows.lake.state(follows.path(table), follows.app(table, epoch), state.version)
-        after = follows.merged_to(log, there, epoch)
+        after = follows.merged_to(log, progress, epoch)
         parts.append(f"({EPOCH} = {epoch:d}" + (f" AND {VERSION} > {after:d})" if after is not None else ")"))
     newest = max((*epochs, state.copied.epoch if state.copied else -1), default=-1)
     return " OR ".join([*parts, f"{EPOCH} > {newest:d}"])

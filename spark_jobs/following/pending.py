@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition, split_version
 from cdc_core.schema.names import split_name
-from spark_jobs.apply.epochs import ALWAYS, followed_to
+from spark_jobs.apply.commits import log_note
 from spark_jobs.following.files import LogFile, epochs_of, log_files
-from spark_jobs.following.lacked import Lacked, lacked
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.progress import ALWAYS, Epoch, Range, TableProgress, is_over
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.state import LOG, TableState, app_id
+from spark_jobs.lake.state import LOG, TableState, app_id, log_app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.definition import EPOCHS, epoch_began, has_key
 from spark_jobs.landing.whole import lacks_to
@@ -41,6 +41,10 @@ class Part:
     since: float
     whole: bool = True
 
+    def note(self, owner: Ledger, table: str, run_id: str) -> str:
+        """Delta's user metadata of the commit that merges it."""
+        return log_note(owner, table, self.epoch, max(self.after or 4, 4), self.upto, run_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Pending:
@@ -58,6 +62,18 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
+class Lacked:
+    """The rows of `epoch` behind version `after`, None for all, up to version `end`. `ends`: nothing behind `end` will
+    ever count. `state` is the merged table's, None where there is no table."""
+
+    epoch: int
+    after: int | None
+    end: int
+    state: TableState | None
+    ends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Follows:
     """The merged tables of one client of one destination, and their logs."""
 
@@ -65,6 +81,10 @@ class Follows:
     destination: str
     client_id: int
     part_rows: int = PART_ROWS
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.lake, self.destination, self.client_id)
 
     def app(self, table: str, epoch: int) -> str:
         return app_id(self.destination, self.client_id, table, epoch)
@@ -74,6 +94,10 @@ class Follows:
 
     def log_path(self, table: str) -> str:
         return self.lake.log_path(*split_name(table))
+
+    def progress(self, table: str, upto: int, version: int | None = None) -> TableProgress | None:
+        """How far the merged table, or a version of it, is in the epochs up to `upto`; None where there is none."""
+        return TableProgress.read(self.ledger, table, upto, version)
 
     def pending(self, table: str) -> Pending | None:
         """None where the merged table has all of its log, or where there is none. Raises LakeError; TableStopped for a
@@ -101,12 +125,52 @@ class Follows:
     def lacked(
         self, log: DeltaTable, table: str, files: Sequence[LogFile], epochs: Sequence[int], version: int | None = None
     ) -> Iterator[Lacked]:
-        """What the merged table, or a version of it, lacks of these epochs: see `lacked.lacked`."""
-        states = self.lake.states(self.path(table), [self.app(table, epoch) for epoch in epochs], version)
-        return lacked(self, log, table, files, epochs, dict(zip(epochs, states, strict=False)))
+        """What the merged table, or a version of it, lacks of these epochs, in the order in which they are merged.
 
-    def is_over(self, state: TableState, epoch: int) -> bool:
-        return is_over(state, epoch)
+        With a key, what comes again in a later epoch is merged again. Without one it is left out, up to where the log
+        of the epochs before it goes: these are merged first. Raises TableStopped at the first epoch of which nobody
+        knows what the table lacks; it may come behind others."""
+        keyed = has_key(log.metadata().configuration)
+        there = self.progress(table, max(epochs, default=0), version)
+        progress = there or TableProgress.nothing(self.ledger, table)
+        for epoch in epochs:
+            end = log.transaction_version(log_app_id(self.destination, self.client_id, table, epoch))
+            if end is None or is_over(progress.state, epoch):
+                continue  # a file that was compacted spans the epoch, and has no row of it
+            after, ends = self.merged_to(log, there, epoch), False
+            if not keyed:
+                left = _left(log, epoch)
+                ends = left is not None and left < end and (after or 0) <= left
+                end = left if ends and left is not None else end
+                again = self.comes_again(log, files, epoch, end, after, progress)
+                after = max((one for one in (after, again) if one is not None), default=None)
+                will = {**progress.ends, epoch: max(end, after or 0)}  # when later epochs are merged
+                progress = replace(progress, ends=will)
+            state = replace(there.state, applied=there.ends.get(epoch)) if there else None
+            yield Lacked(epoch, after, end, state, ends)
+
+    def comes_again(
+        self,
+        log: DeltaTable,
+        files: Sequence[LogFile],
+        epoch: int,
+        end: int,
+        after: int | None,
+        progress: TableProgress,
+    ) -> int | None:
+        """Up to where a table without a key has the epoch's rows by earlier epochs; None for nothing, also where it is
+        at `after`, beyond what they brought. `end`: the log's. Raises TableStopped."""
+        earlier = [version for number, version in progress.ends.items() if number < epoch]
+        if not any(earlier) or (after is not None and after >= max(earlier)):
+            return None
+        start = max(self._begins(files, epoch, end), after or 0)
+        return replace(progress, keyed=False).repeats(Range(self.epoch(log, epoch), start, end))
+
+    def _begins(self, files: Sequence[LogFile], epoch: int, end: int) -> int:
+        """The highest known lower bound of the epoch's rows, those still to come included."""
+        own = [file.low - 1 for file in files if file.epochs[0] <= epoch <= file.epochs[1]]
+        noted = self.ledger.stretches().get(epoch)
+        return max(min(own, default=end), noted.start if noted else 0)
 
     def lacks_to(self, log: DeltaTable, table: str, epoch: int) -> int | None:
         """The version up to which the epoch's changes are not all in the log, None for nothing."""
@@ -115,11 +179,11 @@ class Follows:
     def _check_gone(self, log: DeltaTable, table: str, files: Sequence[LogFile]) -> None:
         """Raises TableStopped where the log has no row left of an epoch that the table lacks."""
         there = epochs_of(files)
-        for epoch in set(range(max(there, default=0) + 1)) - {*there}:
-            if self.lacks_to(log, table, epoch) is not None:
-                state = self.lake.state(self.path(table), self.app(table, epoch))
-                if state is None or not is_over(state, epoch):
-                    self._check_whole(log, table, epoch, self.merged_to(log, state, epoch))
+        gone = set(range(max(there, default=0) + 1)) - {*there}
+        for epoch in sorted(one for one in gone if self.lacks_to(log, table, one) is not None):
+            progress = self.progress(table, epoch)
+            if progress is None or not is_over(progress.state, epoch):
+                self._check_whole(log, table, epoch, self.merged_to(log, progress, epoch))
 
     def _check_whole(self, log: DeltaTable, table: str, epoch: int, after: int | None) -> None:
         lacked = self.lacks_to(log, table, epoch)
@@ -128,35 +192,28 @@ class Follows:
             message = f"the merged table {what}, and its change log is whole behind version {lacked} of epoch {epoch}"
             raise TableStopped(message, place=log.table_uri, hint=copy_hint(self.destination, table))
 
-    def merged_to(self, log: DeltaTable, state: TableState | None, epoch: int) -> int | None:
+    def merged_to(self, log: DeltaTable, progress: TableProgress | None, epoch: int) -> int | None:
         """The version up to which the merged table has the epoch's rows, None for nothing. Of an epoch of which the
         log has no row, its commits alone tell."""
-        if state is None or f"{EPOCHS}{epoch}" not in log.metadata().configuration:
-            return state.applied if state else None
-        followed = followed_to(self.stands_for(log, epoch), state)
-        known = [version for version in (state.applied, followed) if version is not None]
-        return max(known, default=None)
+        if progress is None or f"{EPOCHS}{epoch}" not in log.metadata().configuration:
+            return progress.ends.get(epoch) if progress else None
+        return progress.after(self.epoch(log, epoch))
 
-    def stands_for(self, log: DeltaTable, epoch: int, part: Part | None = None) -> Claim:
-        """A claim in the place of those whose rows a part of the log has: its epoch, and its range."""
-        start, end = (part.after or 4, part.upto) if part else (4, 4)
-        return replace(self.starting(log, epoch, start), end=place_of(end))
-
-    def starting(self, log: DeltaTable, epoch: int, start: int) -> Claim:
-        """The same of those whose rows begin behind version `start`."""
-        moved, seamless = epoch_began(log.metadata().configuration, epoch, log.table_uri)
-        begin = place_of(max(start, 4))
-        return Claim(
-            self.destination, self.client_id, 0, begin, begin, (), 0, 0, 0, (), epoch, "", 0.0,
-            moved=moved, seamless=seamless,
-        )  # fmt: skip
+    def epoch(self, log: DeltaTable, number: int) -> Epoch:
+        """How the epoch began. Raises TableStopped for a log that does not say it."""
+        return Epoch(number, *epoch_began(log.metadata().configuration, number, log.table_uri))
 
 
-def is_over(state: TableState, epoch: int) -> bool:
-    """Whether rows of the epoch count no more: the table was copied since, or followed a statement, before which
-    its log was merged, or by which its rows went."""
-    places = [state.followed[0] if state.followed else 0, state.copied.epoch if state.copied else 0]
-    return epoch < max(places)
+def _left(log: DeltaTable, epoch: int) -> int | None:
+    """The version at which reading left the epoch for another server, which sends again what lies behind it; None where
+    it did not, or where nobody knows. A batch that was landed there and not acked is such."""
+    properties = log.metadata().configuration
+    later = [int(key.removeprefix(EPOCHS)) for key in properties if key.startswith(EPOCHS)]
+    for one in (one for one in later if one > epoch):
+        _, seamless = epoch_began(properties, one, log.table_uri)
+        if (left := dict(seamless).get(epoch + 1)) is not None:
+            return left
+    return None
 
 
 def opened(lake: Lake, path: str) -> DeltaTable | None:

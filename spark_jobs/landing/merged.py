@@ -8,40 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
-from cdc_core.schema.names import split_name
 from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.progress import Range, TableProgress
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.landing.log import OpenedLog, TableLog
-
-ALL = 1 << 63  # beyond every version
 
 
 def merged_to(log: TableLog, epochs: Sequence[int]) -> dict[int, int]:
     """By epoch, the version up to which the merged table has the epoch's changes; 0 for none. What a copy replaced, it
     has."""
-    apps = [app_id(log.destination, log.client_id, log.name, epoch) for epoch in epochs]
-    states = log.lake.states(log.lake.path(*split_name(log.name)), apps)
-    return dict.fromkeys(epochs, 0) | {epoch: _has(state, epoch) for epoch, state in zip(epochs, states, strict=False)}
+    ledger = Ledger(log.lake, log.destination, log.client_id)
+    progress = TableProgress.read(ledger, log.name, max(epochs, default=0))
+    return {epoch: progress.end(epoch) if progress else 0 for epoch in epochs}
 
 
-def _has(state: TableState, epoch: int) -> int:
-    copied = state.copied
-    if copied is not None and copied.epoch > epoch:
-        return ALL
-    return max(state.applied or 0, copied.low if copied is not None and copied.epoch == epoch else 0)
-
-
-def check_known(log: TableLog, opened: OpenedLog | None, ledger: Ledger, claim: Claim) -> None:
-    """Raises TableStopped where changes were acked that are neither in the log nor merged, nor come again."""
-    for epoch, noted in ledger.landed(log.name, claim.epoch, ledger.opened()).items():
+def check_known(log: TableLog, opened: OpenedLog | None, ledger: Ledger, wanted: Range) -> None:
+    """Raises TableStopped where changes were acked that are neither in the log nor merged, nor come again in the
+    range."""
+    for epoch, noted in ledger.landed(log.name, wanted.epoch.number, ledger.opened()).items():
         end = opened.end(epoch) if opened else None
         if end is not None and end >= noted:
             continue
         there = merged_to(log, [epoch])[epoch]
-        if there >= noted or _comes_again(ledger, claim, epoch, there):
+        if there >= noted or _comes_again(ledger, wanted, epoch, there):
             continue
         what = "is gone" if opened is None else "is older than it was: somebody restored it"
         hint = "Restore the folder as it was, and reset the destination to the stop. Where it cannot be restored: "
@@ -52,12 +42,13 @@ def check_known(log: TableLog, opened: OpenedLog | None, ledger: Ledger, claim: 
         )
 
 
-def _comes_again(ledger: Ledger, claim: Claim, epoch: int, there: int) -> bool:
+def _comes_again(ledger: Ledger, wanted: Range, epoch: int, there: int) -> bool:
     """Whether a rewind brings what the merged table lacks of an epoch, or all that the epoch had."""
-    if epoch < claim.moved or epoch == claim.epoch:
+    now = wanted.epoch
+    if epoch < now.moved or epoch == now.number:
         return False
     begun = ledger.stretches()
-    later = [begun[one].start for one in range(epoch + 1, claim.epoch + 1) if one in begun]
-    if claim.epoch not in begun:
-        later.append(claim.start.version())
+    later = [begun[one].start for one in range(epoch + 1, now.number + 1) if one in begun]
+    if now.number not in begun:
+        later.append(wanted.start)
     return min(later) <= max(there, begun[epoch].start if epoch in begun else 0)

@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass
 from deltalake import DeltaTable, Transaction
 
 from cdc_core.schema.names import split_name
+from spark_jobs.lake.progress import ALWAYS
 from spark_jobs.lake.state import FOLLOWED
 from spark_jobs.landing.log import OpenedLog, TableLog
-from spark_jobs.landing.merged import ALL, merged_to
+from spark_jobs.landing.merged import merged_to
 
 BEGAN = "sluice.log_began"
 
@@ -74,14 +75,14 @@ def lacks_to(log: DeltaTable, destination: str, client_id: int, table: str, epoc
 def lacking(log: TableLog, upto: Mapping[int, int]) -> list[Transaction]:
     """What a commit carries after which the log is not whole up to the version of each epoch."""
     apps = {epoch: whole_app_id(log.destination, log.client_id, log.name, epoch) for epoch in upto}
-    return [Transaction(apps[epoch], version) for epoch, version in upto.items() if version < ALL]
+    return [Transaction(apps[epoch], version) for epoch, version in upto.items() if version < ALWAYS]
 
 
 def gone_past(opened: OpenedLog, epoch: int) -> dict[int, int]:
     """By epoch up to `epoch`, the version up to which changes were merged into the table without being landed."""
     first, found = Began.of(opened.properties), dict[int, int]()
     for one, there in merged_to(opened.log, range(epoch + 1)).items():
-        if there >= ALL:
+        if there >= ALWAYS:
             continue
         known = max(opened.end(one) or 0, first.at.get(one, 0) if first else 0)
         if there > known:

@@ -25,7 +25,7 @@ from spark_jobs.following.files import log_files
 from spark_jobs.following.history.standing import Histories
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
-from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.progress import ALWAYS
 from spark_jobs.lake.state import HISTORY, log_app_id
 from spark_jobs.landing.columns import EPOCH, TIME, VERSION
 from spark_jobs.landing.log import OpenedLog, TableLog
@@ -92,7 +92,7 @@ class LogUpkeep:
             return 0, had
         limit = datetime.fromtimestamp(self.clock(), UTC) - timedelta(hours=max(kept.hours, LEAST_HOURS))
         taken, why = self._taken(opened, had)
-        landed = Ledger(self.follows.lake, self.follows.destination, self.follows.client_id).noted_before(limit)
+        landed = self.follows.ledger.noted_before(limit)
         upto = _aged(opened.table, taken, limit, landed)
         return _deleted(opened.log, upto) if upto else 0, why
 
@@ -104,10 +104,10 @@ class LogUpkeep:
             state = follows.lake.state(histories.path(table), "")
             if state is None or HISTORY not in state.properties:
                 return had, ""
-            found = {}
-            for epoch, upto in had.items():
-                there = follows.lake.state(histories.path(table), histories.app(table, epoch))
-                found[epoch] = min(upto, histories.merged_to(opened.table, there, epoch) or 0)
+            there = histories.progress(table, max(had, default=0))
+            found = {
+                epoch: min(upto, histories.merged_to(opened.table, there, epoch) or 0) for epoch, upto in had.items()
+            }
         except TableStopped as error:
             return {}, f"what its history lacks is not known, so all rows are kept: {error.message}"
         return found, _LACKED if found != had else ""
@@ -136,16 +136,13 @@ class LogUpkeep:
 
     def _merged(self, opened: OpenedLog, version: int, newest: int) -> dict[int, int]:
         """What a version of the merged table had of each epoch. Of those before its copy it needs nothing."""
-        table, found = opened.log.name, dict[int, int]()
-        for epoch in range(newest + 1):
-            state = self.follows.lake.state(self.follows.path(table), self.follows.app(table, epoch), version)
-            if state is None:
-                return {}
-            if state.copied is not None and epoch < state.copied.epoch:
-                found[epoch] = opened.end(epoch) or 0
-            elif state.applied is not None:
-                found[epoch] = min(state.applied, opened.end(epoch) or 0)
-        return found
+        progress, ends = self.follows.progress(opened.log.name, newest, version), opened.ends(newest)
+        if progress is None:
+            return {}
+        copied = progress.state.copied
+        over = range(min(copied.epoch, newest + 1) if copied is not None else 0)
+        had = dict.fromkeys(over, ALWAYS) | {one: end for one, end in progress.ends.items() if one not in over}
+        return {epoch: min(end, ends.get(epoch, 0)) for epoch, end in had.items()}
 
 
 def _aged(log: DeltaTable, had: Mapping[int, int], limit: datetime, landed: Mapping[int, int]) -> dict[int, int]:

@@ -27,7 +27,6 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, w
 
 from orchestration.stack.ports import free_port
 from orchestration.stack.spark import SparkConnect
-from spark_jobs.apply.commits import log_note
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.pending import Follows, Part
 from spark_jobs.lake.ddl import table_properties
@@ -151,9 +150,8 @@ class Batches:
         return [str(name) for name in files.sort_by("num_records")["path"].to_pylist()]
 
     def _noted(self, rows: int) -> CommitProperties:
-        log = self.lake.open(self.lake.log_path("shop", "t"))
         part = Part(0, None, self.log.end, rows, 0.0)
-        note = log_note(self.follows.stands_for(log, 0, part), SCHEMA.name, "run")
+        note = part.note(self.follows.ledger, SCHEMA.name, "run")
         transaction = [Transaction(self.app, self.log.end)]
         return CommitProperties(app_transactions=transaction, custom_metadata={"userMetadata": note})
 

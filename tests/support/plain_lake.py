@@ -25,7 +25,7 @@ from cdc_core.errors import TableStopped
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.rows.system_columns import CHANGES, OP
 from cdc_core.schema.table import TableSchema
-from spark_jobs.apply.epochs import recurring_to
+from spark_jobs.apply.decision import decide
 from spark_jobs.apply.kept import keep
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot
 from spark_jobs.apply.table import Batch
@@ -85,19 +85,20 @@ class PlainLake:
         broken = keep(batch, table)
         if table.name not in claim.stopped:
             try:
-                self._apply(claim, table)
+                self._apply(batch, table)
             except TableStopped as error:
                 told = {"reason": error.message, "hint": error.hint, "copy_needed": True}
                 self.connector.stop_table(table.name, position=claim.start, **told)  # type: ignore[arg-type]
         return broken
 
-    def _apply(self, claim: Claim, table: TableRange) -> None:
+    def _apply(self, batch: Batch, table: TableRange) -> None:
+        claim = batch.claim
         schema, path = table.schema, self.lake.path(table.schema.database, table.schema.table)
         app = app_id(claim.destination, claim.client_id, table.name, claim.epoch)
         state = self.lake.state(path, app)
         if state is not None:
             check_key(state.primary_key, schema.primary_key, table.name)
-            recurring_to(self.lake, path, claim, table.name, keyed=bool(schema.primary_key), copied=state.copied)
+            decide(table, batch.range, batch.record(table.name))
         after = state.applied if state else None
         if after is not None and after >= claim.end.version():
             return

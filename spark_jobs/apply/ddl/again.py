@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from cdc_core.schema.ddl import EffectKind
 from spark_jobs.apply.ddl.standing import Standing
-from spark_jobs.apply.epochs import earlier_apps, epochs_not_repeated
 from spark_jobs.lake.copying import CopyNeeded
 
 
@@ -17,9 +16,5 @@ def check_again(at: Standing, kind: EffectKind) -> None:
     """Raises CopyNeeded for a table that may have had the statement from another server, and rows behind it."""
     if at.live is None or (kind is not EffectKind.RENAME and at.live.primary_key):
         return
-    claim = at.batch.claim
-    reached = at.batch.lake.applied(at.path, earlier_apps(claim, at.table))
-    since = at.live.copied.epoch if at.live.copied else 0
-    applied = {epoch: version for epoch, version in enumerate(reached) if version and epoch >= since}
-    if any(epoch < claim.moved for epoch in applied.keys() - epochs_not_repeated(claim, applied)):
+    if at.progress is not None and at.progress.crosses(at.batch.range.epoch):
         raise CopyNeeded(f"the destination moved to another server, and its {kind.upper()} may come again", at.table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql.connect.session import SparkSession
 
@@ -13,11 +13,11 @@ from cdc_core.position import split_version
 from cdc_core.schema.names import split_name
 from spark_jobs.apply.commits import ddl_note
 from spark_jobs.apply.ddl.steps import Step
-from spark_jobs.apply.epochs import followed_to, recurring_to
 from spark_jobs.apply.table import Batch, found_state
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, fill_old_rows, listed, with_own_columns
 from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.progress import TableProgress
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import emptied_rows, replace_table, rows_of
 from spark_jobs.lake.state import DROPPED, FOLLOWED, TableState, app_id
@@ -26,22 +26,18 @@ from spark_jobs.lake.transaction import commit_nothing, transaction
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`table` is `database.table`; `state` is None where the lake has no such table. `left_out`: rows up to this
-    version come again and are left out, because the table has no key."""
+    """`table` is `database.table`; `state` and `progress` are None where the lake has no such table."""
 
     batch: Batch
     table: str
     path: str
     app: str
     state: TableState | None
-    left_out: int | None = None
+    progress: TableProgress | None = None
 
     def has(self, step: Step) -> bool:
         """Whether the table has the step already, from this epoch or an earlier one of the same server."""
-        if self.state is None:
-            return False
-        followed = followed_to(self.batch.claim, self.state)
-        return max(self.state.applied or 0, followed or 0, self.left_out or 0) >= step.version
+        return self.progress is not None and self.progress.has(replace(self.batch.range, end=step.version))
 
     def note(self, step: Step) -> dict[str, str]:
         """The property that says how far the table followed."""
@@ -80,16 +76,19 @@ def standing(batch: Batch, table: str, *, whole: bool = True) -> Standing:
     state = found_state(batch, table, path, app, whole=whole)
     if state is not None:
         state = batch.fence.enter(path, app, state)
-    return Standing(batch, table, path, app, state, _left_out(batch, table, path, state))
+    return Standing(batch, table, path, app, state, _progress(batch, table, state))
 
 
-def _left_out(batch: Batch, table: str, path: str, state: TableState | None) -> int | None:
-    if state is None or state.dropped or state.primary_key:
-        return None
+def _progress(batch: Batch, table: str, state: TableState | None) -> TableProgress | None:
+    """How far the table is; a dropped one has no row that could be there twice."""
+    progress = batch.record(table) if state is not None else None
+    if state is None or progress is None or state.dropped or progress.keyed:
+        return replace(progress, keyed=True) if progress else None
     try:
-        return recurring_to(batch.lake, path, batch.claim, table, keyed=False, copied=state.copied)
+        progress.repeats(batch.range)
     except TableStopped as error:
         raise CopyNeeded(error.message, table) from error
+    return progress
 
 
 def filled(at: Standing) -> TableState | None:

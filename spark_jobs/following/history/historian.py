@@ -17,7 +17,6 @@ from deltalake import DeltaTable
 
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.choice import key_range
-from spark_jobs.apply.commits import log_note
 from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
 from spark_jobs.apply.view import create_file_view
 from spark_jobs.following.history import statements
@@ -242,7 +241,7 @@ class Historian:
         """One statement as one commit with the part's version. `changes`: what it reads, as `_VIEW`."""
         began, histories, part = time.perf_counter(), self.histories, pending.part
         path, app = histories.path(pending.table), histories.app(pending.table, part.epoch)
-        metadata = log_note(histories.stands_for(pending.log, part.epoch, part), pending.table, self.run_id)
+        metadata = part.note(histories.ledger, pending.table, self.run_id)
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             self.fence.check(path)
             if changes is not None:

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
-from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
-from spark_jobs.apply.epochs import epochs_not_repeated
 from spark_jobs.following.files import epochs_in, log_files
 from spark_jobs.following.history.columns import ANEW
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.stamp import Place, stamp_of
-from spark_jobs.following.pending import Follows, Part, Pending, opened, parts, place_of
-from spark_jobs.lake.ledger import Ledger
-from spark_jobs.lake.state import TABLE, TableState, app_id, log_app_id
+from spark_jobs.following.pending import Follows, Part, Pending, opened, parts
+from spark_jobs.lake.progress import ALWAYS, TableProgress
+from spark_jobs.lake.state import TableState, app_id, log_app_id
 from spark_jobs.landing.definition import EPOCHS, has_key
 
 ROOM = 18  # versions behind an event's end that comparisons may use: an event has 19 bytes
@@ -48,39 +46,42 @@ class Histories(Follows):
     def _check_whole(self, log: DeltaTable, table: str, epoch: int, after: int | None) -> None:
         """What the log lacks comes by a comparison."""
 
-    def stands_for(self, log: DeltaTable, epoch: int, part: Part | None = None) -> Claim:
-        """Of an epoch of which the log has nothing: for the note of a comparison alone."""
-        if part is None or _says(log, epoch):
-            return Follows.stands_for(self, log, epoch, part)
-        start, end = place_of(part.after or 4), place_of(part.upto)
-        return Claim(self.destination, self.client_id, 0, start, end, (), 0, 0, 0, (), epoch, "", 0.0)
+    def progress(self, table: str, upto: int, version: int | None = None) -> TableProgress | None:
+        """That of the history."""
+        apps = [self.app(table, epoch) for epoch in range(upto + 1)]
+        states = self.lake.states(self.path(table), apps, version)
+        if not states:
+            return None
+        note = HistoryNote.of(states[0].properties)
+        known = {epoch: note.applied(epoch, state.applied) for epoch, state in enumerate(states)}
+        ends = {epoch: end for epoch, end in known.items() if end is not None}
+        return TableProgress(self.ledger, table, states[-1], ends, keyed=True)
 
-    def merged_to(self, log: DeltaTable, state: TableState | None, epoch: int) -> int | None:
+    def table_progress(self, table: str, upto: int, version: int | None = None) -> TableProgress | None:
+        return Follows.progress(self, table, upto, version)
+
+    def merged_to(self, log: DeltaTable, progress: TableProgress | None, epoch: int) -> int | None:
         """The version up to which the history has the epoch's changes, also by earlier epochs.
 
         Raises TableStopped where changes of another server may come again: nobody can tell which."""
-        if state is None:
+        if progress is None:
             return None
-        note, table = HistoryNote.of(state.properties), state.properties.get(TABLE, "")
+        note = HistoryNote.of(progress.state.properties)
         if note.begun is not None and epoch < note.begun[0]:
-            return 1 << 63
-        own = note.applied(epoch, state.applied)
-        return max((one for one in (own, self._repeated(log, table, note, epoch)) if one is not None), default=None)
+            return ALWAYS
+        known = (progress.ends.get(epoch), self._repeated(log, progress, note, epoch))
+        return max((one for one in known if one is not None), default=None)
 
-    def _repeated(self, log: DeltaTable, table: str, note: HistoryNote, epoch: int) -> int | None:
-        reached = self.lake.applied(self.path(table), [self.app(table, one) for one in range(epoch)])
-        known = {one: note.applied(one, version) for one, version in enumerate(reached)}
-        begun = -1 if note.begun is None else note.begun[0]
-        applied = {one: version for one, version in known.items() if version and one >= begun}
+    def _repeated(self, log: DeltaTable, progress: TableProgress, note: HistoryNote, epoch: int) -> int | None:
         if not _says(log, epoch):
             return None  # the log never had a row of it
-        claim = self.stands_for(log, epoch)
-        for one in epochs_not_repeated(claim, applied):
-            applied.pop(one, None)
-        if applied and min(applied) < claim.moved:
+        begun, now = -1 if note.begun is None else note.begun[0], self.epoch(log, epoch)
+        ends = {one: end for one, end in progress.ends.items() if end and begun <= one < epoch}
+        left = {one: end for one, end in ends.items() if one not in now.unrepeated(ends)}
+        if min(left, default=now.moved) < now.moved:
             message = "the destination moved to another server, and which of its changes the history has is unknown"
-            raise TableStopped(message, place=self.path(table), hint=ANEW)
-        return max(applied.values(), default=None)
+            raise TableStopped(message, place=self.path(progress.table), hint=ANEW)
+        return max(left.values(), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class Standing:
 def standing(histories: Histories, table: str) -> Standing | None:
     """None without a log, or a key to which versions belong. Raises TableStopped for a damaged log, and where the table
     went back; LakeError."""
-    ledger = Ledger(histories.lake, histories.destination, histories.client_id)
+    ledger = histories.ledger
     noted = ledger.opened()  # before the log: what was landed by then is in it
     log = opened(histories.lake, histories.log_path(table))
     if log is None or not has_key(log.metadata().configuration):
@@ -135,7 +136,8 @@ def standing(histories: Histories, table: str) -> Standing | None:
     newest = range(max(epochs), -1, -1)
     there = _place(histories, table, newest, merged)
     state = histories.lake.state(histories.path(table), "")
-    own = _own_place(histories, log, table, newest, state)
+    progress = histories.progress(table, max(epochs), state.version) if state is not None else None
+    own = _own_place(histories, log, newest, progress)
     end, unsettled = 0, False
     if there is not None and merged is not None:
         app = log_app_id(histories.destination, histories.client_id, table, there.epoch)
@@ -144,7 +146,7 @@ def standing(histories: Histories, table: str) -> Standing | None:
         if not unsettled and own is not None:
             _check_not_back(log, merged, there, own)
     stamp = stamp_of(histories, table, merged, there, end, newest)
-    lost = [_lost(histories, log, table, one, state) for one in newest] if state is not None else []
+    lost = [_lost(histories, log, one, progress) for one in newest] if progress is not None else []
     last = max((one for one in lost if one is not None), key=lambda one: (one.epoch, one.version), default=None)
     return Standing(log, state, own, merged, there, stamp, last, unsettled)
 
@@ -158,12 +160,9 @@ def _place(histories: Histories, table: str, epochs: Sequence[int], merged: Tabl
     """The table's. Before it follows a statement it has all of its log up to there, so it is at the statement then."""
     if merged is None:
         return None
-    path, found = histories.table_path(table), None
-    for epoch in epochs:
-        state = histories.lake.state(path, histories.table_app(table, epoch), merged.version)
-        if state is not None and state.applied:
-            found = Place(epoch, state.applied)
-            break
+    progress = histories.table_progress(table, max(epochs), merged.version)
+    newest = max((epoch for epoch, end in progress.ends.items() if end), default=None) if progress else None
+    found = Place(newest, progress.ends[newest]) if progress and newest is not None else None
     followed = Place(*merged.followed) if merged.followed else None
     return followed if found and followed and found.is_behind(followed) else found
 
@@ -193,25 +192,21 @@ def _check_not_back(log: DeltaTable, merged: TableState, there: Place, own: Plac
 
 
 def _own_place(
-    histories: Histories, log: DeltaTable, table: str, epochs: Sequence[int], state: TableState | None
+    histories: Histories, log: DeltaTable, epochs: Sequence[int], progress: TableProgress | None
 ) -> Place | None:
-    if state is None:
-        return None
-    for epoch in epochs:
-        there = histories.lake.state(histories.path(table), histories.app(table, epoch), state.version)
-        if version := histories.merged_to(log, there, epoch):
+    for epoch in epochs if progress is not None else ():
+        if version := histories.merged_to(log, progress, epoch):
             return Place(epoch, version)
     return None
 
 
-def _lost(histories: Histories, log: DeltaTable, table: str, epoch: int, state: TableState) -> Place | None:
+def _lost(histories: Histories, log: DeltaTable, epoch: int, progress: TableProgress) -> Place | None:
     """Up to where the log has lost changes of the epoch before the history had them, and no comparison made up for it;
     None where it has not."""
-    lost = histories.lacks_to(log, table, epoch)
-    if lost is None or epoch < HistoryNote.of(state.properties).compared:
+    lost = histories.lacks_to(log, progress.table, epoch)
+    if lost is None or epoch < HistoryNote.of(progress.state.properties).compared:
         return None
-    there = histories.lake.state(histories.path(table), histories.app(table, epoch), state.version)
-    return Place(epoch, lost) if lost > (histories.merged_to(log, there, epoch) or 0) else None
+    return Place(epoch, lost) if lost > (histories.merged_to(log, progress, epoch) or 0) else None
 
 
 def upto(histories: Histories, found: Standing, table: str) -> Pending | None:
@@ -224,8 +219,9 @@ def upto(histories: Histories, found: Standing, table: str) -> Pending | None:
         if end is None:
             continue
         end = min(end, last.version) if epoch == last.epoch else end
-        state = histories.lake.state(histories.path(table), histories.app(table, epoch))
-        after = histories.merged_to(found.log, state, epoch)
+        progress = histories.progress(table, epoch)
+        after = histories.merged_to(found.log, progress, epoch)
+        state = progress.state if progress else None
         for part in parts(files, epoch, after, end, histories.part_rows):
             return Pending(table, part, part.rows, part.since, part.upto, found.log, state)
     return None

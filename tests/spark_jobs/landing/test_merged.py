@@ -13,6 +13,7 @@ from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
 from cdc_core.position import EntryPosition
 from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.progress import Range
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.log import TableLog
@@ -46,7 +47,7 @@ def merged(ledger: Ledger, to: int) -> None:
 
 def check(ledger: Ledger, present: Claim) -> None:
     log = TableLog(ledger.lake, "d", 1, TABLE)
-    check_known(log, log.open(), ledger, present)
+    check_known(log, log.open(), ledger, Range.of(present))
 
 
 def test_what_was_acked_and_not_merged_is_missed(ledger: Ledger) -> None:

@@ -1,4 +1,4 @@
-"""Which rows may come again after a rewind, and where that is certain."""
+"""spark_jobs.lake.progress: what a table has, and which rows may come again after a rewind."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from dataclasses import replace
 import pytest
 
 from cdc_core.contract.claim import Claim
+from cdc_core.errors import TableStopped
 from cdc_core.position import EntryPosition
 from spark_jobs.apply.checks import rows_add_up
 from spark_jobs.apply.commits import Commit, SourceCounts
 from spark_jobs.apply.decision import Decision
-from spark_jobs.apply.epochs import epochs_not_repeated, followed_to, is_covered
 from spark_jobs.apply.result import TableResult
 from spark_jobs.lake.copied import COPIED, CopyNote
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.progress import ALWAYS, Epoch, Range, TableProgress, is_covered
 from spark_jobs.lake.state import FOLLOWED, TableState
+from spark_jobs.lake.tables import Lake
 
 
 @pytest.mark.parametrize(
@@ -53,8 +56,7 @@ def test_epochs_of_which_nothing_comes_again(
     epoch: int, seamless: dict[int, int], applied: dict[int, int], found: set[int]
 ) -> None:
     """Those after which each epoch began seamlessly, with the table at the cursor or before it."""
-    claim = replace(claimed_range(), epoch=epoch, seamless=tuple(seamless.items()))
-    assert epochs_not_repeated(claim, applied) == found
+    assert Epoch(epoch, seamless=tuple(seamless.items())).unrepeated(applied) == found
 
 
 @pytest.mark.parametrize(
@@ -78,8 +80,55 @@ def test_a_table_has_what_an_earlier_epoch_followed_or_copied(
     properties = {FOLLOWED: followed} if followed else {}
     if copied:
         properties[COPIED] = CopyNote(copied[0], copied[1], copied[1], copied[1]).to_json()
-    claim = replace(claimed_range(), epoch=epoch, moved=moved)
-    assert followed_to(claim, TableState(3, None, (), properties)) == expected
+    progress = TableProgress(Ledger(Lake("/nowhere"), "d", 1), "shop.t", TableState(3, None, (), properties), {}, True)
+    assert progress.inherited(Epoch(epoch, moved)) == expected
+    assert progress.after(Epoch(epoch, moved)) == expected
+
+
+def progress(ends: dict[int, int], keyed: bool, copied: CopyNote | None = None) -> TableProgress:
+    """Of a table whose ledger has nothing."""
+    properties = {COPIED: copied.to_json()} if copied else {}
+    return TableProgress(Ledger(Lake("/nowhere"), "d", 1), "shop.t", TableState(3, None, (), properties), ends, keyed)
+
+
+@pytest.mark.parametrize(
+    ("ends", "moved", "start", "with_key", "without"),
+    [
+        ({}, 0, 10, None, None),
+        ({1: 50}, 0, 10, None, None),
+        ({0: 50}, 0, 50, 50, 50),
+        ({0: 50, 1: 30}, 0, 60, 50, 50),
+        ({0: 50}, 0, 10, 50, "an unknown part"),
+        ({0: 50}, 1, 60, ALWAYS, "moved to another server"),
+    ],
+)
+def test_rows_of_earlier_epochs_come_again(
+    ends: dict[int, int], moved: int, start: int, with_key: int | None, without: int | str | None
+) -> None:
+    """Without a key it must be certain up to where."""
+    wanted = Range(Epoch(1, moved), start, 90)
+    assert progress(ends, keyed=True).repeats(wanted) == with_key
+    if isinstance(without, str):
+        with pytest.raises(TableStopped, match=without):
+            progress(ends, keyed=False).repeats(wanted)
+    else:
+        assert progress(ends, keyed=False).repeats(wanted) == without
+
+
+def test_a_copy_ends_earlier_epochs_and_repeats_its_own() -> None:
+    """Rows up to where it was read come again, also without a key; what it brought has no gap."""
+    copied = CopyNote(1, 40, 60, 41)
+    for keyed in (True, False):
+        there = progress({0: 90, 1: 40}, keyed, copied)
+        assert there.repeats(Range(Epoch(1), 40, 80)) == 60
+        assert there.repeats(Range(Epoch(2), 5, 80)) == 60
+        assert (there.end(0), there.end(1), there.end(2)) == (ALWAYS, 40, 0)
+
+
+@pytest.mark.parametrize(("keyed", "end", "has"), [(True, 30, True), (True, 31, False), (False, 50, True)])
+def test_a_table_has_what_it_wrote_or_leaves_out(keyed: bool, end: int, has: bool) -> None:
+    """Without a key, what earlier epochs brought is left out of this one, so that it has that too."""
+    assert progress({0: 50, 1: 30}, keyed).has(Range(Epoch(1), 50, end)) is has
 
 
 def claimed_range() -> Claim:
