@@ -38,6 +38,7 @@ from cdc_core.destination.reporter import Reporter
 from cdc_core.destination.servers import make_heartbeat
 from cdc_core.destination.service import CanalService
 from cdc_core.destination.start import StartFinder, resume_position
+from cdc_core.destination.sweep import Sweep
 from cdc_core.destination.tidier import Tidier
 from cdc_core.destination.tsdb import make_tsdb
 from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
@@ -113,6 +114,7 @@ class Capture:
         self._executed = Executed()
         resolve = self._tsdb.resolve if self._tsdb else lambda schema, _: catalogue.complete(schema)
         annotator = Annotator(self.registry, resolve, captured, ddl)
+        self._sweep = Sweep(self.registry, self._schemas_in_use, annotator.forget)
         history = History.of_server(self.settings, stopped)
         self._pipeline = pipeline(history, annotator, self._executed, lambda: self.store.ring.log.last_position)
         self._dump = Dump(
@@ -275,6 +277,12 @@ class Capture:
                 return
             self.health.progressed()
             self._start_finder.note_progress()
+        self._sweep.look()
+
+    def _schemas_in_use(self) -> set[int]:
+        """Of the log first: what is written meanwhile is on disk then."""
+        found = self.store.schemas()
+        return found | self.kept.keeper.schemas() if self.kept else found
 
     def _traits(self) -> Traits:
         server = self._server

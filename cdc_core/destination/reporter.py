@@ -139,7 +139,7 @@ class Reporter:
                 lag_seconds=_lag_seconds(ring, now),
                 parse_errors=self.health.parse_errors,
                 reconnects=self.dump.reconnects,
-                schema_versions=len(self.registry),
+                schema_versions=self.registry.held,
                 heartbeat_age_seconds=time.monotonic() - heard if heard else None,
                 stopped_tables=sum(map(len, self.sessions.stops.of.values())),
                 source_standby=int(detected.role == "standby"),

@@ -63,6 +63,11 @@ class Keeper:
                 self._store.ring.log.restore(parts)
                 return self._store.ring.log.last_commit
 
+    def schemas(self) -> set[int]:
+        """The numbers of the definitions of what is on disk, also where the log does not have it any more."""
+        with self._disk:
+            return self._volumes.schemas()
+
     def give_up(self) -> None:
         """From now on the log is in memory alone. Nothing was taken from disk, and nothing is written."""
         self._off.set()
@@ -159,6 +164,7 @@ class Keeper:
             begin = self._store.ring.log.begin.sequence
         with self._disk:
             self._volumes.forget(begin)
+            self._volumes.tidy()
             self._volumes.rest()
         damaged = self._volumes.shelf.damaged
         if damaged is not None:

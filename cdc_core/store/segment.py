@@ -103,6 +103,12 @@ class Segment:
         ids, where = np.unique(part["schema"][events], return_index=True)
         return sorted((base + int(events[w]), int(i)) for i, w in zip(ids, where, strict=True))
 
+    def numbers(self) -> list[int]:
+        """The schema ids of its rows."""
+        index = self.block.index
+        found: list[int] = np.unique(index["schema"][index["kind"] == _ROWS]).tolist()
+        return found
+
     def statements_within(self, low: int, high: int) -> list[int]:
         """The DDL statements within [low, high), as sequences."""
         first, last = np.searchsorted(self.statements, [low - self.first.sequence, high - self.first.sequence])

@@ -80,6 +80,12 @@ class Store:
         with self.changed:
             return self.changed.wait_for(lambda: self.ring.full or self.closed, timeout)
 
+    def schemas(self) -> set[int]:
+        """The numbers of the definitions that the rows of the log have."""
+        with self.changed:
+            parts = self.ring.log.parts.copy()
+        return {number for part in parts.all for number in part.numbers()}
+
     def close(self) -> None:
         """Ends all waits, also later ones."""
         with self.changed:

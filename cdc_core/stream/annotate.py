@@ -74,6 +74,14 @@ class Annotator:
     def _end_transaction(self) -> None:
         self._state["open"] = self._state["captured"] = self._state["tables"] = 0
 
+    def forget(self) -> bool:
+        """Forgets the numbers of all definitions: those that are met again are asked for again. Not within a statement,
+        whose next rows may lie in the next block. Whether that was done."""
+        if self._state["tables"]:
+            return False
+        self._definitions.clear()
+        return True
+
     def push(self, block: Block) -> tuple[Block]:
         """The block itself, its index filled in place. After an error its index is not complete."""
         data, index = block.data, block.index

@@ -101,8 +101,9 @@ class Encoder:
         """By number, whether the client gets a definition's rows."""
         count = len(self.registry)
         if count > len(self._known):
-            new = (self.registry.get(number) for number in range(len(self._known), count))
-            found = [self._options.wanted(schema.database, schema.table) for schema in new]
+            new = map(self.registry.find, range(len(self._known), count))
+            found = [one is not None and self._options.wanted(one.database, one.table) for one in new]
+            self._templates = {n: made for n, made in self._templates.items() if self.registry.find(n) is not None}
             self._known = np.concatenate([self._known, np.array(found, np.bool_)])
         return self._known
 

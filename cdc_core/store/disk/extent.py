@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from cdc_core.binlog.block import Kind
 from cdc_core.store.mark import Mark
 from cdc_core.store.segment import Segment
 
@@ -42,7 +39,6 @@ class Extent:
 def extent(segment: Segment) -> Extent:
     """That of a segment in memory."""
     block, commits = segment.block, segment.commits
-    numbers = block.index["schema"][block.index["kind"] == int(Kind.ROWS)]
     return Extent(
         first=segment.first,
         last=segment.at(segment.end),
@@ -51,6 +47,6 @@ def extent(segment: Segment) -> Extent:
         end=block.end,
         commits=len(commits),
         committed=int(commits[-1]) if len(commits) else 0,
-        schemas=tuple(np.unique(numbers).tolist()),
+        schemas=tuple(segment.numbers()),
         time=int(block.index["timestamp"][-1]),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from cdc_core.store.disk.numbers import SchemaNumbers
 from cdc_core.store.disk.record import Record
 from cdc_core.store.disk.stored import Shelf, StoredSegment
 from cdc_core.store.disk.volume import Volume
@@ -34,19 +35,23 @@ def look(volume: Volume) -> Found:
     return Found(volume, list(volume.scan()) if heads is None else heads, heads is None)
 
 
-def lineage(found: Iterable[Found], shelf: Shelf, definitions: int, limit: int | None) -> list[StoredSegment]:
-    """The records that follow each other without a gap, up to the first that is not sound, has none of so many
-    definitions, or ends behind the sequence `limit`."""
+def lineage(found: Iterable[Found], shelf: Shelf, numbers: SchemaNumbers, limit: int | None) -> list[StoredSegment]:
+    """The records that follow each other without a gap, up to the first that is not sound, has a definition that was
+    not kept, or ends behind the sequence `limit`. One with a retired definition was removed, and what lies before it:
+    their removal was not durable."""
     kept: list[StoredSegment] = []
     for one in found:
         for at, record in one.records:
             first, last = record.extent.first.sequence, record.extent.last.sequence
             while kept and kept[-1].first.sequence >= first:
                 kept.pop()
-            unknown = any(number >= definitions for number in record.extent.schemas)
+            unknown = any(number >= numbers.count for number in record.extent.schemas)
             gap = kept and kept[-1].end != first
             if unknown or gap or (limit is not None and last > limit):
                 return kept
+            if not all(map(numbers.is_known, record.extent.schemas)):
+                kept.clear()
+                continue
             kept.append(StoredSegment(one.volume, at, record, shelf, checked=one.checked))
     return kept
 

@@ -154,6 +154,9 @@ class StoredSegment:
     def schemas(self, low: int, high: int, seen: Collection[int] = ()) -> list[tuple[int, int]]:
         return [] if all(one in seen for one in self.extent.schemas) else self.loaded().schemas(low, high)
 
+    def numbers(self) -> tuple[int, ...]:
+        return self.extent.schemas
+
     def statements_within(self, low: int, high: int) -> list[int]:
         has_some = self.extent.last.statements > self.first.statements
         return self.loaded().statements_within(low, high) if has_some else []

@@ -147,6 +147,14 @@ class Volumes:
         while len(self._held) > 1 and all(one.extent.last.sequence <= sequence for one in self._held[0].records):
             self._held.pop(0).volume.remove()
 
+    def schemas(self) -> set[int]:
+        """The numbers of the definitions that the records have."""
+        return {number for held in self._held for one in held.records for number in one.extent.schemas}
+
+    def tidy(self) -> None:
+        """Removes the definitions from disk that were retired, when they are many. Raises OSError."""
+        self._numbers.compact()
+
     def discard(self) -> None:
         """Removes all volumes. What is mapped of them stays readable."""
         for held in self._held:
@@ -171,7 +179,7 @@ class Volumes:
 
     def _recover(self) -> list[StoredSegment | Segment]:
         found = [look(Volume(path, self._write)) for path in sorted(self.path.glob(f"[0-9]*{VOLUME}"))]
-        kept = lineage(found, self.shelf, self._numbers.count, self._limit())
+        kept = lineage(found, self.shelf, self._numbers, self._limit())
         parts = whole(kept)
         self._held = cut(found, kept)
         (self.path / "damaged").unlink(missing_ok=True)
