@@ -39,7 +39,8 @@ class Writer:
     """Appends blocks as the log would place them. `parts` is the model: what an intact directory has."""
 
     def __init__(self, path: Path, volume_bytes: int = SMALL) -> None:
-        self.volumes = Volumes(path, registry(), volume_bytes)
+        self.registry = registry()
+        self.volumes = Volumes(path, self.registry, volume_bytes)
         self.parts: list[Segment] = []
         self.volumes.open(OWNER)
         self.end = Mark()

@@ -71,15 +71,20 @@ class SchemaNumbers:
 
     def compact(self) -> None:
         """Writes the file anew, as a whole or not at all, when most of its definitions are retired. Raises OSError."""
-        lines, held = self._text(0, self.count)
-        if self._lines < 2 * held + _RETIRED:
+        if self._lines < 2 * self._registry.held + _RETIRED:
             return
+        lines, held = self._text(0, self.count)
         made = self.path.with_suffix(".new")
         with made.open("wb") as file:
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
         made.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)  # else definitions that are added later may vanish
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
         self._lines = held
 
     def _text(self, low: int, high: int) -> tuple[bytes, int]:
