@@ -1,8 +1,8 @@
 """A claim's rows over Arrow Flight: plan a table's read, then pull its splits.
 
-`Rows` does both over one connection, which several threads may use; the functions open a connection for each call.
-A stream that ends without an error is complete. A stream whose server stalls ends with an error after minutes. Nothing
-is kept and nothing is retried. Needs only pyarrow.
+`FlightRows` does both over one connection, which several threads may use; the functions open a connection for each
+call. A stream that ends without an error is complete. A stream whose server stalls ends with an error after minutes.
+Nothing is kept and nothing is retried. Needs only pyarrow.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TableRead:
     tickets: tuple[bytes, ...]
 
 
-class Rows:
+class FlightRows:
     """The service's Flight door at `url`, until `close`. After a broken connection the next call opens another. `ca`:
     the authorities of a door with TLS as PEM text, without it those of the system."""
 
@@ -94,7 +94,7 @@ class Rows:
     def __repr__(self) -> str:
         return f"<Rows {self.url}>"
 
-    def __enter__(self) -> Rows:
+    def __enter__(self) -> FlightRows:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -158,7 +158,7 @@ def flight_info(
     timeout_seconds: float = 600.0,
 ) -> TableRead:
     """`Rows.info` over a connection of its own."""
-    with Rows(url, token, ca) as rows:
+    with FlightRows(url, token, ca) as rows:
         return rows.info(claim, table, mode=mode, after=after, splits=splits, timeout_seconds=timeout_seconds)
 
 
@@ -166,7 +166,7 @@ def read_split(
     url: str, ticket: bytes, *, token: str | None = None, ca: str = "", timeout_seconds: float | None = None
 ) -> Iterator[pa.RecordBatch]:
     """`Rows.split` over a connection of its own."""
-    with Rows(url, token, ca) as rows:
+    with FlightRows(url, token, ca) as rows:
         yield from rows.split(ticket, timeout_seconds=timeout_seconds)
 
 
@@ -179,8 +179,8 @@ class RowsDoor:
     token: str = field(default="", repr=False)
     ca: str = field(default="", repr=False)
 
-    def connect(self) -> Rows:
-        return Rows(self.url, self.token or None, self.ca)
+    def connect(self) -> FlightRows:
+        return FlightRows(self.url, self.token or None, self.ca)
 
     def info(
         self, claim: Claim, table: str, *, mode: str = "net", after: int | None = None, splits: int = 1
@@ -206,7 +206,7 @@ def changes(
     ca: str = "",
 ) -> pa.RecordBatchReader:
     """All rows of a table in a claim, one split after the other."""
-    rows = Rows(url, token, ca)
+    rows = FlightRows(url, token, ca)
     try:
         read = rows.info(claim, table, mode=mode, after=after, splits=splits)
     except BaseException:
@@ -215,7 +215,7 @@ def changes(
     return pa.RecordBatchReader.from_batches(read.schema, _one_by_one(rows, read.tickets))
 
 
-def _one_by_one(rows: Rows, tickets: tuple[bytes, ...]) -> Iterator[pa.RecordBatch]:
+def _one_by_one(rows: FlightRows, tickets: tuple[bytes, ...]) -> Iterator[pa.RecordBatch]:
     with rows:
         for ticket in tickets:
             yield from rows.split(ticket)

@@ -35,7 +35,7 @@ class ResetMove:
 
 
 @dataclass(frozen=True, slots=True)
-class ResetAnswer:
+class ResetResult:
     """Where the cursors are set, what that means for each client, and whether it was done. `anew`: the tables that stop
     until they are made anew."""
 
@@ -81,13 +81,13 @@ class OperatorCalls:
         identity: str = "",
         of_epoch: int | None = None,
         dry_run: bool = True,
-    ) -> ResetAnswer:
+    ) -> ResetResult:
         """What setting the cursors to a place would mean; without `dry_run` it is done. The fields are those of the
         call in docs/protocol.md. Raises PositionError for a place that does not exist."""
         body = {"to": to, "client_id": client_id, "moved": moved, "epoch": epoch, "identity": identity}
         body |= {"of_epoch": of_epoch, "dry_run": dry_run}
         answer = self._calls.call("POST", f"{self._home}/reset", body, repeat=dry_run, patience=_SECONDS)
-        return ResetAnswer.from_dict(answer)
+        return ResetResult.from_dict(answer)
 
     def _everywhere(self, verb: str) -> list[str]:
         """Raises UnknownDestination when no server knows it, ServiceUnavailable when one does not answer."""

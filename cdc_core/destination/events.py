@@ -147,13 +147,13 @@ class SourceReplaced:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreDamaged:
+class StoreFailed:
     """What is on disk cannot be read any more."""
 
     run: int
 
 
-Report = Located | NotBegun | Due | SourceFailed | SourceReplaced | StoreDamaged
+Report = Located | NotBegun | Due | SourceFailed | SourceReplaced | StoreFailed
 ByHand = StartedByHand | StoppedByHand | ReloadedByHand
 Event = Started | Scanned | ByHand | Ended | Woken | Rewound | TermWon | TermLost | Report
 

@@ -201,7 +201,7 @@ def _reported(state: State, event: e.Report, now: float) -> Step:
             return _switch(state, why, now)
         case e.SourceReplaced() if state.phase is Phase.READING and state.source:
             return _read_anew(state, state.source, "another server answers")
-        case e.StoreDamaged() if state.phase is Phase.READING and state.source:
+        case e.StoreFailed() if state.phase is Phase.READING and state.source:
             return _read_anew(state, state.source, "its store on disk is damaged")
         case _:
             return state, ()

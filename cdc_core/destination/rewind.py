@@ -40,7 +40,7 @@ Place = Literal["earliest", "latest", "anew"] | EntryPosition | ByGtid | int
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RewindTarget:
     """Where to set which cursors.
 
     `to` as a number is a time in milliseconds since the epoch and means the first transaction of its second, or the
@@ -81,7 +81,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RewindPlan:
     """The new position, and what it means for each client. `anew`: the tables that stop until they are made anew."""
 
     position: LogPosition
@@ -96,7 +96,7 @@ class Reset:
     """A plan for a destination, and whether it was carried out."""
 
     destination: str
-    plan: Plan
+    plan: RewindPlan
     done: bool
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,11 +112,11 @@ class Reset:
 def plan(
     settings: SourceSettings,
     cursors: Cursors,
-    target: Target,
+    target: RewindTarget,
     captured: Callable[[], Collection[TableSchema]] = tuple,
     sleep: Callable[[float], None] = time.sleep,
     kept: KeptPlaces | None = None,
-) -> Plan:
+) -> RewindPlan:
     """`captured` reads the captured tables from the source's catalogue. `kept` are the places in the store on disk: the
     source need not have them.
 
@@ -140,7 +140,7 @@ def plan(
         for move in moves:
             _check_server(cursors, move, target.of_epoch)
     anew = _names_at(captured, sleep) if target.to == "anew" else ()
-    return Plan(position, moves, target.epoch, target.identity, anew)
+    return RewindPlan(position, moves, target.epoch, target.identity, anew)
 
 
 def _names_at(captured: Callable[[], Collection[TableSchema]], sleep: Callable[[float], None]) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def _names_at(captured: Callable[[], Collection[TableSchema]], sleep: Callable[[
     return tuple(sorted(table.name for table in captured() if not table.is_sequence))
 
 
-def carry_out(cursors: Cursors, planned: Plan) -> dict[int, int]:
+def carry_out(cursors: Cursors, planned: RewindPlan) -> dict[int, int]:
     """Returns the new epoch of each client."""
     if planned.identity:
         cursors.identify(planned.identity)
@@ -228,7 +228,7 @@ def _check_server(cursors: Cursors, move: Move, epoch: int) -> None:
         )
 
 
-def _move(journals: Journals, cursors: Cursors, client_id: int, position: LogPosition, target: Target) -> Move:
+def _move(journals: Journals, cursors: Cursors, client_id: int, position: LogPosition, target: RewindTarget) -> Move:
     old = cursors.read(client_id)
     here = old is None or (old.port == position.port and same_host(old.address, position.address))
     moved = target.moved or not here

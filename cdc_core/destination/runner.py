@@ -24,7 +24,7 @@ from cdc_core.destination.idle import idle_status, refusal, rewind_refusal
 from cdc_core.destination.lifecycle import Phase, State, step
 from cdc_core.destination.mailbox import Mailbox
 from cdc_core.destination.metrics import Metrics
-from cdc_core.destination.rewind import Plan, carry_out
+from cdc_core.destination.rewind import RewindPlan, carry_out
 from cdc_core.destination.servers import address_of_cursors
 from cdc_core.destination.service import CanalService
 from cdc_core.errors import SluiceError
@@ -159,7 +159,7 @@ class Destination:
             raise known.error.with_traceback(None)
         return source_settings(self.config, self._address())
 
-    def rewind(self, planned: Plan) -> None:
+    def rewind(self, planned: RewindPlan) -> None:
         """Sets the cursors as planned, with the capture stopped meanwhile."""
         done: Future[dict[int, int]] = Future()
 
@@ -237,7 +237,7 @@ class Destination:
             source=source,
             on_failed=lambda why: self._mailbox.post(e.SourceFailed(run, why)),
             on_replaced=lambda: self._mailbox.post(e.SourceReplaced(run)),
-            on_damaged=lambda: self._mailbox.post(e.StoreDamaged(run)),
+            on_damaged=lambda: self._mailbox.post(e.StoreFailed(run)),
         )
         self._run = _Run(run, self._state.seat, capture)
         try:

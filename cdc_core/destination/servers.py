@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from cdc_core.config.models import InstanceConfig
 from cdc_core.position import LogPosition
-from cdc_core.source.failover import Rule
+from cdc_core.source.failover import FailoverRule
 from cdc_core.source.heartbeat import Heartbeat
 from cdc_core.source.same_host import same_host
 from cdc_core.source.settings import SourceSettings, source_settings
@@ -38,7 +38,7 @@ def make_heartbeat(
     if not config.detecting:
         return None
     other = other_address(config, address)
-    rule = Rule(config.detecting_sql, config.detecting_seconds, config.detecting_threshold, config.heartbeat_ha)
+    rule = FailoverRule(config.detecting_sql, config.detecting_seconds, config.detecting_threshold, config.heartbeat_ha)
     return Heartbeat(config.destination, rule, settings, source_settings(config, other) if other else None, on_failed)
 
 

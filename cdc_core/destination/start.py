@@ -27,7 +27,7 @@ from cdc_core.source.same_host import same_host
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start.gtid_lookup import executed_before
 from cdc_core.source.start.place import Start, find
-from cdc_core.source.start.tree import Facts
+from cdc_core.source.start.tree import StartFacts
 
 log = structlog.get_logger(__name__)
 
@@ -163,7 +163,7 @@ class StartFinder:
         self, conn: Connection, server: ServerInfo, history: LogPosition | None, same: bool | None, *, anew: bool
     ) -> Start:
         config = self._config
-        facts = Facts(
+        facts = StartFacts(
             address=self._settings.address,
             server_id=server.server_id,
             history=history,

@@ -11,7 +11,7 @@ BUCKETS_MS = (2.5, 10.0, 25.0, 100.0)  # as in Canal's dashboards
 
 
 @dataclass(slots=True)
-class Calls:
+class CallCounts:
     """One destination's counts. `latency` counts by bucket of BUCKETS_MS; the last bucket has no bound."""
 
     packets: Counter[str] = field(default_factory=Counter)
@@ -21,8 +21,8 @@ class Calls:
     latency: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_MS) + 1))
     total_ms: float = 0.0
 
-    def copy(self) -> Calls:
-        return Calls(
+    def copy(self) -> CallCounts:
+        return CallCounts(
             self.packets.copy(), self.errors.copy(), self.nbytes, self.empty, list(self.latency), self.total_ms
         )
 
@@ -34,7 +34,7 @@ class Traffic:
     def __init__(self, known: Callable[[str], bool] = lambda _: True) -> None:
         self._known = known
         self._lock = threading.Lock()
-        self._calls: dict[str, Calls] = {}
+        self._calls: dict[str, CallCounts] = {}
 
     def __repr__(self) -> str:
         return f"<Traffic {sum(calls.packets.total() for calls in self._calls.values())} packets>"
@@ -58,15 +58,15 @@ class Traffic:
             calls.latency[bucket] += 1
             calls.total_ms += milliseconds
 
-    def items(self) -> Iterator[tuple[str, Calls]]:
+    def items(self) -> Iterator[tuple[str, CallCounts]]:
         with self._lock:
             snapshot = {name: calls.copy() for name, calls in self._calls.items()}
         yield from sorted(snapshot.items())
 
-    def _of(self, destination: str) -> Calls:
+    def _of(self, destination: str) -> CallCounts:
         found = self._calls.get(destination)
         if found is None:
-            found = Calls()
+            found = CallCounts()
             if self._known(destination):
                 self._calls[destination] = found
         return found

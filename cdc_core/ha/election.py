@@ -128,7 +128,7 @@ Action = Look | Try | Remove | Enter | Leave
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ElectionState:
     """`term` is set while this server is active; `due` is when to try next (while active: to look again); `last` was
     the last holder of the node."""
 
@@ -147,10 +147,10 @@ class State:
         return min((at for at in (limit, due) if at is not None), default=None)
 
 
-Step = tuple[State, tuple[Action, ...]]
+Step = tuple[ElectionState, tuple[Action, ...]]
 
 
-def step(state: State, event: Event, now: float) -> Step:
+def step(state: ElectionState, event: Event, now: float) -> Step:
     """What becomes of `state`, and what is to be done, in order."""
     match event:
         case Connected():
@@ -173,7 +173,7 @@ def step(state: State, event: Event, now: float) -> Step:
             return _seen(state, event, now)
 
 
-def _ticked(state: State, now: float) -> Step:
+def _ticked(state: ElectionState, now: float) -> Step:
     if state.cut_off_since is not None:
         if state.term is not None and now - state.cut_off_since >= state.session_seconds:
             return _left(state, f"cut off from ZooKeeper for {state.session_seconds:g} s")
@@ -183,7 +183,7 @@ def _ticked(state: State, now: float) -> Step:
     return replace(state, due=None), (Try() if state.term is None else Look(),)
 
 
-def _seen(state: State, seen: Seen, now: float) -> Step:
+def _seen(state: ElectionState, seen: Seen, now: float) -> Step:
     holder = seen.holder
     if holder is None:
         due = now + _patience(state, seen)
@@ -197,7 +197,7 @@ def _seen(state: State, seen: Seen, now: float) -> Step:
     return state, ()
 
 
-def _patience(state: State, seen: Seen) -> float:
+def _patience(state: ElectionState, seen: Seen) -> float:
     last = state.last
     if last is None:
         return seen.handicap
@@ -206,6 +206,6 @@ def _patience(state: State, seen: Seen) -> float:
     return seen.handicap + (PREFERENCE if last.active and seen.lives else GRACE)
 
 
-def _left(state: State, why: str, *then: Action) -> Step:
+def _left(state: ElectionState, why: str, *then: Action) -> Step:
     """Leaves, if it was active."""
     return replace(state, term=None), ((Leave(why), *then) if state.term is not None else then)

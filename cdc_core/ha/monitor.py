@@ -65,7 +65,7 @@ class Monitor:
         self._office = office
         self._crowd = crowd
         self._clock = clock
-        self._state = e.State(address, session_seconds)
+        self._state = e.ElectionState(address, session_seconds)
         self._events: queue.SimpleQueue[e.Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self.trouble: CursorError | None = None

@@ -20,7 +20,7 @@ from cdc_core.meta.zookeeper import ZookeeperNodes
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class SeatHolder:
     running: Running
     ours: bool
 
@@ -39,7 +39,7 @@ class Seat:
     def __repr__(self) -> str:
         return f"<Seat {self._path} for {self._me.address}>"
 
-    def look(self, changed: Callable[[], None]) -> Holder | None:
+    def look(self, changed: Callable[[], None]) -> SeatHolder | None:
         """The holder. `changed` is called once, when somebody else may hold it."""
 
         def watch(_event: Any) -> None:
@@ -51,7 +51,7 @@ class Seat:
             value, stat = self._nodes.call(self._path, lambda: self._client.get_async(self._path))
         except NoNodeError:
             return None
-        return Holder(Running.from_json(value), self._owned(stat))
+        return SeatHolder(Running.from_json(value), self._owned(stat))
 
     def take(self) -> Term | None:
         """None when somebody else took it first."""

@@ -19,7 +19,7 @@ from cdc_core.rows.columns.batch import decode
 from cdc_core.rows.columns.cells import Cells, ZeroDates
 from cdc_core.rows.images import RowImages
 from cdc_core.rows.net_kernels import blank, choose
-from cdc_core.rows.plan import Plan
+from cdc_core.rows.plan import RowsPlan
 from cdc_core.rows.system_columns import (
     CHANGES,
     LACKS_COLUMNS,
@@ -32,7 +32,7 @@ from cdc_core.rows.system_columns import (
 from cdc_core.rows.table_rows import TableRows
 
 
-def read(plan: Plan, split: int = 0, zero_dates: ZeroDates = "fail") -> Iterator[pa.RecordBatch]:
+def read(plan: RowsPlan, split: int = 0, zero_dates: ZeroDates = "fail") -> Iterator[pa.RecordBatch]:
     """The batches of one split: at most 65,536 rows each, and about as many bytes as a chunk. Raises DecodeError for
     damaged or refused values."""
     if not plan.splits:
@@ -62,7 +62,7 @@ def _chosen(chunk: Chunk, images: RowImages, wanted: Wanted) -> tuple[Longs, Lon
 
 
 def _batch(
-    plan: Plan, chunk: Chunk, images: RowImages, chosen: Longs, ordinals: Longs, zero_dates: ZeroDates
+    plan: RowsPlan, chunk: Chunk, images: RowImages, chosen: Longs, ordinals: Longs, zero_dates: ZeroDates
 ) -> pa.RecordBatch:
     starts = images.starts if len(chosen) == len(images) else np.ascontiguousarray(images.starts[:, chosen])
     diffs = list(_diffs(plan, chunk, images, chosen)) if images.diffs else []
@@ -88,7 +88,9 @@ def _batch(
     return pa.RecordBatch.from_arrays(columns + extra, schema=plan.arrow_schema)
 
 
-def _diffs(plan: Plan, chunk: Chunk, images: RowImages, chosen: Longs) -> Iterator[tuple[int, list[int], list[str]]]:
+def _diffs(
+    plan: RowsPlan, chunk: Chunk, images: RowImages, chosen: Longs
+) -> Iterator[tuple[int, list[int], list[str]]]:
     """The JSON documents of which only the changes are logged: column, rows, their whole texts."""
     for column, own in enumerate(images.starts):
         rows = np.flatnonzero(own[chosen] <= DIFF)
@@ -99,7 +101,7 @@ def _diffs(plan: Plan, chunk: Chunk, images: RowImages, chosen: Longs) -> Iterat
             yield column, rows.tolist(), json_diff.documents(cells, own[at - 1])
 
 
-def _check_key(plan: Plan, chunk: Chunk, event: npt.NDArray[np.int32], columns: list[pa.Array]) -> None:
+def _check_key(plan: RowsPlan, chunk: Chunk, event: npt.NDArray[np.int32], columns: list[pa.Array]) -> None:
     """Raises TableStopped for a key that is NULL: no row would ever be found by it."""
     for values, column in zip(columns, plan.schema.shown, strict=True):
         if column.name in plan.schema.primary_key and values.null_count:
@@ -111,19 +113,19 @@ def _check_key(plan: Plan, chunk: Chunk, event: npt.NDArray[np.int32], columns: 
             )
 
 
-def _keys(plan: Plan) -> npt.NDArray[np.bool_]:
+def _keys(plan: RowsPlan) -> npt.NDArray[np.bool_]:
     """Which columns belong to the key."""
     return np.array([column.name in plan.schema.primary_key for column in plan.schema.columns])
 
 
-def _copies(plan: Plan, old: npt.NDArray[np.bool_], ordinals: Longs) -> Longs:
+def _copies(plan: RowsPlan, old: npt.NDArray[np.bool_], ordinals: Longs) -> Longs:
     if plan.copies is not None and plan.kept is not None:
         return plan.copies[np.searchsorted(plan.kept, ordinals)]
     return np.where(old, -1, 1)
 
 
 def _optional(
-    plan: Plan, columns: list[pa.Array], absent: npt.NDArray[np.bool_], old: npt.NDArray[np.bool_]
+    plan: RowsPlan, columns: list[pa.Array], absent: npt.NDArray[np.bool_], old: npt.NDArray[np.bool_]
 ) -> list[pa.Array]:
     """Columns outside the key that tell absent from NULL. Of old images in a table with a key, only the key counts."""
     blanked = old if plan.schema.primary_key else np.zeros(len(old), np.bool_)
@@ -134,7 +136,7 @@ def _optional(
     ]
 
 
-def _lacks_columns(plan: Plan, chunk: Chunk, images: RowImages) -> DecodeError:
+def _lacks_columns(plan: RowsPlan, chunk: Chunk, images: RowImages) -> DecodeError:
     image = int(images.lacking().argmax())
     return DecodeError(
         f"a row image of {plan.schema.name} {LACKS_COLUMNS}",

@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     every: bool = True
 
 
-class Target(NamedTuple):
+class ChunkArrays(NamedTuple):
     """A chunk's arrays, which are being filled."""
 
     data: Any
@@ -45,12 +45,12 @@ class Target(NamedTuple):
 
 _TABLE = named(TableEvents, types.boolean[::1], types.int64, types.int64)
 WANTED = named(Wanted, types.int64, types.int64, OUT_LONGS, types.boolean)
-_TARGET = named(Target, OUT_BYTES, records(INDEX, writable=True), OUT_INTS, OUT_LONGS)
+_TARGET = named(ChunkArrays, OUT_BYTES, records(INDEX, writable=True), OUT_INTS, OUT_LONGS)
 
 
 @kernel(types.int64(BYTES, records(INDEX), types.int64, types.int64, _TABLE, WANTED, _TARGET, OUT_LONGS))
 def copy(
-    data: Any, index: Any, low: int, high: int, table: TableEvents, wanted: Wanted, target: Target, state: Any
+    data: Any, index: Any, low: int, high: int, table: TableEvents, wanted: Wanted, target: ChunkArrays, state: Any
 ) -> int:
     """Copies what is wanted of index rows [low, high). Returns `high`, or the row that no longer fits."""
     mask, floor, journal = table

@@ -16,7 +16,7 @@ from cdc_core.binlog.events import DELETE, INSERT, UPDATE_BEFORE
 from cdc_core.compiled.kernel import Bytes, Ints, Longs
 from cdc_core.position import journal_number, split_version
 from cdc_core.rows import chunk_kernels as kernels
-from cdc_core.rows.chunk_kernels import TableEvents, Target, Wanted
+from cdc_core.rows.chunk_kernels import ChunkArrays, TableEvents, Wanted
 
 # A chunk stays in the processor's cache from copying to decoding. Its arrays are smaller than `memory.LARGE`: fresh
 # pages for each chunk would cost a third of all that is done with it.
@@ -134,7 +134,7 @@ class _Filler:
         return at
 
     def _copy(self, piece: BlockSlice, low: int, table: TableEvents) -> int:
-        target = Target(self._data, self._index, self._journals, self._ordinals)
+        target = ChunkArrays(self._data, self._index, self._journals, self._ordinals)
         block = piece.block
         return kernels.copy(block.data, block.index, low, piece.high, table, self.wanted, target, self.state)
 

@@ -17,17 +17,17 @@ from cdc_core.rows.chunks import count_changes
 from cdc_core.rows.hash_table import HashTable, PrimaryKey, all_columns
 from cdc_core.rows.hashing import Images
 from cdc_core.rows.partial import lacks_columns, plan_partial
-from cdc_core.rows.plan import Plan, split_all, split_kept
+from cdc_core.rows.plan import RowsPlan, split_all, split_kept
 from cdc_core.rows.system_columns import CHANGES, NET, arrow_schema
 from cdc_core.rows.table_rows import TableRows, rows_of
 from cdc_core.schema.registry import SchemaRegistry
 
-__all__ = ["CHANGES", "NET", "Plan", "arrow_schema", "plan_changes", "plan_net", "read"]
+__all__ = ["CHANGES", "NET", "RowsPlan", "arrow_schema", "plan_changes", "plan_net", "read"]
 
 
 def plan_net(
     slices: Sequence[BlockSlice], registry: SchemaRegistry, table: str, after: int | None = None, splits: int = 1
-) -> Plan:
+) -> RowsPlan:
     """What the range leaves behind: the last image of each key, or the signed count of each distinct row. Raises
     TableStopped for images that lack the columns which identify their row."""
     found = rows_of(slices, registry, table, after)
@@ -37,19 +37,19 @@ def plan_net(
 
 def plan_changes(
     slices: Sequence[BlockSlice], registry: SchemaRegistry, table: str, after: int | None = None, splits: int = 1
-) -> Plan:
+) -> RowsPlan:
     """Every image of the range, in order; splits are contiguous."""
     found = rows_of(slices, registry, table, after)
     inserts, updates, deletes = count_changes(found.slices, found.schemas, after)
     images = inserts + 2 * updates + deletes
-    return Plan(
+    return RowsPlan(
         found.schema, CHANGES, slices, found.schemas, after, found.layout, split_all(images, splits),
         rows=images, upserts=inserts + updates, deletes=deletes,
         raw_inserts=inserts, raw_updates=updates, raw_deletes=deletes,
     )  # fmt: skip
 
 
-def _keyed(found: TableRows, splits: int) -> Plan | None:
+def _keyed(found: TableRows, splits: int) -> RowsPlan | None:
     """None when an image leaves columns out."""
     table, key = HashTable(found), PrimaryKey(found.schema, found.layout)
     mark = np.empty(found.images, np.uint8)
@@ -66,7 +66,7 @@ def _keyed(found: TableRows, splits: int) -> Plan | None:
     removed = int(np.count_nonzero(gone))
     least, greatest = key.range(table)
     kept = np.sort(table.entries.last[: len(table)])
-    return Plan(
+    return RowsPlan(
         found.schema, NET, found.slices, found.schemas, found.after, found.layout, split_kept(kept, splits), kept,
         rows=len(kept), upserts=len(kept) - removed, deletes=removed, **table.raw()._asdict(),
         gained=int(np.count_nonzero(fresh & ~gone)), lost=int(np.count_nonzero(gone & ~fresh)),
@@ -74,7 +74,7 @@ def _keyed(found: TableRows, splits: int) -> Plan | None:
     )  # fmt: skip
 
 
-def _keyless(found: TableRows, splits: int) -> Plan | None:
+def _keyless(found: TableRows, splits: int) -> RowsPlan | None:
     """None when an image leaves columns out, or has only what changed of a document: it cannot be compared."""
     table, row = HashTable(found), all_columns(found)
     copies = np.empty(found.images, np.int64)
@@ -90,7 +90,7 @@ def _keyless(found: TableRows, splits: int) -> Plan | None:
     kept, copies = last[left], copies[left]
     removed = int(np.count_nonzero(copies < 0))
     raw = table.raw()
-    return Plan(
+    return RowsPlan(
         found.schema, NET, found.slices, found.schemas, found.after, found.layout, split_kept(kept, splits),
         kept, copies, rows=len(kept), upserts=len(kept) - removed, deletes=removed, **raw._asdict(),
         insert_only=raw.raw_updates == raw.raw_deletes == 0,

@@ -16,13 +16,13 @@ from cdc_core.errors import TableStopped
 from cdc_core.rows import partial_kernels
 from cdc_core.rows.hash_table import HashTable, PrimaryKey
 from cdc_core.rows.hashing import Images
-from cdc_core.rows.plan import Plan, split_all, split_kept
+from cdc_core.rows.plan import RowsPlan, split_all, split_kept
 from cdc_core.rows.system_columns import NET
 from cdc_core.rows.table_rows import TableRows
 from cdc_core.schema.table import TableSchema
 
 
-def plan_partial(found: TableRows, splits: int) -> Plan:
+def plan_partial(found: TableRows, splits: int) -> RowsPlan:
     """Raises TableStopped for an image that lacks a column of the key, or any column where the table has no key."""
     return _keyed(found, splits) if found.schema.primary_key else _keyless(found, splits)
 
@@ -38,7 +38,7 @@ def lacks_columns(schema: TableSchema, place: str) -> TableStopped:
     )
 
 
-def _keyed(found: TableRows, splits: int) -> Plan:
+def _keyed(found: TableRows, splits: int) -> RowsPlan:
     table, key = HashTable(found), PrimaryKey(found.schema, found.layout)
     owner = np.empty(found.images, np.int64)
     groups = np.full(found.images, partial_kernels.NOBODY, np.int64)
@@ -55,7 +55,7 @@ def _keyed(found: TableRows, splits: int) -> Plan:
     gone, fresh, raw = owner < 0, fresh[: len(table)], table.raw()
     removed = int(np.count_nonzero(gone))
     least, greatest = key.range(table)
-    return Plan(
+    return RowsPlan(
         found.schema, NET, found.slices, found.schemas, found.after, found.layout, split_kept(kept, splits), kept,
         groups=groups, partial=True,
         rows=len(kept), upserts=len(owner) - removed, deletes=removed, **raw._asdict(),
@@ -77,7 +77,7 @@ def _kept(
     return kept, groups[kept]
 
 
-def _keyless(found: TableRows, splits: int) -> Plan:
+def _keyless(found: TableRows, splits: int) -> RowsPlan:
     """All images: they can be compared only once the defaults are filled in."""
     inserts = updates = deletes = 0
     for chunk, images in found.chunks():
@@ -88,7 +88,7 @@ def _keyless(found: TableRows, splits: int) -> Plan:
         updates += int(np.count_nonzero(images.op == UPDATE_BEFORE))
         deletes += int(np.count_nonzero(images.op == DELETE))
     total = inserts + 2 * updates + deletes
-    return Plan(
+    return RowsPlan(
         found.schema, NET, found.slices, found.schemas, found.after, found.layout, split_all(total, splits),
         partial=True, rows=total, upserts=inserts + updates, deletes=updates + deletes,
         raw_inserts=inserts, raw_updates=updates, raw_deletes=deletes, insert_only=updates == deletes == 0,

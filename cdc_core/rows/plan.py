@@ -33,7 +33,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RowsPlan:
     """What is handed out of one table's share of a range. Rows at or below version `after` do not count.
 
     Mode `net` alone has `kept`, the ordinals of the images that are left, rising. Each has its signed count in `copies`

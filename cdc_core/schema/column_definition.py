@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdc_core.schema.column_default import constant
-from cdc_core.schema.column_text import Parts, default_in, parts_of
+from cdc_core.schema.column_text import ColumnParts, default_in, parts_of
 from cdc_core.schema.column_type import ColumnType
-from cdc_core.schema.conventions import Charset, Conventions
+from cdc_core.schema.conventions import Conventions, ServerCharset
 from cdc_core.schema.ddl_words import NotUnderstood, Reader
 from cdc_core.schema.declaration import declared_column
 from cdc_core.schema.sql_text import Dialect
@@ -74,7 +74,7 @@ def _check_texts(text: str, conventions: Conventions) -> None:
         raise NotUnderstood("a text depends on the session's character sets")
 
 
-def _check_held(text: str, charset: Charset | None, conventions: Conventions) -> None:
+def _check_held(text: str, charset: ServerCharset | None, conventions: Conventions) -> None:
     """Raises NotUnderstood for what the column's character set may not hold, in whose place the server puts `?`; and
     for a text that may have come as bytes (SET NAMES binary), which a wide set reads in twos or fours."""
     if charset and charset.name in _WIDE and text and conventions.texts in ("ascii", "none"):
@@ -84,7 +84,7 @@ def _check_held(text: str, charset: Charset | None, conventions: Conventions) ->
         raise NotUnderstood("the column's character set may not hold the text")
 
 
-def _column(name: str, parts: Parts, collation: str, conventions: Conventions) -> Column:
+def _column(name: str, parts: ColumnParts, collation: str, conventions: Conventions) -> Column:
     if not conventions.modelled:
         raise NotUnderstood("what it means depends on the session")
     if parts.kind == "timestamp" and parts.nullable is None and not conventions.explicit_timestamps:
@@ -126,7 +126,7 @@ def _column(name: str, parts: Parts, collation: str, conventions: Conventions) -
     )
 
 
-def _charset(parts: Parts, table: str, conventions: Conventions) -> tuple[Charset | None, str]:
+def _charset(parts: ColumnParts, table: str, conventions: Conventions) -> tuple[ServerCharset | None, str]:
     """A string's character set and its collation; changes CHAR CHARACTER SET binary into BINARY."""
     if parts.kind not in _STRINGS:
         return None, ""
@@ -146,7 +146,7 @@ def _charset(parts: Parts, table: str, conventions: Conventions) -> tuple[Charse
     return charset, collation or charset.collation
 
 
-def _declared(parts: Parts, charset: Charset | None, conventions: Conventions) -> tuple[str, int]:
+def _declared(parts: ColumnParts, charset: ServerCharset | None, conventions: Conventions) -> tuple[str, int]:
     """The type as the catalogue writes it, and the most bytes of a string. Completes the sizes."""
     kind, sizes, most = parts.kind, parts.sizes, charset.size if charset else 1
     sign = (" unsigned" if parts.unsigned else "") + (" zerofill" if parts.zerofill else "")

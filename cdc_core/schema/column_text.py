@@ -21,7 +21,7 @@ _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 
 
 @dataclass(slots=True)
-class Parts:
+class ColumnParts:
     """What the text says. `nullable` None: nothing about NULL. `quoted`: the default is a string."""
 
     kind: str = ""
@@ -40,7 +40,7 @@ class Parts:
     comment: str = ""
 
 
-def parts_of(reader: Reader, *, mariadb: bool) -> Parts:
+def parts_of(reader: Reader, *, mariadb: bool) -> ColumnParts:
     """Reads to the end. Raises NotUnderstood, and ValueError for a size that is no number."""
     parts = _type(reader, mariadb=mariadb)
     while not reader.done:
@@ -70,8 +70,8 @@ def default_in(reader: Reader) -> tuple[str | None, bool]:
     return sign + value, False
 
 
-def _type(reader: Reader, *, mariadb: bool) -> Parts:
-    parts = Parts()
+def _type(reader: Reader, *, mariadb: bool) -> ColumnParts:
+    parts = ColumnParts()
     national = reader.take("NATIONAL")
     word = reader.word().keyword.lower()
     if word == "long":
@@ -93,7 +93,7 @@ def _type(reader: Reader, *, mariadb: bool) -> Parts:
     return parts
 
 
-def _arguments(reader: Reader, parts: Parts) -> None:
+def _arguments(reader: Reader, parts: ColumnParts) -> None:
     words = []
     while not reader.take(")"):
         words.append(reader.word())
@@ -107,7 +107,7 @@ def _arguments(reader: Reader, parts: Parts) -> None:
         parts.sizes = tuple(int(word.text) for word in words[::2])
 
 
-def _attribute(reader: Reader, parts: Parts) -> None:
+def _attribute(reader: Reader, parts: ColumnParts) -> None:
     match word := reader.word().keyword:
         case "UNSIGNED":
             parts.unsigned = True

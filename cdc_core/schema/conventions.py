@@ -28,7 +28,7 @@ _WITHOUT_WIDTHS = (8, 0, 19)
 
 
 @dataclass(frozen=True, slots=True)
-class Charset:
+class ServerCharset:
     """A character set: its name, its default collation, the most bytes of a character."""
 
     name: str
@@ -46,20 +46,20 @@ class Conventions:
     widths: bool
     explicit_timestamps: bool | None
     collations: Mapping[str, int]
-    charsets: Mapping[str, Charset]
+    charsets: Mapping[str, ServerCharset]
     charset_names: Mapping[str, str]  # by collation
     server_collation: str = ""
     modelled: bool = True
     strict: bool = True
     texts: str = "all"
 
-    def charset(self, name: str) -> Charset | None:
+    def charset(self, name: str) -> ServerCharset | None:
         return self.charsets.get(name.lower()) or self.charsets.get(_other_name(name.lower()))
 
-    def charset_of(self, collation: str) -> Charset | None:
+    def charset_of(self, collation: str) -> ServerCharset | None:
         return self.charset(self.charset_names.get(collation, ""))
 
-    def charset_by_id(self, collation: int) -> Charset | None:
+    def charset_by_id(self, collation: int) -> ServerCharset | None:
         return next((self.charset_of(name) for name, number in self.collations.items() if number == collation), None)
 
     def collation(self, name: str, charset: str = "") -> str:
@@ -84,7 +84,9 @@ def read_conventions(cursor: Cursor) -> Conventions:
     """Asks the server. Raises what pymysql raises."""
     found = read_collations(cursor)
     cursor.execute(_CHARSETS)
-    charsets = {str(name): Charset(str(name), str(collation), int(size)) for name, collation, size in cursor.fetchall()}
+    charsets = {
+        str(name): ServerCharset(str(name), str(collation), int(size)) for name, collation, size in cursor.fetchall()
+    }
     cursor.execute(_SETTINGS)
     row = cursor.fetchone()
     version, explicit, server = row or ("", 0, "")

@@ -19,7 +19,7 @@ from cdc_core.contract.status import Status
 from cdc_core.destination.capture import PAUSES
 from cdc_core.destination.catalogue import Catalogue
 from cdc_core.destination.positions import Positions, positions
-from cdc_core.destination.rewind import Reset, Target, plan
+from cdc_core.destination.rewind import Reset, RewindTarget, plan
 from cdc_core.destination.runner import Destination
 from cdc_core.errors import SluiceError, UnknownDestination
 from cdc_core.gtid import parse_gtid_field
@@ -142,7 +142,7 @@ class CanalServer:
         with connected(self.destination(name).source_settings()) as conn:
             return missing(conn, parse_gtid_field(gtids))
 
-    def reset_destination(self, name: str, target: Target, *, dry_run: bool) -> Reset:
+    def reset_destination(self, name: str, target: RewindTarget, *, dry_run: bool) -> Reset:
         """What setting the cursors would mean; without `dry_run` it is done."""
         destination = self.destination(name)
         settings, config = destination.source_settings(), destination.config

@@ -43,7 +43,7 @@ class Limits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Candidate:
     """A claim, and its events if there are DDL statements among them: they are read outside of the lock. Or no claim,
     but what is to be compared with its checksums before there can be one."""
 
@@ -203,7 +203,9 @@ class DurableSession:
         with self._store.changed:
             return [one.id for one in self.session.client(client_id).batches if one.claim.owner == owner]
 
-    def _wait(self, client_id: int, limits: Limits, timeout: float, owner: str, lease_seconds: float) -> _Found | None:
+    def _wait(
+        self, client_id: int, limits: Limits, timeout: float, owner: str, lease_seconds: float
+    ) -> _Candidate | None:
         return self._store.wait_for(
             lambda: self._take(client_id, limits, owner, lease_seconds),
             timeout,
@@ -216,9 +218,9 @@ class DurableSession:
         found = ring.take(client_id, *limits) if ring.log.parts.stored else None
         return [] if found is None else ring.log.parts.unchecked(found.start.sequence, found.end.sequence)
 
-    def _take(self, client_id: int, limits: Limits, owner: str, lease_seconds: float) -> _Found | None:
+    def _take(self, client_id: int, limits: Limits, owner: str, lease_seconds: float) -> _Candidate | None:
         if unchecked := self._unchecked(client_id, limits):
-            return _Found(unchecked=unchecked)
+            return _Candidate(unchecked=unchecked)
         claim = self.session.claim(
             client_id,
             limits.rows,
@@ -233,7 +235,9 @@ class DurableSession:
         batch = self.session.client(client_id).batches[-1]
         slices = self.session.slices(client_id, batch.id) if batch.range.statements else None
         stopped, snapshots = self.stops.names(client_id), self.snapshots.names(client_id)
-        return _Found(replace(claim, stopped=stopped, snapshots=snapshots, identity=self.identity), tuple(slices or ()))
+        return _Candidate(
+            replace(claim, stopped=stopped, snapshots=snapshots, identity=self.identity), tuple(slices or ())
+        )
 
     def _until_expiry(self, client_id: int) -> float | None:
         deadline = self.session.next_deadline(client_id)

@@ -65,7 +65,7 @@ class Journal(NamedTuple):
     checksum: bool
 
 
-class Progress(NamedTuple):
+class CutProgress(NamedTuple):
     """Why the cut stopped, and how far it came. But for MORE, `at` is the packet that the code is about."""
 
     code: int
@@ -79,7 +79,7 @@ class Progress(NamedTuple):
 _RECEIVED = named(Received, OUT_BYTES, types.int64, types.int64, types.int64)
 _FILLING = named(Filling, OUT_BYTES, records(INDEX, writable=True), types.int64, types.int64)
 _JOURNAL = named(Journal, types.int64, types.int64, types.boolean)
-_PROGRESS = types.UniTuple(types.int64, len(Progress._fields))  # type: ignore[no-untyped-call]
+_PROGRESS = types.UniTuple(types.int64, len(CutProgress._fields))  # type: ignore[no-untyped-call]
 
 
 @kernel(types.boolean(types.int64))
@@ -125,7 +125,7 @@ def describe(index: Any, row: int, data: Any, start: int, end: int, place: tuple
 
 @kernel(_PROGRESS(_RECEIVED, _FILLING, _JOURNAL))
 def cut(received: Received, block: Filling, journal: Journal) -> tuple[int, int, int, int, int, int]:
-    """Cuts the received packets into the block, as far as they go. Returns the fields of Progress."""
+    """Cuts the received packets into the block, as far as they go. Returns the fields of CutProgress."""
     source, at, stop, sequence = received
     into, index, fill, rows = block
     position, since, checksum = journal

@@ -11,7 +11,7 @@ from enum import Enum
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FailoverRule:
     """`seconds` between two beats; `threshold` failures in a row; `switches` is Canal's heartbeatHaEnable."""
 
     sql: str
@@ -28,7 +28,7 @@ class Step(Enum):
     SWITCH = "switch"
 
 
-def after_beat(rule: Rule, failures: int, other: str, answers: bool | None = None) -> Step:
+def after_beat(rule: FailoverRule, failures: int, other: str, answers: bool | None = None) -> Step:
     """`failures` in a row, with this beat. `other` is the other server's address, empty when there is none. `answers`
     says whether that server answered just now, None when it was not asked."""
     if not rule.switches or not other or failures < rule.threshold or answers is False:

@@ -17,7 +17,7 @@ import structlog
 
 from cdc_core.errors import SluiceError
 from cdc_core.source.connection import Connection, connect, source_error
-from cdc_core.source.failover import Rule, Step, after_beat
+from cdc_core.source.failover import FailoverRule, Step, after_beat
 from cdc_core.source.settings import SourceSettings
 
 _JOIN_SECONDS = 1.0
@@ -33,7 +33,7 @@ class Heartbeat:
     def __init__(
         self,
         name: str,
-        rule: Rule,
+        rule: FailoverRule,
         active: SourceSettings,
         other: SourceSettings | None,
         on_failed: Callable[[str], None],

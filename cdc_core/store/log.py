@@ -17,7 +17,7 @@ from cdc_core.errors import RangeGone
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
 from cdc_core.store.mark import Mark
-from cdc_core.store.parts import MERGE_BYTES, Part, Parts
+from cdc_core.store.parts import MERGE_BYTES, Part, RingParts
 from cdc_core.store.segment import Segment, segment
 
 
@@ -34,7 +34,7 @@ class Log:
         self.last_position: EntryPosition | None = None
         self.last_commit: EntryPosition | None = None
         self.transactions = 0
-        self.parts = Parts(merge_bytes)
+        self.parts = RingParts(merge_bytes)
 
     @property
     def begin(self) -> Mark:

@@ -23,7 +23,7 @@ _WRITTEN = 4  # times as many bytes are one record on disk
 _MANY = 16  # small segments in memory that wait for others to be merged with
 
 
-class Parts:
+class RingParts:
     """`all` of them; the first `stored` are on disk."""
 
     def __init__(self, merge_bytes: int = MERGE_BYTES) -> None:
@@ -31,8 +31,8 @@ class Parts:
         self.stored = 0
         self._merge_bytes = merge_bytes
 
-    def copy(self) -> Parts:
-        made = Parts(self._merge_bytes)
+    def copy(self) -> RingParts:
+        made = RingParts(self._merge_bytes)
         made.all, made.stored = list(self.all), self.stored
         return made
 

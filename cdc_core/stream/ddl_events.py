@@ -34,7 +34,7 @@ class Traits:
     lower_case: bool = False
 
 
-class Definitions(Protocol):
+class DdlFollower(Protocol):
     """The schema history. It gets statements with their effects on all tables."""
 
     def follow(self, ddl: Ddl) -> None:
@@ -54,7 +54,7 @@ class DdlReader:
         self,
         captured: Callable[[str, str], bool],
         traits: Callable[[], Traits] = Traits,
-        definitions: Definitions | None = None,
+        definitions: DdlFollower | None = None,
     ) -> None:
         self._captured, self._traits, self._definitions = captured, traits, definitions
         self._left_out: set[tuple[str, str]] = set()  # helpers that the log names

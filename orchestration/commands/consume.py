@@ -9,10 +9,10 @@ from typing import Any
 
 from cdc_core.canal.client import Boundary, CanalConnector, ClusterCanalConnector, Consumer, Handler, Policy, Row
 from cdc_core.canal.client.events import Event, Statement
-from cdc_core.canal.protocol.declared import EventType
+from cdc_core.canal.protocol.declared import CanalEventType
 from cdc_core.errors import ConfigError
 
-_SIGNS = {EventType.INSERT: "+", EventType.UPDATE: "~", EventType.DELETE: "-"}
+_SIGNS = {CanalEventType.INSERT: "+", CanalEventType.UPDATE: "~", CanalEventType.DELETE: "-"}
 
 
 PASSING = 9001  # the client id of who names none
@@ -59,7 +59,7 @@ class Printed(Handler):
     def handle(self, event: Event) -> None:
         match event:
             case Row():
-                shown = _changes(event) if event.kind is EventType.UPDATE else _values(event.after or event.before)
+                shown = _changes(event) if event.kind is CanalEventType.UPDATE else _values(event.after or event.before)
                 print(f"{_SIGNS[event.kind]} {event.header.name}  {shown}")
             case Statement():
                 print(f"! {event.header.name}  {event.sql}")

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from cdc_core.client.operator_calls import ResetAnswer
+from cdc_core.client.operator_calls import ResetResult
 from orchestration.commands.service import call, path_of
 from orchestration.commands.text import number, place, position, table
 
@@ -19,11 +19,11 @@ def run(name: str, body: dict[str, Any], service: str, token: str, *, as_json: b
     if as_json:
         print(json.dumps(answer))
     else:
-        show(ResetAnswer.from_dict(answer))
+        show(ResetResult.from_dict(answer))
     return 0
 
 
-def show(answer: ResetAnswer) -> None:
+def show(answer: ResetResult) -> None:
     console = Console()
     columns = table(number("client"), position("from"), number("read again"), number("skipped"))
     for move in answer.clients:

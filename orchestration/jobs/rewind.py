@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from cdc_core.client.operator_calls import ResetAnswer
+from cdc_core.client.operator_calls import ResetResult
 from cdc_core.errors import ConfigError, PositionError
 from orchestration import processes
 from orchestration.jobs.order import Order, order_facts, traced
@@ -112,7 +112,7 @@ def place_of(config: Rewind, begun: Begun | None) -> str | int | dict[str, Any]:
     return to
 
 
-def check_skipped(answer: ResetAnswer, *, may: bool) -> None:
+def check_skipped(answer: ResetResult, *, may: bool) -> None:
     """Raises PositionError for a place ahead of the cursor, unless rows may be skipped."""
     skipped = sum(move.skipped_bytes or 0 for move in answer.clients)
     if skipped and not may:
@@ -123,7 +123,7 @@ def check_skipped(answer: ResetAnswer, *, may: bool) -> None:
         )
 
 
-def findings(answer: ResetAnswer) -> dict[str, Any]:
+def findings(answer: ResetResult) -> dict[str, Any]:
     """As metadata. Bytes that are not known are left out."""
     found: dict[str, Any] = {"to": str(answer.to), "changed": answer.done}
     for move in answer.clients:
@@ -133,7 +133,7 @@ def findings(answer: ResetAnswer) -> dict[str, Any]:
     return found | ({"anew": ", ".join(answer.anew)} if answer.anew else {})
 
 
-def _tell_stopped(context: dg.OpExecutionContext, settings: Settings, answer: ResetAnswer, reason: str) -> None:
+def _tell_stopped(context: dg.OpExecutionContext, settings: Settings, answer: ResetResult, reason: str) -> None:
     """In the history of each table that is to be made anew."""
     facts = {"outcome": "stopped", **order_facts(context, "rewind", reason), "position": str(answer.to)}
     for table in answer.anew:

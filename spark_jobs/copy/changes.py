@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from cdc_core.client.changes import Rows, RowsDoor, TableRead
+from cdc_core.client.changes import FlightRows, RowsDoor, TableRead
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, SluiceError, TableStopped
 from cdc_core.rows.system_columns import CHANGES, is_before, versions
@@ -119,7 +119,7 @@ class ChangeLog:
 class _Numbered:
     """The images of a read as the log has them. `error` is the service's, which delta-rs would make a text of."""
 
-    def __init__(self, rows: Rows, read: TableRead) -> None:
+    def __init__(self, rows: FlightRows, read: TableRead) -> None:
         shown = [field for field in read.schema if field.name not in RESERVED]
         self.schema = numbered(shown, *_SYSTEM)
         self.error: SluiceError | None = None

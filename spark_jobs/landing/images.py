@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from cdc_core.client.changes import Rows, TableRead
+from cdc_core.client.changes import FlightRows, TableRead
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, SluiceError
 from cdc_core.position import EntryPosition, split_version
@@ -48,7 +48,7 @@ class Images:
     `count` is how many rows came so far."""
 
     def __init__(
-        self, claim: Claim, fields: Sequence[pa.Field], read: TableRead | None, rows: Rows | None,
+        self, claim: Claim, fields: Sequence[pa.Field], read: TableRead | None, rows: FlightRows | None,
         emptied: Sequence[Emptied] = (),
     ) -> None:  # fmt: skip
         own = {field.name: field.type for field in own_fields(read.schema)} if read else {}

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from cdc_core.client.changes import Rows
+from cdc_core.client.changes import FlightRows
 from cdc_core.contract.claim import Claim
 from cdc_core.destination.capture import Capture
 from cdc_core.meta.nodes import MemoryNodes, Nodes
@@ -100,7 +100,7 @@ def rows_and_restart(mysql: MySqlServer, begin: tuple[str, int], rows: int, size
 
 def streamed(service: Service, rows: int) -> float:
     """Seconds from a claim of so many rows until a client has them all; it is given back then."""
-    with connect(service.http, service.flight) as connector, Rows(connector.flight_url) as door:
+    with connect(service.http, service.flight) as connector, FlightRows(connector.flight_url) as door:
         claim = connector.get_without_ack(rows, owner="bench", timeout_seconds=60, lease_seconds=600)
         assert claim is not None
         began = time.monotonic()

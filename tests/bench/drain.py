@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from cdc_core.client.changes import Rows
+from cdc_core.client.changes import FlightRows
 from cdc_core.client.connector import Connector
 from cdc_core.contract.claim import Claim
 
@@ -46,7 +46,7 @@ def drain(
         plans = [door.info(claim, table.name, mode=mode, splits=splits) for table in claim.tables]
         return [pool.submit(read, ticket) for plan in plans for ticket in plan.tickets]
 
-    with connector, Rows(connector.flight_url) as door, ThreadPoolExecutor(splits) as pool:
+    with connector, FlightRows(connector.flight_url) as door, ThreadPoolExecutor(splits) as pool:
         while behind < rows:
             if claimed < rows:
                 claim = connector.get_without_ack(batch, owner="bench", timeout_seconds=30)

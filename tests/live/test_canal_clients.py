@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cdc_core.canal.protocol.declared import EntryType, EventType, Messages
+from cdc_core.canal.protocol.declared import CanalEventType, EntryType, Messages
 from cdc_core.canal.tcp import TcpDoor
 from orchestration.commands.consume import connector_of, run
 from orchestration.stack.mysql.server import MySqlServer
@@ -183,7 +183,7 @@ def test_statements_are_isolated(mysql8: MySqlServer, database: str, tmp_path: P
         while len(found) < 6:
             batch = waited(client)
             kinds = [one.header.eventType for one in client.entries(batch) if one.entryType == EntryType.ROWDATA]
-            found.append([EventType(kind).name for kind in kinds])
+            found.append([CanalEventType(kind).name for kind in kinds])
             client.ack(batch.batch_id)
     assert found == [["INSERT"], ["CINDEX"], ["DINDEX"], ["INSERT"], ["ALTER"], ["INSERT"]]
 
@@ -255,7 +255,7 @@ def test_parts_of_a_transaction_have_one_begin_and_one_end(mysql8: MySqlServer, 
 def statements(client: CanalClient, messages: Any) -> list[str]:
     """The statements in a batch, with Canal's names of their types."""
     entries = [one for one in client.entries(messages) if one.entryType == EntryType.ROWDATA]
-    return [f"{EventType(one.header.eventType).name} {store_of(one).sql}" for one in entries]
+    return [f"{CanalEventType(one.header.eventType).name} {store_of(one).sql}" for one in entries]
 
 
 def test_a_filter_that_replaces_the_destinations(mysql8: MySqlServer, database: str, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cdc_core.canal.protocol.declared import EntryType, EventType
+from cdc_core.canal.protocol.declared import CanalEventType, EntryType
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_client import connected
 from tests.support.canal_service import canal_service
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
 
     batch: int
     kind: EntryType
-    event: EventType | None
+    event: CanalEventType | None
     table: str
     header: Any
     store: Any
@@ -76,15 +76,17 @@ def seen(mysql8: MySqlServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def _seen(batch: int, entry: Any) -> Seen:
     kind, store = EntryType(entry.entryType), store_of(entry)
-    event = EventType(store.eventType) if kind is EntryType.ROWDATA else None
+    event = CanalEventType(store.eventType) if kind is EntryType.ROWDATA else None
     return Seen(batch, kind, event, entry.header.tableName, entry.header, store)
 
 
 def rows(seen: list[Seen], table: str) -> list[list[str]]:
-    return [values for one in seen if one.event is EventType.INSERT and one.table == table for values in one.values]
+    return [
+        values for one in seen if one.event is CanalEventType.INSERT and one.table == table for values in one.values
+    ]
 
 
-def statements(seen: list[Seen], word: str) -> list[tuple[EventType | None, str]]:
+def statements(seen: list[Seen], word: str) -> list[tuple[CanalEventType | None, str]]:
     return [(one.event, one.table) for one in seen if one.event and word in one.store.sql]
 
 
@@ -93,7 +95,7 @@ def test_xa_comes_once_with_its_commit(seen: list[Seen]) -> None:
     assert [one.kind.name for one in seen[:3]] == ["TRANSACTIONBEGIN", "ROWDATA", "TRANSACTIONEND"]
     assert seen[1].values == [["1", "xa"]]
     assert ["2", "never"] not in rows(seen, "t")
-    assert not any(one.event in (EventType.XACOMMIT, EventType.XAROLLBACK) for one in seen)
+    assert not any(one.event in (CanalEventType.XACOMMIT, CanalEventType.XAROLLBACK) for one in seen)
 
 
 def test_json_and_invisible_columns(seen: list[Seen]) -> None:
@@ -106,8 +108,8 @@ def test_json_and_invisible_columns(seen: list[Seen]) -> None:
 
 def test_names_and_types_are_the_catalogues(seen: list[Seen]) -> None:
     """A backtick in a name is one, and `mysqlType` is not what the statement has written."""
-    assert statements(seen, "CREATE TABLE `a``b`") == [(EventType.CREATE, "a`b")]
-    (row,) = [one for one in seen if one.event is EventType.INSERT and one.table == "a`b"]
+    assert statements(seen, "CREATE TABLE `a``b`") == [(CanalEventType.CREATE, "a`b")]
+    (row,) = [one for one in seen if one.event is CanalEventType.INSERT and one.table == "a`b"]
     columns = [(column.name, column.mysqlType) for column in row.store.rowDatas[0].afterColumns]
     assert columns == [("x`y", "int"), ("n", "char(3)"), ("f", "double")]
 
@@ -115,11 +117,11 @@ def test_names_and_types_are_the_catalogues(seen: list[Seen]) -> None:
 def test_statements_without_entries_and_with(seen: list[Seen]) -> None:
     """What changes nothing has none, but DROP IF EXISTS; ALTER DATABASE and constraints have one."""
     assert statements(seen, "IF NOT EXISTS t") == []
-    assert statements(seen, "nowhere") == [(EventType.ERASE, "nowhere")]
+    assert statements(seen, "nowhere") == [(CanalEventType.ERASE, "nowhere")]
     assert [one for word in ("REPAIR", "ANALYZE", "OPTIMIZE") for one in statements(seen, word)] == []
-    assert statements(seen, "ALTER DATABASE") == [(EventType.QUERY, "")]
+    assert statements(seen, "ALTER DATABASE") == [(CanalEventType.QUERY, "")]
     for word in ("ADD FOREIGN KEY", "ADD CONSTRAINT q CHECK", "DROP CHECK q"):
-        assert statements(seen, word) == [(EventType.ALTER, "c")]
+        assert statements(seen, word) == [(CanalEventType.ALTER, "c")]
 
 
 def test_a_statement_after_rows_begins_a_batch(seen: list[Seen]) -> None:
@@ -131,13 +133,13 @@ def test_a_statement_after_rows_begins_a_batch(seen: list[Seen]) -> None:
 
 def test_texts_of_statements_come_before_captured_rows_alone(seen: list[Seen]) -> None:
     """Of `binlog_rows_query_log_events`."""
-    texts = [one.store.sql for one in seen if one.event is EventType.QUERY and not one.store.isDdl]
+    texts = [one.store.sql for one in seen if one.event is CanalEventType.QUERY and not one.store.isDdl]
     assert texts == ["INSERT INTO t VALUES (3, 'asked')"]
 
 
 def test_places_inside_a_large_compressed_transaction(seen: list[Seen]) -> None:
     """They rise within the event, of which the transaction is one."""
-    large = [one for one in seen if one.event is EventType.INSERT and len(one.values[0][1]) == 200_000]
+    large = [one for one in seen if one.event is CanalEventType.INSERT and len(one.values[0][1]) == 200_000]
     places = [one.header.logfileOffset for one in large]
     assert sum(len(one.values) for one in large) == 4
     assert places == sorted(places)

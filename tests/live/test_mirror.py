@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cdc_core.canal.mirror.rules import read_rules
-from cdc_core.canal.mirror.target import Place
+from cdc_core.canal.mirror.target import MirrorPlace
 from cdc_core.errors import ConfigError, PositionError, TableStopped
 from orchestration.commands.mirror import server_of
 from orchestration.stack.mysql.server import MySqlServer
@@ -174,13 +174,13 @@ def test_a_statement_on_other_tables_too(world: World) -> None:
 def test_a_binlog_that_began_anew_is_not_taken_for_old() -> None:
     """An event before the target's place that was written later than all of it: an error, and no row is left out. One
     that comes again is old, also where times are not in the order of places."""
-    reached = Place(1, "mysql-bin.000005", 900, 5000)
-    assert reached.covers(Place(1, "mysql-bin.000005", 900, 3000))
-    assert reached.covers(Place(1, "mysql-bin.000004", 9000, 5000))
-    assert not reached.covers(Place(1, "mysql-bin.000005", 901, 3000))
-    assert not reached.covers(Place(2, "mysql-bin.000001", 4, 3000))
+    reached = MirrorPlace(1, "mysql-bin.000005", 900, 5000)
+    assert reached.covers(MirrorPlace(1, "mysql-bin.000005", 900, 3000))
+    assert reached.covers(MirrorPlace(1, "mysql-bin.000004", 9000, 5000))
+    assert not reached.covers(MirrorPlace(1, "mysql-bin.000005", 901, 3000))
+    assert not reached.covers(MirrorPlace(2, "mysql-bin.000001", 4, 3000))
     with pytest.raises(PositionError, match="a later event is before it"):
-        reached.covers(Place(1, "mysql-bin.000001", 4, 6000))
+        reached.covers(MirrorPlace(1, "mysql-bin.000001", 4, 6000))
 
 
 @pytest.mark.fault

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc_core.canal.mirror.target import Target
-from cdc_core.canal.mirror.work import Group
+from cdc_core.canal.mirror.work import RowGroup
 from cdc_core.errors import PositionError, SourceUnavailable, TableStopped
 from orchestration.commands.mirror import server_of
 from orchestration.stack.mysql.server import MySqlServer
@@ -230,7 +230,7 @@ def test_two_mirrors_of_one_client(world: World) -> None:
     other.open()
     further = replace(reached, position=reached.position + 100)
     other.apply((), further)
-    group = Group("insert", (world.database, "n"), ("x",), (), [(7,)])
+    group = RowGroup("insert", (world.database, "n"), ("x",), (), [(7,)])
     with pytest.raises(PositionError, match="another mirror writes"):
         world.target.apply([group], replace(reached, position=reached.position + 50))
     assert world.rows(world.other, "n") == [(1,)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cdc_core.canal.protocol.declared import EntryType, EventType
+from cdc_core.canal.protocol.declared import CanalEventType, EntryType
 from tests.support.entries import store_of
 
 SETTINGS = ("SET sql_mode = ''", "SET time_zone = '+00:00'", "SET NAMES utf8mb4")
@@ -103,13 +103,13 @@ def _entry(entry: Any, database: str) -> list[Any]:
     header, store = entry.header, store_of(entry)
     named = [header.schemaName.replace(database, "DB"), header.tableName]
     named += [header.version, header.serverenCode, header.sourceType]
-    kind = EventType(header.eventType).name if header.HasField("eventType") else None
+    kind = CanalEventType(header.eventType).name if header.HasField("eventType") else None
     head = [EntryType(entry.entryType).name, kind, *named, {pair.key: pair.value for pair in header.props}]
     if entry.entryType != EntryType.ROWDATA:
         return head
     sql = [store.sql.replace(database, "DB"), store.ddlSchemaName.replace(database, "DB"), store.isDdl]
     rows = [[_columns(row.beforeColumns), _columns(row.afterColumns)] for row in store.rowDatas]
-    return [*head, EventType(store.eventType).name, *sql, rows]
+    return [*head, CanalEventType(store.eventType).name, *sql, rows]
 
 
 def _columns(columns: Iterable[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from cdc_core.rows.columns.batch import arrow_fields
-from cdc_core.schema.conventions import Charset, Conventions
+from cdc_core.schema.conventions import Conventions, ServerCharset
 from cdc_core.schema.ddl import Effect
 from cdc_core.schema.ddl_parser import effects
 from cdc_core.schema.interpreter import definition_after
@@ -21,9 +21,9 @@ MYSQL8 = Conventions(
     explicit_timestamps=True,
     collations=_COLLATIONS,
     charsets={
-        "utf8mb4": Charset("utf8mb4", "utf8mb4_0900_ai_ci", 4),
-        "latin1": Charset("latin1", "latin1_swedish_ci", 1),
-        "ascii": Charset("ascii", "ascii_general_ci", 1),
+        "utf8mb4": ServerCharset("utf8mb4", "utf8mb4_0900_ai_ci", 4),
+        "latin1": ServerCharset("latin1", "latin1_swedish_ci", 1),
+        "ascii": ServerCharset("ascii", "ascii_general_ci", 1),
     },
     charset_names={name: name.partition("_")[0] for name in _COLLATIONS},
 )

@@ -20,7 +20,7 @@ from cdc_core.contract.status import ErrorReport, SourceStatus, StartReport, Sta
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.positions import ClientPosition, Positions
-from cdc_core.destination.rewind import Move, Plan, Reset, Target
+from cdc_core.destination.rewind import Move, Reset, RewindPlan, RewindTarget
 from cdc_core.errors import CursorError, RangeGone, SessionError, SluiceError, SourceUnavailable, UnknownDestination
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.rows.columns.cells import ZeroDates
@@ -309,10 +309,10 @@ class Server:
         end = EntryPosition("mysql-bin.000003", 9000)
         return Positions(name, "127.0.0.1:3306", end, "mysql-bin.000002", 2, (client,))
 
-    def reset_destination(self, name: str, target: Target, *, dry_run: bool) -> Reset:
+    def reset_destination(self, name: str, target: RewindTarget, *, dry_run: bool) -> Reset:
         self.destination(name).calls.append(("reset", target, dry_run))
         place = LogPosition("127.0.0.1", 3306, EntryPosition("mysql-bin.000002", 4))
-        plan = Plan(place, (Move(1001, place, 77, target.moved),))
+        plan = RewindPlan(place, (Move(1001, place, 77, target.moved),))
         return Reset(name, plan, done=not dry_run)
 
     def _switched(self, name: str, state: str, note: str | None) -> Status:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from cdc_core.canal.queues.messages import Outgoing
-from cdc_core.canal.queues.place import Place
+from cdc_core.canal.queues.place import QueuePlace
 from cdc_core.config.queue import QueueConfig
 from cdc_core.errors import QueueError
 
@@ -34,7 +34,7 @@ class FlakyBroker:
     def _drawn(self) -> int:
         return int(self._topics.chance.expovariate(1 / self._topics.patience)) if self._topics.patience else 1 << 60
 
-    def reached(self, topic: str, partition: int) -> Place | None:
+    def reached(self, topic: str, partition: int) -> QueuePlace | None:
         found = self._topics.messages.get((topic, partition), [])
         return next((one.place for writer, one in reversed(found) if writer == self._writer), None)
 

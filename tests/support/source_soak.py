@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from cdc_core.destination.events import Configuration
-from cdc_core.destination.rewind import Target, plan
+from cdc_core.destination.rewind import RewindTarget, plan
 from cdc_core.destination.runner import Destination
 from cdc_core.errors import SluiceError
 from cdc_core.meta.nodes import MemoryNodes
@@ -184,7 +184,7 @@ class SourceSoak:
     def _reset(self) -> None:
         """To the end, and the table anew."""
         settings, cursors = self.one.source_settings(), self.one.cursors
-        self.one.rewind(plan(settings, cursors, Target("latest")))
+        self.one.rewind(plan(settings, cursors, RewindTarget("latest")))
         self._mirror = self._table()
         self._until_reading(refused=True)
         self._count("reset")

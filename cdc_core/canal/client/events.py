@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_core.canal.protocol import declared
-from cdc_core.canal.protocol.declared import EntryType, EventType
+from cdc_core.canal.protocol.declared import CanalEventType, EntryType
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Row:
     """One changed row. `before` of an update and a delete, `after` of an insert and an update. `updated` names the
     columns that an update changed, `key` those of the primary key which the event has."""
 
-    kind: EventType
+    kind: CanalEventType
     header: Header
     before: Mapping[str, str | None]
     after: Mapping[str, str | None]
@@ -55,7 +55,7 @@ class Row:
 class Statement:
     """A DDL statement on the header's table, or another one (QUERY). `database` is its session's default."""
 
-    kind: EventType
+    kind: CanalEventType
     header: Header
     sql: str
     database: str
@@ -129,14 +129,14 @@ def _boundary(entry: Any, source: int) -> Boundary:
 
 def _changes(entry: Any, source: int) -> Iterator[Event]:
     change, header = declared.RowChange.FromString(entry.storeValue), _header(entry, source)
-    kind = EventType(change.eventType)
-    if change.isDdl or kind not in (EventType.INSERT, EventType.UPDATE, EventType.DELETE):
+    kind = CanalEventType(change.eventType)
+    if change.isDdl or kind not in (CanalEventType.INSERT, CanalEventType.UPDATE, CanalEventType.DELETE):
         yield Statement(kind, header, change.sql, change.ddlSchemaName)
         return
     key: tuple[str, ...] | None = None  # the same for all rows of an entry, as the types are
     types: dict[str, int] = {}
     mysql_types: dict[str, str] = {}
-    updates = kind == EventType.UPDATE
+    updates = kind == CanalEventType.UPDATE
     for row in change.rowDatas:
         before = {one.name: None if one.isNull else one.value for one in row.beforeColumns}
         after = {one.name: None if one.isNull else one.value for one in row.afterColumns}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_core.canal.client.events import Boundary, Event, Row, Statement
-from cdc_core.canal.protocol.declared import EventType
+from cdc_core.canal.protocol.declared import CanalEventType
 
 
 class Handler:
@@ -59,25 +59,25 @@ class Handler:
                 self.on_transaction_begin(event)
             case Boundary():
                 self.on_transaction_end(event)
-            case Row(kind=EventType.INSERT):
+            case Row(kind=CanalEventType.INSERT):
                 self.on_insert(event)
-            case Row(kind=EventType.UPDATE):
+            case Row(kind=CanalEventType.UPDATE):
                 self.on_update(event)
             case Row():
                 self.on_delete(event)
-            case Statement(kind=EventType.CREATE):
+            case Statement(kind=CanalEventType.CREATE):
                 self.on_create_table(event)
-            case Statement(kind=EventType.ALTER):
+            case Statement(kind=CanalEventType.ALTER):
                 self.on_alter_table(event)
-            case Statement(kind=EventType.ERASE):
+            case Statement(kind=CanalEventType.ERASE):
                 self.on_drop_table(event)
-            case Statement(kind=EventType.TRUNCATE):
+            case Statement(kind=CanalEventType.TRUNCATE):
                 self.on_truncate(event)
-            case Statement(kind=EventType.RENAME):
+            case Statement(kind=CanalEventType.RENAME):
                 self.on_rename(event)
-            case Statement(kind=EventType.CINDEX):
+            case Statement(kind=CanalEventType.CINDEX):
                 self.on_create_index(event)
-            case Statement(kind=EventType.DINDEX):
+            case Statement(kind=CanalEventType.DINDEX):
                 self.on_delete_index(event)
             case _:
                 self.on_other(event)

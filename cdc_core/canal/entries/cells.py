@@ -11,7 +11,7 @@ import numpy.typing as npt
 from cdc_core.binlog.row_image import DIFF
 from cdc_core.canal.entries import java_types
 from cdc_core.canal.entries.options import Options
-from cdc_core.canal.entries.plans import FIELDS, How, plan
+from cdc_core.canal.entries.plans import FIELDS, TextSource, plan
 from cdc_core.canal.entries.texts import Texts, of_array, texts
 from cdc_core.canal.entries.wire import number, text
 from cdc_core.compiled.kernel import Bytes, Longs
@@ -69,7 +69,7 @@ def template(schema: TableSchema, options: Options) -> Template:
     for i in shown:
         column = schema.columns[i]
         plans.append(plan(column, len(ready)))
-        if plans[-1][0] == How.READY:
+        if plans[-1][0] == TextSource.READY:
             ready.append(i)
         kinds = java_types.java_types(column)
         rest = text(3, column.name) + number(4, int(column.name in key))

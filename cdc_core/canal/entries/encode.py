@@ -17,14 +17,14 @@ from cdc_core.binlog.block import Block, BlockSlice, Kind
 from cdc_core.binlog.damage import damaged
 from cdc_core.canal.entries import transactions
 from cdc_core.canal.entries.cells import Template, cells, check, template
-from cdc_core.canal.entries.gtid_sets import Executed
+from cdc_core.canal.entries.gtid_sets import ExecutedTexts
 from cdc_core.canal.entries.heads import ENTRY, ROW_DATA, TRANSACTION_BEGIN, TRANSACTION_END, named_table, written
 from cdc_core.canal.entries.options import Options
 from cdc_core.canal.entries.room import Room, Rooms, fresh
 from cdc_core.canal.entries.rows import EVENT_TYPE, TableEntries
 from cdc_core.canal.entries.sequence import BEGIN, BEGUN, CLOSED, END, PENDING, ROWS, STATEMENT, sequence
 from cdc_core.canal.entries.sequence import Sequence as Marked
-from cdc_core.canal.entries.statements import Statement, statements
+from cdc_core.canal.entries.statements import StatementEntry, statements
 from cdc_core.canal.entries.window import Window, gathered, windows
 from cdc_core.compiled.kernel import Bytes, Longs
 from cdc_core.errors import DecodeError, SchemaError, TableStopped
@@ -74,7 +74,7 @@ class Encoder:
     ) -> Iterator[Bytes]:
         """The entries of whole transactions, or of the next part of one. `before`: the GTIDs that lie before them, in
         GTID mode. `space` gives the memory for a piece. Raises DecodeError, TableStopped, SchemaError."""
-        executed = Executed(before)
+        executed = ExecutedTexts(before)
         carried, state = self._parts.get(_start(slices), ((), CLOSED))
         for parts in windows(slices):
             with self._rooms.room() as room:
@@ -108,7 +108,7 @@ class Encoder:
         return self._known
 
     def _piece(
-        self, window: Window, marked: Marked, executed: Executed, room: Room, space: Callable[[int], Bytes]
+        self, window: Window, marked: Marked, executed: ExecutedTexts, room: Room, space: Callable[[int], Bytes]
     ) -> Bytes:
         names = [b""]  # none, then one for each table
         groups = [
@@ -222,7 +222,7 @@ def _of_rows(window: Window, events: Longs, name: int, stores: Longs) -> npt.NDA
     return entries
 
 
-def _of_statements(found: Sequence[Statement], names: list[bytes]) -> npt.NDArray[np.void]:
+def _of_statements(found: Sequence[StatementEntry], names: list[bytes]) -> npt.NDArray[np.void]:
     """Statements' entries, whose tables' names are added to `names`."""
     entries = np.zeros(len(found), ENTRY)
     for entry, one in zip(entries, found, strict=True):

@@ -19,7 +19,7 @@ _CURRENT = 14  # where the value of the first prop, `curtGtid`, starts, behind i
 _FIELD = 13
 
 
-class Executed:
+class ExecutedTexts:
     """The set as far as the entries of a claim have come. `before`: what lies before the claim; without it the field
     stays empty."""
 

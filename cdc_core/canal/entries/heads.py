@@ -13,7 +13,7 @@ import numpy.typing as npt
 from numba import types
 
 from cdc_core.canal.entries.gtid_props import gtid_props
-from cdc_core.canal.entries.gtid_sets import Executed
+from cdc_core.canal.entries.gtid_sets import ExecutedTexts
 from cdc_core.canal.entries.sequence import Sequence
 from cdc_core.canal.entries.window import FACTS, Window
 from cdc_core.canal.entries.wire import (
@@ -86,7 +86,7 @@ def written(
     sequence: Sequence,
     entries: npt.NDArray[np.void],
     names: list[bytes],
-    executed: Executed,
+    executed: ExecutedTexts,
     space: Callable[[int], Bytes],
 ) -> Bytes:
     """The output with all headers, in memory that `space` gives; `at` of each entry is set to where its store value

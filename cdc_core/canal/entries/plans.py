@@ -25,7 +25,7 @@ _TEXTS = (
 )
 
 
-class How(IntEnum):
+class TextSource(IntEnum):
     """Where a column's texts come from, and what the two numbers are."""
 
     READY = 0  # made before: the number among the ready columns
@@ -42,14 +42,14 @@ def plan(column: Column, ready: int) -> tuple[int, int, int, int]:
     code = Type(column.type_code)
     if not column.is_address:
         if code in _WIDTHS:
-            return (How.UNSIGNED if column.unsigned else How.SIGNED), _WIDTHS[code], 0, 20
+            return (TextSource.UNSIGNED if column.unsigned else TextSource.SIGNED), _WIDTHS[code], 0, 20
         precision, scale = column.meta >> 8, column.meta & 0xFF
         if code == Type.NEWDECIMAL and scale <= precision <= _DECIMAL:
-            return How.DECIMAL, precision, scale, precision + 3
+            return TextSource.DECIMAL, precision, scale, precision + 3
         if code in (Type.DATE, Type.NEWDATE):
-            return How.DATE, 0, 0, 10
+            return TextSource.DATE, 0, 0, 10
         if code == Type.DATETIME2 and column.meta <= 6:
-            return How.DATETIME, fraction_of(column), column.meta, 26
+            return TextSource.DATETIME, fraction_of(column), column.meta, 26
         if code in _TEXTS and charsets.charset(column).is_utf8:
-            return How.UTF8, prefix_size(column), 0, 0
-    return How.READY, ready, 0, 0
+            return TextSource.UTF8, prefix_size(column), 0, 0
+    return TextSource.READY, ready, 0, 0

@@ -17,7 +17,7 @@ from cdc_core.binlog.row_image import ABSENT, NULL
 from cdc_core.canal.entries import values
 from cdc_core.canal.entries.cells import PARTS, TableCells
 from cdc_core.canal.entries.digits import put_number
-from cdc_core.canal.entries.plans import FIELDS, MOST_TEXT, How
+from cdc_core.canal.entries.plans import FIELDS, MOST_TEXT, TextSource
 from cdc_core.canal.entries.room import Room
 from cdc_core.canal.entries.wire import put_varint, varint_size
 from cdc_core.compiled.kernel import (
@@ -124,9 +124,9 @@ def _most(data: Any, index: Any, starts: Any, op: Any, table: _Table) -> int:
             start = get(starts, i)
             if start != ABSENT:
                 size += most
-                if start >= 0 and how == How.UTF8:
+                if start >= 0 and how == TextSource.UTF8:
                     size += values.length_of(data, start, number)
-        if how == How.READY:
+        if how == TextSource.READY:
             ready = number * (count + 1)
             size += get(table.ends, ready + count) - get(table.ends, ready)
     return int64(size + 2 * (1 + _NUMBER) * count + 16 * index.size)
@@ -149,13 +149,13 @@ def _print(data: Bytes, table: _Table, c: int, start: int) -> int:
     """Prints a value to `table.text`; returns its length, negative for a damaged one."""
     plan, text = c * FIELDS, table.text
     how, first, second = get(table.plans, plan), get(table.plans, plan + 1), get(table.plans, plan + 2)
-    if how == How.SIGNED:
+    if how == TextSource.SIGNED:
         return values.put_signed(data, start, first, text, int64(0))
-    if how == How.UNSIGNED:
+    if how == TextSource.UNSIGNED:
         return put_number(values.unsigned(data, start, first), text, int64(0))
-    if how == How.DECIMAL:
+    if how == TextSource.DECIMAL:
         return values.put_decimal(data, start, first, second, text, int64(0))
-    if how == How.DATE:
+    if how == TextSource.DATE:
         return values.put_date(data, start, text, int64(0))
     return values.put_datetime(data, start, first, second, text, int64(0))
 
@@ -187,11 +187,11 @@ def _put_image(tag: int, images: _Images, table: _Table, i: int, whole: bool, ou
         size, source = int64(0), int64(0)
         if kind == _NULLED:
             pass
-        elif how == How.UTF8:
+        elif how == TextSource.UTF8:
             size, source = values.length_of(data, start, first), start + first
             if not values.is_utf8(data, source, size):
                 return int64(-1)
-        elif how == How.READY:
+        elif how == TextSource.READY:
             ready = first * (count + 1) + i
             source = get(table.ends, ready)
             size = get(table.ends, ready + 1) - source
@@ -199,16 +199,16 @@ def _put_image(tag: int, images: _Images, table: _Table, i: int, whole: bool, ou
             size = _print(data, table, c, start)
             if size < 0:
                 return int64(-1)
-            if how == How.UNSIGNED and values.unsigned(data, start, first) >> np.uint64(8 * first - 1):
+            if how == TextSource.UNSIGNED and values.unsigned(data, start, first) >> np.uint64(8 * first - 1):
                 kind = int64(_BEYOND)
         updated = op == INSERT
         if op == UPDATE_AFTER:
             updated = kind != get(table.before, kept + _KIND) or size != get(table.before, kept + _SIZE)
             if not updated and size:
                 there = get(table.before, kept + _AT)
-                if how == How.UTF8:
+                if how == TextSource.UTF8:
                     updated = not equal(data, source, out, there, size)
-                elif how == How.READY:
+                elif how == TextSource.READY:
                     updated = not equal(table.texts, source, out, there, size)
                 else:
                     updated = not equal(table.text, source, out, there, size)
@@ -226,9 +226,9 @@ def _put_image(tag: int, images: _Images, table: _Table, i: int, whole: bool, ou
         at += head_size
         if size:
             at = _put_length(0x42, size, out, at - 1)
-            if how == How.UTF8:
+            if how == TextSource.UTF8:
                 put_bytes(out, at, data, source, size)
-            elif how == How.READY:
+            elif how == TextSource.READY:
                 put_bytes(out, at, table.texts, source, size)
             else:
                 put_bytes(out, at, table.text, source, size)

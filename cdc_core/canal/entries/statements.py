@@ -24,7 +24,7 @@ from cdc_core.stream.group import body_at
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class StatementEntry:
     """One entry: `event` of the window, the header's event type and table, the store value."""
 
     event: int
@@ -34,7 +34,7 @@ class Statement:
     store: bytes
 
 
-def statements(window: Window, event: int, reader: DdlReader, options: Options) -> Iterator[Statement]:
+def statements(window: Window, event: int, reader: DdlReader, options: Options) -> Iterator[StatementEntry]:
     """The entries of one event that is not a row's."""
     part = window.part(event)
     body = body_at(part.block, part.low)
@@ -55,7 +55,7 @@ def statements(window: Window, event: int, reader: DdlReader, options: Options) 
     else:
         results = _results(reader.unshown(query, part.block.position(part.low)), query, reader, options)
     for result in results:
-        yield Statement(event, *result, _store(result.kind, query))
+        yield StatementEntry(event, *result, _store(result.kind, query))
 
 
 def _results(effects: Iterable[Effect], query: Query, reader: DdlReader, options: Options) -> list[Result]:
@@ -74,10 +74,10 @@ def _results(effects: Iterable[Effect], query: Query, reader: DdlReader, options
     return [one._replace(kind=kind) if one.kind == ALTER else one for one in found]
 
 
-def _of_rows(event: int, sql: bytes, table: str) -> Statement:
+def _of_rows(event: int, sql: bytes, table: str) -> StatementEntry:
     """The statement that caused rows events (`binlog_rows_query_log_events`)."""
     store = number(2, QUERY) + text(11, sql.decode(errors="replace"))
-    return Statement(event, QUERY, "", table, store)
+    return StatementEntry(event, QUERY, "", table, store)
 
 
 def _store(kind: int, query: Query) -> bytes:

@@ -9,10 +9,10 @@ import structlog
 
 from cdc_core.canal.client.events import Event, Header, Row, Statement
 from cdc_core.canal.client.handler import Handler
-from cdc_core.canal.mirror.rules import Rule, Rules
+from cdc_core.canal.mirror.rules import MirrorRule, MirrorRules
 from cdc_core.canal.mirror.scope import effects_of, is_mirrored
 from cdc_core.canal.mirror.sql import Untranslatable
-from cdc_core.canal.mirror.target import Place, Target, refused
+from cdc_core.canal.mirror.target import MirrorPlace, Target, refused
 from cdc_core.canal.mirror.work import Work
 from cdc_core.schema.sql_text import shown
 
@@ -23,19 +23,19 @@ class Mirror(Handler):
     """`rows` and `statements` count those that reached the target. `done`: places of statements that were run by hand,
     `mysql-bin.000003:4711`."""
 
-    def __init__(self, rules: Rules, target: Target, done: Collection[str] = ()) -> None:
+    def __init__(self, rules: MirrorRules, target: Target, done: Collection[str] = ()) -> None:
         self._rules, self._target, self._done = rules, target, done
         self._work, self._last = self._nothing()
         self._header: Header | None = None  # of the event at hand, and whether the target has it
         self._taken: Header | None = None  # of the last event that was gathered
         self._covered = False
-        self._of_table: Sequence[Rule] = ()
+        self._of_table: Sequence[MirrorRule] = ()
         self.rows = self.statements = 0
 
     def __repr__(self) -> str:
         return f"<Mirror {self._target!r} rows={self.rows}>"
 
-    def _nothing(self) -> tuple[Work, Place | None]:
+    def _nothing(self) -> tuple[Work, MirrorPlace | None]:
         """Nothing is gathered."""
         return Work(labels=self._target.server.labels), None
 
@@ -68,7 +68,7 @@ class Mirror(Handler):
             before = self._last or self._target.reached or place
             self._last = replace(place, execute_time=max(place.execute_time, before.execute_time))
 
-    def _statement(self, event: Statement, place: Place) -> None:
+    def _statement(self, event: Statement, place: MirrorPlace) -> None:
         by_hand = event.header.place in self._done
         if not (by_hand or self._is_mirrored(event, place)):
             return
@@ -82,7 +82,7 @@ class Mirror(Handler):
         self._target.define(event.sql, event.database, event.header.table, latest, place.execute_time / 1000)
         self.statements += 1
 
-    def _is_mirrored(self, event: Statement, place: Place) -> bool:
+    def _is_mirrored(self, event: Statement, place: MirrorPlace) -> bool:
         """What is not understood is its header's table's."""
         found, _ = effects_of(event.sql, event.database, event.header.table)
         if not found:
@@ -104,5 +104,5 @@ class Mirror(Handler):
             self.rows += work.rows
 
 
-def _place(header: Header) -> Place:
-    return Place(header.source or header.server_id, header.journal_name, header.position, header.execute_time)
+def _place(header: Header) -> MirrorPlace:
+    return MirrorPlace(header.source or header.server_id, header.journal_name, header.position, header.execute_time)

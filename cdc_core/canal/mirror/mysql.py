@@ -13,7 +13,7 @@ from pymysql.err import DatabaseError, Error, OperationalError
 
 from cdc_core.canal.mirror.mysql_rows import GENERATED, quoted, write
 from cdc_core.canal.mirror.sql import Kinds
-from cdc_core.canal.mirror.work import Group
+from cdc_core.canal.mirror.work import RowGroup
 from cdc_core.source.authentication import GuardedConnection
 
 _TABLE = """CREATE TABLE IF NOT EXISTS sluice_mirror (
@@ -117,7 +117,7 @@ class MySql:
         found = cursor.fetchall()
         return {name.lower(): GENERATED if _GENERATED.search(extra) else str(kind) for name, kind, extra in found}
 
-    def write(self, cursor: Any, group: Group, kinds: Kinds) -> None:
+    def write(self, cursor: Any, group: RowGroup, kinds: Kinds) -> None:
         write(cursor, group, kinds)
 
 

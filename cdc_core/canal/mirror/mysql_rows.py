@@ -15,8 +15,8 @@ from typing import Any
 
 from pymysql.err import IntegrityError
 
-from cdc_core.canal.mirror.sql import NO_ROW, Dialect, Kinds, Unfit
-from cdc_core.canal.mirror.work import Group
+from cdc_core.canal.mirror.sql import NO_ROW, Kinds, TargetDialect, Unfit
+from cdc_core.canal.mirror.work import RowGroup
 
 GENERATED = "generated"  # the kind of a column that takes no value
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
@@ -28,7 +28,7 @@ _WHERE = re.compile(r"column '(.*)' at row (\d+)$", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
-def write(cursor: Any, group: Group, kinds: Kinds) -> None:
+def write(cursor: Any, group: RowGroup, kinds: Kinds) -> None:
     """Runs a group. Raises Unfit, and what the driver raises."""
     group = _without_generated(group, kinds)
     if group.kind == "move":
@@ -40,7 +40,7 @@ def write(cursor: Any, group: Group, kinds: Kinds) -> None:
             raise Unfit(NO_ROW)
 
 
-def _run(cursor: Any, group: Group, kinds: Kinds) -> int:
+def _run(cursor: Any, group: RowGroup, kinds: Kinds) -> int:
     """How many rows the condition found, or were written."""
     cursor.execute(dialect_of(cursor.connection.server_version).statement(group, kinds))
     found: int = cursor.rowcount
@@ -52,7 +52,7 @@ def _run(cursor: Any, group: Group, kinds: Kinds) -> int:
     return found
 
 
-def _move(cursor: Any, group: Group, kinds: Kinds) -> None:
+def _move(cursor: Any, group: RowGroup, kinds: Kinds) -> None:
     """What the image leaves out goes with the row. One that comes again may be there already."""
     try:
         if _run(cursor, group, kinds):
@@ -65,7 +65,7 @@ def _move(cursor: Any, group: Group, kinds: Kinds) -> None:
         _run(cursor, rest, kinds)
 
 
-def _is_known(group: Group, kinds: Kinds, code: int, message: str) -> bool:
+def _is_known(group: RowGroup, kinds: Kinds, code: int, message: str) -> bool:
     """The empty value of an ENUM, number 0, is always said to be cut; the greatest FLOAT, as its text, to be out of
     range."""
     found = _WHERE.search(message)
@@ -76,7 +76,7 @@ def _is_known(group: Group, kinds: Kinds, code: int, message: str) -> bool:
     return (kind == "enum" and value == 0) or (kind == "float" and str(value).lstrip("-") == _GREATEST)
 
 
-def _without_generated(group: Group, kinds: Kinds) -> Group:
+def _without_generated(group: RowGroup, kinds: Kinds) -> RowGroup:
     """Without the columns that the server computes."""
     if group.kind == "delete" and group.key:
         return group
@@ -134,14 +134,14 @@ def _replaces_by_alias(_key: tuple[str, ...], columns: tuple[str, ...]) -> str:
 
 
 _NEW = "_sluice_new"
-_BY_VALUES = Dialect(
+_BY_VALUES = TargetDialect(
     quoted, literal, _constant, _replaces, lambda group: group.rows, _same, lambda _table, where: f"{where} LIMIT 1"
 )
 _BY_ALIAS = replace(_BY_VALUES, replaces=_replaces_by_alias)
 
 
 @cache
-def dialect_of(version: str) -> Dialect:
+def dialect_of(version: str) -> TargetDialect:
     """That of a server of this version. MySQL 8.0.20 and later warn of each VALUES(), and know an alias for the new row
     since 8.0.19; MariaDB does not know it."""
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])

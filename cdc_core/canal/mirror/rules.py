@@ -20,7 +20,7 @@ from cdc_core.errors import ConfigError
 _Names = Annotated[dict[str, str], BeforeValidator(lambda value: {k: v or k for k, v in (value or {}).items()})]
 
 
-class Rule(BaseModel):
+class MirrorRule(BaseModel):
     """The `dbMapping` of one file. `target_pk` and `target_columns` are by the target's name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -39,7 +39,7 @@ class Rule(BaseModel):
     etl_condition: str | None = Field(None, alias="etlCondition")
 
     @model_validator(mode="after")
-    def _of_one_kind(self) -> Rule:
+    def _of_one_kind(self) -> MirrorRule:
         if self.mirror_db == bool(self.table):
             raise ValueError("give either mirrorDb: true, or table")
         if self.mirror_db and (self.target_table or self.target_db not in ("", self.database)):
@@ -63,7 +63,7 @@ class Rule(BaseModel):
         named = {**self.target_pk, **self.target_columns}
         return {target: source for target, source in named.items() if not self.map_all or target != source}
 
-    def spelled(self, names: Collection[str]) -> Rule:
+    def spelled(self, names: Collection[str]) -> MirrorRule:
         """The same with the source's columns as `names` spells them: column names ignore case."""
         by_name = {name.lower(): name for name in names}
         if all(by_name.get(one.lower(), one) == one for one in (*self.sources.values(), *self.target_pk.values())):
@@ -73,7 +73,7 @@ class Rule(BaseModel):
             return {target: by_name.get(source.lower(), source) for target, source in columns.items()}
 
         update = {"target_pk": spelled(self.target_pk), "target_columns": spelled(self.target_columns)}
-        return Rule(**{**self.model_dump(), **update})
+        return MirrorRule(**{**self.model_dump(), **update})
 
     def columns(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """A row's values by the target's columns."""
@@ -95,16 +95,16 @@ class Rule(BaseModel):
         return tuple(names.get(name, name) for name in source_key)
 
 
-class Rules:
+class MirrorRules:
     """The rules of one destination. A table's own rule comes before its database's."""
 
-    def __init__(self, rules: list[Rule]) -> None:
+    def __init__(self, rules: list[MirrorRule]) -> None:
         self._rules = sorted(rules, key=lambda rule: rule.mirror_db)
 
     def __repr__(self) -> str:
         return f"<Rules {len(self._rules)}>"
 
-    def of(self, database: str, table: str) -> Sequence[Rule]:
+    def of(self, database: str, table: str) -> Sequence[MirrorRule]:
         """Those of the table, which may be several; without one, that of its database."""
         found = [rule for rule in self._rules if rule.matches(database, table)]
         own = [rule for rule in found if not rule.mirror_db]
@@ -124,22 +124,22 @@ def _escaped(name: str) -> str:
     return re.escape(name).replace(",", ".")
 
 
-def read_rules(folder: Path, destination: str) -> Rules:
+def read_rules(folder: Path, destination: str) -> MirrorRules:
     """The rules of a destination among the files of a folder. Raises ConfigError with file and key."""
     files = sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")])
     found = [rule for file in files if (rule := _read(file, destination)) is not None]
     if not found:
         hint = f"Write *.yml with `destination: {destination}` and `dbMapping`, as for Canal's RDB adapter."
         raise ConfigError(f"no rule for {destination}", place=str(folder), hint=hint)
-    return Rules(found)
+    return MirrorRules(found)
 
 
-def _read(file: Path, destination: str) -> Rule | None:
+def _read(file: Path, destination: str) -> MirrorRule | None:
     try:
         node = yaml.safe_load(file.read_text("utf-8"))
         if not isinstance(node, dict) or "dbMapping" not in node:
             raise ValueError("it has no dbMapping")
-        return Rule.model_validate(node["dbMapping"]) if node.get("destination") == destination else None
+        return MirrorRule.model_validate(node["dbMapping"]) if node.get("destination") == destination else None
     except ValidationError as error:
         first = error.errors()[0]
         place = f"{file}: dbMapping.{'.'.join(map(str, first['loc']))}".rstrip(".")

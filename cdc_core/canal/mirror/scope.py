@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cdc_core.canal.mirror.rules import Rules
+from cdc_core.canal.mirror.rules import MirrorRules
 from cdc_core.canal.mirror.sql import Untranslatable
 from cdc_core.schema.ddl import Effect
 from cdc_core.schema.ddl_parser import effects
@@ -27,7 +27,7 @@ def tables_of(effect: Effect) -> Iterator[tuple[str, str]]:
     yield from (one for one in (effect.to, effect.like) if one is not None)
 
 
-def is_mirrored(found: Sequence[Effect], rules: Rules) -> bool:
+def is_mirrored(found: Sequence[Effect], rules: MirrorRules) -> bool:
     """Whether all tables are of mirrored databases, without own rules. Raises Untranslatable where some are."""
     tables = dict.fromkeys(table for effect in found for table in tables_of(effect))
     others = [table for table in tables if not _is_mirrored(rules, *table)]
@@ -37,5 +37,5 @@ def is_mirrored(found: Sequence[Effect], rules: Rules) -> bool:
     return not others
 
 
-def _is_mirrored(rules: Rules, database: str, table: str) -> bool:
+def _is_mirrored(rules: MirrorRules, database: str, table: str) -> bool:
     return any(rule.mirror_db for rule in rules.of(database, table))

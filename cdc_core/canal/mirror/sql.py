@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_core.canal.mirror.work import Group
+from cdc_core.canal.mirror.work import RowGroup
 
 Rows = Iterable[tuple[Any, ...]]
 Kinds = Mapping[str, str]  # types of the target's columns, by their names in lower case
@@ -22,7 +22,7 @@ class Unfit(Untranslatable):
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class TargetDialect:
     """`quoted` writes a name, `literal` a value, `constant` one that a column of a kind is compared with.
     `replaces(key, columns)` ends an INSERT that replaces the row of the same key, and `rows` are those that one such
     statement may have. `same` is the condition for a column's value, where NULLs are equal; `one(table, where)` is that
@@ -32,11 +32,11 @@ class Dialect:
     literal: Callable[[Any], str]
     constant: Callable[[Any, str], str]
     replaces: Callable[[tuple[str, ...], tuple[str, ...]], str]
-    rows: Callable[[Group], Rows]
+    rows: Callable[[RowGroup], Rows]
     same: Callable[[str, Any, str], str]
     one: Callable[[str, str], str]
 
-    def statement(self, group: Group, kinds: Kinds) -> str:
+    def statement(self, group: RowGroup, kinds: Kinds) -> str:
         table = self.table(group)
         if group.kind == "insert":
             return f"INSERT INTO {table} ({self._names(group.columns)}) VALUES {self._tuples(group.rows)}"  # noqa: S608
@@ -52,13 +52,13 @@ class Dialect:
             return f"DELETE FROM {table} WHERE {where}"  # noqa: S608
         return f"UPDATE {table} SET {self.sets(group)} WHERE {where}"  # noqa: S608
 
-    def table(self, group: Group) -> str:
+    def table(self, group: RowGroup) -> str:
         return ".".join(map(self.quoted, group.table))
 
     def where(self, chosen: Iterable[tuple[str, Any]], kinds: Kinds) -> str:
         return " AND ".join(self.same(name, value, kinds.get(name.lower(), "")) for name, value in chosen)
 
-    def sets(self, group: Group) -> str:
+    def sets(self, group: RowGroup) -> str:
         pairs = zip(group.columns, group.rows[0], strict=True)
         return ", ".join(f"{self.quoted(name)} = {self.literal(value)}" for name, value in pairs)
 
@@ -69,6 +69,6 @@ class Dialect:
         literal = self.literal
         return ", ".join([f"({', '.join(map(literal, row))})" for row in rows])
 
-    def _constants(self, group: Group, kinds: Kinds) -> str:
+    def _constants(self, group: RowGroup, kinds: Kinds) -> str:
         of_key = [kinds.get(name.lower(), "") for name in group.key]
         return ", ".join([f"({', '.join(map(self.constant, row, of_key))})" for row in group.rows])

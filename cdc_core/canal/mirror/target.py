@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from cdc_core.canal.mirror.repetition import undoes_itself
 from cdc_core.canal.mirror.scope import effects_of
 from cdc_core.canal.mirror.sql import Kinds, Unfit, Untranslatable
-from cdc_core.canal.mirror.work import Group
+from cdc_core.canal.mirror.work import RowGroup
 from cdc_core.errors import PositionError, SourceUnavailable, TableStopped
 from cdc_core.position import journal_number
 from cdc_core.schema.sql_text import shown
@@ -27,7 +27,7 @@ _AHEAD = 4  # groups that wait to be run
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MirrorPlace:
     """An event of a binlog, which `server_id` names: by a number of the service that read it, or, where that does not
     say it, by the server that wrote the event. `execute_time` is in milliseconds since the epoch; of the place that a
     target has reached it is the latest of all events up to it, since events are not in the order of their times."""
@@ -37,7 +37,7 @@ class Place:
     position: int
     execute_time: int = 0
 
-    def covers(self, other: Place) -> bool:
+    def covers(self, other: MirrorPlace) -> bool:
         """Whether the other event is this one or lies before it. Of another server nobody can tell: it is new.
 
         Raises PositionError for one that lies before it and was written later: the binlog began anew (RESET MASTER)."""
@@ -80,7 +80,7 @@ class Server(Protocol):
     def is_gone(self, error: Exception) -> bool: ...
     def is_done_already(self, error: Exception) -> bool: ...
     def columns(self, cursor: Any, table: tuple[str, str]) -> Kinds: ...
-    def write(self, cursor: Any, group: Group, kinds: Kinds) -> None: ...
+    def write(self, cursor: Any, group: RowGroup, kinds: Kinds) -> None: ...
 
 
 class Target:
@@ -89,7 +89,7 @@ class Target:
     def __init__(self, server: Server, destination: str, client_id: int, time_zone: str = "+00:00") -> None:
         self.server, self._who, self._zone = server, (destination, client_id), time_zone
         self._connection: Any = None
-        self.reached: Place | None = None
+        self.reached: MirrorPlace | None = None
         self._ddl = 0  # where a statement began that may be done
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")  # uses the connection while groups run
         self._running: deque[Future[None]] = deque()
@@ -126,12 +126,12 @@ class Target:
             self._connection.close()
             self._connection = None
 
-    def current(self) -> Place | None:
+    def current(self) -> MirrorPlace | None:
         """How far the target is. A connection that was lost is made anew for it: its last commit may have been done."""
         self._open()
         return self.reached
 
-    def take(self, groups: Iterable[Group]) -> None:
+    def take(self, groups: Iterable[RowGroup]) -> None:
         """Begins to run groups in the open transaction, beside the caller. Raises what `apply` raises."""
         for group in groups:
             if not self._running:
@@ -140,7 +140,7 @@ class Target:
                 self._guarded(self._running.popleft().result)
             self._running.append(self._worker.submit(self._run, group))
 
-    def apply(self, groups: Iterable[Group], until: Place) -> None:
+    def apply(self, groups: Iterable[RowGroup], until: MirrorPlace) -> None:
         """These groups, those taken before them, and the place, or nothing. Raises TableStopped for a row that the
         target refuses, SourceUnavailable when it is away."""
         self.take(groups)
@@ -150,7 +150,7 @@ class Target:
         self._within = False
         self.reached, self._ddl = until, 0
 
-    def _commit(self, until: Place) -> None:
+    def _commit(self, until: MirrorPlace) -> None:
         connection = self._begun()
         with connection.cursor() as cursor:
             cursor.execute(_READ.format(self.server.places) + " FOR UPDATE", self._who)
@@ -177,7 +177,7 @@ class Target:
             self._within = True
         return connection
 
-    def _run(self, group: Group) -> None:
+    def _run(self, group: RowGroup) -> None:
         try:
             with self._connection.cursor() as cursor:
                 kinds = self._kinds.get(group.table)
@@ -193,7 +193,7 @@ class Target:
                 hint="Make the target's table fit (columns, types, key), or correct the mapping; then start again.",
             ) from error
 
-    def define(self, sql: str, database: str, table: str, at: Place, seconds: float) -> None:
+    def define(self, sql: str, database: str, table: str, at: MirrorPlace, seconds: float) -> None:
         """Runs a DDL statement of then, with the place up to which the target is after it. Raises TableStopped when the
         target refuses it, has no equal for it, or nobody knows whether it was done."""
         noted = self.server.ddl_commits
@@ -225,10 +225,10 @@ class Target:
             self.open()  # in the target's own database again
         self.apply((), at)
 
-    def _note_ddl(self, at: Place, position: int) -> None:
+    def _note_ddl(self, at: MirrorPlace, position: int) -> None:
         """That a statement begins, or that none is under way."""
         self.open()
-        before = self.reached or Place(at.server_id, at.journal_name, 0)
+        before = self.reached or MirrorPlace(at.server_id, at.journal_name, 0)
         connection = self._open()
         try:
             with connection.cursor() as cursor:
@@ -245,8 +245,8 @@ class Target:
         return self._connection
 
 
-def _place(line: Any) -> Place:
-    return Place(int(line[0]), str(line[1]), int(line[2]), int(line[3]))
+def _place(line: Any) -> MirrorPlace:
+    return MirrorPlace(int(line[0]), str(line[1]), int(line[2]), int(line[3]))
 
 
 def _another(who: tuple[str, int], line: Any) -> PositionError:
@@ -257,7 +257,7 @@ def _another(who: tuple[str, int], line: Any) -> PositionError:
     )
 
 
-def _values(place: Place) -> tuple[int, str, int, int]:
+def _values(place: MirrorPlace) -> tuple[int, str, int, int]:
     return place.server_id, place.journal_name, place.position, place.execute_time
 
 
@@ -266,7 +266,7 @@ def _away(error: Exception) -> SourceUnavailable:
     return SourceUnavailable(f"the target cannot be written: {error}", place="target", hint=hint)
 
 
-def _interrupted(sql: str, at: Place) -> TableStopped:
+def _interrupted(sql: str, at: MirrorPlace) -> TableStopped:
     """The error for a statement that would undo itself, if it was done."""
     place = f"{at.journal_name}:{at.position}"
     return TableStopped(
@@ -276,7 +276,7 @@ def _interrupted(sql: str, at: Place) -> TableStopped:
     )
 
 
-def refused(what: str, error: Exception, sql: str, at: Place) -> TableStopped:
+def refused(what: str, error: Exception, sql: str, at: MirrorPlace) -> TableStopped:
     """The error for a DDL statement that is not run, with its remedies."""
     place = f"{at.journal_name}:{at.position}"
     return TableStopped(

@@ -13,8 +13,8 @@ from typing import Any
 
 from cdc_core.canal.client.events import Row
 from cdc_core.canal.entries.java_types import JavaType
-from cdc_core.canal.mirror.rules import Rule
-from cdc_core.canal.protocol.declared import EventType
+from cdc_core.canal.mirror.rules import MirrorRule
+from cdc_core.canal.protocol.declared import CanalEventType
 from cdc_core.errors import TableStopped
 
 _MOST = 1000  # rows of a statement
@@ -22,7 +22,7 @@ Values = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class Group:
+class RowGroup:
     """Rows of one kind for one table. `upsert`: by `columns`; `delete`: by `key`; `update` (a row whose image is not
     whole), `move` (its key is another one) and everything of a table without a key: one row each, with `before`."""
 
@@ -34,16 +34,16 @@ class Group:
     before: Values = field(default_factory=dict[str, Any])
 
     @property
-    def where_it_was(self) -> Group:
+    def where_it_was(self) -> RowGroup:
         """What removes the row of a `move` under its old key."""
-        return Group("delete", self.table, self.key, self.key, [tuple(self.before[name] for name in self.key)])
+        return RowGroup("delete", self.table, self.key, self.key, [tuple(self.before[name] for name in self.key)])
 
     @property
-    def where_it_goes(self) -> Group | None:
+    def where_it_goes(self) -> RowGroup | None:
         """What writes the row of a `move` without an old one; None where its image does not say enough."""
         if not set(self.before) <= set(self.columns) or len(self.columns) <= len(self.key):
             return None
-        return Group("upsert", self.table, self.columns, self.key, self.rows)
+        return RowGroup("upsert", self.table, self.columns, self.key, self.rows)
 
 
 class Work:
@@ -52,17 +52,17 @@ class Work:
     def __init__(self, *, labels: bool = False) -> None:
         self.rows = 0
         self._labels = labels
-        self._done: list[Group] = []
-        self._open: dict[tuple[str, str], Group] = {}
+        self._done: list[RowGroup] = []
+        self._open: dict[tuple[str, str], RowGroup] = {}
         self._types: Mapping[str, int] = {}
-        self._rule: Rule | None = None
-        self._spelled: Rule | None = None  # the rule, with the names of the event at hand
+        self._rule: MirrorRule | None = None
+        self._spelled: MirrorRule | None = None  # the rule, with the names of the event at hand
         self._special: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<Work rows={self.rows}>"
 
-    def add(self, row: Row, rule: Rule) -> None:
+    def add(self, row: Row, rule: MirrorRule) -> None:
         self.rows += 1
         if self._spelled is None or row.types is not self._types or rule is not self._rule:  # of one event
             self._types, self._rule, self._spelled = row.types, rule, rule.spelled(row.types)
@@ -77,19 +77,19 @@ class Work:
             before = typed(before, row.types, row.mysql_types, labels=self._labels)
             after = typed(after, row.types, row.mysql_types, labels=self._labels)
         before, after = rule.columns(before), rule.columns(after)
-        if row.kind is EventType.DELETE:
+        if row.kind is CanalEventType.DELETE:
             self._delete(place, key, before)
-        elif row.kind is EventType.INSERT:
+        elif row.kind is CanalEventType.INSERT:
             self._upsert(place, key, after)
         else:
             self._update(place, key, before, after)
 
-    def ready(self) -> list[Group]:
+    def ready(self) -> list[RowGroup]:
         """Groups that nothing is added to any more, each given once."""
         done, self._done = self._done, []
         return done
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[RowGroup]:
         """All of the rest, in order."""
         self._done += self._open.values()
         self._open = {}
@@ -121,12 +121,12 @@ class Work:
         group = self._open.get(place)
         if group is None or (group.kind, group.columns) != (kind, columns) or len(group.rows) >= _MOST:
             self._close(place)
-            group = self._open[place] = Group(kind, place, columns, key)
+            group = self._open[place] = RowGroup(kind, place, columns, key)
         group.rows.append(values)
 
     def _alone(self, kind: str, place: tuple[str, str], key: tuple[str, ...], before: Values, after: Values) -> None:
         self._close(place)
-        self._done.append(Group(kind, place, tuple(after), key, [tuple(after.values())], before))
+        self._done.append(RowGroup(kind, place, tuple(after), key, [tuple(after.values())], before))
 
     def _close(self, place: tuple[str, str]) -> None:
         if (group := self._open.pop(place, None)) is not None:
@@ -141,11 +141,11 @@ def typed(
     return {name: _typed(value, types.get(name, 0), kinds.get(name, ""), labels) for name, value in values.items()}
 
 
-def _check(row: Row, rule: Rule) -> None:
+def _check(row: Row, rule: MirrorRule) -> None:
     """Raises TableStopped where the rule names columns that the source's rows do not have."""
-    image = row.after if row.kind is EventType.INSERT else row.before
+    image = row.after if row.kind is CanalEventType.INSERT else row.before
     lacking = [name for name in rule.key(row.key) if name not in rule.columns(image)]
-    if row.kind is EventType.INSERT:
+    if row.kind is CanalEventType.INSERT:
         lacking += [source for source in rule.sources.values() if source not in image]
     if lacking:
         raise TableStopped(

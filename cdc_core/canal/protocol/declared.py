@@ -47,7 +47,7 @@ class EntryType(IntEnum):
     GTIDLOG = 5
 
 
-class EventType(IntEnum):
+class CanalEventType(IntEnum):
     """What happened to the rows or the table of an Entry."""
 
     INSERT = 1

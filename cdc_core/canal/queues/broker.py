@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from cdc_core.canal.queues.messages import Outgoing
-from cdc_core.canal.queues.place import Place
+from cdc_core.canal.queues.place import QueuePlace
 from cdc_core.config.queue import QueueConfig
 from cdc_core.errors import QueueError
 
@@ -17,7 +17,7 @@ class Broker(Protocol):
 
     most_bytes: int
 
-    def reached(self, topic: str, partition: int) -> Place | None: ...
+    def reached(self, topic: str, partition: int) -> QueuePlace | None: ...
 
     def send(self, messages: Iterable[Outgoing], stopped: threading.Event, tell: Callable[[QueueError], None]) -> bool:
         """Whether the broker has all of them: False when `stopped` came first. `tell` gets what it waits for."""

@@ -15,9 +15,9 @@ from contextlib import suppress
 import structlog
 
 from cdc_core.canal.queues.broker import Broker, connected
-from cdc_core.canal.queues.messages import Facts, Messages, Outgoing
-from cdc_core.canal.queues.place import Numbering, Place
-from cdc_core.canal.queues.rules import Rules
+from cdc_core.canal.queues.messages import ClaimFacts, Messages, Outgoing
+from cdc_core.canal.queues.place import Numbering, QueuePlace
+from cdc_core.canal.queues.rules import TopicRules
 from cdc_core.canal.tcp.encoders import Encoders
 from cdc_core.compiled.kernel import Bytes
 from cdc_core.config.queue import QueueConfig
@@ -168,8 +168,8 @@ class _Line:
 
     def __init__(self, config: QueueConfig, service: object, broker: Broker) -> None:
         self.config, self.service, self.broker = config, service, broker
-        self._messages = Messages(Rules(config), flat=config.flat_message, most_bytes=broker.most_bytes)
-        self._reached: dict[tuple[str, int], Place | None] = {}
+        self._messages = Messages(TopicRules(config), flat=config.flat_message, most_bytes=broker.most_bytes)
+        self._reached: dict[tuple[str, int], QueuePlace | None] = {}
         self.numbering = Numbering()
 
     def messages_of(
@@ -177,14 +177,14 @@ class _Line:
     ) -> Iterator[Outgoing]:
         """`numbering`: of the last entry before the claim."""
         self.numbering = numbering
-        facts = Facts(claim.batch_id, time.time_ns() // 1_000_000, claim.epoch)
+        facts = ClaimFacts(claim.batch_id, time.time_ns() // 1_000_000, claim.epoch)
         for piece in pieces:
             found, self.numbering = self._messages.of(piece, facts, self.numbering, self._reached_of)
             for message in found:
                 count(message)
                 yield message
 
-    def _reached_of(self, topic: str, partition: int) -> Place | None:
+    def _reached_of(self, topic: str, partition: int) -> QueuePlace | None:
         """Asked once of each partition: what this client sends comes behind it."""
         key = topic, partition
         if key not in self._reached:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from cdc_core.canal.protocol.declared import EventType
+from cdc_core.canal.protocol.declared import CanalEventType
 from cdc_core.canal.queues.flat_row import (
     JAVA_TYPES,
     MYSQL_TYPES,
@@ -59,7 +59,9 @@ def _words(*texts: str) -> tuple[Bytes, Longs]:
     return np.frombuffer("".join(texts).encode(), np.uint8), ends
 
 
-_TYPES, _TYPE_ENDS = _words(*(EventType(n).name if n in set(EventType) else "QUERY" for n in range(max(EventType) + 1)))
+_TYPES, _TYPE_ENDS = _words(
+    *(CanalEventType(n).name if n in set(CanalEventType) else "QUERY" for n in range(max(CanalEventType) + 1))
+)
 _PIECES, _PIECE_ENDS = _words(
     '{"data":',
     ',"database":',
@@ -96,7 +98,7 @@ _PIECES, _PIECE_ENDS = _words(
 ) = range(15)
 
 
-class Batch(NamedTuple):
+class FlatBatch(NamedTuple):
     """What the messages say beside the entries, and how many bytes of rows one may have."""
 
     id: Any
@@ -104,7 +106,7 @@ class Batch(NamedTuple):
     limit: Any
 
 
-BATCH = named(Batch, types.int64, types.int64, types.int64)
+BATCH = named(FlatBatch, types.int64, types.int64, types.int64)
 
 
 @helper
@@ -116,7 +118,7 @@ def _piece(number: int, out: Bytes, at: int) -> int:
 
 
 @helper
-def _head(data: Bytes, entry: Any, batch: Batch, out: Bytes, at: int) -> int:
+def _head(data: Bytes, entry: Any, batch: FlatBatch, out: Bytes, at: int) -> int:
     """From `database` to the beginning of `mysqlType`."""
     at = put_quoted(data, entry.schema, entry.schema_end, out, _piece(_DATABASE, out, at))
     at = put_signed(entry.time, out, _piece(_ES, out, at))
@@ -126,7 +128,7 @@ def _head(data: Bytes, entry: Any, batch: Batch, out: Bytes, at: int) -> int:
 
 
 @helper
-def _tail(data: Bytes, entry: Any, batch: Batch, out: Bytes, at: int) -> int:
+def _tail(data: Bytes, entry: Any, batch: FlatBatch, out: Bytes, at: int) -> int:
     """From `table` to the end."""
     at = put_quoted(data, entry.table, entry.table_end, out, _piece(_TABLE, out, at))
     at = put_signed(batch.ts, out, _piece(_TS, out, at))
@@ -147,7 +149,7 @@ def _head_room(entry: Any) -> int:
 
 
 @helper
-def _statement(data: Bytes, entry: Any, batch: Batch, out: Bytes, at: int) -> int:
+def _statement(data: Bytes, entry: Any, batch: FlatBatch, out: Bytes, at: int) -> int:
     """A message without rows; -1 when the output is full."""
     sql = sql_end = int64(0)
     place = entry.store
@@ -178,7 +180,7 @@ def _row(data: Bytes, place: int) -> tuple[int, int]:
 def _rows(
     data: Bytes,
     entry: Any,
-    batch: Batch,
+    batch: FlatBatch,
     places: Longs,
     chosen: Any,
     first: int,
@@ -255,7 +257,7 @@ def flatten(
     entries: Any,
     first: int,
     routes: Routes,
-    batch: Batch,
+    batch: FlatBatch,
     places: Longs,
     chosen: Any,
     out: Bytes,

@@ -22,7 +22,7 @@ from confluent_kafka import (
 )
 
 from cdc_core.canal.queues.messages import Outgoing
-from cdc_core.canal.queues.place import HEADER, Place
+from cdc_core.canal.queues.place import HEADER, QueuePlace
 from cdc_core.errors import ConfigError, QueueError
 
 log = structlog.get_logger(__name__)
@@ -115,7 +115,7 @@ class Kafka:
         elif self._failed is None:
             self._failed = error, message.topic(), message.partition()
 
-    def reached(self, topic: str, partition: int) -> Place | None:
+    def reached(self, topic: str, partition: int) -> QueuePlace | None:
         """The place of the last message that this writer sent into a partition; None where there is none. Raises
         QueueError while the broker cannot say."""
         common = {
@@ -145,7 +145,7 @@ class Kafka:
         finally:
             consumer.close()
 
-    def _last(self, consumer: Any, topic: str, partition: int) -> Place | None:
+    def _last(self, consumer: Any, topic: str, partition: int) -> QueuePlace | None:
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SECONDS)
         for back in _BACK if high > low else ():
             consumer.assign([TopicPartition(topic, partition, max(low, high - back))])
@@ -153,7 +153,7 @@ class Kafka:
                 return found
         return None
 
-    def _newest(self, consumer: Any) -> Place | None:
+    def _newest(self, consumer: Any) -> QueuePlace | None:
         """The last place of this writer between where the consumer stands and the partition's end. The time is for each
         message: many may be large."""
         found, deadline = None, time.monotonic() + _SECONDS
@@ -169,10 +169,10 @@ class Kafka:
                 raise KafkaException(message.error())
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
-    def _place(self, message: Any) -> Place | None:
+    def _place(self, message: Any) -> QueuePlace | None:
         for name, value in message.headers() or ():
             if name == HEADER:
-                return Place.read(value, self.writer)
+                return QueuePlace.read(value, self.writer)
         return None
 
     def send(self, messages: Iterable[Outgoing], stopped: threading.Event, tell: Callable[[QueueError], None]) -> bool:

@@ -13,17 +13,17 @@ import numpy.typing as npt
 from cdc_core.canal.entries.wire import block, number
 from cdc_core.canal.protocol.declared import PacketType
 from cdc_core.canal.queues.divide import divide, gather
-from cdc_core.canal.queues.flat_kernel import MESSAGE, Batch, flatten
-from cdc_core.canal.queues.place import Numbering, Place, behind
+from cdc_core.canal.queues.flat_kernel import MESSAGE, FlatBatch, flatten
+from cdc_core.canal.queues.place import Numbering, QueuePlace, behind
 from cdc_core.canal.queues.route import BY_KEY, BY_NAMES, FIXED, ROUTE, Routes
-from cdc_core.canal.queues.rules import Rules, Target
+from cdc_core.canal.queues.rules import TopicRules, TopicTarget
 from cdc_core.canal.queues.scan import scan
 from cdc_core.compiled.kernel import Bytes, Longs
 
 _ROOM = 4 << 20  # bytes of output at a time, or what one entry needs
 _MESSAGES = 1 << 16
 
-Reached = Callable[[str, int], Place | None]
+Reached = Callable[[str, int], QueuePlace | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Outgoing:
     topic: str
     partition: int
     value: bytes
-    place: Place
+    place: QueuePlace
     rows: int
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ClaimFacts:
     """What a claim's messages say beside its entries. `ts`: milliseconds since the epoch."""
 
     batch_id: int
@@ -49,15 +49,15 @@ class Facts:
 class Messages:
     """Makes messages of at most about `most_bytes`; one row alone may take more."""
 
-    def __init__(self, rules: Rules, *, flat: bool, most_bytes: int) -> None:
+    def __init__(self, rules: TopicRules, *, flat: bool, most_bytes: int) -> None:
         self._rules, self._flat, self._most = rules, flat, most_bytes
-        self._targets: dict[tuple[str, str], Target] = {}
+        self._targets: dict[tuple[str, str], TopicTarget] = {}
 
     def __repr__(self) -> str:
         return f"<Messages {'flat' if self._flat else 'protobuf'} {self._rules!r}>"
 
     def of(
-        self, piece: Bytes, facts: Facts, numbering: Numbering, reached: Reached
+        self, piece: Bytes, facts: ClaimFacts, numbering: Numbering, reached: Reached
     ) -> tuple[Iterator[Outgoing], Numbering]:
         """The messages of a piece that the broker lacks; `reached` says which place it has of a topic's partition."""
         entries, names = scan(piece)
@@ -66,20 +66,20 @@ class Messages:
         units = self._units(piece, entries, targets, facts)
         return self._outgoing(entries, targets, versions, numbers, facts, units, reached), after
 
-    def _target(self, name: tuple[str, str]) -> Target:
+    def _target(self, name: tuple[str, str]) -> TopicTarget:
         found = self._targets.get(name)
         if found is None:
             found = self._targets[name] = self._rules.target(*name)
         return found
 
     def _units(
-        self, piece: Bytes, entries: npt.NDArray[np.void], targets: list[Target], facts: Facts
+        self, piece: Bytes, entries: npt.NDArray[np.void], targets: list[TopicTarget], facts: ClaimFacts
     ) -> Iterator[tuple[Bytes, npt.NDArray[np.void]]]:
         """The output of the kernel and where its messages (or entries) are, a buffer at a time."""
         routes = _routes(targets)
         most = int(entries["rows"].max(initial=1))
         places, chosen = np.empty(most, np.int64), np.empty(most, np.int32)
-        batch = Batch(facts.batch_id, facts.ts, self._most // 2)
+        batch = FlatBatch(facts.batch_id, facts.ts, self._most // 2)
         room, first, slots = _ROOM, 0, _MESSAGES
         while first < len(entries):
             out, found = np.empty(room, np.uint8), np.empty(slots, MESSAGE)
@@ -97,10 +97,10 @@ class Messages:
     def _outgoing(
         self,
         entries: npt.NDArray[np.void],
-        targets: list[Target],
+        targets: list[TopicTarget],
         versions: Longs,
         numbers: Longs,
-        facts: Facts,
+        facts: ClaimFacts,
         units: Iterator[tuple[Bytes, npt.NDArray[np.void]]],
         reached: Reached,
     ) -> Iterator[Outgoing]:
@@ -108,13 +108,13 @@ class Messages:
         topic_of = np.array([topics.index(target.topic) for target in targets], np.int64)
         for out, units_of in units:
             of = units_of["entry"]
-            found = _Found(topic_of[entries["name"][of]], units_of, versions[of], numbers[of], entries["type"][of] == 2)
+            found = _Units(topic_of[entries["name"][of]], units_of, versions[of], numbers[of], entries["type"][of] == 2)
             kept = found.lacking(topics, facts.epoch, reached)
             make = self._flat_messages if self._flat else self._packets
             yield from make(out, found, kept, topics, facts)
 
     def _flat_messages(
-        self, out: Bytes, found: _Found, kept: Longs, topics: list[str], facts: Facts
+        self, out: Bytes, found: _Units, kept: Longs, topics: list[str], facts: ClaimFacts
     ) -> Iterator[Outgoing]:
         units = found.units[kept]
         if not len(units):
@@ -125,10 +125,12 @@ class Messages:
         for start, end, partition, part, rows, topic, version, entry in zip(
             *(column.tolist() for column in (*columns, *rest)), strict=True
         ):
-            place = Place(facts.epoch, version, entry, part)
+            place = QueuePlace(facts.epoch, version, entry, part)
             yield Outgoing(topics[topic], partition, data[start:end], place, rows)
 
-    def _packets(self, out: Bytes, found: _Found, kept: Longs, topics: list[str], facts: Facts) -> Iterator[Outgoing]:
+    def _packets(
+        self, out: Bytes, found: _Units, kept: Longs, topics: list[str], facts: ClaimFacts
+    ) -> Iterator[Outgoing]:
         """The entries of each partition in messages that are no larger than they may be."""
         for topic, partition in found.places(kept):
             chosen = kept[(found.topics[kept] == topic) & (found.units["partition"][kept] == partition)]
@@ -142,14 +144,14 @@ class Messages:
                 gather(out, _frozen(starts[first:last]), _frozen(ends[first:last]), body)
                 unit = int(chosen[last - 1])
                 part = int(found.units["part"][unit])
-                place = Place(facts.epoch, int(found.versions[unit]), int(found.numbers[unit]), part)
+                place = QueuePlace(facts.epoch, int(found.versions[unit]), int(found.numbers[unit]), part)
                 rows = int(found.units["rows"][chosen[first:last]].sum())
                 yield Outgoing(topics[topic], partition, packet(body.tobytes()), place, rows)
                 first = last
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Units:
     """The units of one buffer: the number of each one's topic, where it comes from, whether it is a row or statement
     (and no boundary of a transaction)."""
 
@@ -180,7 +182,7 @@ def packet(entries: bytes) -> bytes:
     return number(2, 1) + number(3, PacketType.MESSAGES) + block(5, entries)
 
 
-def _routes(targets: list[Target]) -> Routes:
+def _routes(targets: list[TopicTarget]) -> Routes:
     routes = np.zeros(max(len(targets), 1), ROUTE)
     names: list[bytes] = []
     for route, target in zip(routes, targets, strict=False):

@@ -18,7 +18,7 @@ HEADER = "sluice-place"
 _ROWDATA = 2
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """`version` is `EntryPosition.version()` of the event, `number` counts entries at one offset, `part` the messages
     of one entry in one partition, or its rows. Places of different epochs have nothing to do with each other."""
 
@@ -66,7 +66,7 @@ class Numbering:
         return versions, numbers, replace(self, version=int(of_rows[-1]), number=int(numbers[rows[-1]]))
 
 
-def behind(place: Place, epoch: int, versions: Any, numbers: Any, parts: Any) -> npt.NDArray[np.bool_]:
+def behind(place: QueuePlace, epoch: int, versions: Any, numbers: Any, parts: Any) -> npt.NDArray[np.bool_]:
     """Which of some messages come behind a place."""
     if epoch != place.epoch:
         return np.ones(len(versions), np.bool_)

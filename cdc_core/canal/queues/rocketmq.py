@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from cdc_core.canal.queues.messages import Outgoing
-from cdc_core.canal.queues.place import HEADER, Place
+from cdc_core.canal.queues.place import HEADER, QueuePlace
 from cdc_core.config.queue import QueueConfig
 from cdc_core.errors import ConfigError, QueueError
 
@@ -38,7 +38,7 @@ class RocketMQ:
     def __repr__(self) -> str:
         return f"<RocketMQ {self._config.endpoints}>"
 
-    def reached(self, topic: str, partition: int) -> Place | None:  # noqa: ARG002 - it cannot be asked
+    def reached(self, topic: str, partition: int) -> QueuePlace | None:  # noqa: ARG002 - it cannot be asked
         return None
 
     def send(self, messages: Iterable[Outgoing], stopped: threading.Event, tell: Callable[[QueueError], None]) -> bool:  # noqa: ARG002

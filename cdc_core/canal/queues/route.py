@@ -42,7 +42,7 @@ _DELETE = 3
 BEFORE, AFTER = 1, 2  # fields of a row
 
 
-class Column(NamedTuple):
+class RouteColumn(NamedTuple):
     """A column of a row: places of its texts, and its flags."""
 
     index: Any
@@ -70,7 +70,7 @@ ROUTES = named(Routes, records(ROUTE), BYTES, LONGS)
 
 
 @helper
-def read_column(data: Bytes, at: int, stop: int) -> Column:
+def read_column(data: Bytes, at: int, stop: int) -> RouteColumn:
     index = sql_type = name = name_end = key = updated = null = value = value_end = kind = kind_end = int64(0)
     while at < stop:
         number, start, end, _long = read_field(data, at)
@@ -91,7 +91,7 @@ def read_column(data: Bytes, at: int, stop: int) -> Column:
         elif number == 10:
             kind, kind_end = start, end
         at = end
-    return Column(index, sql_type, name, name_end, key, updated, null, value, value_end, kind, kind_end)
+    return RouteColumn(index, sql_type, name, name_end, key, updated, null, value, value_end, kind, kind_end)
 
 
 @helper
@@ -136,7 +136,7 @@ def _hash(data: Bytes, at: int, end: int) -> np.int32:
 
 
 @helper
-def _is_named(data: Bytes, column: Column, route: Any, names: Bytes, ends: Longs) -> bool:
+def _is_named(data: Bytes, column: RouteColumn, route: Any, names: Bytes, ends: Longs) -> bool:
     size = column.name_end - column.name
     for k in range(route.first, route.last):
         if ends[k + 1] - ends[k] == size:

@@ -51,7 +51,7 @@ class Hashed:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TopicTarget:
     """Where a table's messages go. Without `hashed` all rows go to `partition`, and what has no rows goes to
     `statements`; `seed` is the hash of the database."""
 
@@ -63,7 +63,7 @@ class Target:
     seed: int = 0
 
 
-class Rules:
+class TopicRules:
     """Raises ConfigError for a pattern that is no regular expression."""
 
     def __init__(self, config: QueueConfig) -> None:
@@ -80,20 +80,20 @@ class Rules:
         """Begins and ends of transactions are sent where all goes to one partition of one topic."""
         return not self._topics and not self._hashes
 
-    def target(self, database: str, table: str) -> Target:
+    def target(self, database: str, table: str) -> TopicTarget:
         topic = self._topic(database, table)
         partitions = next((count for pattern, count in self._counts if pattern.matches(topic)), None)
         partitions = partitions or self._config.partitions_num
         if not self._hashes:
-            return Target(topic, self._config.partition, self._config.partition, 1)
+            return TopicTarget(topic, self._config.partition, self._config.partition, 1)
         name = f"{database}.{table}"
         found = next((one for one in self._hashes if one.pattern.matches(name)), None)
         if found is None or not table:
-            return Target(topic, 0, 0, partitions)
+            return TopicTarget(topic, 0, 0, partitions)
         if found.by_table:
-            return Target(topic, remainder(java_hash(table), partitions), 0, partitions)
+            return TopicTarget(topic, remainder(java_hash(table), partitions), 0, partitions)
         seed = java_hash(database) if self._config.database_hash else 0
-        return Target(topic, 0, 0, partitions, found, seed)
+        return TopicTarget(topic, 0, 0, partitions, found, seed)
 
     def _topic(self, database: str, table: str) -> str:
         if not self._topics:

@@ -22,7 +22,7 @@ from cdc_core.doors.address import bracketed, listen
 from cdc_core.doors.certificate import Certificate
 from cdc_core.doors.connections import CONNECTIONS, LOOK_SECONDS, Connections, Peer, peer_of
 from cdc_core.doors.errors import unexpected
-from cdc_core.doors.flight.rows import Info, Rows
+from cdc_core.doors.flight.rows import Info, ServedRows
 from cdc_core.doors.flight.tickets import read_command
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import AccessDenied, ConfigError, SluiceError, SourceUnavailable
@@ -56,7 +56,7 @@ class FlightDoor:
         self.port = port
         self._token, self._certificate = token, certificate
         self.connections = Connections(port, connections)
-        self._rows = Rows(server, traffic or Traffic(server.has))
+        self._rows = ServedRows(server, traffic or Traffic(server.has))
         self._flight: _Flight | None = None
         self._stopped = threading.Event()
         self._changing = threading.Lock()  # of `_flight`
@@ -135,10 +135,15 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
     """Flight's server: each call translates to one of `rows`."""
 
     def __init__(
-        self, rows: Rows, location: str, token: str | None, pem: tuple[bytes, bytes] | None, connections: Connections
+        self,
+        rows: ServedRows,
+        location: str,
+        token: str | None,
+        pem: tuple[bytes, bytes] | None,
+        connections: Connections,
     ) -> None:
         self._rows, self.pem, self.connections = rows, pem, connections
-        middleware = {"token": _Guard(token)} if token else None
+        middleware = {"token": _TokenGuard(token)} if token else None
         super().__init__(location, middleware=middleware, tls_certificates=[pem] if pem else None)
 
     def get_flight_info(
@@ -166,7 +171,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
             yield from _batches_as_flight(batches)
 
 
-class _Guard(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+class _TokenGuard(flight.ServerMiddlewareFactory):  # type: ignore[misc]
     """Refuses calls without the token."""
 
     def __init__(self, token: str) -> None:

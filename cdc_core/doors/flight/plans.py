@@ -16,23 +16,23 @@ from cdc_core.doors.flight.tickets import Read
 from cdc_core.errors import SluiceError
 
 if TYPE_CHECKING:
-    from cdc_core.rows.plan import Plan
+    from cdc_core.rows.plan import RowsPlan
 
 
 class Plans:
     """A small cache that drops the least recently used plan. `plan` makes one; `alive` raises RangeGone."""
 
-    def __init__(self, plan: Callable[[Read], Plan], alive: Callable[[Read], object], size: int = 32) -> None:
+    def __init__(self, plan: Callable[[Read], RowsPlan], alive: Callable[[Read], object], size: int = 32) -> None:
         self._plan = plan
         self._alive = alive
         self._size = size
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Read, Future[Plan]] = OrderedDict()
+        self._kept: OrderedDict[Read, Future[RowsPlan]] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"<Plans {len(self._kept)} of {self._size}>"
 
-    def get(self, read: Read) -> Plan:
+    def get(self, read: Read) -> RowsPlan:
         """Raises RangeGone when the claim is gone, also for a plan that is kept."""
         self._alive(read)
         with self._lock:
@@ -57,7 +57,7 @@ class Plans:
             except SluiceError:
                 self._drop(read)
 
-    def _make(self, read: Read, future: Future[Plan]) -> None:
+    def _make(self, read: Read, future: Future[RowsPlan]) -> None:
         try:
             future.set_result(self._plan(read))
         except BaseException as error:

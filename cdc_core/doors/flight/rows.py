@@ -23,7 +23,7 @@ from cdc_core.errors import ConfigError, DecodeError, TableStopped
 from cdc_core.server.server import CanalServer
 
 if TYPE_CHECKING:
-    from cdc_core.rows.plan import Plan
+    from cdc_core.rows.plan import RowsPlan
 
 _ANEW = "Then make the table anew from the source (sluice copy)."
 
@@ -37,7 +37,7 @@ class Info:
     tickets: tuple[bytes, ...]
 
 
-class Rows:
+class ServedRows:
     """Loads the kernels for rows with the first call: without them the service connects to its sources sooner."""
 
     def __init__(self, server: CanalServer, traffic: Traffic) -> None:
@@ -89,7 +89,7 @@ class Rows:
             raise
         service.note_read(read.client_id, read.batch_id, part, None)
 
-    def _plan(self, read: Read) -> Plan:
+    def _plan(self, read: Read) -> RowsPlan:
         from cdc_core.rows import net
 
         plan = net.plan_net if read.mode == net.NET else net.plan_changes

@@ -22,7 +22,7 @@ class Failure(Answer):
     hint: str = Field(examples=["Claim again."])
 
 
-class Destination(Answer):
+class DestinationAnswer(Answer):
     destination: str = Field(examples=["shop"])
     state: str = Field(description="starting, running, standby, failed, stopped or lazy", examples=["running"])
     source: dict[str, Any] = Field(
@@ -55,7 +55,7 @@ class Destination(Answer):
     note: str | None = Field(None, description="why the destination does not read on purpose", examples=[None])
 
 
-class ClientPosition(Answer):
+class ClientPositionAnswer(Answer):
     """Unknown figures are null."""
 
     client_id: int = Field(examples=[1001])
@@ -71,13 +71,13 @@ class ClientPosition(Answer):
     kept: bool = Field(False, description="the store on disk has what lies behind the cursor")
 
 
-class Positions(Answer):
+class PositionsAnswer(Answer):
     destination: str = Field(examples=["shop"])
     source: str = Field(examples=["127.0.0.1:3306"])
     end: Position
     oldest: str = Field(examples=["mysql-bin.000001"])
     files: int = Field(examples=[4])
-    clients: list[ClientPosition]
+    clients: list[ClientPositionAnswer]
     kept: Position | None = Field(default=None, description="where the store on disk begins")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from cdc_core.destination.rewind import Target
+from cdc_core.destination.rewind import RewindTarget
 from cdc_core.doors.all_destinations import all_destinations
 from cdc_core.doors.http import answers, requests
 from cdc_core.doors.http.claims import add_claims
@@ -42,12 +42,12 @@ def control_router(server: CanalServer, traffic: Traffic) -> APIRouter:
 
 
 def _add_reading(router: APIRouter, server: CanalServer) -> None:
-    @router.get("/destinations", response_model=list[answers.Destination])
+    @router.get("/destinations", response_model=list[answers.DestinationAnswer])
     def destinations() -> Any:
         """The status of all destinations."""
         return [found.status().to_dict() for found in all_destinations(server).values()]
 
-    @router.get(DESTINATION, response_model=answers.Destination)
+    @router.get(DESTINATION, response_model=answers.DestinationAnswer)
     def destination(destination: str) -> Any:
         """The status of one destination: state, source, position, store, lag, clients and error."""
         return server.destination(destination).status().to_dict()
@@ -62,7 +62,7 @@ def _add_reading(router: APIRouter, server: CanalServer) -> None:
         """A client's cursor, sequences, claims and stopped tables."""
         return server.destination(destination).service().client(client_id).to_dict()
 
-    @router.get(DESTINATION + "/positions", response_model=answers.Positions)
+    @router.get(DESTINATION + "/positions", response_model=answers.PositionsAnswer)
     def positions(destination: str) -> Any:
         """The source's end, and how far each client's cursor is behind it. Asks the source now."""
         return server.positions(destination).to_dict()
@@ -76,17 +76,17 @@ def _add_missing(router: APIRouter, server: CanalServer) -> None:
 
 
 def _add_switching(router: APIRouter, server: CanalServer) -> None:
-    @router.post(DESTINATION + "/start", response_model=answers.Destination)
+    @router.post(DESTINATION + "/start", response_model=answers.DestinationAnswer)
     def start(destination: str) -> Any:
         """Starts a destination that is lazy or was stopped by hand."""
         return server.start_destination(destination).to_dict()
 
-    @router.post(DESTINATION + "/stop", response_model=answers.Destination)
+    @router.post(DESTINATION + "/stop", response_model=answers.DestinationAnswer)
     def stop(destination: str) -> Any:
         """Stops a destination until it is started by hand or its configuration changes. Its claims are lost."""
         return server.stop_destination(destination).to_dict()
 
-    @router.post(DESTINATION + "/reload", response_model=answers.Destination)
+    @router.post(DESTINATION + "/reload", response_model=answers.DestinationAnswer)
     def reload(destination: str) -> Any:
         """Restarts a destination with its present configuration, without waiting for the next scan."""
         return server.reload_destination(destination).to_dict()
@@ -96,12 +96,12 @@ def _add_reset(router: APIRouter, server: CanalServer) -> None:
     @router.post(DESTINATION + "/reset", response_model=answers.ResetAnswer)
     def reset(destination: str, body: requests.ResetRequest) -> Any:
         """Sets cursors to a position of the source. By default it only answers what would be read again or skipped."""
-        target = Target(_place(body.to), body.client_id, body.moved, body.epoch, body.identity, body.of_epoch)
+        target = RewindTarget(_place(body.to), body.client_id, body.moved, body.epoch, body.identity, body.of_epoch)
         return server.reset_destination(destination, target, dry_run=body.dry_run).to_dict()
 
 
 def _place(to: Any) -> Any:
-    """The request's `to` as `Target` takes it."""
+    """The request's `to` as `RewindTarget` takes it."""
     if isinstance(to, requests.Position):
         return EntryPosition.from_dict(to.model_dump())
     return ByGtid(to.gtid) if isinstance(to, requests.GtidPlace) else to

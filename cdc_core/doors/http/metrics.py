@@ -17,7 +17,7 @@ from cdc_core.config.models import InstanceConfig
 from cdc_core.contract.status import Status
 from cdc_core.destination.metrics import Metrics
 from cdc_core.doors.all_destinations import all_destinations
-from cdc_core.doors.traffic import BUCKETS_MS, Calls, Traffic
+from cdc_core.doors.traffic import BUCKETS_MS, CallCounts, Traffic
 from cdc_core.server.server import CanalServer
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -126,7 +126,7 @@ def _infos(statuses: dict[str, Status], configs: dict[str, InstanceConfig]) -> I
     yield from (instance, parser, store, state)
 
 
-def _clients(calls: dict[str, Calls]) -> Iterator[Metric]:
+def _clients(calls: dict[str, CallCounts]) -> Iterator[Metric]:
     packets = Metric("canal_instance_client_packets", "Answers to clients by type", "counter")
     nbytes = Metric("canal_instance_client_bytes", "Bytes of rows sent to clients", "counter")
     empty = Metric("canal_instance_client_empty_batches", "Claims that found nothing", "counter")
@@ -145,6 +145,6 @@ def _clients(calls: dict[str, Calls]) -> Iterator[Metric]:
     yield from (packets, nbytes, empty, errors, latency)
 
 
-def _buckets(calls: Calls) -> list[tuple[str, float]]:
+def _buckets(calls: CallCounts) -> list[tuple[str, float]]:
     bounds = [*map(str, BUCKETS_MS), "+Inf"]
     return [(bound, float(sum(calls.latency[: at + 1]))) for at, bound in enumerate(bounds)]

@@ -15,7 +15,7 @@ from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start.continuity import check_continuity
 from cdc_core.source.start.gtid_lookup import first_journal
 from cdc_core.source.start.time_search import find_by_time, transaction_start
-from cdc_core.source.start.tree import AtEnd, ByGtid, ByPosition, ByTime, Choice, Facts, choose
+from cdc_core.source.start.tree import AtEnd, ByGtid, ByPosition, ByTime, Choice, StartFacts, choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Start:
 def find(
     conn: Connection,
     settings: SourceSettings,
-    facts: Facts,
+    facts: StartFacts,
     *,
     reset_to_end: bool = False,
     stopped: Callable[[], bool] = lambda: False,

@@ -29,7 +29,7 @@ class Configured:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class StartFacts:
     """`history` is the last known position, from memory or from the cursors. `server_id` is that of the server now;
     `same` says whether the history was read from that server, None when its uuid is not known. `inside`: the history
     led into the middle of a transaction. `errors` counts the failures in a row. `renumbered`: the server begins its
@@ -102,12 +102,12 @@ class Choice:
     moved: bool = False
 
 
-def choose(facts: Facts) -> Choice:
+def choose(facts: StartFacts) -> Choice:
     """Raises PositionError when a cursor of another server has no time to search by."""
     return (_by_gtid(facts) if facts.gtid_mode else None) or _by_place(facts)
 
 
-def _by_gtid(facts: Facts) -> Choice | None:
+def _by_gtid(facts: StartFacts) -> Choice | None:
     """None for a history without a set, from before GTID mode was switched on: its position decides."""
     if facts.history is None:
         if facts.master is not None and facts.master.gtid:
@@ -121,7 +121,7 @@ def _by_gtid(facts: Facts) -> Choice | None:
     return Choice("the last position's GTID set", ByGtid(str(position.gtid), position), goes_on=True)
 
 
-def _by_place(facts: Facts) -> Choice:
+def _by_place(facts: StartFacts) -> Choice:
     if facts.history is None:
         return _configured(facts)
     if why := _elsewhere(facts):
@@ -132,7 +132,7 @@ def _by_place(facts: Facts) -> Choice:
     return Choice(rule, ByPosition(facts.history.postion, whole=facts.inside), goes_on=True)
 
 
-def _elsewhere(facts: Facts) -> str:
+def _elsewhere(facts: StartFacts) -> str:
     """Why the history's journals are not this server's; empty when they are. A server known by its uuid may have
     another address now."""
     assert facts.history is not None
@@ -147,7 +147,7 @@ def _elsewhere(facts: Facts) -> str:
     return "errors in a row, and another server id" if _turned(facts) else ""
 
 
-def _turned(facts: Facts) -> bool:
+def _turned(facts: StartFacts) -> bool:
     """Whether one address stands for several servers, and another one answers now. A configured standby excludes it."""
     assert facts.history is not None
     before = facts.history.postion.server_id
@@ -155,7 +155,7 @@ def _turned(facts: Facts) -> bool:
     return several and 0 <= facts.errors_in_a_row < facts.errors
 
 
-def _some_time_before(facts: Facts) -> ByTime:
+def _some_time_before(facts: StartFacts) -> ByTime:
     assert facts.history is not None
     position = facts.history.postion
     if not position.timestamp:
@@ -168,7 +168,7 @@ def _some_time_before(facts: Facts) -> ByTime:
     return ByTime(position.timestamp - facts.fallback_seconds * 1000)
 
 
-def _configured(facts: Facts) -> Choice:
+def _configured(facts: StartFacts) -> Choice:
     for name, start in (("master", facts.master), ("standby", facts.standby)):
         if start is not None and start.address == facts.address:
             return _start_of(name, start)

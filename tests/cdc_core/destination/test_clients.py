@@ -11,7 +11,7 @@ import pytest
 from cdc_core.config import InstanceConfig
 from cdc_core.contract.client_status import ClientStatus
 from cdc_core.destination.capture import Capture
-from cdc_core.destination.rewind import Target, carry_out, plan
+from cdc_core.destination.rewind import RewindTarget, carry_out, plan
 from cdc_core.errors import SessionError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
@@ -93,7 +93,7 @@ def test_a_client_that_holds_the_store_back_is_named_and_dropped(mysql8: MySqlSe
         source = capture.settings
     cursors = Cursors(nodes, "shop")
     assert kept is not None
-    carry_out(cursors, plan(source, cursors, Target(kept, OTHER)))
+    carry_out(cursors, plan(source, cursors, RewindTarget(kept, OTHER)))
     with running(settings, nodes) as capture:
         until(lambda: take(capture, OTHER) > 0, capture)
         capture.service.unsubscribe(OTHER)

@@ -78,7 +78,7 @@ def occurring(state: State) -> dict[str, e.Event]:
         "due": e.Due(state.run),
         "source failed": e.SourceFailed(state.run, "3 heartbeats failed"),
         "source replaced": e.SourceReplaced(state.run),
-        "store damaged": e.StoreDamaged(state.run),
+        "store damaged": e.StoreFailed(state.run),
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from cdc_core.config import load_service
 from cdc_core.contract.stopped_table import CHANGES_PURGED, StoppedTable
-from cdc_core.destination.rewind import Move, Plan, Target, carry_out, plan
+from cdc_core.destination.rewind import Move, RewindPlan, RewindTarget, carry_out, plan
 from cdc_core.errors import CursorError, PositionError, RangeGone, SessionError
 from cdc_core.gtid import Gtids
 from cdc_core.meta.cursors import Cursors
@@ -56,7 +56,9 @@ def test_tables_to_be_made_anew_stop_with_the_cursor() -> None:
     written = []
     nodes.write = lambda changes, write=nodes.write: written.append(write(changes))  # type: ignore[method-assign]
 
-    assert carry_out(cursors, Plan(later, (Move(1001, AT, None, False),), anew=("s.orders", "s.paused"))) == {1001: 1}
+    assert carry_out(cursors, RewindPlan(later, (Move(1001, AT, None, False),), anew=("s.orders", "s.paused"))) == {
+        1001: 1
+    }
 
     assert len(written) == 1
     orders, paused = sorted(cursors.stopped.of(1001), key=lambda one: one.table)
@@ -78,22 +80,22 @@ def test_a_plan_tells_and_changes_nothing(mysql8: MySqlServer) -> None:
         execute(mysql8, shop, "INSERT INTO orders VALUES (1)")
         last = EntryPosition(*mysql8.position())
 
-        (ahead,) = plan(settings, cursors, Target("latest", 1001)).moves
+        (ahead,) = plan(settings, cursors, RewindTarget("latest", 1001)).moves
         assert ahead.to_dict()["skipped_bytes"] == last.position - end.position
-        (stays,) = plan(settings, cursors, Target(end, 1001)).moves
+        (stays,) = plan(settings, cursors, RewindTarget(end, 1001)).moves
         assert (stays.nbytes, stays.moved) == (0, False)
-        back, foreign = plan(settings, cursors, Target("earliest")).moves
+        back, foreign = plan(settings, cursors, RewindTarget("earliest")).moves
         assert back.to_dict()["again_bytes"] >= end.position - 4
         assert (foreign.moved, foreign.nbytes) == (True, None)
-        (moved,) = plan(settings, cursors, Target("earliest", 1001, moved=True)).moves
+        (moved,) = plan(settings, cursors, RewindTarget("earliest", 1001, moved=True)).moves
         assert moved.moved
         assert (cursors.epoch(1001).number, cursors.read(1001)) == (0, LogPosition(mysql8.host, mysql8.port, end))
 
-        planned = plan(settings, cursors, Target("latest"))
+        planned = plan(settings, cursors, RewindTarget("latest"))
         assert carry_out(cursors, planned) == {1001: 1, 1002: 1}
         assert (cursors.epoch(1001).moved, cursors.epoch(1002).moved) == (0, 1)
-        assert plan(settings, cursors, Target(end, 1001, of_epoch=0)).position.postion == end
-        for elsewhere in (Target(end, 1002, of_epoch=0), Target(end, 1001, moved=True, of_epoch=1)):
+        assert plan(settings, cursors, RewindTarget(end, 1001, of_epoch=0)).position.postion == end
+        for elsewhere in (RewindTarget(end, 1002, of_epoch=0), RewindTarget(end, 1001, moved=True, of_epoch=1)):
             with pytest.raises(PositionError, match="another server was read"):
                 plan(settings, cursors, elsewhere)
 
@@ -115,17 +117,17 @@ def test_a_place_within_a_transaction_is_refused(mysql8: MySqlServer, after: str
         found = next(end for name, end in ends.items() if name.startswith(after) or (after == "Gtid" and "id" in name))
         place = EntryPosition(start.journal_name, found)
         if what is None:
-            assert plan(settings, cursors, Target(start)).position.postion == start
+            assert plan(settings, cursors, RewindTarget(start)).position.postion == start
         else:
             with pytest.raises(PositionError, match=what):
-                plan(settings, cursors, Target(place))
+                plan(settings, cursors, RewindTarget(place))
         for wrong in (start.position + 3, 1 << 40):
             with pytest.raises(PositionError):
-                plan(settings, cursors, Target(EntryPosition(start.journal_name, wrong)))
+                plan(settings, cursors, RewindTarget(EntryPosition(start.journal_name, wrong)))
         with pytest.raises(PositionError):
-            plan(settings, cursors, Target(EntryPosition("mysql-bin.000000", 4)))
+            plan(settings, cursors, RewindTarget(EntryPosition("mysql-bin.000000", 4)))
         with pytest.raises(SessionError, match="client 7 is not subscribed"):
-            plan(settings, cursors, Target(start, 7))
+            plan(settings, cursors, RewindTarget(start, 7))
 
 
 @pytest.mark.integration
@@ -138,10 +140,10 @@ def test_a_plan_goes_to_a_time(mysql8: MySqlServer) -> None:
         execute(mysql8, shop, "INSERT INTO orders VALUES (2)")
         settings, cursors = source_settings(config(mysql8, shop)), Cursors(MemoryNodes(), "shop")
 
-        assert plan(settings, cursors, Target(int(time.time() * 1000))).position.postion == last
+        assert plan(settings, cursors, RewindTarget(int(time.time() * 1000))).position.postion == last
         for wrong in (1_000_000, int(time.time() * 1000) + 3_600_000):
             with pytest.raises(PositionError):
-                plan(settings, cursors, Target(wrong))
+                plan(settings, cursors, RewindTarget(wrong))
 
 
 @pytest.mark.integration
@@ -162,7 +164,7 @@ def test_a_plan_goes_to_what_a_gtid_set_lacks(name: str, request: pytest.Fixture
         assert len(set(journals)) == 3
 
         for at, (gtids, place) in enumerate(places):
-            found = plan(settings, cursors, Target(ByGtid(gtids))).position.postion
+            found = plan(settings, cursors, RewindTarget(ByGtid(gtids))).position.postion
             assert isinstance(found.gtid, Gtids)
             if at + 1 < len(places) and journals[at + 1] == place.journal_name:
                 assert (found.journal_name, found.position) == (place.journal_name, place.position)
@@ -177,7 +179,7 @@ def test_a_plan_goes_to_what_a_gtid_set_lacks(name: str, request: pytest.Fixture
         unknown = "0-1-999999999" if name == "mariadb" else f"{uuid.uuid4()}:1-5"
         for wrong, told in ((unknown, "never executed"), ("", "empty"), ("no:set", "not a GTID")):
             with pytest.raises(PositionError, match=told):
-                plan(settings, cursors, Target(ByGtid(wrong)))
+                plan(settings, cursors, RewindTarget(ByGtid(wrong)))
 
 
 @pytest.mark.integration
@@ -214,14 +216,14 @@ def test_a_destination_stopped_by_hand_stays_stopped_over_a_reset(mysql8: MySqlS
             wait_running(server)
             execute(mysql8, shop, "INSERT INTO orders VALUES (1)")
             server.stop_destination("shop")
-            assert server.reset_destination("shop", Target(start, 1001), dry_run=False).done
+            assert server.reset_destination("shop", RewindTarget(start, 1001), dry_run=False).done
             assert server.destination("shop").status().note == "stopped by hand"
             server.start_destination("shop")
             wait_running(server)
             found = server.destination("shop").service().claim(1001, 10, 60, "run-1", 60)
             assert (found.rows, found.epoch, found.start) == (1, 1, start)
 
-            server.reset_destination("shop", Target(start), dry_run=False)
+            server.reset_destination("shop", RewindTarget(start), dry_run=False)
             wait_running(server)
             with pytest.raises(SessionError):
                 server.destination("shop").service().ack(1001, found.batch_id, "run-1")

@@ -14,7 +14,7 @@ import pytest
 from cdc_core.config import InstanceConfig
 from cdc_core.destination.capture import Capture
 from cdc_core.destination.positions import positions
-from cdc_core.destination.rewind import Plan, Target, carry_out, plan
+from cdc_core.destination.rewind import RewindPlan, RewindTarget, carry_out, plan
 from cdc_core.errors import PositionError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes, Nodes
@@ -73,9 +73,9 @@ def purged(
         )
 
 
-def planned(capture: Capture, nodes: Nodes, to: object, client: int = CLIENT) -> Plan:
+def planned(capture: Capture, nodes: Nodes, to: object, client: int = CLIENT) -> RewindPlan:
     assert capture.kept is not None
-    return plan(capture.settings, Cursors(nodes, "shop"), Target(to, client), kept=capture.kept.places())  # type: ignore[arg-type]
+    return plan(capture.settings, Cursors(nodes, "shop"), RewindTarget(to, client), kept=capture.kept.places())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_rewind_needs_no_binlog_of_the_source(
     with purged(own, nodes, mysql, shop) as (capture, places):
         if to != "earliest":
             with pytest.raises(PositionError):
-                plan(capture.settings, Cursors(nodes, "shop"), Target(places[to]))  # type: ignore[arg-type]
+                plan(capture.settings, Cursors(nodes, "shop"), RewindTarget(places[to]))  # type: ignore[arg-type]
         found = planned(capture, nodes, places[to])
     carry_out(Cursors(nodes, "shop"), found)
 

@@ -11,7 +11,7 @@ import pytest
 
 from cdc_core.destination.capture import Capture
 from cdc_core.destination.catalogue import Catalogue
-from cdc_core.destination.rewind import Target, carry_out, plan
+from cdc_core.destination.rewind import RewindTarget, carry_out, plan
 from cdc_core.destination.tsdb import make_tsdb
 from cdc_core.errors import SchemaError
 from cdc_core.meta.cursors import Cursors
@@ -84,7 +84,7 @@ def names(schema: TableSchema) -> str:
 
 def rewind(server: MySqlServer, nodes: Nodes, to: EntryPosition) -> None:
     cursors = Cursors(nodes, "shop")
-    carry_out(cursors, plan(settings_of(server), cursors, Target(to)))
+    carry_out(cursors, plan(settings_of(server), cursors, RewindTarget(to)))
 
 
 def test_a_restart_goes_on_with_the_history(mysql57: MySqlServer, tmp_path: Path) -> None:

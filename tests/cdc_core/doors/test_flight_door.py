@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from cdc_core.client.changes import Rows, TableRead, changes, flight_info, read_split
+from cdc_core.client.changes import FlightRows, TableRead, changes, flight_info, read_split
 from cdc_core.contract.claim import Claim
 from cdc_core.doors.connections import peer_at, peer_of
 from cdc_core.doors.flight import FlightDoor
@@ -68,7 +68,7 @@ def test_one_connection_serves_threads_and_outlives_the_door(destination: Destin
     """Threads read splits side by side; after a restart of the service the next calls reach the new one."""
     claim = claimed(destination, 1000)
     with opened(FlightDoor(Server(destination), "127.0.0.1", free_port())) as door, ThreadPoolExecutor(3) as pool:
-        rows = Rows(door.url)
+        rows = FlightRows(door.url)
         read = rows.info(claim, TABLE, splits=3)
         counts = pool.map(lambda ticket: sum(batch.num_rows for batch in rows.split(ticket)), read.tickets)
         assert sum(counts) == read.rows == 1000
@@ -77,14 +77,14 @@ def test_one_connection_serves_threads_and_outlives_the_door(destination: Destin
     with rows, pytest.raises(ServiceUnavailable):
         rows.info(claim, TABLE)
 
-    with Rows(door.url) as rows:
+    with FlightRows(door.url) as rows:
         with pytest.raises(ServiceUnavailable):
             rows.info(claim, TABLE)
         with opened(FlightDoor(Server(destination), "127.0.0.1", door.port)):
             assert _in_time(rows, claim).rows == 1000
 
 
-def _in_time(rows: Rows, claim: Claim) -> TableRead:
+def _in_time(rows: FlightRows, claim: Claim) -> TableRead:
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -299,7 +299,7 @@ def _fields(claim: Claim) -> dict[str, object]:
 def test_connections_are_bounded(destination: Destination) -> None:
     """Too many that make no call end at once, the oldest first; a stream goes on, and clients with access stay."""
     claim = claimed(destination, 200_000)
-    with opened(FlightDoor(Server(destination), "127.0.0.1", 0, connections=5)) as door, Rows(door.url) as rows:
+    with opened(FlightDoor(Server(destination), "127.0.0.1", 0, connections=5)) as door, FlightRows(door.url) as rows:
         (ticket,) = rows.info(claim, TABLE).tickets
         stream = rows.split(ticket)
         read = next(stream).num_rows
@@ -310,7 +310,7 @@ def test_connections_are_bounded(destination: Destination) -> None:
         assert read + sum(batch.num_rows for batch in stream) == 200_000
         for one in idle:
             one.close()
-        more = [Rows(door.url) for _ in range(8)]
+        more = [FlightRows(door.url) for _ in range(8)]
         for client in more:
             client.info(claim, TABLE)
         until(lambda: len(door.connections) == 5)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from cdc_core.contract.status import ErrorReport
-from cdc_core.destination.rewind import Target
+from cdc_core.destination.rewind import RewindTarget
 from cdc_core.doors.http import HttpDoor, bounds
 from cdc_core.errors import ConfigError
 from cdc_core.position import EntryPosition
@@ -110,8 +110,8 @@ def test_resets_to_a_place(http: httpx.Client, destination: Destination) -> None
     answer = http.post(reset, json={"to": place, "client_id": 1001, "moved": True, "dry_run": False})
     assert (answer.status_code, answer.json()["done"]) == (200, True)
     assert destination.calls == [
-        ("reset", Target("earliest"), True),
-        ("reset", Target(EntryPosition("mysql-bin.000003", 4), 1001, True), False),
+        ("reset", RewindTarget("earliest"), True),
+        ("reset", RewindTarget(EntryPosition("mysql-bin.000003", 4), 1001, True), False),
     ]
     assert http.post(reset, json={"to": "yesterday"}).status_code == 400
     assert http.post(reset, json={}).status_code == 400

@@ -39,7 +39,7 @@ def test_a_read_ends_when_its_server_stalls(monkeypatch: pytest.MonkeyPatch) -> 
     server = subprocess.Popen([sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
-        with changes.Rows(f"grpc://127.0.0.1:{int(server.stdout.readline())}") as rows:
+        with changes.FlightRows(f"grpc://127.0.0.1:{int(server.stdout.readline())}") as rows:
             split = rows.split(b"any")
             assert next(split).num_rows == 1
             server.send_signal(signal.SIGSTOP)

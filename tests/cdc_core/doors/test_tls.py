@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from cdc_core.canal.protocol.scramble import stored
 from cdc_core.canal.tcp import TcpDoor
-from cdc_core.client.changes import Rows, flight_info, read_split
+from cdc_core.client.changes import FlightRows, flight_info, read_split
 from cdc_core.client.connector import Connector
 from cdc_core.client.trust import Trust, read_authorities
 from cdc_core.config import load_service
@@ -174,7 +174,7 @@ def test_connections_without_a_handshake_or_a_call_end(
         tcp = stack.enter_context(opened(TcpDoor(server, "127.0.0.1", 0, certificate=certificate)))  # type: ignore[arg-type]
         plain = stack.enter_context(opened(FlightDoor(server, "127.0.0.1", 0)))  # type: ignore[arg-type]
         for url, token, ca in ((rows.url, TOKEN, authority.pem), (plain.url, None, "")):
-            stack.enter_context(Rows(url, token, ca)).info(claim, TABLE)
+            stack.enter_context(FlightRows(url, token, ca)).info(claim, TABLE)
         client = stack.enter_context(Connector(http.url, "shop", token=TOKEN, trust=Trust(authority.pem)))
         client.status()
         logs = stack.enter_context(capture_logs())

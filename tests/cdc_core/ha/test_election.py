@@ -12,9 +12,9 @@ ME, OTHER = "10.0.0.1:11111", "10.0.0.2:11111"
 TERM = e.Term({"/running": 1, "/leader": 3})
 
 
-def after(*events: tuple[float, e.Event]) -> tuple[e.State, list[e.Action]]:
+def after(*events: tuple[float, e.Event]) -> tuple[e.ElectionState, list[e.Action]]:
     """The state after events with their times, and what the last one asks for."""
-    state, actions = e.State(ME, 10.0), ()
+    state, actions = e.ElectionState(ME, 10.0), ()
     for now, event in events:
         state, actions = e.step(state, event, now)
     return state, list(actions)

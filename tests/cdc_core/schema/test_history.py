@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from cdc_core.position import EntryPosition
-from cdc_core.schema.conventions import Charset, Conventions
+from cdc_core.schema.conventions import Conventions, ServerCharset
 from cdc_core.schema.ddl import Ddl, EffectKind
 from cdc_core.schema.ddl_parser import effects
 from cdc_core.schema.following import filled, versions_after
 from cdc_core.schema.history import SchemaHistory, Version
 from cdc_core.schema.table import Column, TableSchema
 
-LATIN = Charset("latin1", "latin1_swedish_ci", 1)
+LATIN = ServerCharset("latin1", "latin1_swedish_ci", 1)
 SERVER = Conventions(
     False, False, True, {LATIN.collation: 8}, {"latin1": LATIN}, {LATIN.collation: "latin1"}, LATIN.collation
 )

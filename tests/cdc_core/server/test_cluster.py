@@ -21,7 +21,7 @@ from cdc_core.client.finder import Finder
 from cdc_core.config import ServiceConfig, load_service
 from cdc_core.contract.doors import Doors, doors_of, local_doors, reached_at
 from cdc_core.contract.status import ActiveServer
-from cdc_core.destination.rewind import Target
+from cdc_core.destination.rewind import RewindTarget
 from cdc_core.doors.http import HttpDoor
 from cdc_core.doors.http.metrics import render
 from cdc_core.doors.http.pages import status_page
@@ -352,10 +352,10 @@ def test_cursors_are_set_by_the_server_that_runs_it(make: Make, mysql8: MySqlSer
     until(lambda: second.destination("shop").status().to_dict().get("active", {}).get("address"))
     before = first.destination("shop").capture
     with pytest.raises(RunsElsewhere):
-        second.reset_destination("shop", Target("earliest"), dry_run=False)
+        second.reset_destination("shop", RewindTarget("earliest"), dry_run=False)
     assert first.destination("shop").capture is before is not None
 
-    told = first.reset_destination("shop", Target("earliest"), dry_run=False)
+    told = first.reset_destination("shop", RewindTarget("earliest"), dry_run=False)
 
     assert told.done
     assert leads(first)
@@ -365,7 +365,7 @@ def test_cursors_are_set_by_the_server_that_runs_it(make: Make, mysql8: MySqlSer
     first.stop_destination("shop")
     until(lambda: leads(second))
     with pytest.raises(SessionError, match="another server may run it"):
-        first.reset_destination("shop", Target("earliest"), dry_run=False)
+        first.reset_destination("shop", RewindTarget("earliest"), dry_run=False)
 
 
 def test_a_destination_is_stopped_at_every_server(

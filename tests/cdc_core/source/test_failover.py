@@ -11,12 +11,12 @@ from cdc_core.gtid import GtidPosition
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
-from cdc_core.source.failover import Rule, Step, after_beat
+from cdc_core.source.failover import FailoverRule, Step, after_beat
 from cdc_core.source.settings import source_settings
 from cdc_core.source.start.continuity import missing_in_mariadb
 
-RULE = Rule("select 1", 3, 3, switches=True)
-ALONE = Rule("select 1", 3, 3, switches=False)
+RULE = FailoverRule("select 1", 3, 3, switches=True)
+ALONE = FailoverRule("select 1", 3, 3, switches=False)
 OTHER = "db2:3306"
 AT = EntryPosition("mysql-bin.000007", 1234)
 
@@ -35,7 +35,7 @@ AT = EntryPosition("mysql-bin.000007", 1234)
         (RULE, 2, OTHER, True, Step.STAY),
     ],
 )
-def test_a_beat(rule: Rule, failures: int, other: str, answers: bool | None, step: Step) -> None:
+def test_a_beat(rule: FailoverRule, failures: int, other: str, answers: bool | None, step: Step) -> None:
     """From the threshold on the other server is asked, at each beat, until it answers."""
     assert after_beat(rule, failures, other, answers) is step
 

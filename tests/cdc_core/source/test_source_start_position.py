@@ -16,7 +16,7 @@ from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.source.journals import binary_logs, check_exists, check_not_purged, current_end
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start.place import Start, find
-from cdc_core.source.start.tree import Configured, Facts
+from cdc_core.source.start.tree import Configured, StartFacts
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.servers import settings_of
 
@@ -52,7 +52,7 @@ def start(
     **known: Any,
 ) -> Start:
     history = LogPosition(settings.host, settings.port, cursor) if cursor else None
-    facts = Facts(settings.address, server_id=1, history=history, **known)
+    facts = StartFacts(settings.address, server_id=1, history=history, **known)
     return find(conn, settings, facts, reset_to_end=reset)
 
 
@@ -92,7 +92,7 @@ def test_times_on_a_real_server(mysql8: MySqlServer, conn: Connection, settings:
     left = EntryPosition("mysql-bin.999999", 4, now + 1000, server_id=7)
     for known in ({"errors": 3}, {}):
         history = LogPosition(settings.host if known else "elsewhere", settings.port, left)
-        facts = Facts(settings.address, 1, history=history, fallback_seconds=0, **known)
+        facts = StartFacts(settings.address, 1, history=history, fallback_seconds=0, **known)
         assert find(conn, settings, facts).position > wanted
 
 

@@ -9,7 +9,7 @@ import pytest
 from cdc_core.errors import PositionError
 from cdc_core.gtid import GtidSet
 from cdc_core.position import EntryPosition, LogPosition
-from cdc_core.source.start.tree import AtEnd, ByGtid, ByPosition, ByTime, Configured, Facts, Place, choose
+from cdc_core.source.start.tree import AtEnd, ByGtid, ByPosition, ByTime, Configured, Place, StartFacts, choose
 
 HERE, THERE, ELSEWHERE = "db1:3306", "db2:3306", "db3:3306"
 SET = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"
@@ -23,8 +23,8 @@ def at(position: EntryPosition, address: str = "db1") -> LogPosition:
     return LogPosition(address, 3306, position)
 
 
-def facts(**changes: object) -> Facts:
-    return replace(Facts(HERE, server_id=1), **changes)  # type: ignore[arg-type]
+def facts(**changes: object) -> StartFacts:
+    return replace(StartFacts(HERE, server_id=1), **changes)  # type: ignore[arg-type]
 
 
 def master(**changes: object) -> Configured:
@@ -36,7 +36,7 @@ def standby(**changes: object) -> Configured:
 
 
 JOURNAL = FIRST.journal_name
-BRANCHES: list[tuple[str, Facts, str, Place, bool]] = [
+BRANCHES: list[tuple[str, StartFacts, str, Place, bool]] = [
     # GTID mode
     ("1.3", facts(gtid_mode=True, history=at(WITH_SET)), "last position's GTID", ByGtid(SET, WITH_SET), True),
     (
@@ -190,7 +190,7 @@ BRANCHES: list[tuple[str, Facts, str, Place, bool]] = [
 @pytest.mark.parametrize(
     ("known", "rule", "place", "goes_on"), [branch[1:] for branch in BRANCHES], ids=[branch[0] for branch in BRANCHES]
 )
-def test_branch(known: Facts, rule: str, place: Place, goes_on: bool) -> None:
+def test_branch(known: StartFacts, rule: str, place: Place, goes_on: bool) -> None:
     """The numbers are those of the article on findStartPosition of Canal."""
     choice = choose(known)
     assert rule in choice.rule

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cdc_core.client.connector import Connector
-from cdc_core.destination.rewind import Target
+from cdc_core.destination.rewind import RewindTarget
 from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import ConfigError
 from cdc_core.position import EntryPosition
@@ -176,9 +176,9 @@ def test_a_reset_is_shown_before_it_is_done() -> None:
     assert (told.returncode, "Nothing was done" in told.stdout, "77 bytes" in told.stdout) == (0, True, True)
     assert json.loads(done.stdout)["done"] is True
     assert [(target, dry) for _, target, dry in destination.calls] == [
-        (Target("earliest", 1001), True),
-        (Target(1_795_262_400_500, 1001), True),
-        (Target(EntryPosition("bin.000002", 4)), False),
+        (RewindTarget("earliest", 1001), True),
+        (RewindTarget(1_795_262_400_500, 1001), True),
+        (RewindTarget(EntryPosition("bin.000002", 4)), False),
     ]
     for wrong in ([], ["--earliest", "--latest"], ["--position", "bin:x"], ["--timestamp", "noon"]):
         assert sluice("reset", "shop", *wrong).returncode == 2

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cdc_core.client.operator_calls import ResetAnswer
+from cdc_core.client.operator_calls import ResetResult
 from cdc_core.contract.failover import Detected
 from cdc_core.contract.status import SourceStatus, Status
 from cdc_core.doors.http import HttpDoor
@@ -109,7 +109,7 @@ def test_a_reset_shows_both_places_whole(console: io.StringIO, place: str) -> No
     move = {"client_id": 1001, "from": journal(place), "moved": True}
     move |= {"again_bytes": 123_456_789_012, "skipped_bytes": 123_456_789_012}
     answer = {"destination": NAMES[1], "to": journal(place), "done": False, "clients": [move]}
-    reset.show(ResetAnswer.from_dict(answer))
+    reset.show(ResetResult.from_dict(answer))
 
     lines = console.getvalue().splitlines()
     assert sum(place in line for line in lines) == 2

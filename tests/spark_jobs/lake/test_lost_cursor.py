@@ -12,7 +12,7 @@ import pytest
 
 from cdc_core.contract.claim import Claim
 from cdc_core.destination.capture import Capture
-from cdc_core.destination.rewind import Target, carry_out, plan
+from cdc_core.destination.rewind import RewindTarget, carry_out, plan
 from cdc_core.errors import LakeError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
@@ -62,7 +62,7 @@ def reset(config: Any, nodes: Nodes, hint: str) -> None:
     with running(config, nodes) as capture:
         settings = capture.settings
     cursors = Cursors(nodes, "shop")
-    target = Target(to, CLIENT, epoch=int(epoch[1]) if epoch else 0)
+    target = RewindTarget(to, CLIENT, epoch=int(epoch[1]) if epoch else 0)
     carry_out(cursors, plan(settings, cursors, target))
 
 

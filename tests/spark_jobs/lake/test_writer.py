@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdc_core.contract.reached import How, Reached
-from cdc_core.destination.rewind import Plan, carry_out
+from cdc_core.destination.rewind import RewindPlan, carry_out
 from cdc_core.errors import LakeError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
@@ -49,5 +49,5 @@ def test_the_identity_lives_as_long_as_the_cursors(tmp_path: Path) -> None:
     assert again.identity() == mine
     lost = Cursors(MemoryNodes(), "shop")
     assert lost.identity() != mine
-    carry_out(lost, Plan(LogPosition("db", 3306, AT), (), identity=mine))
+    carry_out(lost, RewindPlan(LogPosition("db", 3306, AT), (), identity=mine))
     assert lost.identity() == mine

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
-from cdc_core.client.changes import Rows, RowsDoor
+from cdc_core.client.changes import FlightRows, RowsDoor
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, RangeGone, TableStopped
 from cdc_core.position import EntryPosition
@@ -196,8 +196,8 @@ def test_fewer_images_than_the_service_counted_are_not_committed(
 ) -> None:
     """The batch fails before its commit."""
     claim = service.claim(1, 5, 70)
-    real = Rows.info
-    monkeypatch.setattr(Rows, "info", lambda *args, **named: replace(real(*args, **named), rows=8))
+    real = FlightRows.info
+    monkeypatch.setattr(FlightRows, "info", lambda *args, **named: replace(real(*args, **named), rows=8))
     with pytest.raises(LakeError, match="7 images came, of 8"):
         append(share(lake, service, claim))
     monkeypatch.undo()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from cdc_core.canal.mirror.postgresql.types import BLOBS, TEXTS, charset_of, is_bytes
-from cdc_core.schema.column_text import Parts
+from cdc_core.schema.column_text import ColumnParts
 
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _DIGITS = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 20}  # of the longest value
@@ -32,7 +32,7 @@ def reads(definitions: Iterable[str], column: str) -> bool:
     return any(is_generated(one) and word.search(one) for one in definitions)
 
 
-def keeps(old: Parts, new: Parts) -> bool:
+def keeps(old: ColumnParts, new: ColumnParts) -> bool:
     """Whether every value of `old` is a value of `new`, and the same."""
     pair = old.kind, new.kind
     if new.kind == "decimal" and old.kind in (*_BITS, "decimal"):
@@ -52,7 +52,7 @@ def keeps(old: Parts, new: Parts) -> bool:
     return _text_keeps(old, new) if _charset_keeps(old, new) else False
 
 
-def _text_keeps(old: Parts, new: Parts) -> bool:
+def _text_keeps(old: ColumnParts, new: ColumnParts) -> bool:
     if old.kind == new.kind and old.labels and (old.labels, old.collation) == (new.labels, new.collation):
         return True
     if old.kind == new.kind == "enum":
@@ -66,7 +66,7 @@ def _text_keeps(old: Parts, new: Parts) -> bool:
     return _declared(old) == _declared(new)
 
 
-def _declared(parts: Parts) -> tuple[object, ...]:
+def _declared(parts: ColumnParts) -> tuple[object, ...]:
     return parts.kind, parts.sizes, parts.labels, parts.unsigned
 
 
@@ -75,11 +75,11 @@ def _differ(labels: tuple[str, ...]) -> bool:
     return all(map(str.isascii, labels)) and len(set(map(str.lower, labels))) == len(labels)
 
 
-def _size(parts: Parts, default: int = 0) -> int:
+def _size(parts: ColumnParts, default: int = 0) -> int:
     return parts.sizes[0] if parts.sizes else default
 
 
-def _room(old: Parts, new: Parts, unit: int) -> bool:
+def _room(old: ColumnParts, new: ColumnParts, unit: int) -> bool:
     """`unit`: bytes of one unit of a declared size."""
     before, after = _CAPACITY.get(old.kind), _CAPACITY.get(new.kind)
     if (before and old.sizes) or (after and new.sizes):  # TEXT(50) is a TINYTEXT or a TEXT
@@ -89,18 +89,18 @@ def _room(old: Parts, new: Parts, unit: int) -> bool:
     return after is not None and before <= after
 
 
-def _charset_keeps(old: Parts, new: Parts) -> bool:
+def _charset_keeps(old: ColumnParts, new: ColumnParts) -> bool:
     before, after = charset_of(old), charset_of(new)
     return before == after or (after == "utf8mb4" and new.kind not in TEXTS)
 
 
-def _integer_keeps(old: Parts, new: Parts) -> bool:
+def _integer_keeps(old: ColumnParts, new: ColumnParts) -> bool:
     if old.unsigned == new.unsigned:
         return _BITS[old.kind] <= _BITS[new.kind]
     return old.unsigned and _BITS[old.kind] < _BITS[new.kind]
 
 
-def _decimal_keeps(old: Parts, new: Parts) -> bool:
+def _decimal_keeps(old: ColumnParts, new: ColumnParts) -> bool:
     if old.unsigned < new.unsigned:
         return False
     digits, scale = (_DIGITS[old.kind], 0) if old.kind in _DIGITS else _decimal(old)
@@ -108,5 +108,5 @@ def _decimal_keeps(old: Parts, new: Parts) -> bool:
     return scale <= fraction and digits - scale <= room - fraction
 
 
-def _decimal(parts: Parts) -> tuple[int, int]:
+def _decimal(parts: ColumnParts) -> tuple[int, int]:
     return _size(parts, 10), parts.sizes[1] if len(parts.sizes) > 1 else 0

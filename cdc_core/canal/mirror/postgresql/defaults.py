@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from cdc_core.canal.mirror.postgresql.types import BLOBS, TEXTS, Value, is_bytes
 from cdc_core.canal.mirror.sql import Untranslatable
-from cdc_core.schema.column_text import Parts, default_in
+from cdc_core.schema.column_text import ColumnParts, default_in
 from cdc_core.schema.ddl_words import NotUnderstood, Reader
 from cdc_core.schema.sql_text import PLAIN
 
@@ -29,7 +29,7 @@ _FORMS = {  # zero dates are none at PostgreSQL
 _DIGITS = {"float": 6, "double": 15}  # that a value keeps as it is written
 
 
-def default_of(parts: Parts, definition: str) -> Value | None:
+def default_of(parts: ColumnParts, definition: str) -> Value | None:
     """A constant default. None without one, and for one that the servers may read otherwise, as timestamps, which are
     in a session's time zone."""
     text = parts.default
@@ -54,7 +54,7 @@ def default_in_sql(definition: str) -> str | None:
     return None if evaluated else value
 
 
-def value_of_rows(parts: Parts, definition: str) -> tuple[Value | None, bool]:
+def value_of_rows(parts: ColumnParts, definition: str) -> tuple[Value | None, bool]:
     """What the rows get that a table has when the column is added, and whether the text says it."""
     unknown = None, False
     if parts.evaluated or parts.kind == "serial" or _OWN_VALUES.search(definition):
@@ -67,7 +67,7 @@ def value_of_rows(parts: Parts, definition: str) -> tuple[Value | None, bool]:
     return _implicit(parts)
 
 
-def _implicit(parts: Parts) -> tuple[Value | None, bool]:
+def _implicit(parts: ColumnParts) -> tuple[Value | None, bool]:
     """The value of a column without NULL and without a default."""
     if parts.kind in _NUMBERS:
         return "0", True
@@ -86,7 +86,7 @@ def _is_string(definition: str) -> bool:
     return len(values) == 1 and values[0].string
 
 
-def _reads_same(text: str, parts: Parts, *, is_string: bool) -> bool:
+def _reads_same(text: str, parts: ColumnParts, *, is_string: bool) -> bool:
     kind = parts.kind
     if kind in ("char", "varchar", *TEXTS):
         return is_string or _is_integer(text)

@@ -11,7 +11,7 @@ from cdc_core.canal.mirror.postgresql.defaults import default_of
 from cdc_core.canal.mirror.postgresql.sql import stops_where
 from cdc_core.canal.mirror.postgresql.types import declared, read, type_of
 from cdc_core.canal.mirror.sql import Untranslatable
-from cdc_core.schema.column_text import Parts
+from cdc_core.schema.column_text import ColumnParts
 from cdc_core.schema.ddl import ColumnChange
 
 _REAL = re.compile(r"\s*REAL\b", re.IGNORECASE)
@@ -40,7 +40,7 @@ def modified(change: ColumnChange, name: str, definitions: Mapping[str, str | No
     yield definition_comment(table, to, change.definition)
 
 
-def _check(before: str, after: str, old: Parts, new: Parts) -> None:
+def _check(before: str, after: str, old: ColumnParts, new: ColumnParts) -> None:
     if before != after and (is_generated(before) or is_generated(after)):
         raise Untranslatable("a generated column may have other values")
     if any(map(_REAL.match, (before, after))):
@@ -49,7 +49,7 @@ def _check(before: str, after: str, old: Parts, new: Parts) -> None:
         raise Untranslatable(f"values of {declared(old)} may be others as {declared(new)}")
 
 
-def _stops(old: Parts, new: Parts, definition: str, column: str, table: str) -> Iterator[str]:
+def _stops(old: ColumnParts, new: ColumnParts, definition: str, column: str, table: str) -> Iterator[str]:
     """Checks of the rows that are there: MySQL replaces their values, as its SQL mode says."""
     nulls_go = new.nullable is False or (new.nullable is None and new.kind == "timestamp")
     if nulls_go and old.nullable is not False:

@@ -12,8 +12,8 @@ from typing import Any
 
 from cdc_core.canal.mirror.postgresql.ddl import translated
 from cdc_core.canal.mirror.postgresql.sql import literal, quoted
-from cdc_core.canal.mirror.sql import NO_ROW, Dialect, Kinds, Rows, Unfit
-from cdc_core.canal.mirror.work import Group
+from cdc_core.canal.mirror.sql import NO_ROW, Kinds, Rows, TargetDialect, Unfit
+from cdc_core.canal.mirror.work import RowGroup
 from cdc_core.errors import ConfigError
 
 _TABLE = """CREATE TABLE IF NOT EXISTS public.sluice_mirror (
@@ -93,7 +93,7 @@ class PostgreSql:
         """Of no use: a literal has its column's type."""
         return {}
 
-    def write(self, cursor: Any, group: Group, kinds: Kinds) -> None:
+    def write(self, cursor: Any, group: RowGroup, kinds: Kinds) -> None:
         if group.kind == "move":
             _move(cursor, group)
             return
@@ -102,7 +102,7 @@ class PostgreSql:
             raise Unfit(NO_ROW)
 
 
-def _move(cursor: Any, group: Group) -> None:
+def _move(cursor: Any, group: RowGroup) -> None:
     """What the image leaves out goes with the row. One that comes again may be there already."""
     table, before, after = _DIALECT.table(group), group.before, dict(zip(group.columns, group.rows[0], strict=True))
     old = _DIALECT.where([(name, before[name]) for name in group.key], {})
@@ -116,7 +116,7 @@ def _move(cursor: Any, group: Group) -> None:
             cursor.execute(_DIALECT.statement(rest, {}))
 
 
-def _last_of_key(group: Group) -> Rows:
+def _last_of_key(group: RowGroup) -> Rows:
     """The last row of each key: one statement cannot write a row twice."""
     places = [group.columns.index(name) for name in group.key]
     return {tuple(row[place] for place in places): row for row in group.rows}.values()
@@ -135,7 +135,7 @@ def _same(name: str, value: Any, _kind: str) -> str:
     return f"{quoted(name)} IS NOT DISTINCT FROM {literal(value)}"
 
 
-_DIALECT = Dialect(quoted, literal, lambda value, _kind: literal(value), _replaces, _last_of_key, _same, _one)
+_DIALECT = TargetDialect(quoted, literal, lambda value, _kind: literal(value), _replaces, _last_of_key, _same, _one)
 
 
 def _driver() -> Any:

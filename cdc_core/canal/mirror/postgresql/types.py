@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_core.canal.mirror.sql import Untranslatable
-from cdc_core.schema.column_text import Parts, parts_of
+from cdc_core.schema.column_text import ColumnParts, parts_of
 from cdc_core.schema.ddl_words import NotUnderstood, Reader
 from cdc_core.schema.sql_text import PLAIN
 
@@ -24,7 +24,7 @@ _BYTES = ("binary", "varbinary", "vector", *BLOBS, *_GEOMETRY)
 _MOMENTS = {"datetime": "timestamp({})", "timestamp": "timestamptz({})", "time": "interval({})"}
 
 
-def read(definition: str) -> Parts:
+def read(definition: str) -> ColumnParts:
     """A definition, taken apart. Raises Untranslatable."""
     try:
         return parts_of(Reader(definition, PLAIN), mariadb=False)
@@ -32,7 +32,7 @@ def read(definition: str) -> Parts:
         raise Untranslatable(f"{definition[:100]} is not understood: {error}") from error
 
 
-def type_of(parts: Parts) -> str:
+def type_of(parts: ColumnParts) -> str:
     """Raises Untranslatable for a type that is not known."""
     kind, size = parts.kind, parts.sizes[0] if parts.sizes else 0
     if is_bytes(parts):
@@ -54,16 +54,16 @@ def type_of(parts: Parts) -> str:
     return _UNSIGNED.get(kind, _PLAIN[kind]) if parts.unsigned else _PLAIN[kind]
 
 
-def is_bytes(parts: Parts) -> bool:
+def is_bytes(parts: ColumnParts) -> bool:
     return parts.kind in _BYTES or (parts.kind in ("char", "varchar", *TEXTS) and charset_of(parts) == "binary")
 
 
-def charset_of(parts: Parts) -> str:
+def charset_of(parts: ColumnParts) -> str:
     """What the definition says; empty: the table's."""
     return (parts.charset or parts.collation.partition("_")[0]).lower()
 
 
-def declared(parts: Parts) -> str:
+def declared(parts: ColumnParts) -> str:
     """The type, as an operator reads it."""
     inner = ", ".join(map(repr, parts.labels or parts.sizes))
     charset = f" CHARACTER SET {name}" if (name := charset_of(parts)) else ""

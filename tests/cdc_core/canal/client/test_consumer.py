@@ -15,7 +15,7 @@ from cdc_core.canal.client import CanalConnector, Consumer, Handler, Policy, Row
 from cdc_core.canal.client.connector import FOREVER
 from cdc_core.canal.client.events import Event, Header, Statement
 from cdc_core.canal.client.quarantine import Quarantine
-from cdc_core.canal.protocol.declared import EventType
+from cdc_core.canal.protocol.declared import CanalEventType
 from cdc_core.canal.protocol.scramble import stored
 from cdc_core.canal.tcp import TcpDoor
 from cdc_core.errors import ConfigError, ServiceUnavailable, SessionError
@@ -83,7 +83,7 @@ def test_rows_arrive_as_values(connector: CanalConnector, shop: Destination) -> 
     assert shop.last_acked == 1
     assert [row.after["id"] for row in handler.rows] == ["1", "2", "3"]
     row = handler.rows[0]
-    assert (row.kind, row.header.name, row.key, row.before) == (EventType.INSERT, "shop.orders", ("id",), {})
+    assert (row.kind, row.header.name, row.key, row.before) == (CanalEventType.INSERT, "shop.orders", ("id",), {})
     assert row.after == {"id": "1", "qty": "1", "name": "n1"}
     assert handler.bounds == ["begin", "7"]
     assert lines[0].startswith("batch 1: 3 rows, 1 transactions, 0 statements")
@@ -219,23 +219,23 @@ def test_errors_say_what_the_server_said(door: TcpDoor) -> None:
 @pytest.mark.parametrize(
     ("kind", "method"),
     [
-        (EventType.CREATE, "on_create_table"),
-        (EventType.ALTER, "on_alter_table"),
-        (EventType.ERASE, "on_drop_table"),
-        (EventType.TRUNCATE, "on_truncate"),
-        (EventType.RENAME, "on_rename"),
-        (EventType.CINDEX, "on_create_index"),
-        (EventType.DINDEX, "on_delete_index"),
-        (EventType.QUERY, "on_other"),
-        (EventType.INSERT, "on_insert"),
-        (EventType.UPDATE, "on_update"),
-        (EventType.DELETE, "on_delete"),
+        (CanalEventType.CREATE, "on_create_table"),
+        (CanalEventType.ALTER, "on_alter_table"),
+        (CanalEventType.ERASE, "on_drop_table"),
+        (CanalEventType.TRUNCATE, "on_truncate"),
+        (CanalEventType.RENAME, "on_rename"),
+        (CanalEventType.CINDEX, "on_create_index"),
+        (CanalEventType.DINDEX, "on_delete_index"),
+        (CanalEventType.QUERY, "on_other"),
+        (CanalEventType.INSERT, "on_insert"),
+        (CanalEventType.UPDATE, "on_update"),
+        (CanalEventType.DELETE, "on_delete"),
     ],
 )
-def test_each_kind_of_event_has_its_method(kind: EventType, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_kind_of_event_has_its_method(kind: CanalEventType, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no other one is called."""
     header = Header("mysql-bin.1", 4, 1, 0, "shop", "orders", {})
-    is_row = kind <= EventType.DELETE
+    is_row = kind <= CanalEventType.DELETE
     event: Event = Row(kind, header, {}, {}, (), ()) if is_row else Statement(kind, header, "...", "shop")
     called: list[str] = []
     for name in dir(Handler):

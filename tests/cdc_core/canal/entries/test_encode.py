@@ -10,7 +10,7 @@ from cdc_core.binlog.block import BlockSlice
 from cdc_core.binlog.payload import expand
 from cdc_core.canal.entries.encode import Encoder
 from cdc_core.canal.entries.options import Options
-from cdc_core.canal.protocol.declared import EntryType, EventType
+from cdc_core.canal.protocol.declared import CanalEventType, EntryType
 from cdc_core.gtid import parse_gtids
 from cdc_core.stream.ddl_events import DdlReader
 from orchestration.stack.mysql.server import MySqlServer
@@ -79,7 +79,7 @@ def test_every_type_has_canals_text_and_number(mysql8: MySqlServer) -> None:
     begin, row, end = entries
     assert [entry.entryType for entry in entries] == [1, 2, 3]
     change = store_of(row)
-    assert change.eventType == row.header.eventType == EventType.INSERT
+    assert change.eventType == row.header.eventType == CanalEventType.INSERT
     assert (row.header.schemaName, row.header.tableName) == (database, "t")
     columns = change.rowDatas[0].afterColumns
     assert values(columns) == EXPECTED
@@ -249,7 +249,7 @@ def test_statements_are_entries_with_canals_type_and_first_table(mysql8: MySqlSe
         more = [f"/* a new one */ CREATE DATABASE {database}_x", f"DROP DATABASE {database}_x"]
         entries = encoded(mysql8, [f"USE {database}", *texts, *more])
         several = encoded(mysql8, [f"USE {database}", *texts[:2], *texts[-5:]], Options(ddl_by_table=True))
-    found = [f"{EventType(entry.header.eventType).name} {entry.header.tableName}" for entry in entries]
+    found = [f"{CanalEventType(entry.header.eventType).name} {entry.header.tableName}" for entry in entries]
     assert found == [expected for _, expected in STATEMENTS if expected] + ["QUERY ", "QUERY "]
     alter = store_of(entries[2])
     assert (alter.isDdl, alter.sql, alter.ddlSchemaName) == (True, "ALTER TABLE a ADD y INT", database)
@@ -302,7 +302,7 @@ def test_statements_of_changes_have_their_tables_name(
         ]
         entries = encoded(mysql8, texts, options)[1:]
     assert [entry.entryType for entry in entries] == expected
-    texts_of = [entry for entry in entries if entry.header.eventType == EventType.QUERY]
+    texts_of = [entry for entry in entries if entry.header.eventType == CanalEventType.QUERY]
     assert {entry.header.tableName for entry in texts_of} <= {"od`d"}
     assert [entry.header.schemaName for entry in texts_of] == [""] * len(texts_of)
 

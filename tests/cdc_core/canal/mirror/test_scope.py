@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_core.canal.mirror.rules import Rule, Rules
+from cdc_core.canal.mirror.rules import MirrorRule, MirrorRules
 from cdc_core.canal.mirror.scope import effects_of, is_mirrored
 from cdc_core.canal.mirror.sql import Untranslatable
 
-RULES = Rules(
+RULES = MirrorRules(
     [
-        Rule(database="shop", mirrorDb=True),
-        Rule(database="shop", table="own", mapAll=True),
-        Rule(database="crm", mirrorDb=True),
+        MirrorRule(database="shop", mirrorDb=True),
+        MirrorRule(database="shop", table="own", mapAll=True),
+        MirrorRule(database="crm", mirrorDb=True),
     ]
 )
 

@@ -12,9 +12,9 @@ import pytest
 
 from cdc_core.canal.entries.wire import block
 from cdc_core.canal.protocol import declared
-from cdc_core.canal.queues.messages import Facts, Messages, Outgoing
+from cdc_core.canal.queues.messages import ClaimFacts, Messages, Outgoing
 from cdc_core.canal.queues.place import Numbering
-from cdc_core.canal.queues.rules import Rules
+from cdc_core.canal.queues.rules import TopicRules
 from cdc_core.config.queue import QueueConfig
 
 RECORD = json.loads((Path(__file__).parents[3] / "fixtures" / "canal_flat_messages.json").read_text())
@@ -26,9 +26,9 @@ def _messages(entries: list[bytes], rules: list[str], *, flat: bool = True, most
     if rules:
         keys = ("canal.mq.partitionsNum", "canal.mq.partitionHash", "canal.mq.database.hash")
         values |= dict(zip(keys, rules, strict=True))
-    maker = Messages(Rules(QueueConfig.model_validate(values)), flat=flat, most_bytes=most)
+    maker = Messages(TopicRules(QueueConfig.model_validate(values)), flat=flat, most_bytes=most)
     piece = np.frombuffer(b"".join(block(2, entry) for entry in entries), np.uint8)
-    found, _ = maker.of(piece, Facts(7, 1_700_000_000_000, 1), Numbering(), lambda _topic, _partition: None)
+    found, _ = maker.of(piece, ClaimFacts(7, 1_700_000_000_000, 1), Numbering(), lambda _topic, _partition: None)
     return list(found)
 
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from cdc_core.canal.queues import kafka
-from cdc_core.canal.queues.place import HEADER, Place
+from cdc_core.canal.queues.place import HEADER, QueuePlace
 
 
 class Slow:
@@ -32,12 +32,12 @@ class _Message:
         return KafkaError(KafkaError._PARTITION_EOF) if self._left < 0 else None
 
     def headers(self) -> list[tuple[str, bytes]]:
-        return [(HEADER, Place(1, 2, 3, 4).header("me"))] if self._left == 5 else []
+        return [(HEADER, QueuePlace(1, 2, 3, 4).header("me"))] if self._left == 5 else []
 
 
 def test_messages_that_come_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as they come, they are read to the end: a queue that gave up would ask again, for ever."""
     monkeypatch.setattr(kafka, "_SECONDS", 0.3)
     broker = kafka.Kafka({}, "me")
-    assert broker._newest(Slow(8)) == Place(1, 2, 3, 4)
+    assert broker._newest(Slow(8)) == QueuePlace(1, 2, 3, 4)
     broker.close()

@@ -7,28 +7,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_core.canal.queues.place import Numbering, Place, behind
+from cdc_core.canal.queues.place import Numbering, QueuePlace, behind
 from cdc_core.canal.queues.scan import ENTRY
 from cdc_core.position import OFFSET_BITS
 
-PLACES = st.builds(Place, st.integers(0, 9), st.integers(0, 1 << 62), st.integers(0, 1 << 30), st.integers(0, 99))
+PLACES = st.builds(QueuePlace, st.integers(0, 9), st.integers(0, 1 << 62), st.integers(0, 1 << 30), st.integers(0, 99))
 
 
 @given(PLACES)
-def test_a_header_is_read_as_it_was_written(place: Place) -> None:
+def test_a_header_is_read_as_it_was_written(place: QueuePlace) -> None:
     """By its writer; another writer's says nothing."""
-    assert Place.read(place.header("shop/1001/aa"), "shop/1001/aa") == place
-    assert Place.read(place.header("shop/1001/aa"), "shop/1001/ab") is None
+    assert QueuePlace.read(place.header("shop/1001/aa"), "shop/1001/aa") == place
+    assert QueuePlace.read(place.header("shop/1001/aa"), "shop/1001/ab") is None
 
 
 @pytest.mark.parametrize("header", [b"", b"x", b"w 1:2:3", b"w 1:2:3:x", b"\xff\xfe w", b"w 1:2:3:4:5"])
 def test_a_header_that_is_none(header: bytes) -> None:
     """Of another program: it says nothing."""
-    assert Place.read(header, "w") is None
+    assert QueuePlace.read(header, "w") is None
 
 
 @given(PLACES, st.lists(PLACES, min_size=1, max_size=20))
-def test_what_is_behind_a_place(place: Place, others: list[Place]) -> None:
+def test_what_is_behind_a_place(place: QueuePlace, others: list[QueuePlace]) -> None:
     """Of the same epoch what is larger; everything of another epoch."""
     for epoch in {other.epoch for other in others}:
         of_epoch = [other for other in others if other.epoch == epoch]

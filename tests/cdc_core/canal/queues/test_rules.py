@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_core.canal.queues.kafka import settings
-from cdc_core.canal.queues.rules import Rules, Target, java_hash, remainder
+from cdc_core.canal.queues.rules import TopicRules, TopicTarget, java_hash, remainder
 from cdc_core.config import load_instance, load_service
 from cdc_core.config.queue import QueueConfig
 from cdc_core.errors import ConfigError
 
 
-def _rules(**keys: object) -> Rules:
-    return Rules(QueueConfig.model_validate({"canal.mq.topic": "rest"} | keys))
+def _rules(**keys: object) -> TopicRules:
+    return TopicRules(QueueConfig.model_validate({"canal.mq.topic": "rest"} | keys))
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_what_is_hashed(rule: str, mode: str, columns: tuple[str, ...]) -> None:
     keys = {"canal.mq.partitionHash": rule, "canal.mq.partitionsNum": 7, "canal.mq.partition": 3}
     found = _rules(**keys).target("shop", "orders")
     if mode == "table":
-        assert found == Target("rest", remainder(java_hash("orders"), 7), 0, 7)
+        assert found == TopicTarget("rest", remainder(java_hash("orders"), 7), 0, 7)
     elif mode == "none":
-        assert found == Target("rest", 0, 0, 7)
+        assert found == TopicTarget("rest", 0, 0, 7)
     else:
         assert found.hashed is not None
         assert (found.hashed.by_key, found.hashed.columns) == (mode == "key", columns)
