@@ -16,39 +16,33 @@
                                                     /open_snapshots/{n}
                                                     /parts/{name}
 
-A cursor is written when `write` returns. Only `rewind` and `move` lower it, and they begin a new epoch. A node that
-cannot be parsed is never overwritten.
+A cursor is written when `write` returns. Only `rewind` and `move` (`meta.epoch`) lower it, and they begin a new epoch.
+A node that cannot be parsed is never overwritten.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
 
 from cdc_core.contract.reached import How, Reached
 from cdc_core.contract.snapshot import Snapshot
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import CursorError
-from cdc_core.meta.epoch import Epoch
+from cdc_core.meta.epoch import EpochNodes, source_value
 from cdc_core.meta.filter_notes import FilterChange, FilterNotes
 from cdc_core.meta.nodes import Change, Nodes
-from cdc_core.meta.reached import ReachedNodes, Written, reached_value
+from cdc_core.meta.reached import Written
 from cdc_core.meta.set_backs import SetBacks
-from cdc_core.meta.snapshots import Snapshots
-from cdc_core.meta.stopped_tables import StoppedTables
 from cdc_core.position import EntryPosition, LogPosition
 
 
-class Cursors(ReachedNodes):
-    """`stopped` has the stopped tables of the same clients, `snapshots` the open snapshots of their tables, `filters`
-    the filters up to their cursors."""
+class Cursors(EpochNodes):
+    """`filters` has the filters up to the cursors of the same clients."""
 
     def __init__(self, nodes: Nodes, destination: str) -> None:
         super().__init__(nodes, destination)
-        self.stopped = StoppedTables(nodes, destination)
-        self.snapshots = Snapshots(nodes, destination)
         self.set_backs = SetBacks(nodes, destination)
         self.filters = FilterNotes(nodes, destination)
 
@@ -67,14 +61,6 @@ class Cursors(ReachedNodes):
         """Takes over the identity of a destination whose cursors were lost."""
         path = f"{self._root}/sluice_identity"
         self._put(path, self._nodes.read(path), identity.encode())
-
-    def known(self) -> list[int]:
-        """The clients that have nodes, sorted; also those that are not subscribed any more."""
-        return sorted(int(name) for name in self._nodes.children(self._root) if name.isdigit())
-
-    def clients(self) -> list[int]:
-        """The subscribed clients, sorted."""
-        return [one for one in self.known() if self._nodes.read(self._path(one, "unsubscribed")) is None]
 
     def unsubscribe(self, client_id: int, *, keep_cursor: bool) -> None:
         """Its epoch and its stopped tables stay: a lake that it filled may come back to it."""
@@ -112,11 +98,6 @@ class Cursors(ReachedNodes):
     def set_reads_entries(self, client_id: int, *, reads: bool) -> None:
         self._nodes.write(self._changes(client_id, {"entries": b"{}" if reads else None}))
 
-    def read(self, client_id: int) -> LogPosition | None:
-        """The cursor; None when the client has none yet. Raises CursorError for a node that is no cursor."""
-        cursor, written = self._with_own(client_id)
-        return cursor.at(replace(cursor.postion, anchor=written.anchor)) if cursor and written else cursor
-
     def write(
         self,
         client_id: int,
@@ -137,7 +118,7 @@ class Cursors(ReachedNodes):
             changes |= self._cursor_change(self._path(client_id, "cursor"), cursor)
             changes |= self._reached_change(client_id, cursor, acked)
             if source and source != self.source(client_id, cursor):
-                changes |= self._changes(client_id, {"source": _source(cursor, source)})
+                changes |= self._changes(client_id, {"source": source_value(cursor, source)})
         elif acked is not None:
             changes |= self._reached_change(client_id, None, acked)
         changes |= self.stopped.changes(client_id, stopped, lifted) | self.snapshots.changes(client_id, snapshots)
@@ -181,87 +162,9 @@ class Cursors(ReachedNodes):
             values = {"epoch": str(epoch).encode(), "seamless": json.dumps(left).encode()}
             changes |= self._changes(client_id, values)
         if source and source != self.source(client_id, start):
-            changes |= self._changes(client_id, {"source": _source(start, source)})
+            changes |= self._changes(client_id, {"source": source_value(start, source)})
         self._nodes.write(changes | self._changes(client_id, {"set_back": None}))
         return reached
-
-    def rewind(
-        self,
-        client_id: int,
-        cursor: LogPosition,
-        stops: Iterable[StoppedTable] = (),
-        *,
-        moved: bool = False,
-        epoch: int = 0,
-    ) -> int:
-        """Sets the cursor to any place, stops these tables and begins a new epoch, in one write. `moved`: the place is
-        another server's. The new epoch is at least `epoch`.
-
-        Returns the new epoch.
-        """
-        epoch = max(epoch, self._number(client_id, "epoch") + 1)
-        reached = Reached(How.RESET, epoch, cursor.postion)
-        values = self._epoch_values(epoch, cursor, reached) | {"seamless": None, "source": None, "unsubscribed": None}
-        if moved:
-            values["moved"] = str(epoch).encode()
-        stopped = {one.table: one for one in self._stopped_at(client_id, cursor.postion, moved=moved)}
-        stopped |= {one.table: one.over(stopped.get(one.table)) for one in stops}
-        changes = self._changes(client_id, values) | self.stopped.changes(client_id, stopped.values())
-        self._nodes.write(changes | self.snapshots.broken(client_id, "the destination was reset"))
-        return epoch
-
-    def _stopped_at(self, client_id: int, place: EntryPosition, *, moved: bool) -> list[StoppedTable]:
-        stopped = self.stopped.of(client_id, self.acked(client_id))
-        return [one.at(place, moved=moved) for one in stopped]
-
-    def move(self, clients: Iterable[int], cursor: LogPosition, source: str, seamless: Collection[int] = ()) -> None:
-        """Sets cursors to a place of another server, whose uuid is `source`, and begins new epochs, in one write.
-
-        For the clients in `seamless` the place is exactly after their cursor: no row comes again.
-        """
-        changes: dict[str, Change] = {}
-        for client_id in clients:
-            before, epoch = self.read(client_id), self._number(client_id, "epoch") + 1
-            reached = Reached(How.START, epoch, cursor.postion)
-            if before is not None:
-                reached = self._resumed(client_id, before, epoch - 1)
-            left: dict[int, int] | None = None
-            if client_id in seamless and before is not None:
-                left = self._seamless(client_id) | {epoch: before.postion.version()}
-            changes |= self._changes(
-                client_id,
-                self._epoch_values(epoch, cursor, reached)
-                | {
-                    "moved": str(epoch).encode(),
-                    "seamless": json.dumps(left).encode() if left else None,
-                    "source": _source(cursor, source),
-                },
-            )
-            changes |= self.stopped.changes(client_id, self._stopped_at(client_id, cursor.postion, moved=True))
-            changes |= self.snapshots.broken(client_id, "the destination reads another server now")
-        self._nodes.write(changes)
-
-    def _epoch_values(self, epoch: int, cursor: LogPosition, reached: Reached) -> dict[str, bytes | None]:
-        acked = reached_value(reached, Written.of(cursor))
-        return {"cursor": cursor.to_json().encode(), "epoch": str(epoch).encode(), "acked": acked, "set_back": None}
-
-    def epoch(self, client_id: int) -> Epoch:
-        """The present epoch; number 0 for a client whose cursor was never moved on purpose."""
-        number, moved = self._number(client_id, "epoch"), self._number(client_id, "moved")
-        return Epoch(number, moved, self._seamless(client_id))
-
-    def source(self, client_id: int, cursor: LogPosition) -> str:
-        """The uuid of the server that the cursor belongs to; empty when it is not known.
-
-        It is kept with an address, since a Java Canal that moves the cursor to another server does not update it.
-        """
-        path = self._path(client_id, "source")
-        kept = self._parsed(path, self._nodes.read(path), _source_fields, "a server's address and uuid")
-        return kept[1] if kept and kept[0] == _address(cursor) else ""
-
-    def _seamless(self, client_id: int) -> dict[int, int]:
-        path = self._path(client_id, "seamless")
-        return self._parsed(path, self._nodes.read(path), _versions, "epochs with versions") or {}
 
     def _cursor_change(self, path: str, cursor: LogPosition) -> dict[str, Change]:
         node = self._nodes.read(path)
@@ -273,20 +176,3 @@ class Cursors(ReachedNodes):
                 hint="Make sure that no other service runs this destination. To go back on purpose: sluice reset.",
             )
         return {path: Change(cursor.to_json().encode(), node.version if node else None)}
-
-
-def _address(cursor: LogPosition) -> str:
-    return f"{cursor.address}:{cursor.port}"
-
-
-def _source(cursor: LogPosition, uuid: str) -> bytes:
-    return json.dumps({"address": _address(cursor), "uuid": uuid}).encode()
-
-
-def _source_fields(value: bytes) -> tuple[str, str]:
-    fields = json.loads(value)
-    return str(fields["address"]), str(fields["uuid"])
-
-
-def _versions(value: bytes) -> dict[int, int]:
-    return {int(epoch): int(left) for epoch, left in json.loads(value).items()}

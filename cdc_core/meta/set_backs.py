@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdc_core.meta.nodes import Change
 from cdc_core.meta.reached import ReachedNodes
 from cdc_core.position import Anchor, EntryPosition
 
@@ -50,8 +49,7 @@ class SetBacks(ReachedNodes):
         return found
 
     def write(self, notes: Mapping[int, SetBack | None]) -> None:
-        """Writes the notes; None removes one."""
-        changes: dict[str, Change] = {}
+        """Writes the notes; None removes one. Each by itself: positions with large sets of GTIDs are too many bytes for
+        one request, and one note is enough to refuse the source."""
         for client_id, note in notes.items():
-            changes |= self._changes(client_id, {"set_back": note.to_bytes() if note else None})
-        self._nodes.write(changes)
+            self._nodes.write(self._changes(client_id, {"set_back": note.to_bytes() if note else None}))

@@ -95,8 +95,10 @@ class DurableSession:
     # -- clients
 
     def identify(self) -> None:
-        """Reads the identity of the destination, or gives it one."""
+        """Reads the identity of the destination, or gives it one. Before any cursor is read: a move of them that was
+        interrupted is finished."""
         with self._open():
+            self._cursors.finish_move()
             self.identity = self._cursors.identity()
 
     def kept_source(self, client_id: int, cursor: LogPosition) -> str:
@@ -113,7 +115,7 @@ class DurableSession:
             self._cursors.set_backs.write(notes)
 
     def move(self, clients: Iterable[int], place: EntryPosition, seamless: Collection[int]) -> None:
-        """Moves cursors of another server to a place of this one, all at once. Each client begins a new epoch."""
+        """Moves cursors of another server to a place of this one. Each client begins a new epoch."""
         with self._open():
             self._cursors.move(clients, self._source.at(place), self.server_uuid, seamless)
 

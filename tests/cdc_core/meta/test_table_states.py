@@ -15,6 +15,7 @@ from cdc_core.errors import CursorError
 from cdc_core.gtid import parse_gtids
 from cdc_core.meta import file as file_module
 from cdc_core.meta import folder as folder_module
+from cdc_core.meta import zookeeper as zookeeper_module
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Change, MemoryNodes, Node, Nodes
@@ -201,6 +202,82 @@ def test_ten_thousand_tables(nodes: Nodes) -> None:
         cursors.write(CLIENT, cursor(offset), at(offset), stopped=[many[17].at(at(offset), moved=True)])
     print(f"\nan ack with {len(many)} stopped tables: {(time.perf_counter() - begun) / 20 * 1000:.1f} ms")
     assert counted.calls / 20 < 15
+
+
+CLIENTS = [1001, 1002, 1003]
+
+
+def epochs(nodes: Nodes) -> list[tuple[int, int, int]]:
+    """Of each client: the cursor's offset, the epoch, and how many tables are stopped behind the cursor."""
+    found = []
+    for client in CLIENTS:
+        cursors = Cursors(nodes, "shop")
+        kept, stopped = cursors.read(client), cursors.stopped.of(client)
+        assert kept is not None
+        behind = sum(one.passed == one.position == kept.postion for one in stopped)
+        found.append((kept.postion.position, cursors.epoch(client).number, behind))
+    return found
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_move_that_is_killed_is_finished(nodes: Nodes, *, after: bool) -> None:
+    """At each write. Before the first one nothing has moved; behind it every client is moved once."""
+    for client in CLIENTS:
+        Cursors(nodes, "shop").subscribe(client)
+        Cursors(nodes, "shop").write(client, cursor(100), stopped=stops(20))
+    to, unmoved = 500, [(100, 0, 0)] * 3
+    for dies_at in range(50):
+        moving = Cursors(Mortal(nodes, dies_at, after=after), "shop")
+        dead = dies(lambda: moving.move(CLIENTS, cursor(to), f"uuid-{to}", [1002]))  # noqa: B023 called at once
+        Cursors(nodes, "shop").finish_move()
+        Cursors(nodes, "shop").finish_move()
+        if epochs(nodes) == unmoved:
+            continue
+        assert epochs(nodes) == [(to, number + 1, 20) for _, number, _ in unmoved]
+        assert Cursors(nodes, "shop").epoch(1002).seamless
+        assert not Cursors(nodes, "shop").epoch(1003).seamless
+        assert all(Cursors(nodes, "shop").source(client, cursor(to)) == f"uuid-{to}" for client in CLIENTS)
+        unmoved, to = epochs(nodes), to + 1
+        if not dead:
+            break
+    assert not dead
+    assert to > 503
+    assert nodes.read("/otter/canal/destinations/shop/sluice_move") is None
+
+
+def test_a_move_leaves_what_a_person_did_since(nodes: Nodes) -> None:
+    """A client that was reset, and one that was unsubscribed, between the kill and the start."""
+    for client in CLIENTS:
+        Cursors(nodes, "shop").subscribe(client)
+        Cursors(nodes, "shop").write(client, cursor(100), stopped=stops(20))
+    moving = Cursors(Mortal(nodes, 0, after=True), "shop")
+    assert dies(lambda: moving.move(CLIENTS, cursor(500), "uuid"))
+    Cursors(nodes, "shop").rewind(1001, cursor(50))
+    Cursors(nodes, "shop").unsubscribe(1002, keep_cursor=True)
+    Cursors(nodes, "shop").finish_move()
+    assert [offset for offset, _, _ in epochs(nodes)] == [50, 100, 500]
+
+
+@pytest.mark.integration
+def test_many_clients_with_many_stops_move(
+    zookeeper: ZooKeeper, zk_root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it in one write is more than ZooKeeper takes, of 30 clients; here of six."""
+    monkeypatch.setattr(zookeeper_module, "_MOST_BYTES", 150_000)
+    nodes = ZookeeperNodes(zookeeper.hosts + zk_root)
+    try:
+        cursors, many, clients = Cursors(nodes, "shop"), stops(400), range(1001, 1007)
+        waiting = [Snapshot(one.table, f"{n:016x}", FIRST_START, 60.0, 1.7e9 + n, 0) for n, one in enumerate(many)]
+        for client in clients:
+            cursors.subscribe(client)
+            cursors.write(client, cursor(200), stopped=many, snapshots=waiting)
+        cursors.move(clients, cursor(400), "uuid")
+        for client in clients:
+            assert cursors.read(client) == cursor(400)
+            assert {one.passed for one in cursors.stopped.of(client)} == {at(400)}
+            assert all(one.broken for one in cursors.snapshots.of(client))
+    finally:
+        nodes.close()
 
 
 class Counting:
