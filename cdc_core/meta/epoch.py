@@ -69,7 +69,7 @@ class Move:
 
 
 class EpochNodes(ReachedNodes):
-    """Cursors, and what begins an epoch with them. `stopped` has the stopped tables of the same clients, and `snapshots`
+    """Cursors, and what begins an epoch with them. `stopped` has the stopped tables of the same clients, `snapshots`
     the open snapshots."""
 
     def __init__(self, nodes: Nodes, destination: str) -> None:

@@ -3,9 +3,10 @@
     /otter/canal/destinations/{destination}/tsdb/current          the generation in use, and the source that it is of
                                                 /{g}-snapshot-{n}  the history when the generation began, in parts
                                                 /{g}-change-{n}    what a statement or a catalogue added since, in order
+                                                /{g}-more-{i}-...  what is too long for one of these nodes
 
-A value is JSON, compressed and in base64, of at most a few hundred kilobytes. A new generation is complete before
-`current` names it; the nodes of others are removed after that.
+A value is JSON, compressed and in base64. A long one is cut: its node begins with the number of pieces, and is written
+after the others. A new generation is complete before `current` names it; the nodes of others are removed after that.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from cdc_core.errors import CursorError
 from cdc_core.meta.nodes import Change, Nodes
 from cdc_core.schema.history import Name, SchemaHistory, Version
 
-_PART = 2 << 20  # characters of JSON in a part; compressed they fit a ZooKeeper node
+_PART = 2 << 20  # characters of JSON in a part; compressed they mostly fit a ZooKeeper node
+_PIECE = 700_000  # bytes in a node
+_PIECES = 32
 _HINT = "Remove the nodes below tsdb: the history begins anew with the present definitions."
 
 
@@ -77,11 +80,16 @@ class SchemaLog:
         return sorted(name for name in names if name.startswith(prefix))
 
     def _value(self, name: str) -> list[Any]:
-        node = self._nodes.read(f"{self._root}/{self._generation}-{name}")
         try:
-            return list(json.loads(zlib.decompress(base64.b64decode(node.value if node else b""))))
+            count, _, value = self._bytes(name).rpartition(b" ")
+            value += b"".join(self._bytes(f"more-{piece}-{name}") for piece in range(1, int(count or 1)))
+            return list(json.loads(zlib.decompress(base64.b64decode(value))))
         except (ValueError, zlib.error) as error:
             raise self._damaged(f"{self._generation}-{name}") from error
+
+    def _bytes(self, name: str) -> bytes:
+        node = self._nodes.read(f"{self._root}/{self._generation}-{name}")
+        return node.value if node else b""
 
     def _parsed(self, name: str, value: bytes) -> dict[str, Any]:
         try:
@@ -95,7 +103,23 @@ class SchemaLog:
         return CursorError("not a part of a schema history", place=place, hint=_HINT)
 
     def _put(self, generation: int, name: str, part: str) -> None:
-        self._write(f"{generation}-{name}", base64.b64encode(zlib.compress(part.encode())))
+        value = base64.b64encode(zlib.compress(part.encode()))
+        pieces = [value[at : at + _PIECE] for at in range(0, len(value), _PIECE)]
+        if len(pieces) > _PIECES:
+            raise self._too_large(part, len(value))
+        for number, piece in enumerate(pieces[1:], 1):
+            self._write(f"{generation}-more-{number}-{name}", piece)
+        self._write(f"{generation}-{name}", value if len(pieces) == 1 else b"%d %s" % (len(pieces), pieces[0]))
+
+    def _too_large(self, part: str, size: int) -> CursorError:
+        """A part of so many bytes has one definition: others begin a part of their own."""
+        table = ".".join(json.loads(part)[0][:2])
+        return CursorError(
+            f"the definition of {table} has {size:,} bytes, compressed: the schema history takes {_PIECE * _PIECES:,}",
+            place=self._nodes.place(self._root),
+            hint="Give the table fewer or shorter labels and comments and set the destination's cursor after that "
+            "(sluice reset); or set canal.instance.tsdb.enable = false.",
+        )
 
     def _write(self, name: str, value: bytes) -> None:
         path = f"{self._root}/{name}"
@@ -110,7 +134,7 @@ class SchemaLog:
 
 
 def _parts(versions: Iterable[tuple[Name, Version]]) -> Iterator[str]:
-    """JSON lists of versions, each of some megabytes at most."""
+    """JSON lists of versions, each of some megabytes at most, or of one version."""
     part: list[str] = []
     size = 0
     for name, version in versions:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from cdc_core.errors import CursorError
+from cdc_core.meta import schema_log
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import Change, MemoryNodes, Nodes
 from cdc_core.meta.schema_log import SchemaLog
@@ -118,3 +120,80 @@ def test_files_lie_beside_the_cursors(tmp_path: Path) -> None:
 
     assert "tsdb/current" not in (tmp_path / "cursors.json").read_text()
     assert [one.name for one in (tmp_path / "tsdb").iterdir()] == ["current"]
+
+
+def wide(name: str) -> tuple[tuple[str, str], Version]:
+    """An ENUM whose labels compress badly: 1.9 MB in base64."""
+    made = random.Random(name)
+    labels = tuple(made.randbytes(50).hex() for _ in range(25_000))
+    return ("d", name), Version(200, TableSchema("d", name, (Column("e", 247, 2, labels=labels),)))
+
+
+def test_a_definition_that_fits_no_node_is_cut(nodes: Nodes) -> None:
+    """As a change and in a snapshot; what an older generation has of it goes."""
+    log, begun = SchemaLog(nodes, "shop"), SchemaHistory().with_versions([table("t")])
+    log.replace(begun, "one")
+    log.append([wide("w")])
+    log.append([table("u")])
+    history = SchemaLog(nodes, "shop").load("one")
+    assert history == begun.with_versions([wide("w"), table("u")])
+    assert history is not None
+    log.replace(history, "one")
+    assert SchemaLog(nodes, "shop").load("one") == history
+    log.replace(begun, "one")
+    assert sorted(nodes.children(ROOT)) == ["3-snapshot-0", "current"]
+
+
+def test_a_kill_between_the_pieces() -> None:
+    """The definition is there as a whole or not at all, and is written again in the same place."""
+    nodes = MemoryNodes()
+
+    class Killed(Exception):
+        pass
+
+    class Mortal:
+        def __init__(self, writes: int) -> None:
+            self.left = writes
+            self.place, self.read, self.children, self.close = nodes.place, nodes.read, nodes.children, nodes.close
+
+        def write(self, changes: Mapping[str, Change]) -> None:
+            self.left -= 1
+            if self.left < 0:
+                raise Killed
+            nodes.write(changes)
+
+    begun = SchemaHistory().with_versions([table("t")])
+    SchemaLog(nodes, "shop").replace(begun, "one")
+    for writes in range(3):
+        log = SchemaLog(Mortal(writes), "shop")
+        assert log.load("one") == begun
+        with pytest.raises(Killed):
+            log.append([wide("w")])
+    log = SchemaLog(nodes, "shop")
+    assert log.load("one") == begun
+    log.append([wide("v")])
+    assert SchemaLog(nodes, "shop").load("one") == begun.with_versions([wide("v")])
+
+
+def test_a_piece_that_is_away_is_an_error() -> None:
+    """What is left of the definition is not read."""
+    nodes = MemoryNodes()
+    log = SchemaLog(nodes, "shop")
+    log.replace(SchemaHistory().with_versions([wide("w")]), "one")
+    path = f"{ROOT}/1-more-2-snapshot-0"
+    node = nodes.read(path)
+    assert node is not None
+    nodes.write({path: Change(None, node.version)})
+    with pytest.raises(CursorError, match="not a part of a schema history"):
+        SchemaLog(nodes, "shop").load("one")
+
+
+def test_a_definition_beyond_the_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its table and a remedy; what was there stays."""
+    monkeypatch.setattr(schema_log, "_PIECES", 2)
+    nodes, begun = MemoryNodes(), SchemaHistory().with_versions([table("t")])
+    log = SchemaLog(nodes, "shop")
+    log.replace(begun, "one")
+    with pytest.raises(CursorError, match=r"the definition of d\.w has .* takes 1,400,000"):
+        log.append([wide("w")])
+    assert SchemaLog(nodes, "shop").load("one") == begun

@@ -259,9 +259,7 @@ def test_a_move_leaves_what_a_person_did_since(nodes: Nodes) -> None:
 
 
 @pytest.mark.integration
-def test_many_clients_with_many_stops_move(
-    zookeeper: ZooKeeper, zk_root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_clients_with_many_stops_move(zookeeper: ZooKeeper, zk_root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it in one write is more than ZooKeeper takes, of 30 clients; here of six."""
     monkeypatch.setattr(zookeeper_module, "_MOST_BYTES", 150_000)
     nodes = ZookeeperNodes(zookeeper.hosts + zk_root)
