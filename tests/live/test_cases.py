@@ -27,6 +27,7 @@ from tests.support.shop import opened_shop
 pytestmark = pytest.mark.integration
 
 CASES = sorted(path.stem for path in Path("tests/fixtures/cases").glob("*.sql"))
+LONG = ("cascade-chains",)  # a hundred seconds of CPU
 _FIXTURES = {"8.0.31": "mysql8", "5.7.22": "mysql57", "9": "mysql9", "mariadb": "mariadb"}
 _CAPTURE, _DRAIN = "@capture", "@drain"
 
@@ -77,7 +78,7 @@ def server(new_mysql: MySqlFactory, request: pytest.FixtureRequest) -> Callable[
 @pytest.mark.parametrize(
     ("name", "each"),
     [
-        *(pytest.param(name, False, id=f"{name}-at_once") for name in CASES),
+        *(pytest.param(name, False, id=f"{name}-at_once", marks=[pytest.mark.full] * (name in LONG)) for name in CASES),
         *(
             pytest.param(name, True, id=f"{name}-one_by_one", marks=pytest.mark.full)
             for name in filter(_in_order, CASES)
