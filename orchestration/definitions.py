@@ -3,9 +3,12 @@ sensors that are there once for all of them."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import dagster as dg
 
-from orchestration.loading import defs_folder, load_folder
+from orchestration.internals import once_a_load
+from orchestration.loading import defs_folder, load_for_process
 from orchestration.resources import CanalResource
 from orchestration.sensors.ended import ended_sensors
 from orchestration.sensors.old_runs import old_runs_sensor
@@ -13,7 +16,12 @@ from orchestration.sensors.old_runs import old_runs_sensor
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    destinations = load_folder(defs_folder())
+    folder = defs_folder()
+    return once_a_load(folder, lambda: _load(folder))
+
+
+def _load(folder: Path) -> dg.Definitions:
+    destinations = load_for_process(folder)
     resources = (destinations.resources or {}).values()
     canals = {one.destination: one for one in resources if isinstance(one, CanalResource)}
     return dg.Definitions.merge(destinations, dg.Definitions(sensors=[old_runs_sensor(), *ended_sensors(canals)]))

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import dagster as dg
-from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
-from dagster._core.execution.build_resources import wrap_resources_for_execution
 
 from cdc_core.client.trust import CA_VARIABLE
-from cdc_core.errors import AccessDenied, ConfigError, SluiceError, UnknownDestination
+from cdc_core.errors import AccessDenied, ConfigError, ServiceUnavailable, SluiceError, UnknownDestination
 from cdc_core.schema.table import TableSchema
-from orchestration.assets.audit import audit_definitions
+from orchestration.assets.audit import audit_checks, audit_job, audit_schedule
 from orchestration.assets.drain_asset import delta_asset
 from orchestration.assets.landed import LandedTables
-from orchestration.assets.lineage import Schemas, declared, external_assets
+from orchestration.assets.lineage import declared, external_assets
 from orchestration.assets.merge_asset import merge_asset, merge_job
 from orchestration.failures import TablesUnknown
+from orchestration.internals import noted
 from orchestration.jobs.ddl import ddl_job
 from orchestration.jobs.drain import drain_job, drain_schedule
 from orchestration.jobs.maintain import maintain_job, maintain_schedule
@@ -44,6 +46,7 @@ from spark_jobs.lake.policies import policies_json
 from spark_jobs.lake.row_rules import rules_json
 from spark_jobs.landing.modes import modes_json
 
+_SILENT = ContextVar[dict[str, ServiceUnavailable] | None]("services that do not answer, by address", default=None)
 _BY_HAND = (ddl_job, pause_job, rematerialize_job, repair_job, resume_job, rollback_job)
 
 
@@ -54,37 +57,33 @@ class CdcDestination(dg.Component, Settings):
         resources = {self.names.canal: _canal(self), self.names.lake: _lake(self)}
         known, kept = _known_tables(self)
         tables = declared(self, known)
+        landed = LandedTables(self.modes, tables)
+        follows = any(landed.follows(table) for table in tables)
         delta = delta_asset(self, tables)
-        job = drain_job(self, delta)
-        taking, rewinding, upkeep, *by_hand = (
-            job.with_top_level_resources(wrap_resources_for_execution(resources))  # else each has those of all others
-            for job in (snapshot_job(self), rewind_job(self), maintain_job(self), *(make(self) for make in _BY_HAND))
-        )
-        beginning = [] if self.snapshot == "never" else [snapshot_sensor(self, taking, rewinding)]
-        merging = _merging(self, tables)
-        schedules = [drain_schedule(self, job)] if self.starts.kind == "schedule" else []
-        schedules += [maintain_schedule(self, upkeep)] if self.maintain else []
-        own = dg.Definitions(
-            assets=[*external_assets(self, tables), delta],
-            asset_checks=[lag_check(self)],
-            jobs=[job, taking, rewinding, upkeep, *by_hand],
-            schedules=schedules,
-            sensors=[backlog_sensor(self, job), *beginning],
+        merging = [merge_asset(self, landed)] if follows else []
+        audit = [audit_checks(self, list(tables))] if self.audit else []
+        parts = dg.Definitions(
+            assets=[*external_assets(self, tables), delta, *merging],
+            asset_checks=[lag_check(self), *audit],
             resources=resources,
         )
-        audited = audit_definitions(self, list(tables)) if self.audit else dg.Definitions()
-        return dg.Definitions.merge(own, merging, audited).with_reconstruction_metadata(kept)
-
-
-def _merging(settings: Settings, tables: Schemas) -> dg.Definitions:
-    """What merges the logs of tables that land first; nothing where there are none."""
-    landed = LandedTables(settings.modes, tables)
-    if not any(landed.follows(table) for table in tables):
-        return dg.Definitions()
-    asset = merge_asset(settings, landed)
-    job = merge_job(settings, asset)
-    sensor = merging_sensor(settings, job, landed.follows, landed.keeps)
-    return dg.Definitions(assets=[asset], jobs=[job, remake_job(settings)], sensors=[sensor])
+        drain = drain_job(self, parts, delta)
+        merges = [merge_job(self, parts, asset) for asset in merging]
+        audits = [audit_job(self, parts, checks) for checks in audit]
+        made = [snapshot_job(self), rewind_job(self), maintain_job(self), *(make(self) for make in _BY_HAND)]
+        whole = dg.Definitions(jobs=[*made, *([remake_job(self)] if follows else [])], resources=resources)
+        taking, rewinding, upkeep, *by_hand = (  # with these resources; Dagster would give each those of all others
+            whole.resolve_job_def(job.name) for job in whole.jobs or ()
+        )
+        schedules = [drain_schedule(self, drain)] if self.starts.kind == "schedule" else []
+        schedules += [maintain_schedule(self, upkeep)] if self.maintain else []
+        schedules += [audit_schedule(self, job) for job in audits]
+        sensors = [backlog_sensor(self, drain)]
+        sensors += [] if self.snapshot == "never" else [snapshot_sensor(self, taking, rewinding)]
+        sensors += [merging_sensor(self, job, landed.follows, landed.keeps) for job in merges]
+        jobs = [drain, taking, rewinding, upkeep, *by_hand, *merges, *audits]
+        own = dg.Definitions(jobs=jobs, schedules=schedules, sensors=sensors)
+        return dg.Definitions.merge(parts, own).with_reconstruction_metadata(kept)
 
 
 def _canal(settings: Settings) -> CanalResource:
@@ -118,21 +117,15 @@ def _lake(settings: Settings) -> LakeResource:
 def _known_tables(settings: Settings) -> tuple[list[TableSchema], dict[str, str]]:
     """The tables that the service captures, and the same as metadata of the code location."""
     key = f"sluice/{settings.destination}/tables"
-    loading = DefinitionsLoadContext.get()
-    if loading.load_type == DefinitionsLoadType.RECONSTRUCTION and key in loading.reconstruction_metadata:
-        text = str(loading.reconstruction_metadata[key])
-    else:
-        text = json.dumps([schema.to_dict() for schema in _ask(settings)])
+    text = noted().get(key) or json.dumps([schema.to_dict() for schema in _ask(settings)])
     fields = [{name: value for name, value in one.items() if name != "version"} for one in json.loads(text)]
     return [TableSchema.from_dict(one) for one in fields], {key: text}
 
 
 def _ask(settings: Settings) -> list[TableSchema]:
     """Asks the service. It may be away when `tables` are listed, since it only adds their columns then."""
-    resource = _canal(settings).model_copy(update={"timeout_seconds": 5.0, "follow_seconds": 5.0})
     try:
-        with resource.process_config_and_initialize().connect() as connector:
-            tables: list[TableSchema] = connector.tables()
+        tables = _answer(settings)
     except SluiceError as error:
         if settings.tables is not None:
             return []
@@ -150,4 +143,32 @@ def _ask(settings: Settings) -> list[TableSchema]:
             hint="If there are some, check canal.instance.filter.regex. `sluice up` loads it as soon as there is "
             "one; elsewhere, reload this code location then, or list `tables` in defs.yaml.",
         )
+    return tables
+
+
+@contextmanager
+def one_load() -> Iterator[None]:
+    """While the block runs, a service that does not answer is asked once: a folder of many destinations would wait for
+    it once for each."""
+    reset = _SILENT.set({})
+    try:
+        yield
+    finally:
+        _SILENT.reset(reset)
+
+
+def _answer(settings: Settings) -> list[TableSchema]:
+    """Return the service's captured tables. Raises SluiceError."""
+    service, silent = settings.service, _SILENT.get()
+    if silent is not None and service.place in silent:
+        raise silent[service.place]
+    known = {"token": os.environ.get(service.token_env), "zk_auth": os.environ.get(service.zookeeper_auth_env)}
+    resource = _canal(settings).model_copy(update={**known, "timeout_seconds": 5.0, "follow_seconds": 5.0})
+    try:
+        with resource.connect() as connector:  # without Dagster, which would make an instance of its own for it
+            tables: list[TableSchema] = connector.tables()
+    except ServiceUnavailable as error:
+        if silent is not None and service.zookeeper is None:  # else another server may run the other destinations
+            silent[service.place] = error
+        raise
     return tables

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from dagster._utils.schedules import is_valid_cron_schedule
-
 from cdc_core.errors import ConfigError
+from orchestration.internals import is_valid_cron_schedule
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _LENGTH = re.compile(r"(\d+)\s*([smh])")

@@ -7,6 +7,7 @@ skipped with the reason, and say when they are: Dagster does not reload a code l
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -18,16 +19,17 @@ from pathlib import Path
 
 import dagster as dg
 import yaml
-from dagster.components.core.component_tree import ComponentTree
-from dagster.components.resolved.errors import ResolutionException
 from pydantic import ValidationError
 
 from cdc_core.errors import ConfigError, SluiceError
+from orchestration.destination import one_load
 from orchestration.failures import TablesUnknown
+from orchestration.internals import ResolutionException, job_of_process, noted
 from orchestration.shared_paths import check_paths
 from orchestration.stack.dagster import BROKEN, LOADABLE, WAITING
 
 FOLDER_VARIABLE = "SLUICE_DEFS"
+JOBS = "sluice/jobs"  # in the metadata of the code location: the jobs of each file, as JSON
 SHIPPED = Path(__file__).parent / "defs"
 _REMEDY = "Correct the file, then reload this code location; orchestration/defs/example.yaml shows every key."
 
@@ -41,16 +43,30 @@ def load_folder(folder: Path) -> dg.Definitions:
     """The definitions of all destinations in a folder. Raises ConfigError when there is no such folder."""
     if not folder.is_dir():
         raise ConfigError("no such folder of destinations", place=str(folder), hint=f"Correct {FOLDER_VARIABLE}.")
-    with warnings.catch_warnings():  # about parts of Dagster that are in beta or deprecated
-        warnings.simplefilter("ignore")
-        return _load_all(sorted([*folder.glob("*/defs.yaml"), *folder.glob("*/defs.yml")]))
+    return _load_all(sorted([*folder.glob("*/defs.yaml"), *folder.glob("*/defs.yml")]))
+
+
+def load_for_process(folder: Path) -> dg.Definitions:
+    """Return the same, but in the process of a run only the destination whose job it runs. A job that is not known to
+    be of one file, as that of assets which a person selected, has all destinations."""
+    job, jobs = job_of_process(), json.loads(noted().get(JOBS, "{}"))
+    files = [Path(file) for file, names in jobs.items() if job in names]
+    if len(files) == 1 and files[0].is_file() and files[0].parent.parent == folder:
+        return _load_all(files)
+    return load_folder(folder)
 
 
 def _load_all(files: Sequence[Path]) -> dg.Definitions:
     """Looks at each destination by itself, and at what one has in common with those before it: to validate all of them
     again with each would take minutes for a hundred."""
+    with one_load(), warnings.catch_warnings():  # about parts of Dagster that are in beta or deprecated
+        warnings.simplefilter("ignore")
+        return _each(files)
+
+
+def _each(files: Sequence[Path]) -> dg.Definitions:
     common = dg.Definitions(executor=dg.in_process_executor)
-    parts, names, paths = [common], set[str](), dict[str, tuple[str, str]]()
+    parts, names, paths, jobs = [common], set[str](), dict[str, tuple[str, str]](), dict[str, list[str]]()
     for file in files:
         try:
             one = load_destination(file)
@@ -65,8 +81,9 @@ def _load_all(files: Sequence[Path]) -> dg.Definitions:
             parts.append(_stand_in(file, ConfigError(f"cannot be loaded: {error}", place=str(file), hint=_REMEDY)))
         else:
             names |= (one.resources or {}).keys()
+            jobs[str(file)] = [job.name for job in one.jobs or ()]
             parts.append(one)
-    return dg.Definitions.merge(*parts)
+    return dg.Definitions.merge(*parts).with_reconstruction_metadata({JOBS: json.dumps(jobs)})
 
 
 def load_destination(file: Path) -> dg.Definitions:
@@ -76,7 +93,7 @@ def load_destination(file: Path) -> dg.Definitions:
     module.__file__, module.__path__ = None, [str(folder)]
     sys.modules[module.__name__] = module  # the component loader knows folders as modules only
     try:
-        return ComponentTree.from_module(module, folder).build_defs(folder)
+        return dg.ComponentTree.from_module(module, folder).build_defs(folder)
     except Exception as error:
         raise _as_config_error(file, error) from error
 

@@ -6,12 +6,12 @@ import os
 from typing import Any, Literal, Self, TypeVar
 
 import dagster as dg
-from dagster._utils.schedules import is_valid_cron_schedule
 from pydantic import Field, field_validator, model_validator
 
 from cdc_core.errors import ConfigError
 from cdc_core.schema.names import split_name
 from orchestration.freshness import parse_freshness
+from orchestration.internals import is_valid_cron_schedule
 from orchestration.names import Names
 from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules

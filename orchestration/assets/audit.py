@@ -15,6 +15,7 @@ from orchestration import processes
 from orchestration.failures import failure
 from orchestration.jobs.comparing import comparison_facts, comparison_text, opened_beside
 from orchestration.jobs.copying import LONG_RUN, named
+from orchestration.jobs.drain import asset_job
 from orchestration.settings import Settings
 from spark_jobs.landing.modes import Mode
 from spark_jobs.verify.history import histories_compared
@@ -59,23 +60,25 @@ def audit_checks(settings: Settings, tables: Sequence[str]) -> dg.AssetChecksDef
     return audit
 
 
-def audit_definitions(settings: Settings, tables: Sequence[str]) -> dg.Definitions:
-    """The checks, a job of them alone, which materializes nothing, and its schedule, as `audit` in defs.yaml says."""
-    name, checks = f"audit_{settings.names.safe}", audit_checks(settings, tables)
-    job = dg.define_asset_job(
-        name,
-        selection=dg.AssetSelection.checks(checks),
-        executor_def=dg.in_process_executor,
-        tags={"cdc/audit": settings.destination, **LONG_RUN, **settings.names.job_tags},
-        description=f"Compare tables of {settings.destination} with the source, while the stream goes on.",
+def audit_job(settings: Settings, parts: dg.Definitions, checks: dg.AssetChecksDefinition) -> dg.JobDefinition:
+    """Return a job of the checks alone, which materializes nothing."""
+    return asset_job(
+        parts,
+        f"audit_{settings.names.safe}",
+        dg.AssetSelection.checks(checks),
+        {"cdc/audit": settings.destination, **LONG_RUN, **settings.names.job_tags},
+        f"Compare tables of {settings.destination} with the source, while the stream goes on.",
     )
-    schedule = dg.ScheduleDefinition(
-        name=f"{name}_schedule",
+
+
+def audit_schedule(settings: Settings, job: dg.JobDefinition) -> dg.ScheduleDefinition:
+    """Return the schedule that `audit` in defs.yaml names."""
+    return dg.ScheduleDefinition(
+        name=f"{job.name}_schedule",
         job=job,
         cron_schedule=settings.audit,
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
-    return dg.Definitions(asset_checks=[checks], jobs=[job], schedules=[schedule])
 
 
 def _result(settings: Settings, found: Verified) -> dg.AssetCheckResult:

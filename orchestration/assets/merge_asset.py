@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
 from cdc_core.errors import LakeError, SluiceError
@@ -24,6 +23,7 @@ from orchestration.assets.reports import Reports, told
 from orchestration.assets.turns import queued
 from orchestration.failures import failure
 from orchestration.freshness import parse_freshness
+from orchestration.jobs.drain import asset_job
 from orchestration.names import Names
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
@@ -178,14 +178,14 @@ def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
     return merge
 
 
-def merge_job(settings: Settings, asset: dg.AssetsDefinition) -> UnresolvedAssetJobDefinition:
-    """The job that the sensor starts. It plans no checks; a run has an event of those that change."""
-    return dg.define_asset_job(
+def merge_job(settings: Settings, parts: dg.Definitions, asset: dg.AssetsDefinition) -> dg.JobDefinition:
+    """Return the job that the sensor starts. It plans no checks; a run has an event of those that change."""
+    return asset_job(
+        parts,
         settings.names.merging_job,
-        selection=dg.AssetSelection.assets(*asset.keys).without_checks(),
-        executor_def=dg.in_process_executor,
-        tags=settings.names.merge_tags,
-        description=f"Merge the change logs of {settings.destination} into their tables.",
+        dg.AssetSelection.assets(*asset.keys).without_checks(),
+        settings.names.merge_tags,
+        f"Merge the change logs of {settings.destination} into their tables.",
     )
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+
+from orchestration.internals import AssetCheckExecutionRecord
 
 _FIRST = {"start_position"}
 _SUMS = {

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import dagster as dg
-from dagster._core.storage.tags import POOL_TAG_PREFIX
 
 from cdc_core.client.connector import Connector
 from cdc_core.contract.claim import Claim
 from orchestration.assets.pace import Merged, Pace
 from orchestration.freshness import parse_freshness
+from orchestration.internals import POOL_TAG_PREFIX
 from orchestration.settings import Limits
 from spark_jobs.apply.result import BatchResult
 

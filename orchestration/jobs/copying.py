@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG
 
 from cdc_core import config as service_config
 from cdc_core.client.connector import Connector
@@ -22,7 +21,7 @@ from orchestration.source import CONF_VARIABLE
 from spark_jobs.copy.repair import Repair
 from spark_jobs.copy.result import Copied, NoSuchTable
 
-LONG_RUN = {MAX_RUNTIME_SECONDS_TAG: str(30 * 86_400)}  # tags: Dagster ends other runs after an hour
+LONG_RUN = {dg.MAX_RUNTIME_SECONDS_TAG: str(30 * 86_400)}  # tags: Dagster ends other runs after an hour
 TELL_SECONDS = 10.0  # between two lines of the log
 
 

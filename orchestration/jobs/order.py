@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.tags import SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
 from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from cdc_core.errors import ConfigError, SluiceError
 from orchestration.failures import error_metadata, failure
+from orchestration.internals import SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
 
 _BY = (USER_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG)
 

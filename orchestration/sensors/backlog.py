@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_core.client.connector import Connector
 from cdc_core.contract.client_status import ClientStatus
@@ -31,7 +30,7 @@ _OBSERVE_SECONDS = 10.0  # between observations, and only of what changed: Dagst
 _RECENT_RUNS = 12
 
 
-def backlog_sensor(settings: Settings, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+def backlog_sensor(settings: Settings, job: dg.JobDefinition) -> dg.SensorDefinition:
     """Level-triggered: each tick looks at the service's state, whatever happened before. With a schedule the sensor
     only goes on with what its last run left."""
     names = settings.names

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_core.errors import LakeError, SluiceError, TableStopped
 from orchestration import processes
@@ -28,7 +27,7 @@ _RECENT_RUNS = 12
 
 def merging_sensor(
     settings: Settings,
-    job: UnresolvedAssetJobDefinition,
+    job: dg.JobDefinition,
     is_landed: Callable[[str], bool],
     keeps: Callable[[str], bool],
 ) -> dg.SensorDefinition:

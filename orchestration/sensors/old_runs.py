@@ -13,13 +13,11 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import dagster as dg
-from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
-from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 
 from cdc_core.errors import ConfigError
+from orchestration.internals import files_of_run
 from orchestration.names import DESTINATION_TAG, JOB_TAG, MERGE_TAG, RUNS_KEPT_DAYS, RUNS_KEPT_VARIABLE
 
 _OTHERS_DAYS = 30.0  # at least, of runs that failed and of jobs, with their reasons
@@ -80,14 +78,11 @@ def delete_old(
 def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
     """Deletes a run, its events, and its files, of which Dagster leaves some."""
     instance.delete_run(run_id)
-    storage, logs = instance.event_log_storage, instance.compute_log_manager
-    if isinstance(storage, SqliteEventLogStorage):
-        file = Path(storage.path_for_shard(run_id))
-        for one in (file, file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")):
-            one.unlink(missing_ok=True)
-    if isinstance(logs, LocalComputeLogManager):
-        step = Path(logs.get_captured_local_path([run_id, "compute_logs", "step"], "out"))
-        shutil.rmtree(step.parent.parent, ignore_errors=True)
+    files, folders = files_of_run(instance, run_id)
+    for file in files:
+        file.unlink(missing_ok=True)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _old(instance: dg.DagsterInstance, days: float, now: datetime.datetime, most: int) -> Iterator[dg.RunRecord]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import dagster as dg
 import pytest
 import yaml
 from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
+from dagster._core.definitions.reconstruct import ReconstructableRepository
 from dagster._core.definitions.repository_definition import RepositoryLoadData
 
 from cdc_core.client.connector import Connector
@@ -308,3 +311,64 @@ def test_a_runs_process_loads_what_the_code_location_knew(tmp_path: Path, monkey
         loaded = load_folder(tmp_path)
 
     assert dg.AssetKey(["delta", "shop", "shop", "users"]) in loaded.resolve_all_asset_keys()
+
+
+def _many(folder: Path, names: list[str]) -> Path:
+    for name in names:
+        file = folder / name / "defs.yaml"
+        file.parent.mkdir(parents=True)
+        attributes = {"destination": name, "lake": f"/lake/{name}", "tables": ["shop.orders"], "audit": "0 3 * * *"}
+        file.write_text(yaml.safe_dump({"type": "orchestration.destination.CdcDestination", "attributes": attributes}))
+    return folder
+
+
+def test_a_job_describes_the_resources_of_its_own_destination(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what Dagster knows of a code location would grow with the square of its destinations."""
+    monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS])
+
+    loaded = load_folder(_many(tmp_path, ["a", "a_b", "b"]))
+
+    for job in loaded.resolve_all_job_defs():
+        if not job.name.startswith("__"):
+            ours = {key for key in job.resource_defs if key.startswith(("canal_", "lake_"))}
+            destination = next(name for name in ("a_b", "a", "b") if job.name.endswith(f"_{name}"))
+            assert ours <= {f"canal_{destination}", f"lake_{destination}"}, job.name
+
+
+def test_a_service_that_is_away_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred destinations of it do not wait two hundred times."""
+    asked = []
+
+    def away(connector: Connector) -> list[TableSchema]:
+        asked.append(connector.destination)
+        raise unavailable("http://127.0.0.1:11112", "refused")
+
+    monkeypatch.setattr(Connector, "tables", away)
+
+    load_folder(_many(tmp_path, ["a", "b", "c"]))
+    assert len(asked) == 1
+    load_folder(tmp_path)
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("job", "loaded"), [("drain_a_b", ["a_b"]), ("audit_b", ["b"]), ("__ASSET_JOB", ["a", "a_b", "b"])]
+)
+def test_the_process_of_a_run_loads_its_own_destination(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, loaded: list[str]
+) -> None:
+    """A job that is of no one destination loads all; so does a process of which Dagster tells nothing."""
+    monkeypatch.setenv("SLUICE_DEFS", str(_many(tmp_path, ["a", "a_b", "b"])))
+    monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS])
+    with DefinitionsLoadContext.scoped(DefinitionsLoadContext(DefinitionsLoadType.INITIALIZATION)):
+        defs()  # a code server loads twice, and hands to runs what the second time has noted
+        data = ReconstructableRepository.for_module("orchestration.definitions", "defs").get_definition()
+    context = DefinitionsLoadContext(DefinitionsLoadType.RECONSTRUCTION, data.repository_load_data)
+    arguments = ["/bin/dagster", "api", "execute_run", json.dumps({"pipeline_origin": {"pipeline_name": job}})]
+    monkeypatch.setattr(sys, "argv", arguments)
+
+    with DefinitionsLoadContext.scoped(context):
+        found = defs()
+
+    assert sorted(name.removeprefix("canal_") for name in found.resources or {} if "canal_" in name) == loaded
+    assert "drain_a_b" in {one.name for one in defs().jobs or ()}

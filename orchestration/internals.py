@@ -1,0 +1,92 @@
+"""What Sluice uses of Dagster that is not public: nothing else imports a name below `dagster._`.
+
+All of it was last seen to work with Dagster 1.13.27, the version of constraints.txt. Look here first when that changes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
+from dagster._core.definitions.metadata.metadata_value import CodeLocationReconstructionMetadataValue
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
+from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
+from dagster._core.storage.tags import POOL_TAG_PREFIX, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
+from dagster._utils.schedules import is_valid_cron_schedule
+from dagster.components.resolved.errors import ResolutionException
+
+__all__ = [
+    "POOL_TAG_PREFIX",
+    "SCHEDULE_NAME_TAG",
+    "SENSOR_NAME_TAG",
+    "USER_TAG",
+    "AssetCheckExecutionRecord",
+    "ResolutionException",
+    "is_valid_cron_schedule",
+]
+
+
+_made: list[tuple[Path, dg.Definitions]] = []
+
+
+def noted() -> Mapping[str, Any]:
+    """Return the metadata that the definitions had when the code location was loaded; empty while it is being loaded.
+    `Definitions.with_reconstruction_metadata` is public, what reads it is not."""
+    loading = DefinitionsLoadContext.get()
+    if loading.load_type == DefinitionsLoadType.RECONSTRUCTION:
+        return loading.reconstruction_metadata
+    return {}
+
+
+def once_a_load(folder: Path, make: Callable[[], dg.Definitions]) -> dg.Definitions:
+    """Return what `make` returns, its metadata noted for the processes of runs: Dagster itself notes only what a load
+    adds to its context. A code server loads twice when it starts; the second time it gets the same again."""
+    if not DefinitionsLoadContext.is_set():
+        return make()
+    loading = DefinitionsLoadContext.get()
+    if loading.load_type == DefinitionsLoadType.INITIALIZATION:
+        found = make()
+        _made[:] = [(folder, found)]
+    else:
+        before = _made.pop() if _made else None
+        found = before[1] if before and before[0] == folder else make()
+    for key, value in (found.metadata or {}).items():
+        if isinstance(value, CodeLocationReconstructionMetadataValue):
+            loading.add_to_pending_reconstruction_metadata(key, value.data)
+    return found
+
+
+def job_of_process() -> str:
+    """Return the name of the job whose run this process executes, "" if it is not known.
+
+    The code server starts a process with the job as an argument; launchers start `dagster api execute_run` (or
+    `execute_step`) with the run's origin as JSON."""
+    arguments = getattr(multiprocessing.current_process(), "_args", ())
+    for argument in arguments:
+        name = getattr(argument, "job_name", None)
+        if isinstance(name, str):
+            return name
+    if "api" in sys.argv[:3]:
+        found = re.search(r'"(?:job|pipeline)_name": ?"([^"\\]+)"', " ".join(sys.argv[1:]))
+        return found[1] if found else ""
+    return ""
+
+
+def files_of_run(instance: dg.DagsterInstance, run_id: str) -> tuple[list[Path], list[Path]]:
+    """Return the files and the folders that a deleted run leaves in the storages of a local Dagster."""
+    storage, logs = instance.event_log_storage, instance.compute_log_manager
+    files, folders = [], []
+    if isinstance(storage, SqliteEventLogStorage):
+        file = Path(storage.path_for_shard(run_id))
+        files = [file, file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")]
+    if isinstance(logs, LocalComputeLogManager):
+        step = Path(logs.get_captured_local_path([run_id, "compute_logs", "step"], "out"))
+        folders = [step.parent.parent]
+    return files, folders
