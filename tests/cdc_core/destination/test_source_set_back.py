@@ -18,6 +18,7 @@ from tests.support.captures import CLIENT, all_read, config, drain, on_disk, pur
 from tests.support.pair import capture_of, destination, reads
 from tests.support.pair import drain as drain_all
 from tests.support.pair import until as until_it
+from tests.support.proxy import Proxy
 from tests.support.servers import MySqlFactory, discard, executed_gtids, kill_dumps
 from tests.support.source_soak import SourceSoak
 
@@ -279,3 +280,49 @@ def test_random_events(new_mysql: MySqlFactory, tmp_path: Path, version: str, se
     outcome = SourceSoak(server, tmp_path, seed, gtid=bool(seed % 2), stored=seed > 2).run(12)
     discard(server)
     assert not outcome.fault, outcome
+
+
+NO_GTIDS = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "refusal"),
+    [
+        ("8.0.31", {}, "this server lacks the transactions"),
+        ("8.0.31", NO_GTIDS, "is before the oldest journal"),
+        ("mariadb", {}, "the server has another event at the place"),
+    ],
+    ids=["gtids", "no gtids", "mariadb"],
+)
+def test_a_new_server_in_the_place_of_the_one_on_disk(
+    new_mysql: MySqlFactory, tmp_path: Path, version: str, options: dict[str, str], refusal: str
+) -> None:
+    """At the address of a lost server, whose rows are in the store on disk and not acked. They are never served as the
+    new one's: MySQL tells the servers apart by their uuids, MariaDB by the event at the cursor. A person decides."""
+    first, second = new_mysql(version, **options), new_mysql(version, **options)
+    for server in (first, second):
+        server.execute("CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(20))")
+    proxy, nodes = Proxy(first.port), MemoryNodes()
+    own = on_disk(first, "shop", tmp_path / "store", address=proxy.address)
+    try:
+        with running(own, nodes) as capture:
+            insert(first, *range(20))
+            drain(capture, 20)
+            insert(first, *range(20, 60))
+            all_read(capture, first)
+        discard(first)
+        insert(second, *range(1000, 1300))
+        proxy.move(second.port)
+        own = own.model_copy(update={"password": config(second, "shop").password})
+        with running(own, nodes, wait=False) as capture:
+            until(lambda: refusal in getattr(capture.status().error, "message", ""), capture)
+        journal, offset = second.position()
+        place = LogPosition("127.0.0.1", int(proxy.address.partition(":")[2]), EntryPosition(journal, offset))
+        Cursors(nodes, "shop").rewind(CLIENT, place, moved=True)
+        with running(own, nodes) as capture:
+            insert(second, *range(2000, 2006))
+            all_read(capture, second)
+            assert drain(capture, 6) == 6
+    finally:
+        proxy.close()
+        discard(second)
