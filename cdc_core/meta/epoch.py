@@ -36,7 +36,7 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ServerMove:
     """To `cursor`, a place of the server `source`. `epochs` has the clients with their epochs before; for those in
     `seamless` the place is exactly after their cursor: no row comes again."""
 
@@ -59,7 +59,7 @@ class Move:
         return json.dumps(fields).encode()
 
     @classmethod
-    def from_bytes(cls, value: bytes) -> Move:
+    def from_bytes(cls, value: bytes) -> ServerMove:
         """Raises PositionError, AttributeError, TypeError, KeyError or ValueError for another form."""
         fields = json.loads(value)
         place = replace(EntryPosition.from_dict(fields["place"]), anchor=Anchor.from_json(fields["anchor"]))
@@ -126,7 +126,7 @@ class EpochNodes(ReachedNodes):
         For the clients in `seamless` the place is exactly after their cursor: no row comes again.
         """
         epochs = {client_id: self._number(client_id, "epoch") for client_id in clients}
-        noted = Move(cursor, source, epochs, [one for one in epochs if one in seamless])
+        noted = ServerMove(cursor, source, epochs, [one for one in epochs if one in seamless])
         self._put(self._move_path, None, noted.to_bytes())
         self.finish_move()
 
@@ -134,7 +134,7 @@ class EpochNodes(ReachedNodes):
         """Moves the clients that an interrupted move has left; not one whose cursor a person set since, and none that
         is unsubscribed. Without such a move it changes nothing."""
         node = self._nodes.read(self._move_path)
-        move = self._parsed(self._move_path, node, Move.from_bytes, "a move of clients to another server")
+        move = self._parsed(self._move_path, node, ServerMove.from_bytes, "a move of clients to another server")
         if node is None or move is None:
             return
         left = set(self.clients())
@@ -147,7 +147,7 @@ class EpochNodes(ReachedNodes):
     def _move_path(self) -> str:
         return f"{self._root}/sluice_move"
 
-    def _moved(self, client_id: int, move: Move, epoch: int) -> dict[str, Change]:
+    def _moved(self, client_id: int, move: ServerMove, epoch: int) -> dict[str, Change]:
         before, cursor = self.read(client_id), move.cursor
         reached = Reached(How.START, epoch, cursor.postion)
         if before is not None:

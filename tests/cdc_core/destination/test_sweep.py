@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdc_core.destination.capture import Capture
-from cdc_core.destination.rewind import Target, carry_out, plan
+from cdc_core.destination.rewind import RewindTarget, carry_out, plan
 from cdc_core.destination.sweep import Sweep
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import MemoryNodes, Nodes
@@ -137,7 +137,7 @@ def test_on_disk_what_no_volume_has_goes(
         drain(capture, 1)
         kept = capture.kept.places()
         within, before = (
-            plan(capture.settings, Cursors(nodes, "shop"), Target(to, CLIENT), kept=kept) for to in (place, begun)
+            plan(capture.settings, Cursors(nodes, "shop"), RewindTarget(to, CLIENT), kept=kept) for to in (place, begun)
         )
     for planned, ids in ((within, [100]), (before, [0])):
         carry_out(Cursors(nodes, "shop"), planned)
