@@ -24,8 +24,7 @@ from cdc_core.errors import LakeError
 from orchestration.assets import checks
 from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata
-from orchestration.assets.reports import Reports, told
-from orchestration.assets.telling import telling
+from orchestration.assets.reports import Reports, checks_reported, reported
 from orchestration.assets.turns import Turns, queued
 from orchestration.first_rows import FirstRows
 from orchestration.names import ACKED_TAG, LEFT_TAG, UNTIL_TAG, Names
@@ -68,7 +67,7 @@ class Drain:
             tally = self._drain(reports)
         finally:
             reports.write_all()
-        yield from told(self.context, list(tally.results()))
+        yield from checks_reported(self.context, list(tally.results()))
 
     def _drain(self, reports: Reports) -> checks.Tally:
         limits, deadline = self.limits, self.clock() + self.limits.max_seconds
@@ -93,7 +92,7 @@ class Drain:
                 turns.begin(claim)
                 stopped = {*claim.stopped, *self._check(claim, before, tally), *self._begin_first(claim)}
                 tally.keep_stopped(stopped)
-                with telling(self.context.log.info, claim, self.lake.progress):
+                with reported(self.context.log.info, claim, self.lake.progress):
                     applied = self.lake.apply(claim, self.run_id, limits.parallelism, sorted(stopped))
                 batch, verdicts = gate(claim, applied)
                 doubts = tally.doubts_to_note(batch)
@@ -118,8 +117,8 @@ class Drain:
         LakeError when the service acked what the lake does not have."""
         client = self.connector.subscribe()
         self.connector.rollback(owner=self.run_id, reason=f"run {self.run_id} begins again")
-        if told := self.lake.check_cursor(client):
-            self.context.log.warning(told)
+        if lost := self.lake.check_cursor(client):
+            self.context.log.warning(lost)
         stopped = {stop.table: stop for stop in client.stopped}
         doubts = self.lake.doubts()
         return checks.Tally(self.names, self.tables, stopped=stopped, doubts=doubts, noted=dict(doubts), logs=self.logs)

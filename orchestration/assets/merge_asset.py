@@ -19,7 +19,7 @@ from orchestration import processes
 from orchestration.assets.drain_asset import MAX_RETRIES, RETRY_SECONDS
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import history_spec, merged_spec
-from orchestration.assets.reports import Reports, told
+from orchestration.assets.reports import Reports, checks_reported
 from orchestration.assets.turns import queued
 from orchestration.failures import failure
 from orchestration.freshness import parse_freshness
@@ -74,7 +74,7 @@ class Run:
             self.reports.write_all()
         parked = self.follow.parking.tables()
         results = [_check(self.names.followed(one), parked.get(one), self.done.get(one)) for one in self.tables]
-        yield from told(self.context, results)
+        yield from checks_reported(self.context, results)
 
     def gives_way(self) -> bool:
         """Asked between merges, also while none is due."""

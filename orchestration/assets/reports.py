@@ -1,4 +1,5 @@
-"""What a run tells Dagster of its tables: only what changed, and no more often than is of use.
+"""What a run reports to Dagster of its tables: only what changed, and no more often than is of use. A batch that takes
+its time has lines in the run's log.
 
 Dagster never prunes events, and SQLite has each of an asset twice, of some 4 KB. So a table whose rows change all the
 time has one materialization a minute, which speaks of all batches since the one before it. A check has an event when
@@ -8,12 +9,16 @@ its verdict changes, or when somebody selected it for the run.
 from __future__ import annotations
 
 import math
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
 
+from cdc_core.contract.claim import Claim
 from orchestration.internals import AssetCheckExecutionRecord
 
 _FIRST = {"start_position"}
@@ -24,6 +29,8 @@ _SUMS = {
 _MOST = {"lag_seconds", "lag_seconds_p50", "lag_seconds_max"}
 _LISTS = {"ddl_statements", "added_columns"}
 _KEYS_A_QUERY = 500
+MOMENT = 1.0  # seconds; a batch that takes less has its line when it is acked
+EVERY = 10.0  # seconds between two lines about a batch
 
 
 @dataclass(slots=True)
@@ -77,7 +84,9 @@ def together(before: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, A
     return facts
 
 
-def told(context: dg.AssetExecutionContext, results: Sequence[dg.AssetCheckResult]) -> Iterator[dg.AssetCheckResult]:
+def checks_reported(
+    context: dg.AssetExecutionContext, results: Sequence[dg.AssetCheckResult]
+) -> Iterator[dg.AssetCheckResult]:
     """Yields the results of the checks that the run selected. Of the others, those have an event whose verdict is not
     the last one that this Dagster has."""
     selected = context.selected_asset_check_keys
@@ -119,3 +128,31 @@ def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
     assert result.asset_key is not None
     assert result.check_name is not None
     return dg.AssetCheckKey(result.asset_key, result.check_name)
+
+
+@contextmanager
+def reported(
+    say: Callable[[str], None], claim: Claim, progress: object, clock: Callable[[], float] = time.monotonic
+) -> Iterator[None]:
+    """While the block runs, a thread logs that the batch has begun, and every ten seconds what `progress` shows."""
+    over, began = threading.Event(), clock()
+
+    def run() -> None:
+        if over.wait(MOMENT):
+            return
+        say(f"batch {claim.batch_id} begins: {_size(claim)}, {claim.start} to {claim.end}")
+        while not over.wait(EVERY):
+            say(f"batch {claim.batch_id} after {clock() - began:.0f} s: {progress}")
+
+    thread = threading.Thread(target=run, name="reported", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _size(claim: Claim) -> str:
+    statements = f", {len(claim.ddl):,} statements" if claim.ddl else ""
+    return f"{claim.rows:,} rows of {len(claim.tables):,} tables{statements}"

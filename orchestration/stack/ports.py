@@ -49,9 +49,8 @@ def listening(port: int, host: str = "127.0.0.1") -> bool:
 
 def answers(url: str, ca: str = "") -> bool:
     """Whether that page answers with success. `ca`: the authorities of its certificate, as PEM text."""
-    verify = Trust(ca).context() if url.startswith("https") else True
     try:
-        return httpx.get(url, timeout=2, follow_redirects=True, verify=verify).is_success
+        return httpx.get(url, timeout=2, follow_redirects=True, verify=Trust(ca).context()).is_success
     except httpx.HTTPError:
         return False
 

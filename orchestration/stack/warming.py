@@ -117,8 +117,8 @@ def holds_claims(service: str, token: str = "", ca: str = "") -> bool:
     """Whether a client of the service has a batch. Of one that does not answer, or refuses to say, none has."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     with suppress(httpx.HTTPError, ValueError, LookupError, TypeError):
-        verify = Trust(ca).context() if service.startswith("https") else True
-        answer = httpx.get(f"{service}/v1/destinations", headers=headers, timeout=5, trust_env=False, verify=verify)
+        url, trusted = f"{service}/v1/destinations", Trust(ca).context()
+        answer = httpx.get(url, headers=headers, timeout=5, trust_env=False, verify=trusted)
         found = answer.raise_for_status().json()
         return any(client["claims"] for status in found for client in status["clients"])
     return False

@@ -19,7 +19,7 @@ from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import EffectKind
 from orchestration import processes, warmth
-from orchestration.assets import drain_asset, telling
+from orchestration.assets import drain_asset, reports
 from orchestration.assets.checks import Tally
 from orchestration.assets.drain_asset import delta_asset
 from orchestration.assets.lineage import declared
@@ -80,8 +80,8 @@ def verdicts(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
 
 def test_a_batch_that_takes_its_time_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that it begins, and lines of what is done; a quick one has the line of its ack alone."""
-    monkeypatch.setattr(telling, "MOMENT", 0.1)
-    monkeypatch.setattr(telling, "EVERY", 0.2)
+    monkeypatch.setattr(reports, "MOMENT", 0.1)
+    monkeypatch.setattr(reports, "EVERY", 0.2)
 
     def slow(claim: Claim, batch: BatchResult) -> BatchResult:
         if claim.batch_id == 2:
