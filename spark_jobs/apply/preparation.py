@@ -14,9 +14,10 @@ from spark_jobs.lake.defaults import old_row_values
 from spark_jobs.lake.evolution import added_columns, check_key
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import Changed
+from spark_jobs.lake.record import FOLLOWED
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import no_rows, replace_table
-from spark_jobs.lake.state import FOLLOWED, TableState
+from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, lake_columns
 

@@ -177,6 +177,8 @@ def found_state(batch: Batch, table: str, path: str, app: str, *, whole: bool = 
     claim, state = batch.claim, batch.lake.state(path, app)
     if state is not None:
         state.check_owner(claim.destination, table, path)
+        if whole:
+            state.check_form(table)
     if whole and not batch.fence.entered(path):
         check_commits(batch.ledger, batch.ledger_before, table, state, batch.range)
     return state

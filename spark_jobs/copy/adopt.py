@@ -31,7 +31,8 @@ from spark_jobs.copy.result import WentOn
 from spark_jobs.copy.target import Target
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.own_columns import OWN
-from spark_jobs.lake.state import DESTINATION, FOLLOWED, TABLE
+from spark_jobs.lake.record import FOLLOWED
+from spark_jobs.lake.state import DESTINATION, TABLE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import delta_type
 
@@ -75,7 +76,7 @@ def adopt(staged: DeltaTable, path: str, files: Sequence[StagedFile], new: Repla
 
 
 def _create(staged: DeltaTable, added: list[AddAction], new: Replacement) -> None:
-    target, mark = new.target, Transaction(new.target.app, new.note.mark)
+    target, mark = new.target, Transaction(new.target.app, new.mark.upto)
     create_table_with_add_actions(
         target.path,
         _commented(staged, new),

@@ -21,9 +21,9 @@ from cdc_core.schema.table import TableSchema
 from spark_jobs.copy.files import numbered
 from spark_jobs.copy.result import WentOn
 from spark_jobs.copy.target import Target
-from spark_jobs.lake.copied import COPIED, CopyNote
 from spark_jobs.lake.ddl import table_properties
 from spark_jobs.lake.own_columns import OWN, Own
+from spark_jobs.lake.record import COPIED, MARKS, CopyNote, Mark, Marks
 from spark_jobs.lake.replacement import MAPPING, replace_table
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import COMPLETE, TableState
@@ -70,14 +70,15 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What a commit puts in a table's place. `state`: the table's, None when there is none; `metadata`: Delta's user
-    metadata."""
+    """What a commit puts in a table's place. `state`: the table's, None when there is none; `mark`: the commit's
+    txnVersion, and what it means; `metadata`: Delta's user metadata."""
 
     target: Target
     schema: TableSchema
     columns: tuple[LakeColumn, ...]
     state: TableState | None
     note: CopyNote
+    mark: Mark
     metadata: str
 
     @property
@@ -92,7 +93,8 @@ class Replacement:
             kept[OWN] = old[OWN]
         ours = table_properties(target.lake, target.client.destination, self.schema, target.fence.token)
         sluices = {key: value for key, value in ours.items() if not key.startswith("delta.")}
-        return ours | kept | sluices | {COMPLETE: "true", COPIED: self.note.to_json()}
+        said = {COPIED: self.note.to_json(), MARKS: Marks({self.mark.epoch: self.mark}).to_json()}
+        return ours | kept | sluices | said | {COMPLETE: "true"}
 
 
 def staged_rows(spark: SparkSession, path: str) -> DataFrame:
@@ -102,13 +104,13 @@ def staged_rows(spark: SparkSession, path: str) -> DataFrame:
 
 
 def replace(spark: SparkSession, rows: DataFrame, new: Replacement) -> None:
-    """One commit of rows whose columns are under numbers. Nothing is written when the table is at the note's mark or
+    """One commit of rows whose columns are under numbers. Nothing is written when the table is at the mark or
     beyond. Raises WentOn when another commit came in between."""
     spark.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "CORRECTED")
     names = [col(quote(str(number))).alias(column.name) for number, column in enumerate(new.columns)]
     target = new.target
     try:
-        with transaction(spark, target.app, new.note.mark, new.metadata):
+        with transaction(spark, target.app, new.mark.upto, new.metadata):
             replace_table(target.path, rows.select(*names), new.columns, new.properties, new.schema.comment)
     except PySparkException as error:
         if any(word in str(error) for word in CONFLICTS):

@@ -38,7 +38,7 @@ def exchangeable(table: DeltaTable, new: Replacement) -> bool:
 
 def exchange(table: DeltaTable, added: Sequence[AddAction], new: Replacement) -> None:
     """Raises WentOn where the table is not as it was, DeltaError and OSError where it cannot be written."""
-    target, mark = new.target, new.note.mark
+    target, mark = new.target, new.mark.upto
     applied, fence = table.transaction_version(target.app), table.metadata().configuration.get(FENCE)
     if fence != target.fence.token or (applied is not None and applied >= mark) or not exchangeable(table, new):
         raise WentOn(target.path)

@@ -42,6 +42,7 @@ from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.landed import landed_ends
 from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.record import CopyNote
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, lake_columns
 from spark_jobs.session import Sessions
@@ -118,11 +119,11 @@ class Switch:
         landed = landed_ends(self.lake, writes.destination, writes.client_id, schema.name, writes.epoch)
         upto = max(reached, (before and before.applied) or low, landed.get(writes.epoch, low))
         self._check_log(log, snapshot, staged, client, upto if upto > reached else None)
-        note = target.note(before, upto, max(high, upto))
+        note, mark = CopyNote(writes.epoch, upto, max(high, upto)), target.mark(before, upto)
         place = Place(max(staged.place.low, acked or staged.place.low), staged.place.high)
         place = Place(place.low, max(place.low, place.high))
         about = writes.note(schema.name, place, staged.rows, snapshot.id)
-        new = Replacement(target, schema, _columns(schema), before, note, about)
+        new = Replacement(target, schema, _columns(schema), before, note, mark, about)
         check()
         hold.check()
         self.connector.snapshots.renew(snapshot)

@@ -21,6 +21,7 @@ from spark_jobs.copy.staging import staging
 from spark_jobs.copy.target import Target
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.record import CopyNote
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import lake_columns
 from spark_jobs.session import Sessions
@@ -56,13 +57,14 @@ def copy_table(
     with opened(source, database, table, as_text=zero_dates == "string", sleep=sleep) as there:
         if isinstance(there, NoSuchTable):
             return there
-        note = target.note(before, there.place.low.version(), there.place.high.version())
+        note = CopyNote(client.epoch, there.place.low.version(), there.place.high.version())
+        mark = target.mark(before, note.low)
         columns = lake_columns(pa.schema(arrow_fields(there.schema)), there.schema)
         with staging(lake, client.destination) as staged:
             rows = stage_view(lake, staged, there, zero_dates, progress)
             confirm(there.place.low)
             about = client.note(target.name, there.place, rows)
-            new = Replacement(target, there.schema, columns, before, note, about)
+            new = Replacement(target, there.schema, columns, before, note, mark, about)
             if before is not None:
                 fence.check(target.path)
             with sessions.take() as spark, lake_errors(target.path):

@@ -7,14 +7,12 @@ from itertools import takewhile
 
 from cdc_core.schema.names import full_name
 from spark_jobs.copy.result import LakeClient, WentOn
-from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.landed import landed_ends
+from spark_jobs.lake.record import Mark
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
 from spark_jobs.stores import flush
-
-_EVENT = 19  # bytes that an event has at least: so many versions mean one place
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +46,15 @@ class Target:
         state.check_owner(self.client.destination, self.name, self.path)
         return self.fence.enter(self.path, self.app, state)
 
-    def note(self, before: TableState | None, low: int, high: int) -> CopyNote:
-        """The note of a copy with every row up to version `low` and none behind `high`. Raises WentOn for a table that
-        is beyond it."""
-        at = self.lake.applied(self.path, [self.app])[0] if before else None
-        mark = low if at is None or at < low else at + 1
-        if mark >= low + _EVENT:
+    def mark(self, before: TableState | None, low: int) -> Mark:
+        """The mark of a copy with every row up to version `low`. Raises WentOn for a table that is beyond it."""
+        last, epoch = self.lake.applied(self.path, [self.app])[0] if before else None, self.client.epoch
+        if last is None or last < low:
+            return Mark(epoch, low, low)
+        mark = Mark.behind(epoch, low, last)
+        if mark is None:
             raise WentOn(self.path)
-        return CopyNote(self.client.epoch, low, high, mark)
+        return mark
 
     def committed(self, about: str) -> int:
         """The Delta version of the commit with that metadata. It is on the disk, and from here on no statement of an

@@ -14,12 +14,11 @@ from itertools import takewhile
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.following.files import log_files
 from spark_jobs.following.pending import Follows
-from spark_jobs.lake.copied import COPIED
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.progress import TableProgress
+from spark_jobs.lake.record import COPIED, FOLLOWED, Marks
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.repaired import REPAIRED
-from spark_jobs.lake.state import FOLLOWED, UPKEEP, DeltaCommit, TableState
+from spark_jobs.lake.state import UPKEEP, DeltaCommit, TableState
 from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.unfollowed import Unfollowed
@@ -89,7 +88,7 @@ def base_of(follows: Follows, table: str, version: int | None) -> Base:
     since = before.version if before else began.version
     commits = [one for one in follows.lake.commits(follows.path(table)) if one.version > since]
     followed = before.properties.get(FOLLOWED, "") if before else began.followed
-    if REPAIRED in now.properties and min((one.version for one in commits), default=since + 1) > since + 1:
+    if Marks.of(now.properties).by_epoch and min((one.version for one in commits), default=since + 1) > since + 1:
         raise _refused(follows, table, "whether its rows were repaired since is not in its history any more")
     truncated = _check_ways(follows, table, commits, followed, now)
     _check_same(follows, table, before, now, log)
@@ -110,6 +109,7 @@ def _now(follows: Follows, table: str) -> TableState:
         hint = "The job that merges logs makes it, where its log is whole."
         raise LakeError("the lake has no such table", place=path, hint=hint)
     state.check_owner(follows.destination, table, path)
+    state.check_form(table)
     if state.dropped:
         raise LakeError("the source has no such table any more", place=path, hint="Nothing is to be made anew.")
     if state.own:

@@ -119,6 +119,7 @@ class Merger:
         if found is None or found.state is None:
             return found
         found.state.check_owner(follows.destination, table, path)
+        found.state.check_form(table)
         entered = self.fence.enter(path, follows.app(table, found.part.epoch), found.state)
         return found if entered is found.state else follows.pending(table)
 

@@ -26,8 +26,8 @@ from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.record import MARKS, REPAIRS, Mark, Marks
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.repaired import REPAIRED, ROOM, RepairNote
 from spark_jobs.lake.replacement import replace_table
 from spark_jobs.lake.sql import quote, table_at
 from spark_jobs.lake.state import TableState
@@ -78,8 +78,9 @@ class Remaker:
     def _made(self, base: Base) -> Remade:
         follows, path = self.follows, self.follows.path(base.table)
         fence = Fence(follows.lake, self.sessions)
-        note = self._note(base)
-        fence.enter(path, note.app, base.now, {REPAIRED: note.to_json()})
+        mark = self._mark(base)
+        app = follows.app(base.table, mark.epoch)
+        fence.enter(path, app, base.now, {MARKS: Marks.of(base.now.properties).with_mark(mark).to_json()})
         again = base_of(follows, base.table, base.version)
         if (again.stretches, again.place, again.now.columns) != (base.stretches, base.place, base.now.columns):
             raise WentOn(path)
@@ -87,7 +88,7 @@ class Remaker:
         with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, base.table)):
             rows = self._rows(spark, again)
             self._check_fence(fence, path, again.now.version)
-            _commit(spark, path, rows, again.now, note, about)
+            _commit(spark, path, rows, again.now, (app, mark.upto), about)
         made = next((one for one in follows.lake.commits(path) if one.user_metadata == about), None)
         if made is None or made.version != again.now.version + 1:  # what came in between is in the log: once more
             raise WentOn(path)
@@ -102,15 +103,15 @@ class Remaker:
         if self.follows.lake.open(path).version() != version:
             raise WentOn(path)
 
-    def _note(self, base: Base) -> RepairNote:
-        """The version of the commit, and what it means. Raises LakeError when there is none left."""
+    def _mark(self, base: Base) -> Mark:
+        """The mark of the commit. Raises LakeError when there is none left."""
         (epoch, at), path = base.place, self.follows.path(base.table)
         app = self.follows.app(base.table, epoch)
-        mark = (self.follows.lake.applied(path, [app])[0] or 0) + 1
-        if mark > at + ROOM:
+        mark = Mark.behind(epoch, at, self.follows.lake.applied(path, [app])[0], REPAIRS)
+        if mark is None:
             hint = copy_hint(self.follows.destination, base.table)
-            raise LakeError(f"its rows were replaced {ROOM} times since its last batch", place=path, hint=hint)
-        return RepairNote(app, at, mark)
+            raise LakeError(f"its rows were replaced {REPAIRS} times since its last batch", place=path, hint=hint)
+        return mark
 
     def _about(self, base: Base, token: str) -> str:
         """Delta's user metadata, as JSON without a `$`, which Spark would replace. No other commit has the same."""
@@ -159,10 +160,10 @@ def _within(base: Base) -> str:
     return " OR ".join(parts) or "1 = 0"  # Spark takes `WHERE (false)` for an alias
 
 
-def _commit(spark: SparkSession, path: str, query: str, state: TableState, note: RepairNote, about: str) -> None:
-    """Raises WentOn where another commit came in between."""
+def _commit(spark: SparkSession, path: str, query: str, state: TableState, at: tuple[str, int], about: str) -> None:
+    """`at`: app id and txnVersion. Raises WentOn where another commit came in between."""
     try:
-        with transaction(spark, note.app, note.mark, about):
+        with transaction(spark, *at, about):
             replace_table(path, spark.sql(query), state.columns, state.own_properties, state.comment)
     except PySparkException as error:
         if any(word in str(error) for word in CONFLICTS):

@@ -15,6 +15,7 @@ from cdc_core.schema.column_type import ColumnType
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.own_columns import DELETED, NO_OWN, Own
+from spark_jobs.lake.record import FORM, PROGRESS
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import (
     COMPLETE,
@@ -66,6 +67,7 @@ def table_properties(lake: Lake, destination: str, schema: TableSchema, token: s
         TABLE: schema.name,
         PRIMARY_KEY: json.dumps(list(schema.primary_key)),
         SCHEMA_VERSION: schema.version,
+        PROGRESS: FORM,
         COMPLETE: str(lake.complete).lower(),
         FENCE: token,
         **delta_properties(schema),

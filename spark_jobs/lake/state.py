@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from cdc_core.errors import TableStopped
-from spark_jobs.lake.copied import CopyNote
+from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.own_columns import NO_OWN, Own
+from spark_jobs.lake.record import DROPPED, FOLLOWED, FORM, PROGRESS, CopyNote
 from spark_jobs.lake.types import LakeColumn
 
 DESTINATION, TABLE, COMPLETE = "sluice.destination", "sluice.table", "sluice.complete"
@@ -18,10 +19,8 @@ PRIMARY_KEY, SCHEMA_VERSION, FENCE = "sluice.primary_key", "sluice.schema_versio
 LOG = "sluice.log"  # of a table's change log: `landing.log`
 HISTORY = "sluice.history"  # of a table's history: what it began with, and what it was compared with
 UNFILLED, UNFILLED_NUMBER = "sluice.unfilled", "sluice.unfilled_number"
-FOLLOWED = "sluice.followed"  # the last DDL statement that the table followed: epoch and version
 UPKEEP = "upkeep"  # what the user metadata of a commit begins with that only moves rows to other files
 KEPT_LOG = "interval 10 days"  # commits of a table of ours: a little longer than VACUUM keeps files
-DROPPED = "sluice.dropped"  # the position of the statement after which the source has no such table
 
 
 def app_id(destination: str, client_id: int, table: str, epoch: int) -> str:
@@ -98,6 +97,13 @@ class TableState:
         """The versions that it has by a statement, or by a copy: its properties tell of them."""
         places = [self.followed[1] if self.followed else None, self.copied.low if self.copied else None]
         return {one for one in places if one is not None}
+
+    def check_form(self, table: str) -> None:
+        """Raises CopyNeeded for a table that says in another form how far it is."""
+        found = self.properties.get(PROGRESS)
+        if found != FORM:
+            said = f"in form {found}" if found else "as an older version of Sluice did"
+            raise CopyNeeded(f"it notes its progress {said}, and this version reads form {FORM}", table)
 
     def check_owner(self, destination: str, table: str, path: str) -> None:
         """Raises TableStopped when the table at `path` was not made for this destination and source table."""

@@ -21,11 +21,10 @@ from pyarrow.fs import FileSelector, FileType, PyFileSystem
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import full_name, split_name
-from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.folders import folder_of, name_of
 from spark_jobs.lake.own_columns import Own
-from spark_jobs.lake.repaired import RepairNote
+from spark_jobs.lake.record import CopyNote, Marks
 from spark_jobs.lake.row_rules import RowRules
 from spark_jobs.lake.state import DESTINATION, HISTORY, LOG, TABLE, UPKEEP, DeltaCommit, Origin, TableState
 from spark_jobs.lake.types import LakeColumn, delta_type
@@ -225,12 +224,10 @@ class Lake:
         own = Own.of(properties).present([field.name for field in fields])
         columns = tuple(_column(field) for field in fields if field.name not in own.names)
         comment = str(table.metadata().description or "")
-        copied, repaired = CopyNote.of(properties), RepairNote.of(properties)
+        marks = Marks.of(properties)
 
         def applied(app: str) -> int | None:
-            version = table.transaction_version(app)
-            version = repaired.applied(app, version) if repaired else version
-            return copied.applied(version) if copied else version
+            return marks.applied(app, table.transaction_version(app))
 
         fresh = table.version() == 0 and not table.file_uris()
         return [TableState(table.version(), applied(app), columns, properties, comment, own, fresh) for app in apps]

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, Transaction
 
 from cdc_core.schema.names import split_name
 from spark_jobs.lake.progress import ALWAYS
-from spark_jobs.lake.state import FOLLOWED
+from spark_jobs.lake.record import FOLLOWED
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.merged import merged_to
 

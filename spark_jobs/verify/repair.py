@@ -26,8 +26,8 @@ from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.own_columns import DELETED, Own
+from spark_jobs.lake.record import MARKS, REPAIRS, Mark, Marks
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.repaired import REPAIRED, ROOM, RepairNote
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.transaction import transaction
@@ -62,16 +62,18 @@ class RowRepair:
         refuses the rows, LakeError for one that was repaired too often at one place."""
         lake, path = place.lake, place.path
         check_takes_changes(place)
-        note = _note(place, standing)
+        app, mark = _mark(place, standing)
         standing.state.check_owner(place.connector.destination, place.schema.name, path)
+        standing.state.check_form(place.schema.name)
         fence = Fence(lake, self.sessions)
-        after = fence.enter(path, note.app, standing.state, {REPAIRED: note.to_json()})
+        marks = Marks.of(standing.state.properties).with_mark(mark)
+        after = fence.enter(path, app, standing.state, {MARKS: marks.to_json()})
         _check_same(standing, after, path)
         about = _about(place, standing, differences, self.run_id, fence.token)
         standing.hold.check()
         fence.check(path)
         with self.sessions.take() as spark, lake_errors(path, _refusal(path)):
-            _commit(spark, path, place.schema, _rows(place.schema, differences, after.own), note, about)
+            _commit(spark, path, place.schema, _rows(place.schema, differences, after.own), (app, mark.upto), about)
         made = next((one.version for one in lake.commits(path) if one.user_metadata == about), None)
         if made is None:
             raise Moving("a run wrote the table meanwhile", place=path, hint="Repair it again.")
@@ -94,18 +96,18 @@ def check_takes_changes(place: Place) -> None:
             raise TableStopped(f"the table is stopped: {stop.reason}", place=stop.table, hint=stop.hint)
 
 
-def _note(place: Place, standing: Standing) -> RepairNote:
-    """The version of the commit, and what it means. Raises LakeError when there is none left, Moving for a table that
+def _mark(place: Place, standing: Standing) -> tuple[str, Mark]:
+    """The app id and the mark of the commit. Raises LakeError when there is none left, Moving for a table that
     has gone on since it was compared."""
     connector, name = place.connector, place.schema.name
     app = app_id(connector.destination, connector.client_id, name, standing.epoch)
-    mark = (place.lake.applied(place.path, [app])[0] or 0) + 1  # read first: what comes later is above it
+    last = place.lake.applied(place.path, [app])[0]  # read first: what comes later is above it
     _check_same(standing, place.lake.state(place.path, app), place.path)
-    at = standing.state.applied or 0
-    if mark > at + ROOM:
+    mark = Mark.behind(standing.epoch, standing.state.applied or 0, last, REPAIRS)
+    if mark is None:
         hint = copy_hint(connector.destination, name)
-        raise LakeError(f"its rows were repaired {ROOM} times since its last batch", place=name, hint=hint)
-    return RepairNote(app, at, mark)
+        raise LakeError(f"its rows were repaired {REPAIRS} times since its last batch", place=name, hint=hint)
+    return app, mark
 
 
 def _check_same(standing: Standing, now: TableState | None, path: str) -> None:
@@ -122,12 +124,14 @@ def _about(place: Place, standing: Standing, found: Differences, run_id: str, to
     return json.dumps({"repair": {**told, "run_id": run_id, "token": token}}).replace("$", "\\u0024")
 
 
-def _commit(spark: SparkSession, path: str, schema: TableSchema, rows: pa.Table, note: RepairNote, about: str) -> None:
-    """Raises Moving where another commit came in between."""
+def _commit(
+    spark: SparkSession, path: str, schema: TableSchema, rows: pa.Table, at: tuple[str, int], about: str
+) -> None:
+    """`at`: app id and txnVersion. Raises Moving where another commit came in between."""
     types = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
     spark.createDataFrame(rows, types).createOrReplaceTempView(_VIEW)
     try:
-        with transaction(spark, note.app, note.mark, about):
+        with transaction(spark, *at, about):
             spark.sql(statement(path, schema)).collect()
     except PySparkException as error:
         if any(word in str(error) for word in CONFLICTS):

@@ -13,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from cdc_core.position import EntryPosition
 from cdc_core.rows.system_columns import OP
 from spark_jobs.copy.open import Opened, opened
+from spark_jobs.lake.record import FORM, PROGRESS
 from spark_jobs.lake.state import DESTINATION, TABLE, app_id
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source
@@ -42,7 +43,8 @@ def brought(shop: Shop, table: str, *, as_text: bool = False) -> str:
     path = shop.lake.lake.path(shop.database, table)
     name = f"{shop.database}.{table}"
     write_deltalake(path, rows)
-    DeltaTable(path).alter.set_table_properties({DESTINATION: "shop", TABLE: name}, raise_if_not_exists=False)
+    ours = {DESTINATION: "shop", TABLE: name, PROGRESS: FORM}
+    DeltaTable(path).alter.set_table_properties(ours, raise_if_not_exists=False)
     end = EntryPosition(*shop.mysql.position())
     while True:
         with shop.connector.claim(100_000, owner="bring", timeout_seconds=1) as claim:

@@ -18,9 +18,10 @@ from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, fill_old_rows, listed, with_own_columns
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.progress import TableProgress
+from spark_jobs.lake.record import DROPPED, FOLLOWED
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import emptied_rows, replace_table, rows_of
-from spark_jobs.lake.state import DROPPED, FOLLOWED, TableState, app_id
+from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.transaction import commit_nothing, transaction
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ from spark_jobs.following.history import statements
 from spark_jobs.following.history.columns import ANEW, CURRENT, NAMES, OWN, lacking, work_of
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.staged import Staged, staged
-from spark_jobs.following.history.standing import ROOM, Histories, Standing, lacks, standing, upto
+from spark_jobs.following.history.standing import Histories, Standing, lacks, standing, upto
 from spark_jobs.following.merge import every_part
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.net import bounds, read_of
@@ -31,7 +31,8 @@ from spark_jobs.following.others import TakenOver, is_anothers
 from spark_jobs.following.pending import Follows, Part, Pending
 from spark_jobs.lake.ddl import alter_table, listed
 from spark_jobs.lake.failures import lake_errors, tried_twice
-from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.fence import NOTHING, Fence
+from spark_jobs.lake.record import FORM, MARKS, PROGRESS, Mark, Marks
 from spark_jobs.lake.sql import quote, table_at
 from spark_jobs.lake.state import DESTINATION, FENCE, HISTORY, PRIMARY_KEY, TABLE, DeltaCommit, TableState
 from spark_jobs.lake.transaction import FEW_ROWS, MANY_ROWS, transaction
@@ -114,6 +115,9 @@ class Historian:
             if HISTORY not in found.state.properties:
                 hint = "Move that table away, or set `apply: land_first` for this one in defs.yaml."
                 raise TableStopped("where its history belongs is another Delta table", place=path, hint=hint)
+            if found.state.properties.get(PROGRESS) != FORM:
+                message = "its history notes its progress as an older version of Sluice did"
+                raise TableStopped(message, place=path, hint=ANEW)
             if self.fence.enter(path, "", found.state) is found.state:
                 return found
         entered = standing(histories, table)
@@ -130,7 +134,7 @@ class Historian:
         body = ", ".join(column.ddl for column in (*columns, *OWN))
         properties = {
             DESTINATION: self.follows.destination, TABLE: table, HISTORY: note.to_json(), FENCE: self.fence.token,
-            PRIMARY_KEY: json.dumps(list(key)), "delta.enableDeletionVectors": "true",
+            PROGRESS: FORM, PRIMARY_KEY: json.dumps(list(key)), "delta.enableDeletionVectors": "true",
         }  # fmt: skip
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             spark.sql(
@@ -211,9 +215,9 @@ class Historian:
             done += self._took(pending, found)
         columns, key = self._widened(path, merged.columns, found.log)
         where = (place.epoch, place.version)
-        state = histories.lake.state(path, histories.app(table, place.epoch))
-        mark = max(place.version, (state.applied if state else None) or 0) + 1
-        if mark - place.version > ROOM:
+        (last,) = histories.lake.applied(path, [histories.app(table, place.epoch)])
+        mark = Mark.behind(*where, last)
+        if mark is None:
             hint = "Nothing is lost: it goes on with the next change of the table."
             raise TableStopped("it was compared too often at one place", place=path, hint=hint)
         with self.sessions.take() as spark, lake_errors(path, ANEW):
@@ -222,20 +226,22 @@ class Historian:
                 micros = spark.sql(statements.last_known(path)).collect()[0][0]
             at = statements.moment(micros)
         rows = statements.rows_of(self.follows.path(table), merged.version, columns, merged.own, gone=merged.dropped)
-        begins = not found.note.marks and found.note.begun is not None
+        begins = found.note.compared < 0 and found.note.begun is not None
         source = statements.differences(path, rows, merged.columns, key, where, at, begins=begins)
-        part = Part(place.epoch, place.version, mark, 0, self.clock(), whole=False)
-        step = Pending(table, part, 0, part.since, mark, found.log, state)
+        part = Part(place.epoch, place.version, mark.upto, 0, self.clock(), whole=False)
+        step = Pending(table, part, 0, part.since, mark.upto, found.log, found.state)
         done += self._committed(step, statements.merge_versions(path, source, columns, key))
-        note = HistoryNote.of(self._state(path).properties)
-        marks = {**note.marks, str(place.epoch): (mark, place.version)}
+        said = self._state(path).properties
+        note, marks = HistoryNote.of(said), Marks.of(said).with_mark(mark)
         passed = {**note.passed, str(place.epoch): max(place.version, note.passed.get(str(place.epoch), 0))}
-        self._noted(path, replace(note, stamp=found.stamp, marks=marks, passed=passed))
+        compared = replace(note, stamp=found.stamp, compared=max(note.compared, place.epoch), passed=passed)
+        self._noted(path, compared, {MARKS: marks.to_json()})
         return done
 
-    def _noted(self, path: str, note: HistoryNote) -> None:
+    def _noted(self, path: str, note: HistoryNote, more: Mapping[str, str] = NOTHING) -> None:
+        noted = listed({HISTORY: note.to_json(), **more})
         with self.sessions.take() as spark, lake_errors(path, ANEW):
-            alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({listed({HISTORY: note.to_json()})})")
+            alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({noted})")
 
     def _committed(self, pending: Pending, statement: str, changes: Staged | None = None) -> Merged:
         """One statement as one commit with the part's version. `changes`: what it reads, as `_VIEW`."""

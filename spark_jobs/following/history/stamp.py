@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from spark_jobs.lake.copied import COPIED
-from spark_jobs.lake.repaired import REPAIRED, RepairNote
-from spark_jobs.lake.state import DROPPED, FOLLOWED, SCHEMA_VERSION, UNFILLED, TableState
+from spark_jobs.lake.record import COPIED, DROPPED, FOLLOWED, MARKS, Marks
+from spark_jobs.lake.state import SCHEMA_VERSION, UNFILLED, TableState
 from spark_jobs.lake.tables import Lake
 
-_SAYS = (COPIED, REPAIRED, SCHEMA_VERSION, FOLLOWED, DROPPED)
+_SAYS = (COPIED, MARKS, SCHEMA_VERSION, FOLLOWED, DROPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +53,10 @@ def stamp_of(
         says |= {"epoch": str(there.epoch), "beyond": str(there.version) if beyond else ""}
     if UNFILLED in merged.properties:
         says["unfilled"] = merged.properties[UNFILLED]
-    delta, repaired = tables.lake.open(tables.table_path(table), merged.version), RepairNote.of(merged.properties)
-    if repaired is not None and (delta.transaction_version(repaired.app) or 0) < repaired.mark:
-        says["unrepaired"] = str(repaired.mark)
+    delta = tables.lake.open(tables.table_path(table), merged.version)
+    for epoch, mark in Marks.of(merged.properties).by_epoch.items():
+        if (delta.transaction_version(tables.table_app(table, epoch)) or 0) < mark.upto:
+            says["unrepaired"] = str(mark.upto)
     for epoch in epochs:
         if cascaded := delta.transaction_version(f"{tables.table_app(table, epoch)}:cascade"):
             says["cascaded"] = f"{epoch}:{cascaded}"

@@ -20,10 +20,9 @@ from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.stamp import Place, stamp_of
 from spark_jobs.following.pending import Follows, Part, Pending, opened, parts
 from spark_jobs.lake.progress import ALWAYS, TableProgress
+from spark_jobs.lake.record import ROOM
 from spark_jobs.lake.state import TableState, app_id, log_app_id
 from spark_jobs.landing.definition import EPOCHS, has_key
-
-ROOM = 18  # versions behind an event's end that comparisons may use: an event has 19 bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from spark_jobs.copy.files import Files, files_of
 from spark_jobs.copy.result import LakeClient, WentOn
 from spark_jobs.copy.staged import Groups, Staging
 from spark_jobs.copy.target import Target
-from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.record import CopyNote, Mark
 from spark_jobs.lake.state import DESTINATION
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn
@@ -42,7 +42,7 @@ def staging(tmp_path: Path) -> Staging:
 def replacement(staging: Staging, columns: tuple[LakeColumn, ...] = COLUMNS) -> Replacement:
     fence = Fence(staging.lake, Sessions("sc://127.0.0.1:1"))
     target = Target(staging.lake, fence, LakeClient("bench", 1001, 2, ""), "shop", "t")
-    return Replacement(target, TABLE, columns, None, CopyNote(2, 70, 90, 70), "about")
+    return Replacement(target, TABLE, columns, None, CopyNote(2, 70, 90), Mark(2, 70, 70), "about")
 
 
 def adopted(staging: Staging, new: Replacement) -> None:

@@ -56,7 +56,7 @@ def folded(_: None, staged: str, log: str, _types: Sequence[str], key: Sequence[
 def replace(_: None, rows: pa.Table, new: Replacement) -> None:
     named = rows.rename_columns([column.name for column in new.columns])
     commit = CommitProperties(
-        custom_metadata={"userMetadata": new.metadata}, app_transactions=[Transaction(new.target.app, new.note.mark)]
+        custom_metadata={"userMetadata": new.metadata}, app_transactions=[Transaction(new.target.app, new.mark.upto)]
     )
     write_deltalake(new.target.path, named, mode="overwrite", commit_properties=commit)
 

@@ -20,9 +20,9 @@ from spark_jobs.copy.files import Files, files_of
 from spark_jobs.copy.result import LakeClient, WentOn
 from spark_jobs.copy.staged import Groups, Staging
 from spark_jobs.copy.target import Target
-from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.state import DESTINATION, FOLLOWED, TABLE, UNFILLED
+from spark_jobs.lake.record import FOLLOWED, CopyNote, Mark
+from spark_jobs.lake.state import DESTINATION, TABLE, UNFILLED
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.session import Sessions
@@ -55,7 +55,7 @@ class Trial:
         self.append()
         self.table.alter.set_table_properties(OWN | MORE | (properties or {}), raise_if_not_exists=False)
         self.state = self.target.entered()
-        self.new = Replacement(self.target, SOURCE, COLUMNS, self.state, CopyNote(2, 70, 90, 70), "about")
+        self.new = Replacement(self.target, SOURCE, COLUMNS, self.state, CopyNote(2, 70, 90), Mark(2, 70, 70), "about")
 
     @property
     def table(self) -> DeltaTable:
@@ -98,9 +98,12 @@ def test_it_is_done_again_behind_a_kill(tmp_path: Path) -> None:
     """The same files once more, at the next mark."""
     trial = Trial(tmp_path)
     trial.adopt()
-    trial.adopt(replace(trial.new, note=CopyNote(2, 70, 90, 71), metadata="again"))
+    trial.adopt(replace(trial.new, mark=Mark(2, 70, 71), metadata="again"))
     assert trial.rows() == ROWS.to_pylist()
     assert trial.table.transaction_version(trial.target.app) == 71
+    state = trial.lake.state(trial.target.path, trial.target.app)
+    assert state is not None
+    assert state.applied == 70
     with pytest.raises(WentOn):
         trial.adopt()
 

@@ -20,11 +20,10 @@ from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.standing import Histories, Standing, lacks, standing
 from spark_jobs.following.others import TakenOver
 from spark_jobs.following.pending import Follows
-from spark_jobs.lake.copied import COPIED, CopyNote
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
-from spark_jobs.lake.repaired import REPAIRED, RepairNote
-from spark_jobs.lake.state import DESTINATION, DROPPED, FOLLOWED, HISTORY, TABLE, UNFILLED, app_id
+from spark_jobs.lake.record import COPIED, DROPPED, FOLLOWED, MARKS, CopyNote, Mark, Marks
+from spark_jobs.lake.state import DESTINATION, HISTORY, TABLE, UNFILLED, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.append import Share, append
 from spark_jobs.landing.images import Emptied
@@ -83,8 +82,8 @@ class World:
 
     def copy(self, low: int, high: int, epoch: int = 0) -> None:
         """A copy, which is between two places."""
-        note = CopyNote(epoch, version(low), version(high), version(low) + 1)
-        self.merge(low, epoch, more=1, **{COPIED: note.to_json()})
+        note, mark = CopyNote(epoch, version(low), version(high)), Mark(epoch, version(low), version(low) + 1)
+        self.merge(low, epoch, more=1, **{COPIED: note.to_json(), MARKS: Marks({epoch: mark}).to_json()})
 
     def compare(self) -> None:
         """The history is what the table is, at its place."""
@@ -94,8 +93,8 @@ class World:
         apps = [Transaction(self.histories.app(NAME, epoch), at + 1)]
         rows = pa.table({"id": pa.array([1], pa.int32())})
         write_deltalake(self.history, rows, mode="append", commit_properties=CommitProperties(app_transactions=apps))
-        note = HistoryNote(stamp=found.stamp, marks={str(epoch): (at + 1, at)})
-        said = {DESTINATION: "d", TABLE: NAME, HISTORY: note.to_json()}
+        note, marks = HistoryNote(stamp=found.stamp, compared=epoch), Marks({epoch: Mark(epoch, at, at + 1)})
+        said = {DESTINATION: "d", TABLE: NAME, HISTORY: note.to_json(), MARKS: marks.to_json()}
         DeltaTable(self.history).alter.set_table_properties(said, raise_if_not_exists=False)
 
     def look(self) -> Standing:
@@ -123,8 +122,7 @@ def world(service: Feed, tmp_path: Path) -> World:
 
 def test_rows_of_a_repair_come_behind_its_note(world: World) -> None:
     """A run may look between the two. The next batch after it brings no comparison."""
-    app = app_id("d", 1, NAME, 0)
-    world.say(**{REPAIRED: RepairNote(app, version(25), version(25) + 1).to_json()})
+    world.say(**{MARKS: Marks({0: Mark(0, version(25), version(25) + 1)}).to_json()})
     assert world.is_due
     world.compare()
     assert not world.is_due

@@ -15,7 +15,8 @@ from spark_jobs.following.merge import Merger
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.state import DESTINATION, FENCE, FOLLOWED, TABLE, app_id
+from spark_jobs.lake.record import FOLLOWED
+from spark_jobs.lake.state import DESTINATION, FENCE, TABLE, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.append import Share, append
 from spark_jobs.landing.images import Emptied

@@ -16,9 +16,9 @@ from cdc_core.gtid import GtidSet
 from cdc_core.position import EntryPosition
 from spark_jobs.lake import tidy
 from spark_jobs.lake.continuity import Stretch
-from spark_jobs.lake.copied import CopyNote
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.ledger import Ledger, TableNote
+from spark_jobs.lake.record import COPIED, CopyNote
 from spark_jobs.lake.tables import Lake
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -125,7 +125,7 @@ def test_a_doubt_stays_until_the_table_is_made_anew(tmp_path: Path) -> None:
     ledger.note(claim(904), {"shop.renamed": TableNote(doubt=Doubt())}, "run", made + 13)
     assert ledger.doubts() == {"shop.t": second}
     low = EntryPosition("bin.000001", 900).version()
-    copied = {"sluice.copied": CopyNote(epoch=1, low=low, high=low, mark=low).to_json()}
+    copied = {COPIED: CopyNote(epoch=1, low=low, high=low).to_json()}
     DeltaTable(lake.path("shop", "t")).alter.set_table_properties(copied, raise_if_not_exists=False)
     assert ledger.doubts() == {"shop.t": second}
 

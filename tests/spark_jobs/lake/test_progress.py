@@ -14,10 +14,10 @@ from spark_jobs.apply.checks import rows_add_up
 from spark_jobs.apply.commits import Commit, SourceCounts
 from spark_jobs.apply.decision import Decision
 from spark_jobs.apply.result import TableResult
-from spark_jobs.lake.copied import COPIED, CopyNote
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.progress import ALWAYS, Epoch, Range, TableProgress, is_covered
-from spark_jobs.lake.state import FOLLOWED, TableState
+from spark_jobs.lake.record import COPIED, FOLLOWED, CopyNote
+from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
 
 
@@ -79,7 +79,7 @@ def test_a_table_has_what_an_earlier_epoch_followed_or_copied(
     """Statements up to there come to nothing when they come again, unless that epoch was another server's."""
     properties = {FOLLOWED: followed} if followed else {}
     if copied:
-        properties[COPIED] = CopyNote(copied[0], copied[1], copied[1], copied[1]).to_json()
+        properties[COPIED] = CopyNote(copied[0], copied[1], copied[1]).to_json()
     progress = TableProgress(Ledger(Lake("/nowhere"), "d", 1), "shop.t", TableState(3, None, (), properties), {}, True)
     assert progress.inherited(Epoch(epoch, moved)) == expected
     assert progress.after(Epoch(epoch, moved)) == expected
@@ -117,7 +117,7 @@ def test_rows_of_earlier_epochs_come_again(
 
 def test_a_copy_ends_earlier_epochs_and_repeats_its_own() -> None:
     """Rows up to where it was read come again, also without a key; what it brought has no gap."""
-    copied = CopyNote(1, 40, 60, 41)
+    copied = CopyNote(1, 40, 60)
     for keyed in (True, False):
         there = progress({0: 90, 1: 40}, keyed, copied)
         assert there.repeats(Range(Epoch(1), 40, 80)) == 60

@@ -17,7 +17,7 @@ from cdc_core.position import EntryPosition
 from orchestration.commands.verify import Question, run
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.repaired import REPAIRED
+from spark_jobs.lake.record import MARKS
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import FENCE, TableState
 from spark_jobs.verify import repair
@@ -92,7 +92,7 @@ def test_what_differs_is_brought_right(shop: Shop) -> None:
     assert shop.differences("t") == RIGHT
     after = state_of(shop, "t")
     assert after.applied == before.applied
-    assert {**before.properties, FENCE: "", REPAIRED: ""} == {**after.properties, FENCE: "", REPAIRED: ""}
+    assert {**before.properties, FENCE: "", MARKS: ""} == {**after.properties, FENCE: "", MARKS: ""}
     last = next(shop.lake.lake.commits(path_of(shop, "t")))
     told = json.loads(last.user_metadata)["repair"]
     assert (told["missing"], told["extra"], told["different"], told["run_id"]) == (2, 3, 3, "the run")

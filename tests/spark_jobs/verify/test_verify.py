@@ -14,7 +14,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_core.errors import LakeError
 from cdc_core.position import EntryPosition
-from spark_jobs.lake.state import DROPPED, app_id
+from spark_jobs.lake.record import DROPPED
+from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.source import Source
 from spark_jobs.verify.compare import Comparison, compare
