@@ -35,7 +35,7 @@ from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import with_own_columns
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.own_columns import living_now
-from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.lake.state import TableState, app_id, cascade_id
 from spark_jobs.lake.transaction import transaction
 from spark_jobs.snapshot.foreign_keys import ForeignKey, affected, below, logs_cascades, read_foreign_keys
 from spark_jobs.snapshot.source_rows import Unproven, touched
@@ -220,7 +220,7 @@ class Cascades:
         it was may have gone and come back since, and what referenced it did not. Raises TableStopped for a table that
         needs a copy."""
         path, claim = batch.lake.path(*key.child), batch.claim
-        app = app_id(claim.destination, claim.client_id, full_name(*key.child), claim.epoch) + ":cascade"
+        app = cascade_id(app_id(claim.destination, claim.client_id, full_name(*key.child), claim.epoch))
         state = batch.lake.state(path, app)
         if state is None or state.dropped:
             return None

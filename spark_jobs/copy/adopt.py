@@ -31,7 +31,6 @@ from spark_jobs.copy.result import WentOn
 from spark_jobs.copy.target import Target
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.own_columns import OWN
-from spark_jobs.lake.record import FOLLOWED
 from spark_jobs.lake.state import DESTINATION, TABLE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import delta_type
@@ -89,10 +88,9 @@ def _create(staged: DeltaTable, added: list[AddAction], new: Replacement) -> Non
 
 
 def _set_properties(new: Replacement) -> None:
-    """Ours as they are now. The last statement that the rows of before followed is none of theirs."""
+    """Ours as they are now."""
     old = new.state.properties if new.state else {}
-    ours = new.properties | ({FOLLOWED: ""} if FOLLOWED in old else {})
-    changed = {key: value for key, value in ours.items() if old.get(key) != value}
+    changed = {key: value for key, value in new.properties.items() if old.get(key) != value}
     new.target.lake.open(new.target.path).alter.set_table_properties(changed, raise_if_not_exists=False)
 
 

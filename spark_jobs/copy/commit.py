@@ -23,7 +23,7 @@ from spark_jobs.copy.result import WentOn
 from spark_jobs.copy.target import Target
 from spark_jobs.lake.ddl import table_properties
 from spark_jobs.lake.own_columns import OWN, Own
-from spark_jobs.lake.record import COPIED, MARKS, CopyNote, Mark, Marks
+from spark_jobs.lake.record import CopyNote, Mark, copied_properties
 from spark_jobs.lake.replacement import MAPPING, replace_table
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import COMPLETE, TableState
@@ -93,8 +93,7 @@ class Replacement:
             kept[OWN] = old[OWN]
         ours = table_properties(target.lake, target.client.destination, self.schema, target.fence.token)
         sluices = {key: value for key, value in ours.items() if not key.startswith("delta.")}
-        said = {COPIED: self.note.to_json(), MARKS: Marks({self.mark.epoch: self.mark}).to_json()}
-        return ours | kept | sluices | said | {COMPLETE: "true"}
+        return ours | kept | sluices | copied_properties(self.note, self.mark) | {COMPLETE: "true"}
 
 
 def staged_rows(spark: SparkSession, path: str) -> DataFrame:

@@ -40,8 +40,8 @@ from spark_jobs.copy.target import Target
 from spark_jobs.lake.equality import FEWER_COPIES
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.landed import landed_ends
 from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.progress import landed_ends
 from spark_jobs.lake.record import CopyNote
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, lake_columns
@@ -116,7 +116,7 @@ class Switch:
         low, high = staged.place.low.version(), staged.place.high.version()
         reached = max(low, acked.version() if acked else low)
         # Of what landed and is not acked, a merge may be under way: its statement must find that the table has it.
-        landed = landed_ends(self.lake, writes.destination, writes.client_id, schema.name, writes.epoch)
+        landed = landed_ends(Ledger(self.lake, writes.destination, writes.client_id), schema.name, writes.epoch)
         upto = max(reached, (before and before.applied) or low, landed.get(writes.epoch, low))
         self._check_log(log, snapshot, staged, client, upto if upto > reached else None)
         note, mark = CopyNote(writes.epoch, upto, max(high, upto)), target.mark(before, upto)

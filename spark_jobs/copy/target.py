@@ -8,7 +8,8 @@ from itertools import takewhile
 from cdc_core.schema.names import full_name
 from spark_jobs.copy.result import LakeClient, WentOn
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.landed import landed_ends
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.progress import landed_ends
 from spark_jobs.lake.record import Mark
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
@@ -74,7 +75,7 @@ class Target:
         client = self.client
         if not client.epoch:
             return
-        ends = landed_ends(self.lake, client.destination, client.client_id, self.name, client.epoch - 1)
+        ends = landed_ends(Ledger(self.lake, client.destination, client.client_id), self.name, client.epoch - 1)
         apps = {replace(client, epoch=epoch).app(self.name): end for epoch, end in ends.items()}
         applied = dict(zip(apps, self.lake.applied(self.path, [*apps]), strict=True))
         if passed := {app: end for app, end in apps.items() if (applied[app] or 0) < end}:

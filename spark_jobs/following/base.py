@@ -16,9 +16,9 @@ from spark_jobs.following.files import log_files
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.progress import TableProgress
-from spark_jobs.lake.record import COPIED, FOLLOWED, Marks
+from spark_jobs.lake.record import Marks
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.state import UPKEEP, DeltaCommit, TableState
+from spark_jobs.lake.state import UPKEEP, DeltaCommit, TableState, cascade_id
 from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.unfollowed import Unfollowed
@@ -66,7 +66,7 @@ def copied_version(follows: Follows, table: str) -> int:
         if "copy" in commit.note:
             for version in range(commit.version, min(commit.version + _LOOKS, now.version) + 1):
                 state = follows.lake.state(path, "", version)
-                if state is not None and state.properties.get(COPIED) == now.properties.get(COPIED):
+                if state is not None and state.copied == now.copied:
                     return version
             break
     hint = f"Name a version, or begin from nothing. {copy_hint(follows.destination, table)}"
@@ -87,7 +87,7 @@ def base_of(follows: Follows, table: str, version: int | None) -> Base:
         raise _refused(follows, table, "the table had rows before its change log began")
     since = before.version if before else began.version
     commits = [one for one in follows.lake.commits(follows.path(table)) if one.version > since]
-    followed = before.properties.get(FOLLOWED, "") if before else began.followed
+    followed = before.followed if before else began.followed
     if Marks.of(now.properties).by_epoch and min((one.version for one in commits), default=since + 1) > since + 1:
         raise _refused(follows, table, "whether its rows were repaired since is not in its history any more")
     truncated = _check_ways(follows, table, commits, followed, now)
@@ -139,7 +139,7 @@ def _earlier(follows: Follows, table: str, version: int, now: TableState) -> Tab
 
 
 def _check_ways(
-    follows: Follows, table: str, commits: list[DeltaCommit], followed: str, now: TableState
+    follows: Follows, table: str, commits: list[DeltaCommit], followed: tuple[int, int] | None, now: TableState
 ) -> tuple[int, int] | None:
     """The place of the last TRUNCATE among the commits. Raises LakeError for what no log has."""
     truncated = []
@@ -157,7 +157,7 @@ def _check_ways(
                 f"version {commit.version} of the table {way}, which its log does not have",
                 commit.version,
             )
-    if now.properties.get(FOLLOWED, "") != followed and now.followed not in truncated:
+    if now.followed != followed and now.followed not in truncated:
         raise _refused(
             follows, table, "the table has followed statements since that its history does not have any more"
         )
@@ -197,7 +197,7 @@ def _stretches(
             continue
         app, upto = follows.app(table, epoch), present.ends.get(epoch)
         had = there.ends.get(epoch) if there else began.at.get(epoch) if version is None else None
-        cascaded = [follows.lake.open(path, one).transaction_version(f"{app}:cascade") for one in (version, None)]
+        cascaded = [follows.lake.open(path, one).transaction_version(cascade_id(app)) for one in (version, None)]
         if cascaded[1] != (cascaded[0] if version is not None else None):
             raise _refused(follows, table, "a foreign key changed its rows since")
         if upto is None or (had is not None and had >= upto):

@@ -26,7 +26,7 @@ from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.record import MARKS, REPAIRS, Mark, Marks
+from spark_jobs.lake.record import REPAIRS, Mark, marked_property
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import replace_table
 from spark_jobs.lake.sql import quote, table_at
@@ -80,7 +80,7 @@ class Remaker:
         fence = Fence(follows.lake, self.sessions)
         mark = self._mark(base)
         app = follows.app(base.table, mark.epoch)
-        fence.enter(path, app, base.now, {MARKS: Marks.of(base.now.properties).with_mark(mark).to_json()})
+        fence.enter(path, app, base.now, marked_property(base.now.properties, mark))
         again = base_of(follows, base.table, base.version)
         if (again.stretches, again.place, again.now.columns) != (base.stretches, base.place, base.now.columns):
             raise WentOn(path)

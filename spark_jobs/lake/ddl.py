@@ -15,7 +15,7 @@ from cdc_core.schema.column_type import ColumnType
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.own_columns import DELETED, NO_OWN, Own
-from spark_jobs.lake.record import FORM, PROGRESS
+from spark_jobs.lake.record import new_properties
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import (
     COMPLETE,
@@ -62,16 +62,19 @@ def table_properties(lake: Lake, destination: str, schema: TableSchema, token: s
     its columns beside the source's. Raises TableStopped for one that cannot have them."""
     own = lake.rules.of(schema.name) if lake.rules else NO_OWN
     own.check(schema.name, schema.primary_key, [column.name for column in schema.columns])
-    return (own.note if own else {}) | {
-        DESTINATION: destination,
-        TABLE: schema.name,
-        PRIMARY_KEY: json.dumps(list(schema.primary_key)),
-        SCHEMA_VERSION: schema.version,
-        PROGRESS: FORM,
-        COMPLETE: str(lake.complete).lower(),
-        FENCE: token,
-        **delta_properties(schema),
-    }
+    return (
+        (own.note if own else {})
+        | new_properties()
+        | {
+            DESTINATION: destination,
+            TABLE: schema.name,
+            PRIMARY_KEY: json.dumps(list(schema.primary_key)),
+            SCHEMA_VERSION: schema.version,
+            COMPLETE: str(lake.complete).lower(),
+            FENCE: token,
+            **delta_properties(schema),
+        }
+    )
 
 
 def delta_properties(schema: TableSchema) -> dict[str, str]:

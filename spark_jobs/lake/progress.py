@@ -33,7 +33,7 @@ from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ledger import Ledger
-from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.lake.state import DESTINATION, LOG, TABLE, TableState, app_id, log_app_id
 
 ALWAYS = 1 << 63  # beyond every version
 _REBUILD = "Make the table anew (sluice copy): without a primary key, repeated rows cannot be told from new ones."
@@ -223,3 +223,17 @@ def check_commits(
         again = wanted.epoch.moved <= number and wanted.start <= there
         if number >= since and there < end and not again:
             raise CopyNeeded("commits of it are gone that were acked: the lake lost its last writes", table)
+
+
+def landed_ends(ledger: Ledger, table: str, upto: int) -> dict[int, int]:
+    """By epoch up to `upto`, the version up to which the change log of `table` has its changes; nothing without a log
+    that can be read. Raises LakeError."""
+    apps = [log_app_id(ledger.destination, ledger.client_id, table, number) for number in range(upto + 1)]
+    try:
+        states = ledger.lake.states(ledger.lake.log_path(*split_name(table)), apps)
+    except TableStopped:
+        return {}
+    wanted = {DESTINATION: ledger.destination, TABLE: table, LOG: "true"}
+    if not states or not wanted.items() <= states[0].properties.items():
+        return {}
+    return {number: state.applied for number, state in enumerate(states) if state.applied is not None}

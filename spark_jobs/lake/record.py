@@ -20,6 +20,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from cdc_core.position import EntryPosition
+
 FORM = "1"
 PROGRESS, COPIED, FOLLOWED = "sluice.progress", "sluice.copied", "sluice.followed"
 DROPPED, MARKS = "sluice.dropped", "sluice.marks"
@@ -35,6 +37,10 @@ class CopyNote:
     epoch: int
     low: int
     high: int
+
+    def has(self, place: tuple[int, int]) -> bool:
+        """Whether the copy has all up to a place: epoch and version."""
+        return place <= (self.epoch, self.low)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -92,3 +98,44 @@ class Marks:
         epoch = app.rpartition(":")[2]
         mark = self.by_epoch.get(int(epoch)) if epoch.isdecimal() else None
         return version if version is None or mark is None else mark.meaning(version)
+
+
+def place_text(place: tuple[int, int] | None) -> str:
+    """Epoch and version as text, "" for None."""
+    return f"{place[0]}:{place[1]}" if place else ""
+
+
+def place_from(text: str) -> tuple[int, int] | None:
+    """What `place_text` made a text of."""
+    epoch, _, version = text.partition(":")
+    return (int(epoch), int(version)) if version else None
+
+
+def new_properties() -> dict[str, str]:
+    """What a table says that has nothing yet."""
+    return {PROGRESS: FORM}
+
+
+def copied_properties(note: CopyNote, mark: Mark) -> dict[str, str]:
+    """What a table says that a copy made: nothing of the statements and places of the rows before it."""
+    return {**new_properties(), COPIED: note.to_json(), MARKS: Marks({mark.epoch: mark}).to_json(), FOLLOWED: ""}
+
+
+def followed_property(place: tuple[int, int]) -> dict[str, str]:
+    """What a table says that followed a statement."""
+    return {FOLLOWED: place_text(place)}
+
+
+def dropped_property(position: EntryPosition) -> dict[str, str]:
+    """What a table says besides that a statement dropped or renamed."""
+    return {DROPPED: str(position)}
+
+
+def marked_property(properties: Mapping[str, str], mark: Mark) -> dict[str, str]:
+    """What a table with these properties says before the commit that the mark is for."""
+    return {MARKS: Marks.of(properties).with_mark(mark).to_json()}
+
+
+def said(properties: Mapping[str, str]) -> dict[str, str]:
+    """All that the properties say of the table's progress."""
+    return {name: properties.get(name, "") for name in (COPIED, MARKS, FOLLOWED, DROPPED)}

@@ -11,7 +11,7 @@ from typing import Any
 from cdc_core.errors import TableStopped
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.own_columns import NO_OWN, Own
-from spark_jobs.lake.record import DROPPED, FOLLOWED, FORM, PROGRESS, CopyNote
+from spark_jobs.lake.record import DROPPED, FOLLOWED, FORM, PROGRESS, CopyNote, place_from
 from spark_jobs.lake.types import LakeColumn
 
 DESTINATION, TABLE, COMPLETE = "sluice.destination", "sluice.table", "sluice.complete"
@@ -36,6 +36,11 @@ def log_app_id(destination: str, client_id: int, table: str, epoch: int) -> str:
 def fill_id(app: str) -> str:
     """Delta's txnAppId of the statements that give old rows their values, in all epochs of the table of `app`."""
     return f"{app.rpartition(':')[0]}:fill"
+
+
+def cascade_id(app: str) -> str:
+    """Delta's txnAppId of the rows that foreign keys changed, in the epoch of `app`: in no binlog, so at no place."""
+    return f"{app}:cascade"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +94,7 @@ class TableState:
     @property
     def followed(self) -> tuple[int, int] | None:
         """Epoch and version of the last DDL statement that the table followed, as far as it is noted."""
-        epoch, _, version = self.properties.get(FOLLOWED, "").partition(":")
-        return (int(epoch), int(version)) if version else None
+        return place_from(self.properties.get(FOLLOWED, ""))
 
     @property
     def told_places(self) -> set[int]:
@@ -123,7 +127,7 @@ class Origin:
 
     def behind(self, noted: datetime, place: tuple[int, int]) -> bool:
         """Whether the table began after a batch that was noted then and ended at `place`: epoch and version."""
-        return noted < self.made or (self.copied is not None and place <= (self.copied.epoch, self.copied.low))
+        return noted < self.made or (self.copied is not None and self.copied.has(place))
 
 
 @dataclass(frozen=True, slots=True)

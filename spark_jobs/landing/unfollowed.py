@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from cdc_core.errors import TableStopped
 from cdc_core.schema.ddl import Effect, EffectKind
 from spark_jobs.lake.noted import Noted
+from spark_jobs.lake.record import place_from, place_text
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
@@ -30,21 +31,21 @@ class Unfollowed:
 
     def places(self) -> dict[str, tuple[int, int]]:
         """Epoch and version by table. Raises LakeError."""
-        found = {table: text.partition(":") for table, text in self._noted.read(_PREFIX).items()}
-        return {table: (int(epoch), int(version)) for table, (epoch, _, version) in found.items()}
+        found = {table: place_from(text) for table, text in self._noted.read(_PREFIX).items()}
+        return {table: place for table, place in found.items() if place}
 
     def note(self, tables: set[str], place: tuple[int, int]) -> None:
         """Notes a statement; one that comes again changes nothing. Raises LakeError."""
         there = self.places()
         new = {table for table in tables if there.get(table, (-1, 0)) < place}
         if new:
-            self._noted.write({_PREFIX + table: f"{place[0]}:{place[1]}" for table in new})
+            self._noted.write({_PREFIX + table: place_text(place) for table in new})
 
     def check(self, table: str, state: TableState | None, path: str) -> None:
         """Raises TableStopped for a merged table that lacks such a statement: no copy has brought its rows since."""
         place = self.places().get(table)
         copied = state.copied if state else None
-        if place is None or (copied is not None and (copied.epoch, copied.low) >= place):
+        if place is None or (copied is not None and copied.has(place)):
             return
         message = "it did not follow a statement that came while it had its change log alone (apply: append)"
         raise TableStopped(message, place=path, hint=copy_hint(self.destination, table))

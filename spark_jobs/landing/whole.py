@@ -16,7 +16,7 @@ from deltalake import DeltaTable, Transaction
 
 from cdc_core.schema.names import split_name
 from spark_jobs.lake.progress import ALWAYS
-from spark_jobs.lake.record import FOLLOWED
+from spark_jobs.lake.record import place_from, place_text
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.merged import merged_to
 
@@ -26,16 +26,16 @@ BEGAN = "sluice.log_began"
 @dataclass(frozen=True, slots=True)
 class Began:
     """The merged table when its log began: by epoch, the version up to which it had the changes, and the last statement
-    that it had followed, as its property says. `version` is Delta's, -1 for none. `empty`: it had no row, or was not
+    that it had followed, as epoch and version. `version` is Delta's, -1 for none. `empty`: it had no row, or was not
     there."""
 
     empty: bool
     at: Mapping[int, int]
-    followed: str = ""
+    followed: tuple[int, int] | None = None
     version: int = -1
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(asdict(self) | {"followed": place_text(self.followed)})
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Began | None:
@@ -45,7 +45,7 @@ class Began:
             return None
         fields = json.loads(text)
         at = {int(epoch): int(version) for epoch, version in fields["at"].items()}
-        return cls(fields["empty"], at, fields["followed"], fields["version"])
+        return cls(fields["empty"], at, place_from(fields["followed"]), fields["version"])
 
 
 def began(log: TableLog, epoch: int) -> Began:
@@ -56,7 +56,7 @@ def began(log: TableLog, epoch: int) -> Began:
         return Began(True, {})
     at = {one: version for one, version in merged_to(log, range(epoch + 1)).items() if version}
     empty = state.copied is None and not log.lake.open(path).get_add_actions().num_rows
-    return Began(empty, at, state.properties.get(FOLLOWED, ""), state.version)
+    return Began(empty, at, state.followed, state.version)
 
 
 def whole_app_id(destination: str, client_id: int, table: str, epoch: int) -> str:

@@ -26,7 +26,7 @@ from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.own_columns import DELETED, Own
-from spark_jobs.lake.record import MARKS, REPAIRS, Mark, Marks
+from spark_jobs.lake.record import REPAIRS, Mark, marked_property
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState, app_id
@@ -66,8 +66,7 @@ class RowRepair:
         standing.state.check_owner(place.connector.destination, place.schema.name, path)
         standing.state.check_form(place.schema.name)
         fence = Fence(lake, self.sessions)
-        marks = Marks.of(standing.state.properties).with_mark(mark)
-        after = fence.enter(path, app, standing.state, {MARKS: marks.to_json()})
+        after = fence.enter(path, app, standing.state, marked_property(standing.state.properties, mark))
         _check_same(standing, after, path)
         about = _about(place, standing, differences, self.run_id, fence.token)
         standing.hold.check()

@@ -61,7 +61,7 @@ def is_mended(at: Standing, step: Step) -> bool:
     state, claim = at.state, at.batch.claim
     if state is None or state.dropped:
         return True
-    if state.copied and (state.copied.epoch, state.copied.low) >= (claim.epoch, step.version):
+    if state.copied and state.copied.has((claim.epoch, step.version)):
         return True
     commits = at.batch.lake.commits(at.path)
     return any(is_step(commit, claim, at.table, step.version) and mends(commit) for commit in commits)

@@ -18,7 +18,7 @@ from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, fill_old_rows, listed, with_own_columns
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.progress import TableProgress
-from spark_jobs.lake.record import DROPPED, FOLLOWED
+from spark_jobs.lake.record import dropped_property, followed_property
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import emptied_rows, replace_table, rows_of
 from spark_jobs.lake.state import TableState, app_id
@@ -42,7 +42,7 @@ class Standing:
 
     def note(self, step: Step) -> dict[str, str]:
         """The property that says how far the table followed."""
-        return {FOLLOWED: f"{self.batch.claim.epoch}:{step.version}"}
+        return followed_property((self.batch.claim.epoch, step.version))
 
     @property
     def live(self) -> TableState | None:
@@ -112,7 +112,7 @@ def mark(at: Standing, step: Step) -> None:
 def retire(at: Standing, step: Step) -> None:
     """The table has no rows and no definition any more: what comes under its name next makes it anew."""
     assert at.state is not None
-    state, gone = at.state, {DROPPED: str(step.ddl.position)}
+    state, gone = at.state, dropped_property(step.ddl.position)
     with at.committing(step) as spark:
         rows = rows_of(spark, at.path, state.version, "false")
         replace_table(at.path, rows, state.columns, state.own_properties | at.note(step) | gone, state.comment)
@@ -133,7 +133,7 @@ def empty(at: Standing, step: Step) -> None:
 
 def set_dropped(at: Standing, step: Step) -> None:
     """Marks the table. Its rows stay."""
-    noted = at.note(step) | {DROPPED: str(step.ddl.position)}
+    noted = at.note(step) | dropped_property(step.ddl.position)
     with at.session() as spark:
         alter_table(spark, at.batch.fence, at.path, f"SET TBLPROPERTIES ({listed(noted)})")
     mark(at, step)

@@ -32,7 +32,7 @@ from spark_jobs.following.pending import Follows, Part, Pending
 from spark_jobs.lake.ddl import alter_table, listed
 from spark_jobs.lake.failures import lake_errors, tried_twice
 from spark_jobs.lake.fence import NOTHING, Fence
-from spark_jobs.lake.record import FORM, MARKS, PROGRESS, Mark, Marks
+from spark_jobs.lake.record import FORM, PROGRESS, Mark, marked_property, new_properties
 from spark_jobs.lake.sql import quote, table_at
 from spark_jobs.lake.state import DESTINATION, FENCE, HISTORY, PRIMARY_KEY, TABLE, DeltaCommit, TableState
 from spark_jobs.lake.transaction import FEW_ROWS, MANY_ROWS, transaction
@@ -134,7 +134,7 @@ class Historian:
         body = ", ".join(column.ddl for column in (*columns, *OWN))
         properties = {
             DESTINATION: self.follows.destination, TABLE: table, HISTORY: note.to_json(), FENCE: self.fence.token,
-            PROGRESS: FORM, PRIMARY_KEY: json.dumps(list(key)), "delta.enableDeletionVectors": "true",
+            **new_properties(), PRIMARY_KEY: json.dumps(list(key)), "delta.enableDeletionVectors": "true",
         }  # fmt: skip
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             spark.sql(
@@ -232,10 +232,10 @@ class Historian:
         step = Pending(table, part, 0, part.since, mark.upto, found.log, found.state)
         done += self._committed(step, statements.merge_versions(path, source, columns, key))
         said = self._state(path).properties
-        note, marks = HistoryNote.of(said), Marks.of(said).with_mark(mark)
+        note = HistoryNote.of(said)
         passed = {**note.passed, str(place.epoch): max(place.version, note.passed.get(str(place.epoch), 0))}
         compared = replace(note, stamp=found.stamp, compared=max(note.compared, place.epoch), passed=passed)
-        self._noted(path, compared, {MARKS: marks.to_json()})
+        self._noted(path, compared, marked_property(said, mark))
         return done
 
     def _noted(self, path: str, note: HistoryNote, more: Mapping[str, str] = NOTHING) -> None:

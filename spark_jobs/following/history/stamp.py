@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from spark_jobs.lake.record import COPIED, DROPPED, FOLLOWED, MARKS, Marks
-from spark_jobs.lake.state import SCHEMA_VERSION, UNFILLED, TableState
+from spark_jobs.lake.record import Marks, said
+from spark_jobs.lake.state import SCHEMA_VERSION, UNFILLED, TableState, cascade_id
 from spark_jobs.lake.tables import Lake
-
-_SAYS = (COPIED, MARKS, SCHEMA_VERSION, FOLLOWED, DROPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ def stamp_of(
     of which it may have something, the last one first."""
     if merged is None:
         return json.dumps({})
-    says = {name: merged.properties.get(name, "") for name in _SAYS}
+    says = said(merged.properties) | {SCHEMA_VERSION: merged.properties.get(SCHEMA_VERSION, "")}
     if there is not None:
         beyond = there.version > end and there.version not in merged.told_places
         says |= {"epoch": str(there.epoch), "beyond": str(there.version) if beyond else ""}
@@ -58,7 +56,7 @@ def stamp_of(
         if (delta.transaction_version(tables.table_app(table, epoch)) or 0) < mark.upto:
             says["unrepaired"] = str(mark.upto)
     for epoch in epochs:
-        if cascaded := delta.transaction_version(f"{tables.table_app(table, epoch)}:cascade"):
+        if cascaded := delta.transaction_version(cascade_id(tables.table_app(table, epoch))):
             says["cascaded"] = f"{epoch}:{cascaded}"
             break
     return json.dumps(says)
