@@ -18,9 +18,9 @@ from orchestration.jobs.copying import LONG_RUN, named
 from orchestration.jobs.drain import asset_job
 from orchestration.settings import Settings
 from spark_jobs.landing.modes import Mode
+from spark_jobs.verify.beside import compared
 from spark_jobs.verify.history import histories_compared
-from spark_jobs.verify.tables import compared
-from spark_jobs.verify.verify import Verified
+from spark_jobs.verify.verified import Verified
 
 VERIFIED = "verified"
 _TABLE = "Rows and definition are the source's, at the place where the lake stands."

@@ -13,7 +13,7 @@ from orchestration.stack.ports import Ports
 from orchestration.stack.progress import Progress
 
 if TYPE_CHECKING:
-    from spark_jobs.verify.verify import Verified
+    from spark_jobs.verify.verified import Verified
 
 
 def run(ports: Ports, rate: float, seconds: float, *, once: bool, warm: bool, as_json: bool) -> int:

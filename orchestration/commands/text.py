@@ -13,7 +13,7 @@ from cdc_core.errors import SluiceError
 from cdc_core.position import EntryPosition
 
 if TYPE_CHECKING:
-    from spark_jobs.verify.verify import Verified
+    from spark_jobs.verify.verified import Verified
 
 
 def table(*columns: Column) -> Table:

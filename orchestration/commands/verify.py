@@ -21,11 +21,10 @@ from orchestration.commands.text import comparison_table
 from orchestration.source import source_of
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.beside import Beside, compared
 from spark_jobs.verify.history import histories_compared
 from spark_jobs.verify.repair import RowRepair
-from spark_jobs.verify.tables import compared
-from spark_jobs.verify.verify import Verified
+from spark_jobs.verify.verified import Verified
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from orchestration.stack.warming import FOLDER, Warming, holds_claims
 from orchestration.stack.zookeeper import ZooKeeper
 
 if TYPE_CHECKING:
-    from spark_jobs.verify.verify import Verified
+    from spark_jobs.verify.verified import Verified
 
 _WARM_BATCHES = 2  # Spark compiles its plans during the first ones
 _FIRST_BATCH_SECONDS = 600.0  # a machine under load starts Dagster's runs slowly
@@ -189,14 +189,12 @@ class Demo:
         """Source against lake, table by table."""
         from spark_jobs.lake.tables import Lake
         from spark_jobs.snapshot.source import Source
-        from spark_jobs.verify.verify import Reader, verify
+        from spark_jobs.verify.beside import Beside, compared
 
-        tables = [(shop.DATABASE, table) for table in shop.TABLES]
         with self.progress.step("comparing source and lake"), self.connector() as connector:
-            epoch = connector.client_status().epoch
-            reader = Reader(DESTINATION, connector.client_id, epoch, lambda: connector.client_status().cursor)
             source = Source(self.mysql.host, self.mysql.port, self.mysql.user, self.mysql.password)
-            return list(verify(source, tables, Lake(self.lake), reader))
+            beside = Beside(connector, source, Lake(self.lake))
+            return list(compared(beside, [(shop.DATABASE, table) for table in shop.TABLES]))
 
     def figures(self, compared: list[Verified]) -> Figures:
         batches = lake_ledger.batches(self.lake, DESTINATION, 1001)

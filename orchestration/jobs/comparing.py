@@ -13,7 +13,7 @@ from orchestration.settings import Settings
 from orchestration.source import source_of
 from spark_jobs.lake.tables import Lake
 from spark_jobs.verify.beside import Beside
-from spark_jobs.verify.verify import Verified
+from spark_jobs.verify.verified import Verified
 
 
 @contextmanager

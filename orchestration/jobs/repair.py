@@ -20,9 +20,8 @@ from orchestration.jobs.order import Order, order_facts, traced
 from orchestration.resources import LakeResource
 from orchestration.settings import Settings
 from spark_jobs.session import Sessions
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.beside import Beside, compared
 from spark_jobs.verify.repair import RowRepair
-from spark_jobs.verify.tables import compared
 
 _ACTION = "repair"
 

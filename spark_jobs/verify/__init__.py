@@ -1,12 +1,11 @@
 """Source and lake in, their differences out.
 
-beside     tables with a key, by checksums that both sides compute, while others write and drain
-candidates  the keys that may differ, by the checksums: `row_text`, `row_hash`, `sums`
-standing   what the lake must have of them at the place where it stands
-audit      both in order
-repair     the rows that differ brought right, while the lake stands
-tables     several tables, each compared in its way
-verify     tables at rest, row by row: neither side goes through the decoder or the engine that wrote the lake
-compare    how the rows at rest differ
-definition  how the definitions do
+beside     tables, compared while others write and drain
+audit      one table: the sums of both sides, then the rows of buckets that differ
+candidates  the keys that may differ, by `row_text`, `row_hash` and `sums`
+standing   what the lake must have of them at the place where it stands; or both sides as of one moment
+counts     what differs between two sides that stand, row by row
+repair     rows that differ are replaced, while the lake stands
+history    a history, compared with its table
+definition  how the definitions differ
 """

@@ -1,7 +1,8 @@
-"""`audit`: a table with a key compared by checksums that both sides compute, while others write and drain.
+"""`audit`: a table compared by checksums that both sides compute, while others write and drain.
 
-Only the keys whose buckets differ are looked at by their rows: at the source by an index, and what the lake must have
-of them at the place where it stands (`standing`). A difference that is told is one; nothing has to rest for it.
+Only rows whose buckets differ are looked at. By their keys, at the source by an index, where the lake stands for a
+moment; or, where rows have no key or many differ, whole buckets of a snapshot of the source and of a version of the
+lake (`standing` has both). Either way what lies between the two places counts, so nothing has to rest.
 """
 
 from __future__ import annotations
@@ -18,14 +19,19 @@ from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import spark_type
-from spark_jobs.verify.candidates import candidates
-from spark_jobs.verify.compare import Comparison
+from spark_jobs.snapshot.binlog import changes, position
+from spark_jobs.verify.candidates import SourceSide, candidates
+from spark_jobs.verify.counts import LakeSide, counted
 from spark_jobs.verify.definition import holds
-from spark_jobs.verify.keys import has_null
-from spark_jobs.verify.lake_rows import lake_rows, rows_of_keys
-from spark_jobs.verify.standing import Moving, Place, Standing
+from spark_jobs.verify.lake_rows import lake_rows, rows_in, rows_of_keys
+from spark_jobs.verify.standing import Moving, Pinned, Place, Standing
+from spark_jobs.verify.sums import buckets_for
+from spark_jobs.verify.verified import Comparison
 
 _AT_ONCE = 20_000  # keys that are looked at while a claim is held
+_TRANSACTIONS = """
+    SELECT e.transactions FROM information_schema.engines e JOIN information_schema.tables t ON t.engine = e.engine
+    WHERE t.table_schema = %s AND t.table_name = %s"""
 _DATES = ("date", "timestamp", "timestamp_ntz")
 
 
@@ -51,11 +57,12 @@ class Differences:
 @dataclass(frozen=True, slots=True)
 class Audited:
     """`place`: where the lake stood when the rows that differ were looked at; None when no row was. `settled`: so many
-    rows differed and do not any more; the comparison is without them."""
+    rows differed and do not any more; the comparison is without them. `by_key`: its rows can be settled."""
 
     comparison: Comparison
     place: EntryPosition | None
     settled: int = 0
+    by_key: bool = False
 
 
 Settle = Callable[[Standing, Differences], bool]
@@ -67,21 +74,28 @@ def leave(_standing: Standing, _differences: Differences) -> bool:
     return False
 
 
-def as_the_lake_has(schema: TableSchema, state: TableState) -> TableSchema | None:
-    """The definition by which both sides can be compared by checksums: dates are text where the lake has them so. None
-    where there is no key, or the lake's columns do not hold the source's values."""
+def shared(schema: TableSchema, state: TableState) -> TableSchema | None:
+    """The definition by which both sides can be compared: its columns that the lake has in a type of the same family.
+    Dates are text where the lake has them so. None where no column is left; without its key where that is not whole."""
     there = {column.name: column.type for column in state.columns}
-    texts = {
-        field.name
-        for field in arrow_fields(schema)
-        if spark_type(field.type) in _DATES and there.get(field.name) == "string"
-    }
+    kinds = {field.name: spark_type(field.type) for field in arrow_fields(schema)}
+    texts = {name for name, kind in kinds.items() if kind in _DATES and there.get(name) == "string"}
     columns = tuple(replace(c, as_text=True) if c.name in texts else c for c in schema.columns)
-    found = replace(schema, columns=columns)
-    ours = {field.name: spark_type(field.type) for field in arrow_fields(found)}
-    if not schema.primary_key or ours.keys() != there.keys():
-        return None
-    return found if all(holds(there[name], kind) for name, kind in ours.items()) else None
+    names = {
+        name
+        for name, kind in kinds.items()
+        if name in texts or (name in there and (holds(there[name], kind) or holds(kind, there[name])))
+    }
+    columns = tuple(column for column in columns if column.hidden or column.name in names)
+    key = schema.primary_key if names.issuperset(schema.primary_key) else ()
+    return replace(schema, columns=columns, primary_key=key) if names else None
+
+
+def is_whole(schema: TableSchema, state: TableState) -> bool:
+    """Whether the lake has the columns of a definition and no other, in types that hold the source's values."""
+    there = {column.name: column.type for column in state.columns}
+    ours = {field.name: spark_type(field.type) for field in arrow_fields(schema)}
+    return ours.keys() == there.keys() and all(holds(there[name], kind) for name, kind in ours.items())
 
 
 def audit(
@@ -91,15 +105,15 @@ def audit(
     settle: Settle = leave,
     in_time: Callable[[], bool],
     sleep: Callable[[float], None] = time.sleep,
-) -> Audited | None:
-    """Compares the lake's `table` with its source. `settle` is called with what differs.
+) -> Audited:
+    """Compares the lake's `table` with its source. `settle` is called with what differs, of a table with a key.
 
-    None where keys cannot be told: zero dates in them. Raises TooMany, Moving when nothing is certain in time, and
-    what `Place.standing` raises.
+    Raises Moving when nothing is certain in time, LakeError when too much differs, and what `Place.standing` and
+    `Place.pinned` raise.
     """
     found = candidates(place.source, place.schema, table)
-    if any(has_null(place.schema, key) for key in found.keys):
-        return None
+    if found.keys is None:
+        return _by_buckets(place, in_time, sleep)
     missing = extra = different = settled = 0
     lake_rows = found.lake_rows
     at: EntryPosition | None = None
@@ -110,7 +124,36 @@ def audit(
                 settled, lake_rows = settled + one.rows, lake_rows + one.missing - one.extra
                 continue
             missing, extra, different = missing + one.missing, extra + one.extra, different + one.different
-    return Audited(Comparison(found.source_rows, lake_rows, missing, extra, different), at, settled)
+    comparison = Comparison(found.source_rows, lake_rows, missing, extra, different)
+    return Audited(comparison, at, settled, by_key=bool(place.schema.primary_key))
+
+
+def _by_buckets(place: Place, in_time: Callable[[], bool], sleep: Callable[[float], None]) -> Audited:
+    """All rows of the buckets that differ, at one place."""
+    while True:
+        try:
+            with place.pinned(sleep) as there:
+                source = SourceSide(there.connection, place.schema, place.zero_dates)
+                lake = LakeSide(there.table, arrow_fields(place.schema), place.schema.primary_key)
+                found = counted(source, lake, buckets_for(rows_in(there.table)), there.since, place.schema.name)
+                if (found.missing or found.extra or found.different) and _is_written(there, place.schema):
+                    hint = "Verify again while nobody writes it, or give it an engine with transactions."
+                    raise Moving("the table was written while it was read", place=place.schema.name, hint=hint)
+                return Audited(found, there.place)
+        except Moving:
+            if not in_time():
+                raise
+            sleep(1.0)
+
+
+def _is_written(there: Pinned, schema: TableSchema) -> bool:
+    """Whether a table that no snapshot holds still, as of MyISAM, may have been written since."""
+    with there.connection.cursor() as cursor:
+        cursor.execute(_TRANSACTIONS, (schema.database, schema.table))
+        (transactions,) = cursor.fetchone() or ("",)
+    if str(transactions) == "YES":
+        return False
+    return changes(there.connection, schema.database, schema.table, there.end, position(there.connection))
 
 
 def _parts(keys: tuple[bytes, ...]) -> Iterator[tuple[bytes, ...]]:
@@ -148,7 +191,7 @@ def differing(place: Place, standing: Standing, keys: Iterable[bytes]) -> Differ
     """What differs in the version of the lake that stands. Of a key that it has several times one row is compared, the
     others are extra."""
     table = place.lake.open(place.path, standing.state.version)
-    there = rows_of_keys(lake_rows(table, place.schema), place.schema, list(standing.rows))
+    there = rows_of_keys(lake_rows(table, arrow_fields(place.schema)), place.schema, list(standing.rows))
     missing = extra = different = 0
     wrong, right = list[pa.RecordBatch](), list[pa.RecordBatch]()
     for key in keys:

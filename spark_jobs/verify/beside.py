@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pymysql
+from deltalake import DeltaTable
 
 from cdc_core.client.connector import Connector
+from cdc_core.errors import LakeError, SourceError
 from cdc_core.position import EntryPosition
+from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
-from spark_jobs.following.pending import Follows
+from spark_jobs.following.parked import Parking
+from spark_jobs.following.pending import Follows, opened
+from spark_jobs.lake.remedy import copy_hint, repair_hint
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.snapshot.binlog import position
+from spark_jobs.lake.types import LakeColumn, spark_type
+from spark_jobs.snapshot.binlog import position, reaches
 from spark_jobs.snapshot.foreign_keys import ancestors, read_foreign_keys
-from spark_jobs.snapshot.oracle import describe
 from spark_jobs.snapshot.source import Source, connect
-from spark_jobs.verify.audit import Settle, as_the_lake_has, audit, leave
-from spark_jobs.verify.candidates import TooMany
-from spark_jobs.verify.merged import await_merged
+from spark_jobs.snapshot.sql import quote
+from spark_jobs.verify.audit import Settle, audit, is_whole, leave, shared
+from spark_jobs.verify.definition import LakeDefinition, definition_differences
 from spark_jobs.verify.standing import Place
-from spark_jobs.verify.verify import Reader, Verified, await_lake, definitions_compared, or_why_not
+from spark_jobs.verify.verified import Comparison, Verified, or_why_not
+
+_DROPPED_SECONDS = 0.2  # in which the binlog has a table's DROP; MySQL 5.7 drops it a moment before
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,69 +50,181 @@ class Beside:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
-    def await_lake(self) -> None:
-        """Waits until the lake has all that the source has written by now. Raises LakeError when it is not in time."""
-        deadline = self.clock() + self.timeout_seconds
-        self._awaited(self.connector.client_status().epoch, lambda: self.clock() < deadline)
+    def await_lake(self, in_time: Callable[[], bool] | None = None) -> EntryPosition:
+        """Waits until the lake has all that the source has written by now: that position. Raises LakeError when it is
+        not in time."""
+        in_time = in_time or self._deadline()
+        with closing(connect(self.source)) as connection:
+            connection.autocommit(True)
+            end = position(connection)
+            while True:
+                cursor = self.connector.client_status().cursor
+                if cursor is not None and reaches(connection, cursor, end):
+                    return end
+                if not in_time():
+                    raise self._late(end, cursor)
+                self.sleep(0.5)
 
-    def table(self, database: str, table: str) -> Verified | None:
-        """None for a table that checksums cannot compare: without a key, with a zero date in one, with other columns
-        in the lake than at the source, or of which millions of rows differ.
+    def table(self, database: str, table: str) -> Verified:
+        """The comparison of a table of the source, with the remedy where it differs.
 
         Raises LakeError when the lake does not reach the source's present end in time.
         """
-        name, epoch = full_name(database, table), self.connector.client_status().epoch
-        path = self.lake.path(database, table)
-        follows = Follows(self.lake, self.connector.destination, self.connector.client_id)
-        state = self.lake.state(path, app_id(self.connector.destination, self.connector.client_id, name, epoch))
-        if state is None or state.dropped:
-            return None
-        deadline = self.clock() + self.timeout_seconds
+        name, in_time = full_name(database, table), self._deadline()
+        low = self.await_lake(in_time)
 
-        def in_time() -> bool:
-            return self.clock() < deadline
-
-        low = self._awaited(epoch, in_time)
-
-        def compared() -> Verified | None:
+        def compared() -> Verified:
+            follows = Follows(self.lake, self.connector.destination, self.connector.client_id)
             await_merged(follows, name, in_time, self.sleep)
-            return self._compared(database, table, state, low, in_time)
+            return self._compared(database, table, low, in_time)
 
-        return or_why_not(name, low, compared)
+        return self._with_remedy(or_why_not(name, low, compared))
 
-    def _awaited(self, epoch: int, in_time: Callable[[], bool]) -> EntryPosition:
-        """The source's present end, which the lake has reached."""
+    def dropped_unseen(self, database: str, table: str) -> Verified | None:
+        """The error of a table that the lake has and the source has not, when the lake has followed every statement up
+        to now: it may have been dropped or renamed after the tables of the lake were listed. Raises LakeError."""
+        with closing(connect(self.source)) as connection:
+            if _exists(connection, database, table):
+                return None
+        self.sleep(_DROPPED_SECONDS)
+        at, name = self.await_lake(), full_name(database, table)
+        if not self.lake.is_live(name):
+            return None
+        error = "the lake has the table, and the source has not: it was dropped unseen"
+        return Verified(name, None, at, error=error)
+
+    def _deadline(self) -> Callable[[], bool]:
+        end = self.clock() + self.timeout_seconds
+        return lambda: self.clock() < end
+
+    def _late(self, end: EntryPosition, cursor: EntryPosition | None) -> LakeError:
+        hint = "Is the service running, and does Dagster drain it? Give more time, or stop the writes at the source."
+        place = f"{self.connector.destination}/{self.connector.client_id}"
+        return LakeError(f"the lake has not reached {end}: acked to {cursor}", place=place, hint=hint)
+
+    def _state(self, database: str, table: str) -> TableState | None:
         client = self.connector
+        app = app_id(client.destination, client.client_id, full_name(database, table), client.client_status().epoch)
+        return self.lake.state(self.lake.path(database, table), app)
+
+    def _compared(self, database: str, table: str, low: EntryPosition, in_time: Callable[[], bool]) -> Verified:
         with closing(connect(self.source)) as connection:
             connection.autocommit(True)
-            low = position(connection)
-            reader = Reader(client.destination, client.client_id, epoch, lambda: client.client_status().cursor)
-            await_lake(connection, reader, low, in_time, self.sleep)
-        return low
-
-    def _compared(
-        self, database: str, table: str, state: TableState, low: EntryPosition, in_time: Callable[[], bool]
-    ) -> Verified | None:
-        with closing(connect(self.source)) as connection:
             found = definition(connection, database, table)
-            schema = as_the_lake_has(found, state) if found else None
-            if schema is None:
-                return None
-            there = self.lake.open(self.lake.path(database, table))
-            dated = any(column.as_text for column in schema.columns)
-            texts = {column.name for column in state.columns if column.type == "string"}
-            differing = definitions_compared(describe(connection, database, table, texts), there, state)
-        zero_dates: ZeroDates = "string" if dated else "null"
+            if found is None or not found.columns:
+                hint = "Name tables as database.table, and grant SELECT on them."
+                message = "there is no such table, or it may not be read"
+                raise SourceError(message, place=full_name(database, table), hint=hint)
+            state = self._state(database, table)
+            if state is None or _waits(found, state):
+                rows = _rows(connection, database, table)
+                at = self.await_lake(in_time) if rows else low
+                state = self._state(database, table)  # it may have come by now
+                if state is None or _waits(found, state):
+                    return Verified(found.name, Comparison(rows, 0, rows, 0, 0), at)
+        if (schema := shared(found, state)) is None:
+            hint = "Make the table anew from the source: sluice copy."
+            raise LakeError("source and lake share no column", place=found.name, hint=hint)
+        return self._audited(found, schema, state, low, in_time)
+
+    def _audited(
+        self,
+        found: TableSchema,
+        schema: TableSchema,
+        state: TableState,
+        low: EntryPosition,
+        in_time: Callable[[], bool],
+    ) -> Verified:
+        there = self.lake.open(self.lake.path(found.database, found.table))
+        as_text = {column.name for column in schema.columns if column.as_text}
+        zero_dates: ZeroDates = "string" if as_text else "null"
         place = Place(self.connector, self.source, self.lake, schema, zero_dates, lambda: self._parents(schema))
-        try:
-            audited = audit(place, there, settle=self.settle(place), in_time=in_time, sleep=self.sleep)
-        except TooMany:
-            return None
-        if audited is None:
-            return None
-        return Verified(schema.name, audited.comparison, audited.place or low, differing, repaired=audited.settled)
+        whole = replace(found, columns=tuple(replace(c, as_text=c.name in as_text) for c in found.columns))
+        is_right = is_whole(whole, state)
+        settle = self.settle(place) if is_right else leave
+        audited = audit(place, there, settle=settle, in_time=in_time, sleep=self.sleep)
+        differing = () if state.dropped else _definitions(whole, there, state)  # its first row brings the definition
+        repairable = audited.by_key and is_right and not differing
+        at, repaired = audited.place or low, audited.settled
+        return Verified(schema.name, audited.comparison, at, differing, repaired=repaired, repairable=repairable)
+
+    def _with_remedy(self, found: Verified) -> Verified:
+        """Rows that were found by their keys can be repaired. Any other table is reloaded."""
+        if found.comparison is None or not found.differences:
+            return replace(found, repairable=False)
+        hint = repair_hint if found.repairable else copy_hint
+        return replace(found, remedy=hint(self.connector.destination, found.table))
 
     def _parents(self, schema: TableSchema) -> frozenset[str]:
         with closing(connect(self.source)) as connection:
             keys = read_foreign_keys(connection, lambda: [split_name(one.name) for one in self.connector.tables()])
         return frozenset(full_name(*one) for one in ancestors(keys, (schema.database, schema.table)))
+
+
+def compared(
+    beside: Beside, tables: Iterable[tuple[str, str]], besides: Iterable[tuple[str, str]] = ()
+) -> Iterator[Verified]:
+    """Several tables. `besides` are tables that the lake had: those that it still has, and the source has not, are
+    reported.
+
+    Raises LakeError when the lake does not reach the source's present end in time.
+    """
+    for database, table in tables:
+        yield beside.table(database, table)
+    for database, table in besides:
+        if found := beside.dropped_unseen(database, table):
+            yield found
+
+
+def await_merged(follows: Follows, table: str, in_time: Callable[[], bool], sleep: Callable[[float], None]) -> None:
+    """Waits until the table has its whole log; returns at once for a table without one.
+
+    Raises LakeError when that is not in time, with the reason of its last failure; and for a table that has a log
+    alone.
+    """
+    while (pending := follows.pending(table)) is not None:
+        if not in_time():
+            raise _unmerged(follows, table, pending.rows)
+        sleep(0.5)
+    landed = opened(follows.lake, follows.log_path(table)) is not None
+    if landed and follows.lake.state(follows.path(table), "") is None:
+        hint = "Set its mode to merge or land_first to have a table that can be compared."
+        raise LakeError("its changes are in its log alone", place=table, hint=hint)
+
+
+def _unmerged(follows: Follows, table: str, rows: int) -> LakeError:
+    parked = Parking(follows.lake, follows.destination, follows.client_id).tables().get(table)
+    message = f"{rows} rows of its change log are not merged"
+    if parked is None:
+        return LakeError(message, place=table, hint="Does Dagster run the job that merges? Give more time (--timeout).")
+    return LakeError(f"{message}, because {parked.reason}", place=table, hint=parked.hint)
+
+
+def _waits(schema: TableSchema, state: TableState) -> bool:
+    """Whether the lake's table is empty, and its first row brings its columns."""
+    return state.dropped and shared(schema, state) is None
+
+
+def _definitions(schema: TableSchema, table: DeltaTable, state: TableState) -> tuple[str, ...]:
+    """A sentence for each difference between the definitions of a source table and the lake's."""
+    comments = {column.name: column.comment for column in schema.columns}
+    columns = [LakeColumn(one.name, spark_type(one.type), comments[one.name]) for one in arrow_fields(schema)]
+    refusing = tuple(field.name for field in table.schema().fields if not field.nullable)
+    there = LakeDefinition(state.columns, table.metadata().description or "", refusing)
+    return definition_differences(columns, schema.comment, there)
+
+
+def _exists(connection: pymysql.Connection[Any], database: str, table: str) -> bool:
+    """Whether there is a table of this name, of any kind."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s", (database, table)
+        )
+        return cursor.fetchone() is not None
+
+
+def _rows(connection: pymysql.Connection[Any], database: str, table: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT COUNT(*) FROM {quote(database)}.{quote(table)}")  # noqa: S608
+        (rows,) = cursor.fetchone() or (0,)
+    return int(rows)

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
+import pyarrow as pa
+
 from cdc_core.errors import LakeError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import split_name
@@ -18,8 +20,10 @@ from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.state import TableState
 from spark_jobs.verify.beside import Beside
-from spark_jobs.verify.compare import Comparison, compare, count
-from spark_jobs.verify.verify import Verified, or_why_not
+from spark_jobs.verify.counts import LakeSide, counted
+from spark_jobs.verify.lake_rows import lake_rows, rows_in
+from spark_jobs.verify.sums import buckets_for
+from spark_jobs.verify.verified import Comparison, Verified, or_why_not
 
 
 def histories_compared(beside: Beside, tables: Iterable[str]) -> Iterator[Verified]:
@@ -77,13 +81,15 @@ def _versions(found: Standing) -> tuple[int, ...]:
 def _current_rows(histories: Histories, table: str, merged: TableState, version: int) -> Comparison:
     """Those of both, at the versions that were found together. A table that was dropped has none. A current row that
     has an end is extra, and its key is missing: who asks for a moment would not find it."""
-    lake = histories.lake
-    rows = lake.open(histories.table_path(table), merged.version)
-    versions = lake.open(histories.path(table), version)
-    names, key = [column.name for column in merged.columns], merged.primary_key
+    rows = histories.lake.open(histories.table_path(table), merged.version)
+    versions = histories.lake.open(histories.path(table), version)
+    kinds, key = pa.schema(rows.schema().to_arrow()), merged.primary_key
+    fields = [kinds.field(column.name) for column in merged.columns]
     lasts, ended = (f"{CURRENT} AND {VALID_TO} IS {word}" for word in ("NULL", "NOT NULL"))
-    found = compare(rows, versions, names, key, table, of_source="false" if merged.dropped else "", of_lake=lasts)
-    return replace(found, extra=found.extra + count(versions, ended))
+    ours = LakeSide(rows, fields, key, "false" if merged.dropped else "")
+    found = counted(ours, LakeSide(versions, fields, key, lasts), buckets_for(rows_in(rows)), place=table)
+    wrong = sum(part.num_rows for part in lake_rows(versions, fields[:1], ended))
+    return replace(found, extra=found.extra + wrong)
 
 
 def _answer(name: str, found: Comparison, at: EntryPosition) -> Verified:

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
-from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.own_columns import Own
 from spark_jobs.verify.row_text import lake_text
 
 
-def lake_rows(table: DeltaTable, schema: TableSchema, names: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-    """All living rows, of the columns `names` or of all. Raises Arrow's errors for values that the source's types
-    cannot have."""
-    fields = [field for field in arrow_fields(schema) if not names or field.name in names]
+def lake_rows(table: DeltaTable, fields: Sequence[pa.Field], condition: str = "") -> Iterator[pa.RecordBatch]:
+    """The living rows that fulfil a condition in SQL, of these columns. Values that the type of a field cannot have
+    come in the lake's own type."""
     listed = ", ".join('"' + field.name.replace('"', '""') + '"' for field in fields)
     own = Own.of_table(table)
-    where = f" WHERE {own.living}" if own else ""
-    reader = QueryBuilder().register("lake", table).execute(f"SELECT {listed} FROM lake{where}")  # noqa: S608
-    for found in reader:
+    where = " AND ".join(part for part in (own.living if own else "", condition) if part)
+    question = f"SELECT {listed} FROM lake" + (f" WHERE {where}" if where else "")  # noqa: S608
+    for found in QueryBuilder().register("lake", table).execute(question):
         batch = pa.record_batch(found)
-        arrays = [column.cast(field.type) for column, field in zip(batch.columns, fields, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        arrays = [_as(field.type, column) for field, column in zip(fields, batch.columns, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
+
+
+def rows_in(table: DeltaTable) -> int:
+    """About how many rows a table has: those of its files."""
+    return int(pc.sum(pa.table(table.get_add_actions(flatten=True))["num_records"]).as_py() or 0)
 
 
 def rows_of_keys(
-    batches: Iterator[pa.RecordBatch], schema: TableSchema, keys: Collection[bytes]
+    batches: Iterable[pa.RecordBatch], schema: TableSchema, keys: Collection[bytes]
 ) -> dict[bytes, list[tuple[bytes, pa.RecordBatch]]]:
     """By the text of the key, the text of each of its rows and the row itself. Keys without a row are left out."""
     wanted, found = pa.array(keys, pa.large_binary()), dict[bytes, list[tuple[bytes, pa.RecordBatch]]]()
@@ -42,3 +45,10 @@ def rows_of_keys(
         for number, (key, text) in enumerate(rows):
             found.setdefault(key, []).append((text, part.slice(number, 1)))
     return found
+
+
+def _as(kind: pa.DataType, values: pa.Array) -> pa.Array:
+    try:
+        return values.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return values

@@ -164,7 +164,9 @@ def _rows(schema: TableSchema, found: Differences, own: Own) -> pa.Table:
 def _part(schema: TableSchema, batches: Sequence[pa.RecordBatch], kind: int) -> pa.Table | None:
     if not batches:
         return None
-    rows, fields = pa.Table.from_batches(batches), [pa.field(f.name, _plain(f.type)) for f in arrow_fields(schema)]
+    fields = [pa.field(f.name, _plain(f.type)) for f in arrow_fields(schema)]
+    names = [field.name for field in fields] if kind == _ADDED else [*schema.primary_key]
+    rows = pa.Table.from_batches([batch.select(names) for batch in batches])
     columns = [
         rows.column(field.name).cast(field.type)
         if kind == _ADDED or field.name in schema.primary_key

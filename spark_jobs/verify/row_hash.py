@@ -1,9 +1,9 @@
 """A row's hash and its bucket, by the server and of the lake's rows: from the CRC32 of each value.
 
 The server gives CRC32 of a value without making one text of the whole row, which would take most of its time. Each
-column has a factor of its own, and the row is multiplied by its key: values that two columns or two rows exchange are
-seen. Two different rows of a key have the same hash with a chance of 1 in 2**32. Odd values of equal rows may differ in
-their hash, as in `row_text`.
+column has a factor of its own, and the other columns are multiplied by the key: values that two columns or two rows
+exchange are seen. Two different rows of a key have the same hash with a chance of 1 in 2**32. Odd values of equal rows
+may differ in their hash, as in `row_text`.
 """
 
 from __future__ import annotations
@@ -26,27 +26,29 @@ from spark_jobs.verify.row_text import lake_value, source_value
 Words = npt.NDArray[np.uint64]
 _MASK = 0xFFFFFFFF
 _NULL = 0x9E3779B9  # stands for the CRC32 of a NULL
+_SEED = 0x85EBCA6B  # else a row of empty texts would have no hash
 _VALID = types.Array(types.boolean, 1, "C", readonly=True)
 
 
 def source_hash(schema: TableSchema) -> str:
     """The SQL of a row's hash: a BIGINT UNSIGNED."""
-    return f"{_source_mix(schema, [column.name for column in schema.shown])} * ({source_key_hash(schema)} | 1)"
+    key = source_key_hash(schema)
+    others = [column.name for column in schema.shown if column.name not in schema.primary_key]
+    return f"({_source_mix(schema, others)} ^ {_SEED}) * ({key} | 1)" if schema.primary_key and others else key
 
 
 def source_key_hash(schema: TableSchema) -> str:
-    """The SQL of the hash of a row's key, of 32 bits."""
-    return _source_mix(schema, schema.primary_key)
+    """The SQL of the hash of a row's key, of 32 bits; of the whole row where there is no key."""
+    return _source_mix(schema, schema.primary_key or [column.name for column in schema.shown])
 
 
-def lake_hash(batch: pa.RecordBatch, names: Sequence[str], keys: Words) -> Words:
-    """The hash of each row; `keys` are those of their keys."""
-    return cast("Words", _lake_mix(batch, names) * (keys | np.uint64(1)))
-
-
-def lake_key_hash(batch: pa.RecordBatch, key: Sequence[str]) -> Words:
-    """The hash of each row's key."""
-    return _lake_mix(batch, key)
+def lake_hash(batch: pa.RecordBatch, key: Sequence[str], names: Sequence[str]) -> tuple[Words, Words]:
+    """The hashes of each row's key and of the row itself, of the columns `names`."""
+    keys = _lake_mix(batch, key or names)
+    others = [name for name in names if name not in key]
+    if not key or not others:
+        return keys, keys
+    return keys, cast("Words", (_lake_mix(batch, others) ^ np.uint64(_SEED)) * (keys | np.uint64(1)))
 
 
 def _factor(number: int) -> int:

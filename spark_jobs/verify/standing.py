@@ -11,8 +11,12 @@ import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pymysql
+from deltalake import DeltaTable
 
 from cdc_core.client.connector import Connector
 from cdc_core.contract.claim import Claim
@@ -27,15 +31,18 @@ from spark_jobs.following.pending import Follows
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.binlog import position, reaches
-from spark_jobs.snapshot.place import settled
+from spark_jobs.snapshot.place import begin, settled
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source, connect
+from spark_jobs.verify.counts import Copies
 from spark_jobs.verify.keys import conditions
 from spark_jobs.verify.lake_rows import rows_of_keys
 from spark_jobs.verify.row_text import lake_text
+from spark_jobs.verify.sums import Columns
 
 _LEASE_SECONDS = 60.0
 _ROWS = 100_000  # of one claim
+_REASON = "a table was compared meanwhile"
 _POLLS = 20  # half seconds in which the service reads what the source has
 
 
@@ -65,6 +72,30 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Pinned:
+    """`connection` is in a snapshot of the source at `end`, `table` the lake's at one version, whose place is `place`.
+    `since`: what came to the source between the two."""
+
+    connection: pymysql.Connection[Any]
+    table: DeltaTable
+    since: Copies
+    place: EntryPosition
+    end: EntryPosition
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What the lake, whose table has `state` at `place`, has not yet: the rows of `claims` after a version. Up to
+    `bound` it may have them by an earlier epoch."""
+
+    claims: list[Claim]
+    state: TableState
+    place: EntryPosition
+    after: int
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """A table of one client, whose rows are asked for. `parents` asks for the tables whose rows take some of its
     rows with them without the binlog."""
@@ -80,14 +111,19 @@ class Place:
     def path(self) -> str:
         return self.lake.path(self.schema.database, self.schema.table)
 
+    @property
+    def columns(self) -> Columns:
+        """The columns that are compared."""
+        return Columns.of(self.schema)
+
     @contextmanager
     def standing(self, keys: Collection[bytes], sleep: Callable[[float], None]) -> Iterator[Standing]:
         """The lake stands for the length of the block.
 
         Raises Moving; SessionError when somebody else has a claim for too long; what `read_rows` raises.
         """
-        owner = f"verify-{uuid.uuid4().hex[:12]}"
-        with held(self.connector, owner, reason="a table was compared meanwhile") as hold:
+        owner = _owner()
+        with held(self.connector, owner, reason=_REASON) as hold:
             self._await_merged(sleep)
             before = self.connector.client_status()
             with connect(self.source) as connection:
@@ -95,21 +131,48 @@ class Place:
                 settled(connection, sleep)  # what the lake has, the engine shows
                 rows = self._at_source(keys)
                 end = position(connection)
-                claims = self._claims(hold, owner, lambda at: reaches(connection, at, end), sleep)
-            state = self._state(before.epoch)
-            place = self._check(hold, claims, before)
-            behind = max(place.version(), state.applied or 0)
-            bound = max(behind, self._recurring(claims[0], state) if claims else 0)
+                lag = self._lag(hold, owner, before, lambda at: reaches(connection, at, end), sleep)
             undecided: set[bytes] = set()
             seen: set[bytes] = set()
-            for claim in claims:
-                for key, version, row in self._images(claim, behind, keys):
-                    if version <= bound:
+            for claim in lag.claims:
+                for key, version, row in self._images(claim, lag.after, keys):
+                    if version <= lag.bound:
                         undecided.add(key)
                     if key not in seen:
                         seen.add(key)
                         rows[key] = row
-            yield Standing(rows, frozenset(undecided), state, place, before.epoch, hold)
+            yield Standing(rows, frozenset(undecided), lag.state, lag.place, before.epoch, hold)
+
+    @contextmanager
+    def pinned(self, sleep: Callable[[float], None]) -> Iterator[Pinned]:
+        """Source and lake, each as it was at one moment, for the length of the block. Others go on.
+
+        Raises Moving; SessionError when somebody else has a claim for too long; what `begin` raises.
+        """
+        database, table, owner = self.schema.database, self.schema.table, _owner()
+        with connect(self.source) as connection:
+            with held(self.connector, owner, reason=_REASON) as hold:
+                self._await_merged(sleep)
+                before = self.connector.client_status()
+                end = begin(connection, self.source, database, table, by_key=False, sleep=sleep).low
+                lag = self._lag(hold, owner, before, lambda at: reaches(connection, at, end), sleep)
+                since = [copies for claim in lag.claims for copies in self._copies(claim, lag, end)]
+            yield Pinned(connection, self.lake.open(self.path, lag.state.version), Copies.all(since), lag.place, end)
+
+    def _lag(
+        self,
+        hold: Hold,
+        owner: str,
+        before: ClientStatus,
+        is_end: Callable[[EntryPosition], bool],
+        sleep: Callable[[float], None],
+    ) -> Lag:
+        claims = self._claims(hold, owner, is_end, sleep)
+        state = self._state(before.epoch)
+        place = self._check(hold, claims, before)
+        after = max(place.version(), state.applied or 0)
+        bound = max(after, self._recurring(claims[0], state) if claims else 0)
+        return Lag(claims, state, place, after, bound)
 
     def _await_merged(self, sleep: Callable[[float], None]) -> None:
         """While a claim is held nothing more lands, so a table that lands first comes to where the lake stands."""
@@ -189,22 +252,42 @@ class Place:
         copied = state.copied.high if state.copied and state.copied.epoch >= claim.moved else 0
         return max([copied, *(version or 0 for version in self.lake.applied(self.path, apps))])
 
-    def _images(self, claim: Claim, behind: int, keys: Collection[bytes]) -> Iterator[tuple[bytes, int, Row | None]]:
+    def _images(self, claim: Claim, after: int, keys: Collection[bytes]) -> Iterator[tuple[bytes, int, Row | None]]:
         """Of each change of the keys its version, and the row before it, None where there was none."""
+        names, wanted = self.columns.names, pa.array(keys, pa.large_binary())
+        for batch in self._changes(claim, after):
+            texts = lake_text(batch, self.schema.primary_key)
+            chosen = pa.compute.is_in(texts, value_set=wanted)
+            part = batch.filter(chosen)
+            whole = part.select(names)
+            ends, gone = versions(part).tolist(), is_before(part).to_pylist()
+            images = zip(texts.filter(chosen).to_pylist(), lake_text(whole, names).to_pylist(), strict=True)
+            for number, (key, text) in enumerate(images):
+                yield key, ends[number], Row(text, whole.slice(number, 1)) if gone[number] else None
+
+    def _copies(self, claim: Claim, lag: Lag, end: EntryPosition) -> Iterator[Copies]:
+        """What came to the source and went away by a claim, up to `end`."""
+        for batch in self._changes(claim, lag.after):
+            ends = versions(batch)
+            if (ends <= lag.bound).any():
+                raise _again(self.schema.name)
+            times = np.where(np.asarray(is_before(batch)), -1, 1) * (ends <= end.version())
+            yield Copies.of(batch.select(self.columns.names), self.columns, times)
+
+    def _changes(self, claim: Claim, after: int) -> Iterator[pa.RecordBatch]:
         if self.schema.name not in {table.name for table in claim.tables}:
             return
-        names = [column.name for column in self.schema.shown]
-        wanted = pa.array(keys, pa.large_binary())
         try:
-            for batch in self.connector.changes(claim, self.schema.name, mode=CHANGES, after=behind):
-                texts = lake_text(batch, self.schema.primary_key)
-                chosen = pa.compute.is_in(texts, value_set=wanted)
-                part = batch.filter(chosen)
-                whole = part.select(names)
-                ends, gone = versions(part).tolist(), is_before(part).to_pylist()
-                images = zip(texts.filter(chosen).to_pylist(), lake_text(whole, names).to_pylist(), strict=True)
-                for number, (key, text) in enumerate(images):
-                    yield key, ends[number], Row(text, whole.slice(number, 1)) if gone[number] else None
+            yield from self.connector.changes(claim, self.schema.name, mode=CHANGES, after=after)
         except DecodeError as error:
             hint = "Stop the writes to the table, then verify again: its row images leave columns out."
             raise Moving(f"its changes cannot be read: {error.message}", place=self.schema.name, hint=hint) from error
+
+
+def _again(table: str) -> Moving:
+    hint = "Verify again when the lake has caught up with the reset."
+    return Moving("rows come again that the lake has", place=table, hint=hint)
+
+
+def _owner() -> str:
+    return f"verify-{uuid.uuid4().hex[:12]}"

@@ -41,10 +41,10 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.verify import Reader, verify
 from tests.bench.bench_merge import RING_MB, cpu
 from tests.bench.bench_result_set import filled
 from tests.bench.bench_service import OPTIONS, Service, report, serving
+from tests.support.judge.verify import Reader, verify
 from tests.support.servers import free_port
 
 CONNECTOR = Artifact("com.mysql", "mysql-connector-j", "9.4.0")

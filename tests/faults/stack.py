@@ -31,9 +31,10 @@ from orchestration.stack.spark import SparkConnect
 from orchestration.stack.zookeeper import ZooKeeper
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.verify import Reader, Verified, verify
+from spark_jobs.verify.verified import Verified
 from tests.faults.points import VARIABLE, Points
 from tests.support.bank import DATABASE, TABLES, Bank
+from tests.support.judge.verify import Reader, verify
 from tests.support.servers import discard
 
 PARTS = ("service", "run", "spark", "zookeeper", "mysql")

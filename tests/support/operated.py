@@ -21,7 +21,7 @@ from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.service import Service
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.verify import Reader, verify
+from tests.support.judge.verify import Reader, verify
 from tests.support.servers import free_port
 from tests.support.shop import write_conf
 

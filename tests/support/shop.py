@@ -28,9 +28,10 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.source import Source, connect
-from spark_jobs.verify.verify import Reader, Verified, verify
+from spark_jobs.verify.verified import Verified
 from tests.support.certificates import Authority
 from tests.support.door_double import opened
+from tests.support.judge.verify import Reader, verify
 from tests.support.reading import nothing_between, until_read
 
 _PATIENCE = 60.0  # seconds, for a service that is slow to read

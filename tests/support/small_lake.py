@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,12 +12,14 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_core.position import EntryPosition
-from cdc_core.rows.system_columns import OP
+from cdc_core.rows.system_columns import COUNT, OP
 from spark_jobs.copy.open import Opened, opened
 from spark_jobs.lake.record import FORM, PROGRESS
 from spark_jobs.lake.state import DESTINATION, TABLE, app_id
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source
+from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.verified import Verified
 from tests.support.shop import Shop
 
 
@@ -27,6 +30,12 @@ def briefly(_: float) -> None:
 
 def source_of(shop: Shop) -> Source:
     return Source(shop.mysql.host, shop.mysql.port, shop.mysql.user, shop.mysql.password)
+
+
+def found_beside(shop: Shop, table: str) -> Verified:
+    """What the comparison finds that `sluice verify` makes."""
+    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
+    return beside.table(shop.database, table)
 
 
 def app_of(shop: Shop, table: str) -> str:
@@ -53,7 +62,7 @@ def brought(shop: Shop, table: str, *, as_text: bool = False) -> str:
 
 
 def merged(shop: Shop, table: str) -> bool:
-    """One claim's changes of a table with a key, in one commit. False where nothing waits."""
+    """One claim's changes of a table, in one commit. False where nothing waits."""
     name, path = f"{shop.database}.{table}", shop.lake.lake.path(shop.database, table)
     with shop.connector.claim(200, owner="merge", timeout_seconds=0.1) as claim:
         if claim is None:
@@ -63,6 +72,9 @@ def merged(shop: Shop, table: str) -> bool:
         key = next(one.schema.primary_key for one in claim.tables if one.name == name)
         columns = {column: f"s.`{column}`" for column in there.schema().to_arrow().names}
         noted = CommitProperties(app_transactions=[Transaction(app_of(shop, table), claim.end.version())])
+        if not key:
+            write_deltalake(path, _copies(there.to_pyarrow_table(), rows), mode="overwrite", commit_properties=noted)
+            return True
         (
             there.merge(rows, " AND ".join(f"t.`{one}` = s.`{one}`" for one in key), "s", "t", commit_properties=noted)
             .when_matched_delete(f"s.`{OP}` = 2")
@@ -71,6 +83,16 @@ def merged(shop: Shop, table: str) -> bool:
             .execute()
         )
         return True
+
+
+def _copies(there: pa.Table, changes: pa.Table) -> pa.Table:
+    """The rows of a table without a key after net changes, each of which says how often it comes or goes."""
+    names = there.column_names
+    counts = Counter(zip(*there.to_pydict().values(), strict=True))
+    for times, *row in zip(*changes.select([COUNT, *names]).to_pydict().values(), strict=True):
+        counts[tuple(row)] += times
+    assert min(counts.values(), default=0) >= 0
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in counts.elements()], there.schema)
 
 
 @contextmanager

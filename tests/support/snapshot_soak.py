@@ -33,8 +33,8 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot import place
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.verify import Reader, verify
 from tests.support.door_double import opened
+from tests.support.judge.verify import Reader, verify
 from tests.support.plain_lake import PlainLake, replacing
 from tests.support.reading import nothing_between
 from tests.support.servers import free_port

@@ -15,11 +15,11 @@ AS_STORED = "SET character_set_results = NULL"  # the server converts no answer
 
 
 def question(schema: TableSchema, where: str = "") -> str:
-    """A SELECT of the rows for which the condition on the key holds, the columns in the definition's order."""
+    """A SELECT of the rows for which the condition holds, the columns in the definition's order."""
     wanted = ", ".join(_expression(column) for column in schema.shown)
     rows = f"{quote(schema.database)}.{quote(schema.table)}"
-    chunk = f" FORCE INDEX ({quote(schema.key_index)}) WHERE {where}" if where else ""
-    return f"SELECT {wanted} FROM {rows}{chunk}"  # noqa: S608
+    index = f" FORCE INDEX ({quote(schema.key_index)})" if schema.primary_key else ""
+    return f"SELECT {wanted} FROM {rows}" + (f"{index} WHERE {where}" if where else "")  # noqa: S608
 
 
 def _expression(column: Column) -> str:

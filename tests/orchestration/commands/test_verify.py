@@ -43,5 +43,5 @@ def test_tables_are_compared_each_in_its_way(
         assert run(question, as_json=True) == 1
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
         assert [(line["table"], line["missing"]) for line in lines] == [
-            (names[1], 0), (names[0], 0), (names[1], 1), (names[0], 1)
+            (names[0], 0), (names[1], 0), (names[0], 1), (names[1], 1)
         ]  # fmt: skip

@@ -20,8 +20,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode
 from spark_jobs.snapshot.source import Source
 from spark_jobs.verify.beside import Beside
-from spark_jobs.verify.compare import Comparison
-from spark_jobs.verify.verify import Verified
+from spark_jobs.verify.verified import Comparison, Verified
 from tests.support.jobs import executed
 
 AT = EntryPosition("bin.000001", 400)

@@ -12,7 +12,7 @@ from cdc_core.errors import TableStopped
 from spark_jobs.lake.own_columns import DELETED, LAST_OP, OWN, POSITION, Own
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules, rules_from, rules_json
 from spark_jobs.lake.tables import Lake
-from spark_jobs.verify.compare import compare
+from tests.support.judge.compare import compare
 
 
 def test_the_first_pattern_that_fits_counts() -> None:

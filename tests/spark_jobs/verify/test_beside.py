@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.counts import counted
+from spark_jobs.verify.verified import Comparison
 from tests.support.shop import Shop, opened_shop
-from tests.support.small_lake import briefly, brought, busy, merged, source_of
+from tests.support.small_lake import brought, busy, found_beside, merged
 
 pytestmark = pytest.mark.integration
 NO_SPARK = "sc://127.0.0.1:1"
@@ -28,9 +32,7 @@ def shop(mysql8: MySqlServer, tmp_path: Path) -> Iterator[Shop]:
 
 def found(shop: Shop, table: str) -> tuple[int, ...]:
     """Rows of source and lake; missing, extra and different."""
-    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
-    row = beside.table(shop.database, table)
-    assert row is not None
+    row = found_beside(shop, table)
     assert row.comparison is not None, row.error
     one = row.comparison
     return one.source_rows, one.lake_rows, one.missing, one.extra, one.different
@@ -80,16 +82,78 @@ def test_keys_that_differ_in_the_lake_alone(shop: Shop) -> None:
     assert found(shop, "t") == (2, 2, 1, 1, 0)
 
 
-def test_what_checksums_cannot_compare_is_left_to_the_other_way(shop: Shop) -> None:
-    """No key, a zero date in a key; and a table that the lake does not have."""
+def test_a_zero_date_in_a_key(shop: Shop) -> None:
+    """It is NULL in the lake, so that several rows may have one key: they are counted as copies, the others by key."""
     zero = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES'"
-    shop.execute("CREATE TABLE n (v INT)", "INSERT INTO n VALUES (1)")
-    shop.execute(zero, "CREATE TABLE z (d DATE PRIMARY KEY, v INT)", "INSERT INTO z VALUES ('0000-00-00', 1)")
-    for table in "nz":
-        brought(shop, table)
-    DeltaTable(shop.lake.lake.path(shop.database, "z")).update({"v": "2"})
-    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
-    assert [beside.table(shop.database, table) for table in ("n", "z", "gone")] == [None, None, None]
+    shop.execute(
+        zero,
+        "CREATE TABLE t (d DATE PRIMARY KEY, v INT)",
+        "INSERT INTO t VALUES ('0000-00-00', 1), ('2024-00-00', 1), ('2024-00-01', 3), ('2024-01-01', 4)",
+    )
+    path = brought(shop, "t")
+    assert found(shop, "t") == (4, 4, 0, 0, 0)
+    DeltaTable(path).update({"v": "2"}, predicate="v = 1")
+    assert found(shop, "t") == (4, 4, 2, 2, 0)
+    DeltaTable(path).update({"v": "5"}, predicate="v = 4")
+    assert found(shop, "t") == (4, 4, 2, 2, 1)
+
+
+def test_a_table_that_the_lake_has_not(shop: Shop) -> None:
+    """All of its rows are missing; of an empty one nothing is."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE e (id INT)", "INSERT INTO t VALUES (1), (2)")
+    shop.skip()
+    assert found(shop, "t") == (2, 0, 2, 0, 0)
+    assert found(shop, "e") == (0, 0, 0, 0, 0)
+
+
+def test_many_rows_differ(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted by whole buckets, in parts, and the table is to be reloaded."""
+    monkeypatch.setattr("spark_jobs.verify.candidates._MOST_ROWS", 100)
+    monkeypatch.setattr("spark_jobs.verify.counts._ROWS_AT_ONCE", 500)
+    shop.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, v DOUBLE)",
+        "INSERT INTO t VALUES " + ", ".join(f"({n}, 1e-{n % 300})" for n in range(3000)),
+    )
+    path = brought(shop, "t")
+    there = DeltaTable(path)
+    there.delete("id < 1000")
+    there.update({"v": "v + 1"}, predicate="id < 1500")
+    extra = there.to_pyarrow_table().filter(pa.compute.field("id") >= 2900)
+    write_deltalake(path, extra, mode="append")
+    assert found(shop, "t") == (3000, 2100, 1000, 100, 500)
+    assert "sluice copy" in found_beside(shop, "t").remedy
+    monkeypatch.setattr("spark_jobs.verify.counts._MOST", 1000)
+    assert "more than 1000 rows differ" in found_beside(shop, "t").error
+
+
+def test_a_table_that_no_snapshot_holds_still(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an engine without transactions: what is written while it is read is no difference."""
+    shop.execute("CREATE TABLE t (v INT) ENGINE = MyISAM", "INSERT INTO t VALUES (1), (2), (3)")
+    path = brought(shop, "t")
+    DeltaTable(path).delete("v = 3")
+    writes = iter([["INSERT INTO t VALUES (4)"]])
+
+    def written_first(*given: Any) -> Comparison:
+        shop.execute(*next(writes, []))
+        return counted(*given)
+
+    monkeypatch.setattr("spark_jobs.verify.audit.counted", written_first)
+    assert found(shop, "t") == (3, 2, 1, 0, 0)
+    assert next(writes, None) is None
+
+
+def test_columns_that_are_not_those_of_the_source(shop: Shop) -> None:
+    """The others are compared, by the key; the definition says what is wrong. Values that the source's type does not
+    have are different ones."""
+    shop.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, a TINYINT, b VARCHAR(9), c INT)",
+        "INSERT INTO t VALUES (1, 1, 'x', 1), (2, 2, 'y', 2)",
+    )
+    path = brought(shop, "t")
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "a": pa.array([1, 300], pa.int32()), "b": [1, 2], "d": [1, 2]})
+    write_deltalake(path, rows, mode="overwrite", schema_mode="overwrite")
+    row = found_beside(shop, "t")
+    assert (row.comparison, len(row.definition), row.repairable) == (Comparison(2, 2, 0, 0, 1), 3, False)
 
 
 def test_zero_dates_as_text(mysql8: MySqlServer, tmp_path: Path) -> None:
@@ -116,21 +180,52 @@ def test_nothing_rests(mysql8: MySqlServer, tmp_path: Path) -> None:
             "INSERT INTO t VALUES " + ", ".join(f"({n}, 0)" for n in range(2000)),
         )
         path = brought(shop, "t")
-        chosen, turns = random.Random(1), itertools.count()
-
-        def turn() -> None:
-            here, nth = chosen.randrange(300), next(turns)
-            shop.execute(
-                f"UPDATE t SET v = {nth % 2} WHERE id < 20",
-                f"DELETE FROM t WHERE id = {here}",
-                f"REPLACE INTO t VALUES ({here + nth % 3}, {nth % 2})",
-                f"UPDATE IGNORE t SET id = {10_000 + here} WHERE id = {here + 1} AND {nth} % 5 = 0",
-                f"DELETE FROM t WHERE id = {10_000 + here} AND {nth} % 2 = 0",
-            )
-            merged(shop, "t")
-
         DeltaTable(path).delete("id IN (1000, 1001)")
         DeltaTable(path).update({"v": "7"}, predicate="id IN (1500, 1501, 1502)")
-        with busy(turn):
+        with busy(lambda: written(shop, "t"), lambda: merged(shop, "t")):
             for _ in range(3):
                 assert found(shop, "t")[2:] == (2, 0, 3)
+
+
+def test_nothing_rests_without_a_key(mysql8: MySqlServer, tmp_path: Path) -> None:
+    """The same of rows that are counted, and of many that differ in a table with a key, by an account that may keep
+    writes waiting for a moment."""
+    with opened_shop(mysql8, NO_SPARK, tmp_path) as shop, pytest.MonkeyPatch.context() as patched, locking(mysql8):
+        patched.setattr("spark_jobs.verify.candidates._MOST_ROWS", 1)
+        rows = ", ".join(f"({n}, 0)" for n in range(2000))
+        for table, key in (("k", " PRIMARY KEY"), ("n", "")):
+            shop.execute(f"CREATE TABLE {table} (id INT{key}, v INT)", f"INSERT INTO {table} VALUES {rows}")
+        for table, different in (("k", (2, 0, 3)), ("n", (5, 3, 0))):
+            path = brought(shop, table)
+            DeltaTable(path).delete("id IN (1000, 1001)")
+            DeltaTable(path).update({"v": "7"}, predicate="id IN (1500, 1501, 1502)")
+            with busy(partial(written, shop, table), partial(merged, shop, table)):
+                for _ in range(3):
+                    assert found(shop, table)[2:] == different
+
+
+@contextmanager
+def locking(server: MySqlServer) -> Iterator[None]:
+    """The account may lock tables."""
+    server.execute("GRANT LOCK TABLES ON *.* TO 'sluice'@'%'")
+    try:
+        yield
+    finally:
+        server.execute("REVOKE LOCK TABLES ON *.* FROM 'sluice'@'%'")
+
+
+TURNS = itertools.count()
+
+
+def written(shop: Shop, table: str) -> None:
+    """A few changes of rows below 1000, there and back."""
+    nth = next(TURNS)
+    here = random.Random(nth).randrange(300)
+    shop.execute(
+        f"UPDATE {table} SET v = {nth % 2} WHERE id < 20",
+        f"DELETE FROM {table} WHERE id = {here}",
+        f"DELETE FROM {table} WHERE id = {here + nth % 3}",
+        f"INSERT INTO {table} VALUES ({here + nth % 3}, {nth % 2})",
+        f"UPDATE IGNORE {table} SET id = {10_000 + here} WHERE id = {here + 1} AND {nth} % 5 = 0",
+        f"DELETE FROM {table} WHERE id = {10_000 + here} AND {nth} % 2 = 0",
+    )

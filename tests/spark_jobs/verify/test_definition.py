@@ -11,8 +11,8 @@ from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.information_schema import definition
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.lake.types import LakeColumn, lake_columns, spark_type
-from spark_jobs.snapshot.oracle import describe
 from spark_jobs.verify.definition import LakeDefinition, definition_differences, holds
+from tests.support.judge.oracle import describe
 
 COLUMNS = """
     id INT PRIMARY KEY COMMENT 'the key', u BIGINT UNSIGNED, i INT UNSIGNED, m MEDIUMINT UNSIGNED, t TINYINT UNSIGNED,

@@ -11,7 +11,7 @@ from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.landing.modes import Mode
 from spark_jobs.verify.beside import Beside
 from spark_jobs.verify.history import histories_compared
-from spark_jobs.verify.verify import Verified
+from spark_jobs.verify.verified import Verified
 from tests.support.landed import LandedShop, opened_landed
 from tests.support.small_lake import source_of
 

@@ -1,4 +1,4 @@
-"""ENUM and SET labels whose bytes are no text: the decoder and the oracle of `sluice verify` read the same."""
+"""ENUM and SET labels whose bytes are no text: the decoder and the oracle of the judge read the same."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from cdc_core.rows.net import plan_net, read
 from cdc_core.schema.labels import declared_labels
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.snapshot.oracle import describe, stream
 from tests.support.annotated import annotated
 from tests.support.binlog_files import capture
+from tests.support.judge.oracle import describe, stream
 
 TABLE = """
     CREATE TABLE {table} (

@@ -21,10 +21,9 @@ from spark_jobs.lake.record import MARKS
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import FENCE, TableState
 from spark_jobs.verify import repair
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.beside import Beside, compared
 from spark_jobs.verify.repair import RowRepair
-from spark_jobs.verify.tables import compared
-from spark_jobs.verify.verify import Verified
+from spark_jobs.verify.verified import Verified
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import app_of, briefly, source_of
 

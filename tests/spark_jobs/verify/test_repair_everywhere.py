@@ -14,10 +14,9 @@ from deltalake import DeltaTable
 from cdc_core.errors import LakeError
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.lake.sql import quote
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.beside import Beside, compared
 from spark_jobs.verify.repair import RowRepair
-from spark_jobs.verify.tables import compared
-from spark_jobs.verify.verify import Verified
+from spark_jobs.verify.verified import Verified
 from tests.support import type_matrix
 from tests.support.matrix_runs import grouped
 from tests.support.shop import Shop, opened_shop

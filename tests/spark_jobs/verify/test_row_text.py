@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -17,7 +16,7 @@ from spark_jobs.copy.open import Opened, opened
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.snapshot.sql import quote
-from spark_jobs.verify.row_hash import lake_hash, lake_key_hash, source_hash, source_key_hash
+from spark_jobs.verify.row_hash import lake_hash, source_hash, source_key_hash
 from spark_jobs.verify.row_text import lake_text, source_text
 from tests.support import matrix_characters, type_matrix
 from tests.support.matrix_runs import grouped, make
@@ -27,21 +26,25 @@ _SERVERS = ["mysql57", "mysql8", "mysql9", "mariadb"]
 _MODE = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'"
 
 
-def test_what_is_exchanged_is_seen() -> None:
-    """Rows that exchange values, columns that do, NULL beside an empty text, and a slice of a batch."""
+@pytest.mark.parametrize("key", [["id"], []])
+def test_what_is_exchanged_is_seen(key: list[str]) -> None:
+    """Rows that exchange values, columns that do, NULL beside an empty text, rows that are there twice, and a slice of
+    a batch."""
     names, one, other = ["id", "a", "b"], {"id": 1, "a": "x", "b": "y"}, {"id": 2, "a": "xx", "b": "z"}
     schema = pa.schema([("id", pa.int64()), ("a", pa.string()), ("b", pa.string())])
 
     def hashes(*rows: dict[str, object]) -> list[int]:
         batch = pa.RecordBatch.from_pylist([{"id": 0, "a": "", "b": ""}, *rows], schema)[1:]
-        found: list[int] = lake_hash(batch, names, lake_key_hash(batch, ["id"])).tolist()
+        found: list[int] = lake_hash(batch, key, names)[1].tolist()
         return found
 
     def total(*rows: dict[str, object]) -> int:
-        return functools.reduce(operator.xor, hashes(*rows))
+        return sum(hashes(*rows)) % (1 << 64)
 
     assert total(one, other) == total(other, one)
     assert total(one, other) != total({**one, "a": "xx"}, {**other, "a": "x"})
+    assert total(one, one) != total(other, other)
+    assert hashes({**one, "a": "", "b": ""}) != hashes({**other, "a": "", "b": ""})
     assert hashes(one) != hashes({**one, "a": "y", "b": "x"})
     assert hashes({**one, "a": None}) != hashes({**one, "a": ""})
     assert hashes({**one, "a": None, "b": None}) != hashes({**one, "a": "", "b": ""})
@@ -91,14 +94,21 @@ def check(server: MySqlServer, cases: Iterable[Case], zero_dates: ZeroDates = "n
 def check_hashes(server: MySqlServer, schema: TableSchema, batch: pa.RecordBatch) -> None:
     """The server's hash is ours, but for rows with a small double."""
     names = [column.name for column in schema.shown]
-    keys = lake_key_hash(batch, schema.primary_key)
-    ours = zip(keys.tolist(), lake_hash(batch, names, keys).tolist(), lake_text(batch, names).to_pylist(), strict=True)
+    keys, hashes = lake_hash(batch, schema.primary_key, names)
+    texts = lake_text(batch, names).to_pylist()
+    ours = list(zip(keys.tolist(), hashes.tolist(), texts, strict=True))
+    without = replace(schema, primary_key=())
+    whole = zip(lake_hash(batch, (), names)[1].tolist(), texts, strict=True)
     source = Source(server.host, server.port, server.user, server.password)
     with connect(source) as connection, connection.cursor() as cursor:
         table = f"{quote(schema.database)}.{quote(schema.table)}"
         cursor.execute(f"SELECT {source_key_hash(schema)}, {source_hash(schema)} FROM {table} ORDER BY id")
         told = cursor.fetchall()
+        cursor.execute(f"SELECT {source_hash(without)} FROM {table} ORDER BY id")
+        told_whole = [one for (one,) in cursor.fetchall()]
     odd = [(a, b) for a, b in zip(told, ours, strict=True) if a != b[:2] and b"e-" not in b[2]]
+    assert not odd, (schema.name, odd[:3])
+    odd = [(a, b) for a, b in zip(told_whole, whole, strict=True) if a != b[0] and b"e-" not in b[1]]
     assert not odd, (schema.name, odd[:3])
 
 

@@ -1,11 +1,14 @@
-"""spark_jobs.verify.verify against a real MySQL: it finds what is wrong with a lake, and nothing else."""
+"""Tables at rest, against a real MySQL: the comparison and the independent judge find what is wrong, nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +21,10 @@ from spark_jobs.lake.record import DROPPED
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.compare import Comparison, compare
-from spark_jobs.verify.verify import Reader, verify
+from spark_jobs.verify.beside import Beside, compared
+from spark_jobs.verify.verified import Comparison, Verified
+from tests.support.judge.compare import compare
+from tests.support.judge.verify import Reader, verify
 
 pytestmark = pytest.mark.integration
 
@@ -43,6 +48,40 @@ def reader() -> Reader:
     return Reader("d", 1, 0, lambda: EntryPosition("bin.9999999", 4))
 
 
+@dataclass(frozen=True)
+class Rest:
+    """A client that has acked up to its cursor, and for which nothing waits."""
+
+    cursor: Callable[[], EntryPosition] = lambda: EntryPosition("bin.9999999", 4)
+    destination: str = "d"
+    client_id: int = 1
+
+    def client_status(self) -> SimpleNamespace:
+        return SimpleNamespace(cursor=self.cursor(), epoch=0, reached=None, claims=(), waiting=0, stopped=())
+
+    def status(self) -> SimpleNamespace:
+        return SimpleNamespace(position=self.cursor())
+
+    def get_without_ack(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def tables(self) -> tuple[()]:
+        return ()
+
+
+def beside(server: Any, lake: Lake, rest: Rest | None = None, timeout_seconds: float = 60) -> Beside:
+    connector: Any = rest or Rest()
+    return Beside(connector, source(server), lake, timeout_seconds, sleep=lambda _: time.sleep(0.05))
+
+
+def both(server: Any, tables: list[tuple[str, str]], lake: Lake) -> list[Verified]:
+    """What the comparison finds, which the judge finds too."""
+    judged = list(verify(source(server), tables, lake, reader()))
+    found = list(compared(beside(server, lake), tables))
+    assert [(one.comparison, one.definition) for one in found] == [(one.comparison, one.definition) for one in judged]
+    return found
+
+
 def run(server: Any, statements: list[str]) -> None:
     with server.root() as connection, connection.cursor() as cursor:
         for statement in statements:
@@ -60,13 +99,12 @@ def test_each_kind_of_difference_is_counted(server: Any, database: str, tmp_path
     write_deltalake(lake.path(database, "k"), keyed)
     copies = pa.table({"a": pa.array([1, 1, 1, 3], pa.int32()), "b": ["x", "x", "x", None]})
     write_deltalake(lake.path(database, "m"), copies)
-    both = verify(source(server), [(database, "k"), (database, "m")], lake, reader())
-    k, m = (verified.to_dict() for verified in both)
+    k, m = (found.to_dict() for found in both(server, [(database, "k"), (database, "m")], lake))
     assert (k["source_rows"], k["lake_rows"], k["missing"], k["extra"], k["different"]) == (3, 4, 1, 2, 1)
     assert (m["source_rows"], m["lake_rows"], m["missing"], m["extra"], m["different"]) == (3, 4, 1, 2, 0)
     counts = {"source_rows", "lake_rows", "missing", "extra", "different"}
     assert set(k) == {"table", *counts, "position", "definition", "error", "repaired", "remedy"}
-    assert k["position"] == m["position"]
+    assert k["position"]
 
 
 def test_values_are_compared_exactly(server: Any, database: str, tmp_path: Path) -> None:
@@ -84,11 +122,11 @@ def test_values_are_compared_exactly(server: Any, database: str, tmp_path: Path)
             "NULL, '838:59:59', NULL, NULL, '', '', ''), (3, " + ", ".join(["NULL"] * 16) + ")",
         ],
     )
-    (row,) = verify(source(server), [(database, "t")], Lake(tmp_path), reader())
+    (row,) = both(server, [(database, "t")], Lake(tmp_path))
     assert (row.comparison.source_rows, row.comparison.missing, row.comparison.lake_rows) == (3, 3, 0)
     lake = Lake(tmp_path)
     write_deltalake(lake.path(database, "t"), pa.table(expected_columns()))
-    (row,) = verify(source(server), [(database, "t")], lake, reader())
+    (row,) = both(server, [(database, "t")], lake)
     assert (row.comparison.missing, row.comparison.extra, row.comparison.different) == (0, 0, 0)
 
 
@@ -152,7 +190,7 @@ def test_shapes_and_dates_are_compared_exactly(server: Any, database: str, tmp_p
         lake = Lake(tmp_path / name)
         write_deltalake(lake.path(database, "t"), pa.table(columns))
         write_deltalake(lake.path(database, "copies"), pa.table({at: columns[at] for at in ("g", "d")}))
-        for row in verify(source(server), [(database, "t"), (database, "copies")], lake, reader()):
+        for row in both(server, [(database, "t"), (database, "copies")], lake):
             assert (
                 row.comparison.source_rows,
                 row.comparison.missing,
@@ -161,7 +199,7 @@ def test_shapes_and_dates_are_compared_exactly(server: Any, database: str, tmp_p
             ) == (3, 0, 0, 0)
     wrong = as_text | {"g": pa.array([{"srid": 0, "wkb": raw[4:]}, None, None], shape)}
     write_deltalake(lake.path(database, "t"), pa.table(wrong), mode="overwrite")
-    (row,) = verify(source(server), [(database, "t")], lake, reader())
+    (row,) = both(server, [(database, "t")], lake)
     assert row.comparison.different == 1
 
 
@@ -174,7 +212,7 @@ def test_vectors_are_compared_exactly(mysql9: Any, tmp_path: Path) -> None:
         vectors = pa.array([[1.5, -2.0], None], pa.list_(pa.float32()))
         write_deltalake(lake.path(database, "t"), pa.table({"id": pa.array([1, 2], pa.int32()), "v": vectors}))
 
-        (row,) = verify(source(mysql9), [(database, "t")], lake, reader())
+        (row,) = both(mysql9, [(database, "t")], lake)
 
         assert (row.comparison.missing, row.comparison.extra, row.comparison.different) == (0, 0, 0)
 
@@ -190,7 +228,7 @@ def test_mariadb_addresses_and_compressed_columns_are_compared_exactly(mariadb: 
         texts = {"u": [uuid], "a": ["10.0.0.1"], "b": ["1::2:3:4:5:6:7"], "c": ["é" * 90]}
         write_deltalake(lake.path(database, "t"), pa.table({"id": pa.array([1], pa.int32()), **texts}))
 
-        (row,) = verify(source(mariadb), [(database, "t")], lake, reader())
+        (row,) = both(mariadb, [(database, "t")], lake)
 
         assert (row.comparison.missing, row.comparison.extra, row.comparison.different) == (0, 0, 0)
 
@@ -205,7 +243,7 @@ def test_a_hidden_key_is_part_of_the_table(mysql8: Any, tmp_path: Path) -> None:
         write_deltalake(lake.path(database, "t"), pa.table({"my_row_id": key, "v": pa.array([7], pa.int32())}))
         run(mysql8, ["SET GLOBAL show_gipk_in_create_table_and_information_schema = OFF"])
         try:
-            (row,) = verify(source(mysql8), [(database, "t")], lake, reader())
+            (row,) = both(mysql8, [(database, "t")], lake)
         finally:
             run(mysql8, ["SET GLOBAL show_gipk_in_create_table_and_information_schema = ON"])
 
@@ -239,20 +277,21 @@ def test_a_table_that_the_source_has_not_is_an_error(mysql57: Any, tmp_path: Pat
 
         def cursor() -> EntryPosition:
             """The lake is at the source's end at first. Then it is behind a RENAME, and follows that at once."""
-            if len(asked) == 1:
+            at = EntryPosition(*mysql57.position())
+            if not asked:
                 run(mysql57, [f"RENAME TABLE {database}.old TO {database}.new"])
-            elif len(asked) == 3:
+            elif len(asked) == 1:
                 properties = {DROPPED: "bin.000001:4"}
                 lake.open(lake.path(database, "old")).alter.set_table_properties(properties, raise_if_not_exists=False)
-            asked.append(EntryPosition(*mysql57.position()))
-            return asked[0] if len(asked) == 3 else asked[-1]
+                at = asked[0]
+            asked.append(at)
+            return at
 
         besides = [(database, "k"), (database, "gone"), (database, "old")]
-        follows = Reader("d", 1, 0, cursor)
-        (row,) = verify(source(mysql57), [], lake, follows, besides=besides, sleep=lambda _: None)
+        (row,) = compared(beside(mysql57, lake, Rest(cursor)), [], besides)
         assert (row.table, row.differences) == (f"{database}.gone", 1)
         assert "the source has not" in row.error
-        assert len(asked) == 4
+        assert len(asked) == 3
 
 
 def test_a_table_that_waits_for_its_first_row_has_no_definition_yet(mysql8: Any, tmp_path: Path) -> None:
@@ -262,20 +301,20 @@ def test_a_table_that_waits_for_its_first_row_has_no_definition_yet(mysql8: Any,
         run(mysql8, [f"CREATE TABLE {database}.k (id INT PRIMARY KEY, fresh INT)"])
         old = pa.table({"id": pa.array([], pa.int32()), "gone": pa.array([], pa.int32())})
         write_deltalake(lake.path(database, "k"), old)
-        (before,) = verify(source(mysql8), [(database, "k")], lake, reader())
+        (before,) = both(mysql8, [(database, "k")], lake)
         assert before.definition
         DeltaTable(lake.path(database, "k")).alter.set_table_properties({DROPPED: "4711"}, raise_if_not_exists=False)
-        (waiting,) = verify(source(mysql8), [(database, "k")], lake, reader())
+        (waiting,) = both(mysql8, [(database, "k")], lake)
         assert (waiting.definition, waiting.differences) == ((), 0)
 
 
 def test_a_lake_that_does_not_arrive_is_an_error(mysql8: Any, tmp_path: Path) -> None:
     """The wait ends, and the error says how far the client is."""
-    behind = Reader("d", 1, 0, lambda: EntryPosition("bin.000001", 4))
+    behind = beside(mysql8, Lake(tmp_path), Rest(lambda: EntryPosition("bin.000001", 4)), 1)
     with mysql8.database() as database:
         run(mysql8, [f"CREATE TABLE {database}.k (id INT PRIMARY KEY)"])
         with pytest.raises(LakeError, match=r"has not reached .* acked to bin.000001:4"):
-            list(verify(source(mysql8), [(database, "k")], Lake(tmp_path), behind, timeout_seconds=1))
+            list(compared(behind, [(database, "k")]))
 
 
 def test_a_table_that_cannot_be_compared_leaves_the_others(mysql8: Any, tmp_path: Path) -> None:
@@ -296,7 +335,7 @@ def test_a_table_that_cannot_be_compared_leaves_the_others(mysql8: Any, tmp_path
         write_deltalake(lake.path(database, "fine"), rows)
         names = ("merged", "gone", "nowhere", "fine")
 
-        found = list(verify(source(mysql8), [(database, name) for name in names], lake, reader()))
+        found = list(both(mysql8, [(database, name) for name in names], lake))
 
     *broken, fine = found
     assert [row.table for row in found] == [f"{database}.{name}" for name in names]
@@ -348,6 +387,6 @@ def test_parts_count_what_the_whole_counts(tmp_path: Path, monkeypatch: pytest.M
     both = DeltaTable(tmp_path / "a"), DeltaTable(tmp_path / "b")
     for key in (["id"], []):
         whole = compare(*both, names, key, "t")
-        monkeypatch.setattr("spark_jobs.verify.compare._ROWS_AT_ONCE", 100)
+        monkeypatch.setattr("tests.support.judge.compare._ROWS_AT_ONCE", 100)
         assert compare(*both, names, key, "t") == whole
         assert whole.missing == 10

@@ -6,27 +6,16 @@ Up to a million rows are compared at once; larger tables in parts, cut by a dige
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from cdc_core.errors import LakeError
 from spark_jobs.lake.own_columns import Own
+from spark_jobs.verify.verified import Comparison
 
 _ROWS_AT_ONCE = 1_000_000
 _FLOATS = ("float", "double")
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """`missing` rows are at the source alone, `extra` in the lake alone; `different` have one key, other values."""
-
-    source_rows: int
-    lake_rows: int
-    missing: int
-    extra: int
-    different: int
 
 
 def compare(
@@ -35,18 +24,15 @@ def compare(
     names: Sequence[str],
     key: Sequence[str],
     place: str,
-    *,
-    of_source: str = "",
-    of_lake: str = "",
 ) -> Comparison:
-    """Compares the columns `names` that both have. Every row is missing from a lake without the table. `of_source` and
-    `of_lake` are conditions in SQL for the rows that are compared, beside that they are not deleted.
+    """Compares the living rows, in the columns `names` that both have. Every row is missing from a lake without the
+    table.
 
     Rows whose key has a zero date are NULL there on both sides, so that two of them may have one key: the table is then
     compared as if it had no key. Raises LakeError when the two share no column.
     """
     builder = QueryBuilder()
-    _register(builder, "source", source, of_source)
+    _register(builder, "source", source)
     total = _one(builder, "SELECT count(*) AS n FROM source")["n"]
     if lake is None:
         return Comparison(total, 0, total, 0, 0)
@@ -56,7 +42,7 @@ def compare(
         raise LakeError(
             "source and lake share no column", place=place, hint="Make the table anew from the source: sluice copy."
         )
-    _register(builder, "lake", lake, of_lake)
+    _register(builder, "lake", lake)
     if not there.issuperset(key) or _has_null(builder, key):
         key = ()
     lake_rows = _one(builder, "SELECT count(*) AS n FROM lake")["n"]
@@ -67,27 +53,17 @@ def compare(
     return Comparison(total, lake_rows, **sums)
 
 
-def count(table: DeltaTable, condition: str) -> int:
-    """The rows of a table that are not deleted, and fulfil a condition in SQL."""
-    builder = QueryBuilder()
-    _register(builder, "counted", table, condition)
-    return _one(builder, "SELECT count(*) AS n FROM counted")["n"]
-
-
-def _register(builder: QueryBuilder, name: str, table: DeltaTable, condition: str) -> None:
-    """The rows of a table that are not deleted, and fulfil the condition."""
+def _register(builder: QueryBuilder, name: str, table: DeltaTable) -> None:
     own = Own.of_table(table)
-    where = " AND ".join(part for part in (own.living if own else "", condition) if part)
-    builder.register(f"{name}_whole" if where else name, table)
-    if where:
-        builder.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_whole WHERE {where}").read_all()  # noqa: S608
+    builder.register(f"{name}_whole" if own else name, table)
+    if own:
+        builder.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_whole WHERE {own.living}").read_all()
 
 
 def _has_null(builder: QueryBuilder, key: Sequence[str]) -> bool:
     null = " OR ".join(f"{_quote(name)} IS NULL" for name in key)
     return any(
-        _one(builder, f"SELECT count(*) AS n FROM {side} WHERE {null or 'false'}")["n"]  # noqa: S608
-        for side in ("source", "lake")
+        _one(builder, f"SELECT count(*) AS n FROM {side} WHERE {null or 'false'}")["n"] for side in ("source", "lake")
     )
 
 
@@ -124,7 +100,7 @@ def _by_key(names: Sequence[str], key: Sequence[str], floats: Collection[str], w
     # of a key that is in the lake twice the first copy is compared, the others are extra
     ranked = f"row_number() OVER (PARTITION BY {', '.join(map(_quote, key))}) AS sluice_copy"
     return (
-        "SELECT coalesce(sum(CASE WHEN l.sluice_copy IS NULL THEN 1 ELSE 0 END), 0) AS missing, "  # noqa: S608
+        "SELECT coalesce(sum(CASE WHEN l.sluice_copy IS NULL THEN 1 ELSE 0 END), 0) AS missing, "
         "coalesce(sum(CASE WHEN s.sluice_here IS NULL THEN 1 ELSE 0 END), 0) AS extra, "
         "coalesce(sum(CASE WHEN s.sluice_here IS NOT NULL AND l.sluice_copy IS NOT NULL "
         f"AND ({' OR '.join(others) or 'false'}) THEN 1 ELSE 0 END), 0) AS different "
@@ -148,12 +124,12 @@ def _by_copies(names: Sequence[str], floats: Collection[str], where: str) -> str
     listed = ", ".join(map(_quote, names))
     groups = ", ".join([listed, *(_zero(_quote(name)) for name in names if name in floats)])
     both = (
-        f"SELECT {listed}, 1 AS sluice_s, 0 AS sluice_l FROM source WHERE {where} UNION ALL "  # noqa: S608
+        f"SELECT {listed}, 1 AS sluice_s, 0 AS sluice_l FROM source WHERE {where} UNION ALL "
         f"SELECT {listed}, 0 AS sluice_s, 1 AS sluice_l FROM lake WHERE {where}"
     )
-    counted = f"SELECT sum(sluice_s) - sum(sluice_l) AS short FROM ({both}) AS b GROUP BY {groups}"  # noqa: S608
+    counted = f"SELECT sum(sluice_s) - sum(sluice_l) AS short FROM ({both}) AS b GROUP BY {groups}"
     return (
-        "SELECT coalesce(sum(CASE WHEN short > 0 THEN short ELSE 0 END), 0) AS missing, "  # noqa: S608
+        "SELECT coalesce(sum(CASE WHEN short > 0 THEN short ELSE 0 END), 0) AS missing, "
         "coalesce(sum(CASE WHEN short < 0 THEN -short ELSE 0 END), 0) AS extra, 0 AS different "
         f"FROM ({counted}) AS c"
     )

@@ -10,29 +10,27 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pymysql
 from deltalake import DeltaTable, write_deltalake
 
-from cdc_core.errors import LakeError, SluiceError
+from cdc_core.errors import LakeError
 from cdc_core.position import EntryPosition, split_version
 from cdc_core.schema.names import full_name
 from spark_jobs.following.pending import Follows
-from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, spark_type
-from spark_jobs.snapshot.at_rest import SETTLE_SECONDS, snapshot
 from spark_jobs.snapshot.binlog import position, reaches
-from spark_jobs.snapshot.oracle import OracleTable, describe, exists, stream
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.compare import Comparison, compare
+from spark_jobs.verify.beside import await_merged
 from spark_jobs.verify.definition import LakeDefinition, definition_differences
-from spark_jobs.verify.merged import await_merged
-
-Answer = TypeVar("Answer")
+from spark_jobs.verify.verified import Comparison, Verified, or_why_not
+from tests.support.judge.at_rest import SETTLE_SECONDS, snapshot
+from tests.support.judge.compare import compare
+from tests.support.judge.oracle import OracleTable, describe, exists, stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,44 +41,6 @@ class Reader:
     client_id: int
     epoch: int
     cursor: Callable[[], EntryPosition | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """One table's comparison at `position`. `definition`: a sentence for each difference between its definitions.
-    `error`: why it could not be compared; its `comparison` is None then. `repaired`: so many rows differed, and were
-    brought right before the counts. `remedy`: what to do about a table that differs;
-    `repairable`: its rows alone can be brought right."""
-
-    table: str
-    comparison: Comparison | None
-    position: EntryPosition
-    definition: tuple[str, ...] = ()
-    error: str = ""
-    repaired: int = 0
-    remedy: str = ""
-    repairable: bool = False
-
-    @property
-    def differences(self) -> int:
-        """Rows and parts of the definition that differ; 1 for a table that could not be compared."""
-        if self.comparison is None:
-            return 1
-        found = self.comparison
-        return found.missing + found.extra + found.different + len(self.definition)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As `sluice verify` prints it. The counts of a table that could not be compared are null."""
-        names = ("source_rows", "lake_rows", "missing", "extra", "different")
-        return {
-            "table": self.table,
-            **{name: getattr(self.comparison, name, None) for name in names},
-            "position": str(self.position),
-            "definition": list(self.definition),
-            "error": self.error or None,
-            "repaired": self.repaired,
-            "remedy": self.remedy or None,
-        }
 
 
 def verify(
@@ -146,18 +106,6 @@ def _verified(
         return Verified(name, comparison, position, definition)
 
     return or_why_not(name, position, compared)
-
-
-def or_why_not(name: str, position: EntryPosition, compared: Callable[[], Answer]) -> Answer | Verified:
-    """What the comparison of one table finds, or why it cannot be compared: the others go on."""
-    try:
-        return compared()
-    except SluiceError as error:
-        return Verified(name, None, position, error=str(error))
-    except pymysql.MySQLError as error:  # a discarded tablespace, a MERGE table that has no parts
-        return Verified(name, None, position, error=f"the source cannot read the table: {error.args[-1]}")
-    except Exception as error:  # whatever delta-rs or Arrow meet: it is this table's alone
-        return Verified(name, None, position, error=f"{type(error).__name__}: {first_line(error)}")
 
 
 def _compare_table(

@@ -1,0 +1,76 @@
+"""What a comparison of a table finds, and why it could not be made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pymysql
+
+from cdc_core.errors import SluiceError
+from cdc_core.position import EntryPosition
+from spark_jobs.lake.failures import first_line
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`missing` rows are at the source alone, `extra` in the lake alone; `different` have one key, other values."""
+
+    source_rows: int
+    lake_rows: int
+    missing: int
+    extra: int
+    different: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """One table's comparison at `position`. `definition`: a sentence for each difference between its definitions.
+    `error`: why it could not be compared; its `comparison` is None then. `repaired`: so many rows differed, and were
+    repaired before the counts. `remedy`: what to do about a table that differs;
+    `repairable`: replacing the rows that differ is enough."""
+
+    table: str
+    comparison: Comparison | None
+    position: EntryPosition
+    definition: tuple[str, ...] = ()
+    error: str = ""
+    repaired: int = 0
+    remedy: str = ""
+    repairable: bool = False
+
+    @property
+    def differences(self) -> int:
+        """Rows and parts of the definition that differ; 1 for a table that could not be compared."""
+        if self.comparison is None:
+            return 1
+        found = self.comparison
+        return found.missing + found.extra + found.different + len(self.definition)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `sluice verify` prints it. The counts of a table that could not be compared are null."""
+        names = ("source_rows", "lake_rows", "missing", "extra", "different")
+        return {
+            "table": self.table,
+            **{name: getattr(self.comparison, name, None) for name in names},
+            "position": str(self.position),
+            "definition": list(self.definition),
+            "error": self.error or None,
+            "repaired": self.repaired,
+            "remedy": self.remedy or None,
+        }
+
+
+def or_why_not(name: str, position: EntryPosition, compared: Callable[[], Answer]) -> Answer | Verified:
+    """What the comparison of one table finds, or why it cannot be compared: the others go on."""
+    try:
+        return compared()
+    except SluiceError as error:
+        return Verified(name, None, position, error=str(error))
+    except pymysql.MySQLError as error:  # a discarded tablespace, a MERGE table that has no parts
+        return Verified(name, None, position, error=f"the source cannot read the table: {error.args[-1]}")
+    except Exception as error:  # whatever delta-rs or Arrow meet: it is this table's alone
+        return Verified(name, None, position, error=f"{type(error).__name__}: {first_line(error)}")
