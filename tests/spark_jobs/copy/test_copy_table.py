@@ -12,8 +12,9 @@ from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.copy.result import Copied, LakeClient, NoSuchTable
 from spark_jobs.copy.table import copy_table
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.record import FORM, PROGRESS
 from spark_jobs.snapshot.source import Source
-from tests.support.shop import Shop, opened_shop
+from tests.support.shop import Shop, opened_shop, reading_source
 
 pytestmark = pytest.mark.integration
 
@@ -34,7 +35,8 @@ def damage(shop: Shop, table: str) -> None:
 
 
 def test_a_damaged_table_is_made_anew_and_followed_on(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
-    """With a key, without one, and with names that need column mapping: at rest, twice at one place, and afterwards."""
+    """With a key, without one, and with names that need column mapping: at rest, twice at one place, and afterwards.
+    One that notes its progress in another form is copied by the run."""
     with opened_shop(mysql8, spark_remote, tmp_path) as shop:
         shop.execute(
             "CREATE TABLE keyed (id INT PRIMARY KEY COMMENT 'the key', v VARCHAR(20)) COMMENT 'a table'",
@@ -70,3 +72,9 @@ def test_a_damaged_table_is_made_anew_and_followed_on(mysql8: MySqlServer, spark
             "v": None,
         }
         assert isinstance(copied(shop, "nowhere"), NoSuchTable)
+        made.alter.set_table_properties({PROGRESS: "0"})  # as a table of another version of Sluice
+        shop.execute("INSERT INTO keyed VALUES (6, 'f')")
+        with reading_source(shop) as again:
+            assert again.drain() == []
+        assert shop.differences(*same) == same
+        assert DeltaTable(made.table_uri).metadata().configuration[PROGRESS] == FORM
