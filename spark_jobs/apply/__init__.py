@@ -9,7 +9,7 @@ The way of a claim, in order:
     decision       which rows the table has already; `epochs` says which come again after a rewind
     preparation    the table is made, or gets its new columns
     view           the net changes as a temporary view of a Spark session; `net_file` is a file of many of them
-    choice         which statement applies them; `statements` and `whole_rows` write its SQL
+    choice         which statement applies them; `statements` and the room `changes` write its SQL
     transaction    the statement as one commit of Delta
     commits        what the commits of the range did, from the table's log
     checks         whether the numbers add up: the gate in front of the ack

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cdc_core.client.changes import TableRead
-from spark_jobs.apply.last_changes import IMAGES, last_changes, merge_last
-from spark_jobs.apply.statements import append_copies, append_upserts, merge_copies, merge_keyed
-from spark_jobs.apply.whole_rows import whole_copies, whole_rows
+from spark_jobs.apply.statements import append_copies, append_upserts, merge_copies, merge_keyed, merge_last
+from spark_jobs.changes.net import CLAIMED, ImageQuery, grouped
+from spark_jobs.changes.whole_rows import whole_copies, whole_rows
 from spark_jobs.lake.defaults import insert_defaults
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
@@ -26,12 +26,14 @@ def statement(lake: Lake, path: str, read: TableRead, state: TableState, view: s
     names = [column.name for column in columns]
     if state.own:
         kept = sorted(there.difference(names))
-        rows = last_changes(view, "true", names, key, state.own, IMAGES, anew=bool(kept))
+        rows = ImageQuery(view, columns, key, form=CLAIMED).last(state.own, anew=bool(kept))
         return merge_last(path, rows, names, key, state.own, key_range(lake, path, read, state), kept)
     if read.counts.partial:
         view = _whole(path, read, view, columns, insert_defaults(read.table, whole))
     if not key:
-        return append_copies(path, view, names) if read.counts.insert_only else merge_copies(path, view, columns)
+        if read.counts.insert_only:
+            return append_copies(path, view, names)
+        return merge_copies(path, grouped(view, columns), columns)
     if state.fresh:
         return append_upserts(path, view, names)
     deletes, between = bool(read.counts.deletes), key_range(lake, path, read, state)

@@ -14,10 +14,10 @@ from cdc_core.schema.ddl import EffectKind
 from cdc_core.schema.names import full_name, split_name
 from spark_jobs.apply.result import Refusal
 from spark_jobs.apply.table import Batch, check_ledger
+from spark_jobs.changes.log_images import Emptied
 from spark_jobs.lake.failures import tried_twice
 from spark_jobs.landing.append import Landed, Share, append
 from spark_jobs.landing.evolution import why_not
-from spark_jobs.landing.images import Emptied
 from spark_jobs.landing.log import TableLog
 from spark_jobs.landing.merged import check_known
 from spark_jobs.landing.modes import Mode

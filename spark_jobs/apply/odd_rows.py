@@ -15,13 +15,14 @@ from cdc_core.client.changes import RowsDoor
 from cdc_core.contract.claim import Claim
 from spark_jobs.apply.commits import Commit
 from spark_jobs.apply.view import create_view
+from spark_jobs.changes.net import CLAIMED
 from spark_jobs.lake.doubt import KEYS, Doubt
 from spark_jobs.lake.sql import literal, quote, table_at
 from spark_jobs.lake.types import OP, LakeColumn, lake_columns
 
 _VIEW = "sluice_images"
 _LENGTH = 64  # characters of one value
-_ORDER = f"struct(_sluice_journal, _sluice_position, _sluice_row, {OP} = 'update_after')"
+_ORDER = f"struct({', '.join(CLAIMED.order)})"
 
 
 @dataclass(frozen=True, slots=True)

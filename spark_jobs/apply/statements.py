@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_jobs.changes.net import ANEW, GONE
 from spark_jobs.lake.equality import FEWER_COPIES, any_value, exactly, same
+from spark_jobs.lake.own_columns import DELETED, Own
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import COUNT, OP, LakeColumn
 
@@ -17,6 +19,12 @@ def append_upserts(path: str, view: str, columns: Sequence[str]) -> str:
     """For an empty table, where deletes match nothing."""
     listed = ", ".join(map(quote, columns))
     return f"INSERT INTO delta.{quote(path)} ({listed}) SELECT {listed} FROM {view} WHERE {OP} = 1"  # noqa: S608
+
+
+def append_rows(path: str, rows: str, columns: Sequence[str]) -> str:
+    """For rows that come, each once more."""
+    listed = ", ".join(map(quote, columns))
+    return f"INSERT INTO delta.{quote(path)} ({listed}) SELECT {listed} FROM {rows}"  # noqa: S608
 
 
 def append_copies(path: str, view: str, columns: Sequence[str]) -> str:
@@ -48,24 +56,48 @@ def merge_keyed(
     return f"MERGE INTO delta.{quote(path)} AS t USING {view} AS s ON {' AND '.join(condition)} {' '.join(clauses)}"
 
 
-def merge_copies(path: str, view: str, columns: Sequence[LakeColumn]) -> str:
-    """One MERGE for a table without a key: a row that loses copies loses all of them and gets the rest back.
+def merge_last(
+    path: str,
+    rows: str,
+    columns: Sequence[str],
+    key: Sequence[str],
+    own: Own,
+    between: tuple[int, int] | None = None,
+    kept: Sequence[str] = (),
+) -> str:
+    """One MERGE by key of what `ImageQuery.last` gives, for a table with columns of ours. `between` bounds a key of one
+    integer. `kept`: the table's columns that the source has no more; then the rows say which came `ANEW`.
+
+    With soft deletes the image that a delete logs is merged too: the row has its last values, however the changes are
+    cut into batches, also where it came and went within one. A column that the source has no more, and the table keeps
+    (`ddl: lenient`), has NULL in a row that came anew, as in one that was not there before.
+    """
+    condition = [f"t.{quote(name)} = s.{quote(name)}" for name in key]
+    if between is not None:
+        condition.append(f"t.{quote(key[0])} BETWEEN {between[0]} AND {between[1]}")
+    names = [*columns, *own.names]
+    anew = f"s.{ANEW} OR (t.{DELETED} AND NOT s.{GONE})" if own.soft else f"s.{ANEW}"
+    left_out = [f"t.{quote(name)} = CASE WHEN {anew} THEN NULL ELSE t.{quote(name)} END" for name in kept]
+    sets = ", ".join([*(f"t.{quote(name)} = s.{quote(name)}" for name in names), *left_out])
+    gone, left = ("", "") if own.soft else (f"WHEN MATCHED AND s.{GONE} THEN DELETE ", f" AND NOT s.{GONE}")
+    return (
+        f"MERGE INTO delta.{quote(path)} AS t USING {rows} AS s ON {' AND '.join(condition)} "
+        f"{gone}WHEN MATCHED THEN UPDATE SET {sets} WHEN NOT MATCHED{left} THEN {_insert(names)}"
+    )
+
+
+def merge_copies(path: str, net: str, columns: Sequence[LakeColumn]) -> str:
+    """One MERGE for a table without a key: a row that loses copies loses all of them and gets the rest back. `net` has
+    each distinct row once.
 
     Rows are equal when the lake's values are, NULL equal to NULL, and 0.0 not equal to -0.0, which Spark takes for one
-    value. Rows of `view` that are equal in the lake count together: other bytes of the source may give equal values,
-    such as a zero date and NULL. The statement raises FEWER_COPIES in Spark when it takes more copies of a row than the
-    table has.
+    value. The statement raises FEWER_COPIES in Spark when it takes more copies of a row than the table has.
     """
     names = [quote(column.name) for column in columns]
-    values = ", ".join(f"{any_value('v', column)} AS {quote(column.name)}" for column in columns)
-    distinct = (
-        f"SELECT {values}, sum(v.{COUNT}) AS {COUNT} FROM {view} AS v "  # noqa: S608
-        f"GROUP BY {exactly('v', columns)} HAVING sum(v.{COUNT}) <> 0"
-    )
     kept = ", ".join(f"{any_value('n', column)} AS {quote(column.name)}" for column in columns)
     counted = (
         f"SELECT {kept}, n.{COUNT} AS _sluice_net, count(l._sluice_one) AS _sluice_have "  # noqa: S608
-        f"FROM ({distinct}) AS n LEFT JOIN (SELECT *, 1 AS _sluice_one FROM delta.{quote(path)}) AS l "
+        f"FROM {net} AS n LEFT JOIN (SELECT *, 1 AS _sluice_one FROM delta.{quote(path)}) AS l "
         f"ON n.{COUNT} < 0 AND {same('n', 'l', columns)} GROUP BY {exactly('n', columns)}, n.{COUNT}"
     )
     short = f"raise_error(concat('{FEWER_COPIES}: ', _sluice_have, ' in the lake, ', -_sluice_net, ' deleted'))"

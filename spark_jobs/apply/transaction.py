@@ -6,11 +6,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import TableStopped
-from spark_jobs.apply.whole_rows import NO_SUCH_ROW
+from spark_jobs.changes.net import NO_KEY, NOT_A_ROW
+from spark_jobs.changes.whole_rows import NO_SUCH_ROW
 from spark_jobs.lake.defaults import UNKNOWN_DEFAULT
 from spark_jobs.lake.equality import FEWER_COPIES
 
-NO_KEY, NOT_A_ROW = "SLUICE_NO_KEY", "SLUICE_NOT_A_ROW"
 _BUILD = "make the table anew (sluice copy)."
 _STOPS = {  # the word that a statement raises in Spark: what it means, and what to do
     FEWER_COPIES: (

@@ -10,9 +10,8 @@ span       the places between which chunks are read; the definition stays the sa
 registration  a snapshot's registration with the service, renewed
 commit     the rows staged in the lake, then one commit that replaces rows and definition
 target     the table that a copy is put in the place of: fenced, noted, found again
-changes    a snapshot's change log: what runs keep for it meanwhile
-fold       the rows that were read with the log over them
-overlay    the files that were staged with the log over them
+changes    a snapshot's change log: what runs keep for it meanwhile; the rows that were read with the log over them
+overlay    the files that were staged with the log over them, without Spark
 lost       the keys that left a table's parents while it is read
 looked_up  the rows that named such a key, as they are at the source
 exchange   a table's files exchanged for others, in one commit

@@ -7,32 +7,35 @@ changes too, the log is made empty. The switch folds the log over the rows that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyspark.sql import DataFrame
+from pyspark.sql.connect.session import SparkSession
 
-from cdc_core.client.changes import FlightRows, RowsDoor, TableRead
+from cdc_core.client.changes import RowsDoor
 from cdc_core.contract.claim import Claim
-from cdc_core.errors import LakeError, SluiceError, TableStopped
-from cdc_core.rows.system_columns import CHANGES, is_before, versions
+from cdc_core.errors import LakeError, TableStopped
+from cdc_core.rows.system_columns import CHANGES
+from spark_jobs.changes.columns import EPOCH, NAMES, NTH, OP, SYSTEM, VERSION
+from spark_jobs.changes.log_images import LogImages, own_fields
+from spark_jobs.changes.net import ImageQuery
 from spark_jobs.copy.files import numbered
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.sql import quote
 from spark_jobs.lake.tables import Lake
-from spark_jobs.lake.types import RESERVED, delta_type, spark_type
+from spark_jobs.lake.types import LakeColumn, delta_type, spark_type
 
-VERSION, NTH, GONE = "_sluice_version", "_sluice_nth", "_sluice_gone"
 _LAST = 1 << 62  # an `NTH` behind those of all changes
-_SYSTEM = (pa.field(VERSION, pa.int64()), pa.field(NTH, pa.int64()), pa.field(GONE, pa.bool_()))
+_ANEW = "Begin the snapshot anew."
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeLog:
-    """The log of one snapshot. Its columns are the table's under numbers; `VERSION` and `NTH` order the changes, and
-    `GONE` marks a row as it was before the change."""
+    """The log of one snapshot: the columns of any change log, but the table's under numbers."""
 
     lake: Lake
     destination: str
@@ -67,36 +70,36 @@ class ChangeLog:
             return
         with door.connect() as rows:
             read = rows.info(claim, table, mode=CHANGES, after=after)
-            batches = _Numbered(rows, read)
-            if there is not None and _types(there) != batches.types:
-                hint = "Begin the snapshot anew."
-                raise TableStopped("the table has other columns than before", place=self.path, hint=hint)
-            stream = pa.RecordBatchReader.from_batches(batches.schema, iter(batches))
+            own = own_fields(read.schema)
+            if there is not None and _types(there) != [spark_type(field.type) for field in own]:
+                raise TableStopped("the table has other columns than before", place=self.path, hint=_ANEW)
+            images = LogImages(claim, numbered(own, *SYSTEM), read, rows, numbered=True)
+            stream = pa.RecordBatchReader.from_batches(images.schema, iter(images))
             noted = CommitProperties(app_transactions=[Transaction(self.app, end)])
             storage = self.lake.storage or None
             try:
-                log = there or DeltaTable.create(self.path, batches.schema, storage_options=storage)
+                log = there or DeltaTable.create(self.path, numbered(own, *SYSTEM), storage_options=storage)
                 write_deltalake(log, stream, mode="append", storage_options=storage, commit_properties=noted)
             except Exception as error:
-                if batches.error is not None:
-                    raise batches.error from None
+                if images.error is not None:
+                    raise images.error from None
                 if self._opened()[0] is None and there is not None:
-                    hint = "Begin the snapshot anew."
-                    raise TableStopped("the log was removed", place=self.path, hint=hint) from error
+                    raise TableStopped("the log was removed", place=self.path, hint=_ANEW) from error
                 hint = "Make the lake writable and give it room; the batch stays claimable."
                 raise LakeError(f"changes cannot be kept: {first_line(error)}", place=self.path, hint=hint) from error
 
-    def correct(self, rows: pa.Table, version: int) -> None:
-        """Adds rows as they are at the source, behind every change up to `version`: the table's columns under numbers,
-        and `GONE`. Raises LakeError."""
-        fields = [field for field in rows.schema if field.name != GONE]
-        schema, storage = numbered(fields, *_SYSTEM), self.lake.storage or None
+    def correct(self, rows: pa.Table, epoch: int, version: int) -> None:
+        """Adds rows as they are at the source, behind every change up to `version` of `epoch`: the table's columns
+        under numbers, and `OP`. Raises LakeError."""
+        own, storage = [field for field in rows.schema if field.name != OP], self.lake.storage or None
+        schema = numbered(own, *SYSTEM)
         try:
             log = DeltaTable.create(self.path, schema, mode="ignore", storage_options=storage)
-            nth = pa.array([_LAST + log.version()] * rows.num_rows, pa.int64())
-            versions = pa.array([version] * rows.num_rows, pa.int64())
-            columns = [*(rows[field.name] for field in fields), versions, nth, rows[GONE]]
-            write_deltalake(log, pa.Table.from_arrays(columns, schema=schema), mode="append", storage_options=storage)
+            same = {EPOCH: epoch, VERSION: version, NTH: _LAST + log.version()}
+            made = {name: pa.array([value] * rows.num_rows, SYSTEM.field(name).type) for name, value in same.items()}
+            made |= {OP: rows[OP]} | {field.name: rows[field.name] for field in own}
+            arrays = [made.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in schema]
+            write_deltalake(log, pa.Table.from_arrays(arrays, schema=schema), mode="append", storage_options=storage)
         except (DeltaError, OSError) as error:
             hint = "Make the lake writable and give it room; then start the snapshot again."
             raise LakeError(f"changes cannot be kept: {first_line(error)}", place=self.path, hint=hint) from error
@@ -109,40 +112,32 @@ class ChangeLog:
         except TableNotFoundError:
             return None, None
         except DeltaError as error:
-            hint = "Begin the snapshot anew."
-            raise TableStopped(f"the log is damaged: {first_line(error)}", place=self.path, hint=hint) from error
+            raise TableStopped(f"the log is damaged: {first_line(error)}", place=self.path, hint=_ANEW) from error
         except OSError as error:
             hint = "See that the lake can be read; the batch stays claimable."
             raise LakeError(f"the log cannot be read: {first_line(error)}", place=self.path, hint=hint) from error
 
 
-class _Numbered:
-    """The images of a read as the log has them. `error` is the service's, which delta-rs would make a text of."""
+def folded(
+    spark: SparkSession, staged: str, log: str, types: Sequence[str], key: Sequence[int], low: int, upto: int
+) -> DataFrame:
+    """The rows that were read, after the changes of a log that are behind version `low` up to `upto`. `staged` and
+    `log` are paths; `types` are the columns' in SQL, `key` the key's numbers. Columns have numbers for names.
 
-    def __init__(self, rows: FlightRows, read: TableRead) -> None:
-        shown = [field for field in read.schema if field.name not in RESERVED]
-        self.schema = numbered(shown, *_SYSTEM)
-        self.error: SluiceError | None = None
-        self.types = [spark_type(field.type) for field in shown]
-        self._rows, self._tickets, self._width = rows, read.tickets, len(shown)
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        nth = 0
-        try:
-            for ticket in self._tickets:
-                for batch in self._rows.split(ticket):
-                    yield self._numbered(batch, nth)
-                    nth += batch.num_rows
-        except SluiceError as error:
-            self.error = error
-            raise
-
-    def _numbered(self, batch: pa.RecordBatch, nth: int) -> pa.RecordBatch:
-        order = pa.array(np.arange(nth, nth + batch.num_rows, dtype=np.int64))
-        system = [pa.array(versions(batch)), order, is_before(batch)]
-        return pa.RecordBatch.from_arrays([*batch.columns[: self._width], *system], schema=self.schema)
+    With a key, rows that were read later than a change are right again with what follows. Without one, all were read at
+    exactly `low`.
+    """
+    columns = tuple(LakeColumn(str(number), kind) for number, kind in enumerate(types))
+    names = ", ".join(quote(column.name) for column in columns)
+    where = f"{VERSION} > {low:d} AND {VERSION} <= {upto:d}"
+    changes = ImageQuery(f"delta.{quote(log)}", columns, tuple(columns[at].name for at in key), where)
+    rows = f"(SELECT * FROM delta.{quote(staged)} AS r({names}))"  # noqa: S608
+    return spark.sql(changes.over(rows, columns))
 
 
 def _types(log: DeltaTable) -> list[str]:
-    """The SQL types of the table's columns in a log."""
-    return [delta_type(field.type) for field in log.schema().fields if field.name.isdigit()]
+    """The SQL types of the table's columns in a log; none where it is of an earlier release."""
+    fields = log.schema().fields
+    if not {field.name for field in fields} >= NAMES:
+        return []
+    return [delta_type(field.type) for field in fields if field.name.isdigit()]

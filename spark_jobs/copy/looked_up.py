@@ -1,7 +1,7 @@
 """Rows of a snapshot that a foreign key changed at the source while they were read, looked up there by their own key.
 
 They name a key that left the parent (`lost`). What they are at the source goes behind the changes of the log, so that
-the fold takes it. The source may be ahead of the stream: later events of the same rows change nothing then. Doing it
+the switch takes it. The source may be ahead of the stream: later events of the same rows change nothing then. Doing it
 again adds the same once more.
 """
 
@@ -19,7 +19,7 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
-from spark_jobs.copy.changes import GONE
+from spark_jobs.changes.columns import DELETE, INSERT, OP
 from spark_jobs.copy.result import Broken
 from spark_jobs.lake.equality import references
 from spark_jobs.lake.sql import quote
@@ -42,7 +42,7 @@ def looked_up(
     zero_dates: ZeroDates,
 ) -> pa.Table | None:
     """Those of `rows` that name a key in the table at `lost` and are otherwise at the source: as they are there, and
-    whether they are gone (`GONE`). The columns of all have numbers for names. None where there are none.
+    in `OP` what became of them. The columns of all have numbers for names. None where there are none.
 
     Raises Broken where they cannot be looked up, and pymysql's errors.
     """
@@ -89,7 +89,7 @@ def _changed(found: pa.Table, names: Sequence[str], key: ForeignKey, there: Touc
         kept = there.gone if name in key.columns else [not one for one in there.there]
         values = pc.if_else(pa.array(kept, pa.bool_()), rows.column(at), there.values[name])
         rows = rows.set_column(at, rows.schema.field(at), values)
-    return rows.append_column(GONE, pa.array(there.gone, pa.bool_()))
+    return rows.append_column(OP, pa.array([DELETE if gone else INSERT for gone in there.gone], pa.string()))
 
 
 def _broken(key: ForeignKey, why: str) -> Broken:

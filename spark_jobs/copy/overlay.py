@@ -1,4 +1,4 @@
-"""The staged files with the log's changes between two versions over them: what `fold` does in Spark, file by file.
+"""The staged files with the log's changes between two versions over them: what `folded` does in Spark, file by file.
 
 A file that has none of the changed keys stays as it is. Any other one is written once more without them, and the rows
 as they are now follow in files of their own. Only for tables whose keys compare as Arrow compares them, and logs that
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 from deltalake.exceptions import DeltaError
@@ -23,13 +22,14 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
 from cdc_core.schema.table import TableSchema
-from spark_jobs.copy.changes import GONE, NTH, VERSION, ChangeLog
+from spark_jobs.changes.in_order import images_in_order, within_expression
+from spark_jobs.copy.changes import ChangeLog
 from spark_jobs.copy.files import Files, StagedFile, files_of, staged_schema, unwritable
 from spark_jobs.lake.tables import Lake
 
 _MOST_BYTES = 32 << 20  # of Parquet: a larger log is Spark's
 _AT_ONCE = 2  # files
-_AT = "_sluice_at"
+_AT, _THERE = "_sluice_at", "_sluice_there"
 _NUMBERS = (pt.is_integer, pt.is_boolean, pt.is_decimal, pt.is_date, pt.is_timestamp)
 _EXACT = (*_NUMBERS, pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary)
 
@@ -48,7 +48,7 @@ def laid_over(
         if changed is None:
             return None
         over = _Overlay(path, lake, columns, key, changed.select(key))
-        now = changed.filter(pc.invert(changed[GONE])).select(range(len(columns)))
+        now = changed.filter(changed[_THERE]).select(range(len(columns)))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             kept = [file for files in pool.map(over.without, staged) for file in files]
         return [*kept, *over.written(now)]
@@ -57,17 +57,18 @@ def laid_over(
 
 
 def _last_changes(log: ChangeLog, columns: pa.Schema, key: Sequence[int], low: int, upto: int) -> pa.Table | None:
-    """The last change of each key, the columns under the staged ones' names and types. None for too many of them."""
+    """The last image of each key, the columns under the staged ones' names and types, and whether the key has a row
+    then. None for too many of them, and where only Spark can tell."""
     table = log.lake.open(log.path)
     if (pc.sum(pa.table(table.get_add_actions(flatten=True))["size_bytes"]).as_py() or 0) > _MOST_BYTES:
         return None
-    between = (ds.field(VERSION) > low) & (ds.field(VERSION) <= upto)
-    rows = table.to_pyarrow_dataset().to_table(filter=between).sort_by([(VERSION, "ascending"), (NTH, "ascending")])
     names = [str(number) for number in range(len(columns))]
-    rows = rows.select([*names, GONE]).append_column(_AT, pa.array(np.arange(rows.num_rows)))
-    last = rows.group_by([names[at] for at in key]).aggregate([(_AT, "max")])[f"{_AT}_max"]
-    rows = rows.take(last).drop_columns([_AT])
-    return rows.rename_columns([*columns.names, GONE]).cast(pa.schema([*columns, pa.field(GONE, pa.bool_())]))
+    images = images_in_order(table, within_expression(None, low, upto), names, [names[at] for at in key])
+    if images is None:
+        return None
+    last = images.rows.select(names).take(pa.array(images.order[images.last]))
+    last = last.append_column(_THERE, pa.array(images.there[images.last]))
+    return last.rename_columns([*columns.names, _THERE]).cast(pa.schema([*columns, pa.field(_THERE, pa.bool_())]))
 
 
 @dataclass(frozen=True, slots=True)

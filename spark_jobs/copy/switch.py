@@ -24,11 +24,11 @@ from cdc_core.position import EntryPosition
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.table import TableSchema
+from spark_jobs.changes.net import NO_KEY
 from spark_jobs.copy.adopt import adopt, adoptable, claim_own, remove_copies
-from spark_jobs.copy.changes import ChangeLog
+from spark_jobs.copy.changes import ChangeLog, folded
 from spark_jobs.copy.commit import Replacement, replace, staged_rows
 from spark_jobs.copy.files import files_of
-from spark_jobs.copy.fold import folded
 from spark_jobs.copy.hold import Hold, held
 from spark_jobs.copy.looked_up import looked_up
 from spark_jobs.copy.lost import LostKeys
@@ -52,6 +52,10 @@ from spark_jobs.snapshot.source import Source
 
 _TRIES = 5
 _BEGIN_ANEW = "Begin the snapshot anew."
+_BREAKS = {  # the word of an error in Spark: what it means for the snapshot
+    FEWER_COPIES: "the changes take rows that were not read",
+    NO_KEY: "a column of the primary key has a zero or partial date, which becomes NULL",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +138,10 @@ class Switch:
         except Broken as error:
             self._break(snapshot, error.message)
         except LakeError as error:
-            if FEWER_COPIES not in error.message:
-                raise
-            self._break(snapshot, "the changes take rows that were not read")
+            for word, reason in _BREAKS.items():
+                if word in error.message:
+                    self._break(snapshot, reason)
+            raise
         found = Copied(schema, place, staged.rows, target.committed(about))
         self._end(snapshot, client, place.low)
         return found
@@ -147,7 +152,7 @@ class Switch:
         rows, lost = self.lake.open(staged.path), LostKeys(self.lake, log.destination, log.snapshot_id)
         if upto > low:
             for key, path in lost.tables():
-                self._look_up(log, staged, upto, key, path)
+                self._look_up(log, staged, new.note.epoch, upto, key, path)
         if adoptable(rows, new):
             changed = upto > low and log.types() is not None
             files = laid_over(self.lake, staged.path, staged.schema, log, low, upto) if changed else files_of(rows)
@@ -166,7 +171,7 @@ class Switch:
             return _folded(spark, log, staged, low, upto)
         return staged_rows(spark, staged.path)
 
-    def _look_up(self, log: ChangeLog, staged: StagedRows, upto: int, key: ForeignKey, lost: str) -> None:
+    def _look_up(self, log: ChangeLog, staged: StagedRows, epoch: int, upto: int, key: ForeignKey, lost: str) -> None:
         """Brings what a foreign key changed at the source meanwhile into the log. Raises Broken where that cannot
         be."""
         name = staged.schema.name
@@ -181,7 +186,7 @@ class Switch:
             columns = _columns(staged.schema)
             found = looked_up(spark, connection, rows, staged.schema, columns, key, lost, self.zero_dates)
         if found is not None:
-            log.correct(found, upto)
+            log.correct(found, epoch, upto)
 
     def _check_open(self, snapshot: Snapshot) -> None:
         """Raises Broken, and SessionError for one that is not the owner's any more."""

@@ -4,10 +4,8 @@ The way of a log, in order:
 
     pending     which rows of a log its merged table lacks, what comes again left out: by statistics, without Spark
     files       the statistics of a log's files
-    net         the SQL of the last row of each key in a part of the log
-    copies      the SQL of a part without a primary key: copies that come and go
+    net         what a part of a log is to Spark: its bounds, its definition, its range of keys
     agreed      the bounds of such a part, noted before its statement is sent
-    images      a part in Arrow, in the order of its keys
     last_images the last image of each key, which Spark gets instead of the log
     merge       one part of one log becomes one commit of the merged table
     merged      what that brought

@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_core.errors import TableStopped
-from spark_jobs.landing.columns import EPOCH, INSERT, OP, VERSION
+from spark_jobs.changes.columns import EPOCH, INSERT, OP, VERSION
 
 
 @dataclass(frozen=True, slots=True)

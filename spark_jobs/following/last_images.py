@@ -21,7 +21,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from spark_jobs.apply.net_file import make_room, staging_file
 from spark_jobs.apply.view import SENT_BYTES, create_file_view, create_sent_view
-from spark_jobs.following.images import ONE_AT_A_TIME, Images, images_of
+from spark_jobs.changes.in_order import ONE_AT_A_TIME, InOrder, images_in_order, within_expression
 from spark_jobs.following.pending import Part
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import OP
@@ -62,8 +62,8 @@ def _made(
 ) -> LastImages | None:
     try:
         with ONE_AT_A_TIME:
-            images = images_of(source, part, columns, key)
-            if images is None:
+            images = images_in_order(source, within_expression(part.epoch, part.after, part.upto), columns, key)
+            if images is None or not len(images.order):
                 return None
             chosen = np.flatnonzero(images.last)
             schema = pa.schema([*(images.rows.schema.field(name) for name in columns), pa.field(OP, pa.int8())])
@@ -80,14 +80,14 @@ def _made(
         return None
 
 
-def _write(file: Path, images: Images, chosen: np.ndarray, schema: pa.Schema) -> None:
+def _write(file: Path, images: InOrder, chosen: np.ndarray, schema: pa.Schema) -> None:
     make_room(file)
     with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False, write_statistics=False) as writer:
         for start in range(0, len(chosen), _SLICE):
             writer.write_table(_taken(images, chosen[start : start + _SLICE], schema))
 
 
-def _taken(images: Images, chosen: np.ndarray, schema: pa.Schema) -> pa.Table:
+def _taken(images: InOrder, chosen: np.ndarray, schema: pa.Schema) -> pa.Table:
     rows = images.rows.select(schema.names[:-1]).take(pa.array(images.order[chosen]))
     op = pa.array(np.where(images.there[chosen], 1, 2).astype(np.int8))
     return pa.table([*rows.columns, op], schema).combine_chunks()

@@ -19,16 +19,15 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.client.changes import TableRead
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.choice import key_range
-from spark_jobs.apply.last_changes import LOGGED, last_changes, merge_last
 from spark_jobs.apply.preparation import Prepared, prepare
-from spark_jobs.apply.statements import merge_keyed
-from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
+from spark_jobs.apply.statements import append_rows, merge_copies, merge_keyed, merge_last
+from spark_jobs.apply.transaction import run_statement
+from spark_jobs.changes.net import NOT_A_ROW, ImageQuery
 from spark_jobs.following.agreed import Agreed
-from spark_jobs.following.copies import append_inserted, merge_counted
 from spark_jobs.following.files import only_inserted
 from spark_jobs.following.last_images import LastImages, last_images
 from spark_jobs.following.merged import Merged
-from spark_jobs.following.net import bounds, last_emptying, last_rows, read_of
+from spark_jobs.following.net import bounds, last_emptying, read_of
 from spark_jobs.following.now import shown
 from spark_jobs.following.others import TakenOver, is_anothers
 from spark_jobs.following.pending import Follows, Pending
@@ -226,18 +225,16 @@ class Merger:
         """`view` has the last image of each key; without one the statement reads the log."""
         read, columns = self._read(found, state)
         key, names = read.table.primary_key, [column.name for column in columns]
+        part, images = found.part, ImageQuery(self._log(found), tuple(columns), key, bounds(found.part))
         if not key:
-            part = found.part
-            inserted = only_inserted(found.log, part.epoch, part.after, part.upto)
-            adds = append_inserted if inserted else merge_counted
-            return adds(path, self._log(found), bounds(part), columns)
+            if only_inserted(found.log, part.epoch, part.after, part.upto):
+                return append_rows(path, images.inserted(), names)
+            return merge_copies(path, images.net(), columns)
         between = key_range(self.follows.lake, path, read, state)
         if state.own:
-            kept, where = sorted({column.name for column in state.columns}.difference(names)), bounds(found.part)
-            rows = last_changes(self._log(found), where, names, key, state.own, LOGGED, anew=bool(kept))
-            return merge_last(path, rows, names, key, state.own, between, kept)
-        rows = view or last_rows(self._log(found), bounds(found.part), names, key)
-        return merge_keyed(path, rows, names, key, deletes=True, between=between)
+            kept = sorted({column.name for column in state.columns}.difference(names))
+            return merge_last(path, images.last(state.own, anew=bool(kept)), names, key, state.own, between, kept)
+        return merge_keyed(path, view or images.net(), names, key, deletes=True, between=between)
 
     def _may_recur(self, found: Pending) -> bool:
         """Whether rows that come again, of an earlier definition perhaps, may be among the part's."""

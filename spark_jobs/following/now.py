@@ -18,22 +18,21 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import SluiceError, TableStopped
 from cdc_core.schema.names import split_name
-from spark_jobs.following.copies import log_value, with_copies
+from spark_jobs.changes.columns import EPOCH
+from spark_jobs.changes.net import ImageQuery, within
 from spark_jobs.following.files import epochs_in, log_files
-from spark_jobs.following.net import last_rows
 from spark_jobs.following.pending import Follows, opened
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.own_columns import living_at
 from spark_jobs.lake.progress import is_over
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState, log_app_id
-from spark_jobs.lake.types import OP, LakeColumn
-from spark_jobs.landing.columns import EPOCH, NTH, VERSION
+from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.definition import EPOCHS, definition_of
 from spark_jobs.session import Sessions
 
 SUFFIX = "__now"
-_ORDER = f"{EPOCH} DESC, {VERSION} DESC, {NTH} DESC"
+NEW_EPOCH = "SLUICE_NEW_EPOCH"  # how a view says that it must be made anew
 
 
 def view_name(table: str) -> str:
@@ -53,14 +52,10 @@ def now_sql(follows: Follows, table: str) -> str:
         hint = "Its first merge makes it; start the job that merges."
         raise TableStopped("the lake has no such table", place=table, hint=hint)
     key = definition_of(log.metadata().configuration, log.table_uri).primary_key
-    there = {field.name for field in log.schema().fields}
+    where = _behind(follows, table, log, state) if key else _copies_behind(follows, table, log, state)
     source = f"delta.{quote(follows.log_path(table))}"
-    rows = living_at(path, state.version, state.own)
-    if not key:
-        known, later = _copies_behind(follows, table, log, state)
-        return with_copies(rows, source, f"{known} OR {later}", state.columns, there, known)
-    newer = Newer(source, key, _behind(follows, table, log, state))
-    return newer.over(rows, state.columns, there)
+    newer = ImageQuery(source, logged(log, state.columns), key, where)
+    return newer.over(living_at(path, state.version, state.own), state.columns)
 
 
 def make_view(spark: SparkSession, follows: Follows, table: str) -> None:
@@ -97,38 +92,25 @@ def drop_view(spark: SparkSession, table: str) -> None:
         spark.sql(f"DROP VIEW IF EXISTS {view_name(table)}")
 
 
-class Newer:
-    """The rows of a log that a version of the merged table lacks: those that fit `where`."""
-
-    def __init__(self, source: str, key: Sequence[str], where: str) -> None:
-        self._source, self._key, self._where = source, key, where
-
-    def over(self, merged: str, columns: Sequence[LakeColumn], there: set[str]) -> str:
-        """The query. `there`: the columns that the log has."""
-        listed = ", ".join(f"t.{quote(column.name)}" for column in columns)
-        last = ", ".join(log_value("l", column, there) for column in columns)
-        same = " AND ".join(f"t.{quote(name)} = l.{quote(name)}" for name in self._key)
-        known = [column.name for column in columns if column.name in there]
-        newer = last_rows(self._source, self._where, known, self._key, _ORDER)
-        return (
-            f"SELECT {listed} FROM {merged} AS t LEFT ANTI JOIN {newer} AS l ON {same} "  # noqa: S608
-            f"UNION ALL SELECT {last} FROM {newer} AS l WHERE l.{OP} = 1"
-        )
+def logged(log: DeltaTable, columns: Sequence[LakeColumn]) -> tuple[LakeColumn, ...]:
+    """Those of a table's columns that its log has."""
+    there = {field.name for field in log.schema().fields}
+    return tuple(column for column in columns if column.name in there)
 
 
-def _copies_behind(follows: Follows, table: str, log: DeltaTable, state: TableState) -> tuple[str, str]:
-    """The condition for the log's rows without a key that this version of the merged table lacks, and that for rows of
-    later epochs. Raises TableStopped where nobody knows what it lacks."""
+def _copies_behind(follows: Follows, table: str, log: DeltaTable, state: TableState) -> str:
+    """The condition for the log's rows without a key that this version of the merged table lacks. It raises an error
+    for rows of later epochs. Raises TableStopped where nobody knows what it lacks."""
     files, parts, newest = log_files(log), [], -1
     began = {int(name.removeprefix(EPOCHS)) for name in log.metadata().configuration if name.startswith(EPOCHS)}
     epochs = sorted({*epochs_in(log), *began, *([state.copied.epoch] if state.copied else [])})
     for one in follows.lacked(log, table, files, epochs, state.version):
-        after = f" AND {VERSION} > {one.after:d}" if one.after is not None else ""
-        end = f" AND {VERSION} <= {one.end:d}" if one.ends else ""
-        parts.append(f"({EPOCH} = {one.epoch:d}{after}{end})")
+        parts.append(f"({within(one.epoch, one.after, one.end if one.ends else None)})")
         newest = one.epoch
     newest = max([newest, *(epoch for epoch in epochs if is_over(state, epoch))])
-    return f"({' OR '.join(parts) or '1 = 0'})", f"{EPOCH} > {newest:d}"
+    known, later = " OR ".join(parts) or "1 = 0", f"{EPOCH} > {newest:d}"
+    raised = f"CAST(raise_error('{NEW_EPOCH}') AS BOOLEAN)"
+    return f"({known} OR {later}) AND CASE WHEN {known} THEN true WHEN {later} THEN {raised} ELSE false END"
 
 
 def _behind(follows: Follows, table: str, log: DeltaTable, state: TableState) -> str:
@@ -140,6 +122,6 @@ def _behind(follows: Follows, table: str, log: DeltaTable, state: TableState) ->
         if is_over(state, epoch) or log.transaction_version(app) is None:
             continue
         after = follows.merged_to(log, progress, epoch)
-        parts.append(f"({EPOCH} = {epoch:d}" + (f" AND {VERSION} > {after:d})" if after is not None else ")"))
+        parts.append(f"({within(epoch, after, None)})")
     newest = max((*epochs, state.copied.epoch if state.copied else -1), default=-1)
     return " OR ".join([*parts, f"{EPOCH} > {newest:d}"])

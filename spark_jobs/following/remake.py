@@ -17,11 +17,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import LakeError
+from spark_jobs.changes.columns import EPOCH, OP, TRUNCATE, VERSION
+from spark_jobs.changes.net import ImageQuery, within
 from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.copy.result import WentOn
 from spark_jobs.following.base import Base, base_of
-from spark_jobs.following.copies import with_copies
-from spark_jobs.following.now import Newer, shown
+from spark_jobs.following.now import logged, shown
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import lake_errors
@@ -32,7 +33,6 @@ from spark_jobs.lake.replacement import replace_table
 from spark_jobs.lake.sql import quote, table_at
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.transaction import transaction
-from spark_jobs.landing.columns import EPOCH, OP, TRUNCATE, VERSION
 from spark_jobs.session import Sessions
 
 _TRIES = 5  # a try is lost to a run that wrote the table meanwhile
@@ -137,10 +137,8 @@ class Remaker:
         if emptied is not None:
             epoch, version = emptied
             where = f"({where}) AND ({EPOCH} > {epoch:d} OR ({EPOCH} = {epoch:d} AND {VERSION} > {version:d}))"
-        there = {column.name for column in base.log.columns}
-        if not base.key:
-            return with_copies(f"({begins})", log, f"({where})", base.now.columns, there)
-        return Newer(log, base.key, f"({where})").over(f"({begins})", base.now.columns, there)
+        changes = ImageQuery(log, logged(base.log.table, base.now.columns), base.key, f"({where})")
+        return changes.over(f"({begins})", base.now.columns)
 
 
 def _busy(follows: Follows, table: str) -> LakeError:
@@ -152,11 +150,7 @@ def _busy(follows: Follows, table: str) -> LakeError:
 
 def _within(base: Base) -> str:
     """The condition for the log's rows that are applied to the base."""
-    parts = [
-        f"({EPOCH} = {one.epoch:d} AND {VERSION} <= {one.upto:d}"
-        + (f" AND {VERSION} > {one.after:d})" if one.after is not None else ")")
-        for one in base.stretches
-    ]
+    parts = [f"({within(one.epoch, one.after, one.upto)})" for one in base.stretches]
     return " OR ".join(parts) or "1 = 0"  # Spark takes `WHERE (false)` for an alias
 
 

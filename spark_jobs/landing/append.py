@@ -22,6 +22,7 @@ from cdc_core.client.changes import PlanCounts, RowsDoor, TableRead
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, SluiceError, TableStopped
 from cdc_core.rows.system_columns import CHANGES
+from spark_jobs.changes.log_images import Emptied, LogImages, log_schema, own_fields
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.remedy import copy_hint
@@ -29,7 +30,6 @@ from spark_jobs.lake.state import DESTINATION, FENCE, KEPT_LOG, LOG, TABLE
 from spark_jobs.lake.types import lake_columns
 from spark_jobs.landing.definition import STATISTICS, definition_of, epoch_property, log_properties, statistics
 from spark_jobs.landing.evolution import evolution
-from spark_jobs.landing.images import Emptied, Images, log_schema, own_fields
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.whole import BEGAN, began, lacking
 
@@ -105,14 +105,14 @@ def _append(share: Share) -> Landed:
         if opened is None or not emptied:
             return Landed(share.log.name, end, log_version=opened.version if opened else None, landed_at=share.clock())
         ready = _saying(share, opened, epoch_property(share.claim))
-        images = Images(share.claim, _fields(ready.table), None, None, emptied)
+        images = LogImages(share.claim, _fields(ready.table), None, None, emptied)
         return _committed(share, ready, images, after, Landed(share.log.name, None), began)
     with share.door.connect() as rows:
         read = rows.info(share.claim, share.log.name, mode=CHANGES, after=after)
         if not read.rows and not emptied:
             return Landed(share.log.name, end, log_version=opened.version if opened else None, landed_at=share.clock())
         ready, landed = _ready(share, opened, read)
-        images = Images(share.claim, _fields(ready.table), read, rows, emptied)
+        images = LogImages(share.claim, _fields(ready.table), read, rows, emptied)
         return _committed(share, ready, images, after, landed, began)
 
 
@@ -219,7 +219,7 @@ def _fields(table: DeltaTable) -> list[pa.Field]:
 
 
 def _committed(
-    share: Share, opened: OpenedLog, images: Images, after: int | None, landed: Landed, began: float
+    share: Share, opened: OpenedLog, images: LogImages, after: int | None, landed: Landed, began: float
 ) -> Landed:
     log, claim = share.log, share.claim
     end = claim.end.version()
@@ -253,7 +253,7 @@ def _note(share: Share, counts: PlanCounts, after: int | None) -> str:
     return json.dumps(fields | {"low": claim.start.version(), "version": claim.end.version(), "landed": asdict(counts)})
 
 
-def _written(log: TableLog, write: Callable[[], None], images: Images | None = None) -> None:
+def _written(log: TableLog, write: Callable[[], None], images: LogImages | None = None) -> None:
     """Raises the service's own error, TableStopped for what this log causes, LakeError for what may pass."""
     try:
         write()

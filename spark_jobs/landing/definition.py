@@ -14,9 +14,9 @@ import pyarrow as pa
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
 from cdc_core.schema.table import TableSchema
+from spark_jobs.changes.columns import EPOCH, OP, VERSION
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import PRIMARY_KEY
-from spark_jobs.landing.columns import EPOCH, OP, VERSION
 
 DEFINITION = "sluice.definition"
 STATISTICS = "delta.dataSkippingStatsColumns"  # without it, Delta keeps those of the first 32 columns alone

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from cdc_core.schema.table import TableSchema
+from spark_jobs.changes.columns import NAMES
 from spark_jobs.lake.types import LakeColumn, needs_mapping, spark_type
-from spark_jobs.landing.columns import NAMES
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import split_name
+from spark_jobs.changes.columns import NAMES
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import DESTINATION, FENCE, LOG, PRIMARY_KEY, TABLE, log_app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, delta_type
-from spark_jobs.landing.columns import NAMES
 
 
 @dataclass(frozen=True, slots=True)

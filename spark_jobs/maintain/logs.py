@@ -21,13 +21,13 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import full_name, split_name
+from spark_jobs.changes.columns import EPOCH, TIME, VERSION
 from spark_jobs.following.files import log_files
 from spark_jobs.following.history.standing import Histories
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.progress import ALWAYS
 from spark_jobs.lake.state import HISTORY, log_app_id
-from spark_jobs.landing.columns import EPOCH, TIME, VERSION
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.whole import lacking, lacks_to
 from spark_jobs.maintain.as_of import as_of, is_younger

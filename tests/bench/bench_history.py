@@ -25,6 +25,7 @@ from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.stack.ports import free_port
 from orchestration.stack.spark import SparkConnect
+from spark_jobs.changes import columns
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.pending import Follows, place_of
@@ -32,7 +33,6 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import DESTINATION, LOG, PRIMARY_KEY, TABLE, log_app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing import columns
 from spark_jobs.landing.definition import DEFINITION, EPOCHS, STATISTICS, statistics
 from spark_jobs.session import Sessions
 from tests.bench.bench_service import report

@@ -16,9 +16,9 @@ from orchestration.commands.service import call
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.apply.table import Batch
+from spark_jobs.changes.columns import EPOCH, NTH, OP, SYSTEM, VERSION
 from spark_jobs.following.history.standing import Histories, lacks
 from spark_jobs.lake.fence import Fence
-from spark_jobs.landing.columns import EPOCH, NTH, OP, SYSTEM, VERSION
 from spark_jobs.landing.log import TableLog
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from spark_jobs.changes.columns import DELETE, EPOCH, INSERT, NTH, OP, SYSTEM, TIME, VERSION
 from spark_jobs.following.pending import Part
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.columns import EPOCH, NTH, OP, TIME, VERSION
 
 KEY, COLUMNS = ("a", "b"), ["a", "b", "v"]
 SCHEMA = pa.schema(
@@ -38,3 +39,14 @@ def part_of(tmp_path: Path, images: list[dict[str, Any]]) -> tuple[Lake, DeltaTa
     for start in range(0, len(images), 50):
         write_deltalake(path, pa.Table.from_pylist(images[start : start + 50], SCHEMA), mode="append")
     return Lake(tmp_path / "lake"), DeltaTable(path), Part(0, 10, 90, len(images), 0.0)
+
+
+def logged(fields: Sequence[pa.Field], changes: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Changes as a log has them: each the values of `fields`, a version, its order, and whether the row goes."""
+    columns = list(zip(*changes, strict=True)) or [()] * (len(fields) + 3)
+    own = {field.name: pa.array(values, field.type) for field, values in zip(fields, columns, strict=False)}
+    own |= {EPOCH: pa.array([0] * len(changes), pa.int32()), VERSION: pa.array(columns[-3], pa.int64())}
+    own |= {NTH: pa.array(columns[-2], pa.int64())}
+    own |= {OP: pa.array([DELETE if gone else INSERT for gone in columns[-1]], pa.string())}
+    schema = pa.schema([*fields, *SYSTEM])
+    return pa.table([own.get(field.name, pa.nulls(len(changes), field.type)) for field in schema], schema)

@@ -17,6 +17,7 @@ from deltalake import QueryBuilder
 from cdc_core.position import EntryPosition
 from orchestration.commands.service import call
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.changes.columns import EPOCH, NTH, VERSION
 from spark_jobs.following.catch_up import CatchUp
 from spark_jobs.following.follow import Follow, Pace
 from spark_jobs.following.history.columns import CURRENT
@@ -28,7 +29,6 @@ from spark_jobs.following.now import make_view, shown_anew, view_name
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import PART_ROWS, Follows
 from spark_jobs.lake.fence import Fence
-from spark_jobs.landing.columns import EPOCH, NTH, VERSION
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions

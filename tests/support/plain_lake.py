@@ -23,14 +23,15 @@ from cdc_core.client.connector import Connector
 from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.errors import TableStopped
 from cdc_core.rows.columns.batch import arrow_fields
-from cdc_core.rows.system_columns import CHANGES, OP
+from cdc_core.rows.system_columns import BEFORE, CHANGES, OP
 from cdc_core.schema.table import TableSchema
 from spark_jobs.apply.decision import decide
 from spark_jobs.apply.kept import keep
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot
 from spark_jobs.apply.table import Batch
+from spark_jobs.changes.columns import NTH, VERSION
 from spark_jobs.copy import switch
-from spark_jobs.copy.changes import GONE, NTH, VERSION, ChangeLog
+from spark_jobs.copy.changes import ChangeLog
 from spark_jobs.copy.commit import Replacement
 from spark_jobs.copy.switch import StagedRows
 from spark_jobs.lake.ddl import table_properties
@@ -125,9 +126,9 @@ def _staged(_spark: None, path: str) -> list[Row]:
 
 def _folded(_spark: None, log: ChangeLog, staged: StagedRows, low: int, upto: int) -> list[Row]:
     table = read(log.lake, log.path)
-    names = [VERSION, NTH, GONE, *(str(number) for number in range(len(staged.schema.columns)))]
+    names = [VERSION, NTH, OP, *(str(number) for number in range(len(staged.schema.columns)))]
     kept = sorted(zip(*(table.column(name).to_pylist() for name in names), strict=True), key=itemgetter(0, 1))
-    images = ((row, gone) for at, _, gone, *row in kept if low < at <= upto)
+    images = ((row, op in BEFORE) for at, _, op, *row in kept if low < at <= upto)
     return replayed(staged.schema, rows_of(log.lake, staged.path), images)
 
 

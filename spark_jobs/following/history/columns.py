@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdc_core.errors import TableStopped
+from spark_jobs.changes.columns import EPOCH, NTH, VERSION
 from spark_jobs.lake.types import LakeColumn
-from spark_jobs.landing.columns import EPOCH, NTH, VERSION
 
 VALID_FROM, VALID_TO, CURRENT = "valid_from", "valid_to", "is_current"
 OWN = (

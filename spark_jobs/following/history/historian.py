@@ -17,8 +17,9 @@ from deltalake import DeltaTable
 
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.choice import key_range
-from spark_jobs.apply.transaction import NOT_A_ROW, run_statement
+from spark_jobs.apply.transaction import run_statement
 from spark_jobs.apply.view import create_file_view
+from spark_jobs.changes.net import NOT_A_ROW
 from spark_jobs.following.history import statements
 from spark_jobs.following.history.columns import ANEW, CURRENT, NAMES, OWN, lacking, work_of
 from spark_jobs.following.history.note import HistoryNote

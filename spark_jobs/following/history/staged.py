@@ -2,7 +2,7 @@
 
 Of Spark's windows over a part Delta keeps a copy, because it reads a source more than once; both take about as long as
 the MERGE itself. Delta reads a file as often as it needs. A small part goes by `statements.changes`, and so does what
-`images` does not take.
+`changes.in_order` does not take.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from spark_jobs.apply.net_file import LEAST_ROWS, make_room, staging_file
+from spark_jobs.changes.columns import EPOCH, NTH, OP, TIME, VERSION
+from spark_jobs.changes.in_order import ONE_AT_A_TIME, InOrder, images_in_order, within_expression
 from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
 from spark_jobs.following.history.statements import KIND
-from spark_jobs.following.images import ONE_AT_A_TIME, Images, images_of
 from spark_jobs.following.pending import Part
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.columns import EPOCH, NTH, OP, TIME, VERSION
 
 log = structlog.get_logger(__name__)
 _SLICE = 65_536  # rows that are written at a time
@@ -58,8 +58,8 @@ def staged(
 
 def _written(file: Path, source: DeltaTable, part: Part, columns: Sequence[str], key: Sequence[str]) -> Staged | None:
     try:
-        images = images_of(source, part, columns, key)
-        if images is None:
+        images = images_in_order(source, within_expression(part.epoch, part.after, part.upto), columns, key)
+        if images is None or not len(images.order):
             return None
         changes = _Changes.of(images)
         schema = pa.schema([*(images.rows.schema.field(name) for name in columns), *_OWN])
@@ -95,11 +95,11 @@ _OWN = (
 class _Changes:
     """`until`: by place in the order, the time of the key's next image."""
 
-    images: Images
+    images: InOrder
     until: pa.Array
 
     @classmethod
-    def of(cls, images: Images) -> _Changes:
+    def of(cls, images: InOrder) -> _Changes:
         following = np.roll(images.order, -1)
         until = images.rows[TIME].take(pa.array(following, mask=images.last))
         return cls(images, until.combine_chunks())

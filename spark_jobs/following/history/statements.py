@@ -11,13 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_jobs.apply.transaction import NO_KEY, NOT_A_ROW
-from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
-from spark_jobs.lake.equality import same
-from spark_jobs.lake.own_columns import Own, living_at
-from spark_jobs.lake.sql import quote
-from spark_jobs.lake.types import LakeColumn
-from spark_jobs.landing.columns import (
+from spark_jobs.changes.columns import (
     DELETE,
     EPOCH,
     INSERT,
@@ -25,16 +19,21 @@ from spark_jobs.landing.columns import (
     OP,
     TIME,
     TRUNCATE,
-    UPDATE_AFTER,
     UPDATE_BEFORE,
     VERSION,
 )
+from spark_jobs.changes.net import LOGGED, image_op
+from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
+from spark_jobs.lake.equality import same
+from spark_jobs.lake.own_columns import Own, living_at
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.types import LakeColumn
 
 AHEAD, NOT_KNOWN = "SLUICE_HISTORY_AHEAD", "CAST(NULL AS TIMESTAMP)"
 _AHEAD, _KINDS = "_sluice_ahead", "_sluice_kinds"
 KIND = "_sluice_kind"  # 0: closes the version that is there, 1: opens one
 _FIRST, _NEXT, _LAST = "_sluice_first", "_sluice_next", "_sluice_last"
-_ORDER = f"{EPOCH}, {VERSION}, {NTH}"
+_ORDER = ", ".join(LOGGED.order)
 _OWN = (VALID_FROM, VALID_TO, CURRENT, EPOCH, VERSION, NTH)
 
 
@@ -72,19 +71,9 @@ def _behind(epoch: int, after: int | None) -> str:
 
 def _kinds(key: Sequence[str]) -> str:
     """What one image does, as an array of kinds."""
-    missing = " OR ".join(f"{quote(name)} IS NULL" for name in key)
-    opens = f"{OP} IN ('{INSERT}', '{UPDATE_AFTER}')"
-    return (
-        f"CASE WHEN {_AHEAD} IS NOT NULL THEN {_raised(AHEAD)} "
-        f"WHEN {OP} = '{TRUNCATE}' THEN {_raised(NOT_A_ROW)} WHEN {missing} THEN {_raised(NO_KEY)} "
-        f"WHEN {opens} THEN IF({_FIRST}, array(0, 1), array(1)) "
-        f"WHEN {OP} IN ('{DELETE}', '{UPDATE_BEFORE}') THEN IF({_FIRST}, array(0), CAST(array() AS ARRAY<INT>)) "
-        f"ELSE {_raised(NOT_A_ROW)} END"
-    )
-
-
-def _raised(word: str) -> str:
-    return f"CAST(raise_error(concat('{word}: ', coalesce({OP}, ''))) AS ARRAY<INT>)"
+    ahead = f"CAST(raise_error('{AHEAD}: ') AS ARRAY<INT>)"
+    opens, closes = f"IF({_FIRST}, array(0, 1), array(1))", f"IF({_FIRST}, array(0), CAST(array() AS ARRAY<INT>))"
+    return f"CASE WHEN {_AHEAD} IS NOT NULL THEN {ahead} WHEN {image_op(key)} = 1 THEN {opens} ELSE {closes} END"
 
 
 def _ahead(path: str, where: str) -> str:

@@ -1,11 +1,13 @@
-"""spark_jobs.apply.last_changes: what the statements say of tables that have columns of ours. They need no Spark."""
+"""What the statements say of tables that have columns of ours. They need no Spark."""
 
 from __future__ import annotations
 
 from spark_jobs.apply.cascade_sql import merge
-from spark_jobs.apply.last_changes import IMAGES, LOGGED, last_changes, merge_last
+from spark_jobs.apply.statements import merge_last
+from spark_jobs.changes.net import CLAIMED, ImageQuery
 from spark_jobs.lake.own_columns import DELETED, LAST_OP, POSITION, Own
 from spark_jobs.lake.row_rules import LastChange, RowRules
+from spark_jobs.lake.types import LakeColumn
 
 _SOFT = Own.made((POSITION,), soft=True)
 _HARD = Own.made((LAST_OP,), soft=False)
@@ -28,10 +30,11 @@ def test_hard_deletes_take_the_row() -> None:
 
 def test_the_last_image_counts() -> None:
     """By the place of its event, and within one event the row after the change; of a log by its own order."""
-    from_claim = last_changes("v", "true", ["id"], ["id"], _SOFT, IMAGES)
+    columns = (LakeColumn("id", "int"),)
+    from_claim = ImageQuery("v", columns, ("id",), form=CLAIMED).last(_SOFT)
     assert "ORDER BY _sluice_journal DESC, _sluice_position DESC, _sluice_row DESC" in from_claim
-    from_log = last_changes("l", "_sluice_epoch = 0", ["id"], ["id"], _SOFT, LOGGED)
-    assert "ORDER BY _sluice_version DESC, _sluice_nth DESC" in from_log
+    from_log = ImageQuery("l", columns, ("id",), "_sluice_epoch = 0").last(_SOFT)
+    assert "ORDER BY _sluice_epoch DESC, _sluice_version DESC, _sluice_nth DESC" in from_log
     assert "FROM l WHERE _sluice_epoch = 0" in from_log
 
 

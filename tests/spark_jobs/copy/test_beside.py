@@ -14,9 +14,10 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_core import config
+from cdc_core.rows.system_columns import BEFORE
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.changes.columns import NAMES, NTH, OP, VERSION
 from spark_jobs.copy import switch as switching
-from spark_jobs.copy.changes import GONE, NTH, VERSION
 from spark_jobs.copy.commit import Replacement
 from spark_jobs.copy.repair import Repair
 from spark_jobs.copy.result import Copied, NoSuchTable
@@ -43,8 +44,8 @@ def folded(_: None, staged: str, log: str, _types: Sequence[str], key: Sequence[
     table = staged_rows(None, staged)
     rows = {tuple(row[str(at)] for at in key): row for row in table.to_pylist()}
     for change in DeltaTable(log).to_pyarrow_table().sort_by([(VERSION, "ascending"), (NTH, "ascending")]).to_pylist():
-        place, gone = change.pop(VERSION), change.pop(GONE)
-        change.pop(NTH)
+        place, gone = change[VERSION], change[OP] in BEFORE
+        change = {name: value for name, value in change.items() if name not in NAMES}
         if low < place <= upto:
             at = tuple(change[str(number)] for number in key)
             rows.pop(at, None)

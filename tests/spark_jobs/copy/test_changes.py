@@ -12,7 +12,9 @@ from deltalake import DeltaTable
 
 from cdc_core.client.changes import RowsDoor
 from cdc_core.errors import LakeError, RangeGone, TableStopped
-from spark_jobs.copy.changes import GONE, VERSION, ChangeLog
+from cdc_core.rows.system_columns import BEFORE
+from spark_jobs.changes.columns import OP, VERSION
+from spark_jobs.copy.changes import ChangeLog
 from spark_jobs.copy.staged import Staging
 from spark_jobs.lake.tables import Lake
 from tests.support.lake_trial import version
@@ -33,8 +35,8 @@ def service() -> Iterator[Feed]:
 
 def kept(log: ChangeLog) -> list[tuple[int, bool, int, str]]:
     found = pa.table(log.lake.open(log.path).to_pyarrow_table())
-    rows = sorted(zip(*(found.column(name).to_pylist() for name in (VERSION, GONE, "0", "1")), strict=True))
-    return [(at, gone, key, value) for at, gone, key, value in rows]
+    rows = zip(*(found.column(name).to_pylist() for name in (VERSION, OP, "0", "1")), strict=True)
+    return sorted((at, op in BEFORE, key, value) for at, op, key, value in rows)
 
 
 def test_claims_with_other_boundaries_add_what_is_new(service: Feed, tmp_path: Path) -> None:

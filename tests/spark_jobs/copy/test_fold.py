@@ -14,15 +14,14 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.errors import PySparkException
 
-from spark_jobs.copy.changes import GONE, NTH, VERSION
-from spark_jobs.copy.fold import folded
+from spark_jobs.copy.changes import folded
 from spark_jobs.lake.equality import FEWER_COPIES
 from spark_jobs.session import Sessions
+from tests.support.change_images import logged
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
 FIELDS = [("0", pa.int32()), ("1", pa.string()), ("2", pa.float64())]
 TYPES = ["int", "string", "double"]
-SYSTEM = [(VERSION, pa.int64()), (NTH, pa.int64()), (GONE, pa.bool_())]
 Row = tuple[Any, ...]
 LOW, UPTO, HIGH = 100, 200, 260
 
@@ -46,7 +45,8 @@ def shown(row: Row) -> Row:
 
 
 def found(sessions: Sessions, tmp: Path, staged: Sequence[Row], log: Sequence[Row], key: Sequence[int]) -> Counter[Row]:
-    paths = write(tmp / "rows", staged, FIELDS), write(tmp / "changes", log, [*FIELDS, *SYSTEM])
+    paths = write(tmp / "rows", staged, FIELDS), str(tmp / "changes")
+    write_deltalake(paths[1], logged([pa.field(*field) for field in FIELDS], log))
     with sessions.take() as spark:
         table = folded(spark, *paths, TYPES, key, LOW, UPTO).toArrow()
     return Counter(shown(tuple(row.values())) for row in table.to_pylist())

@@ -17,16 +17,16 @@ from deltalake import write_deltalake
 from cdc_core.errors import LakeError
 from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.copy import overlay
-from spark_jobs.copy.changes import GONE, NTH, VERSION, ChangeLog
+from spark_jobs.copy.changes import ChangeLog
 from spark_jobs.copy.files import Files, StagedFile
 from spark_jobs.copy.overlay import laid_over
 from spark_jobs.copy.staged import Groups, Staging
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.chunk import Chunk
+from tests.support.change_images import logged
 from tests.support.lake_types import SCHEMA, rows
 
 LOW, UPTO, HIGH = 100, 200, 260
-SYSTEM = [pa.field(VERSION, pa.int64()), pa.field(NTH, pa.int64()), pa.field(GONE, pa.bool_())]
 Row = tuple[Any, ...]
 
 
@@ -52,7 +52,7 @@ class Trial:
 
     def keep(self, changes: Sequence[Row]) -> None:
         numbered = [pa.field(str(number), field.type) for number, field in enumerate(self.columns)]
-        write_deltalake(self.log.path, arrow(pa.schema([*numbered, *SYSTEM]), changes))
+        write_deltalake(self.log.path, logged(numbered, changes))
 
     def laid_over(self) -> list[StagedFile] | None:
         return laid_over(self.staging.lake, self.staging.path, self.table, self.log, LOW, UPTO)

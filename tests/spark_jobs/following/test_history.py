@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.changes.in_order import images_in_order
 from spark_jobs.following.history import historian as keeping
 from spark_jobs.following.history import staged as staging
 from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO, lacking
 from spark_jobs.following.history.historian import Historian
-from spark_jobs.following.images import images_of
-from spark_jobs.following.pending import Part
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.modes import Mode
 from spark_jobs.maintain.logs import Kept, LogUpkeep
@@ -67,15 +65,14 @@ def test_every_change_is_a_version(shop: LandedShop, monkeypatch: pytest.MonkeyP
     are taken for large ones, which Spark reads as files."""
     read: list[bool] = []
 
-    def noted(source: DeltaTable, part: Part, columns: Sequence[str], key: Sequence[str]) -> Any:
+    def noted(*args: Any) -> Any:
         read.append(True)
-        return images(source, part, columns, key)
+        return images_in_order(*args)
 
     if large:
         monkeypatch.setattr(staging, "LEAST_ROWS", 1)
         monkeypatch.setattr(keeping, "MANY_ROWS", 1)
-    images = images_of
-    monkeypatch.setattr(staging, "images_of", noted)
+    monkeypatch.setattr(staging, "images_in_order", noted)
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))")
     shop.execute("INSERT INTO t VALUES (1, 'a'), (2, 'a')", "UPDATE t SET v = 'b' WHERE id = 1")
     shop.land()

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.following import images as reading
+from spark_jobs.changes import in_order as reading
+from spark_jobs.changes.columns import DELETE, EPOCH, INSERT, NTH, OP, TIME, TRUNCATE, UPDATE_AFTER, VERSION
 from spark_jobs.following.history import staged as module
 from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
 from spark_jobs.following.history.staged import staged
 from spark_jobs.following.history.statements import KIND
-from spark_jobs.landing.columns import DELETE, EPOCH, INSERT, NTH, OP, TIME, TRUNCATE, UPDATE_AFTER, VERSION
 from tests.support.change_images import COLUMNS, KEY, image, part_of
 
 

@@ -14,6 +14,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, w
 
 from cdc_core.client.changes import RowsDoor
 from cdc_core.errors import LakeError, TableStopped
+from spark_jobs.changes.log_images import Emptied
 from spark_jobs.following.history import historian as keeping
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.history.note import HistoryNote
@@ -26,7 +27,6 @@ from spark_jobs.lake.record import COPIED, DROPPED, FOLLOWED, MARKS, CopyNote, M
 from spark_jobs.lake.state import DESTINATION, HISTORY, TABLE, UNFILLED, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.append import Share, append
-from spark_jobs.landing.images import Emptied
 from spark_jobs.landing.log import TableLog
 from spark_jobs.landing.whole import whole_app_id
 from spark_jobs.maintain.logs import Kept, LogUpkeep

@@ -13,14 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs.following import images as reading
+from spark_jobs.changes import in_order as reading
+from spark_jobs.changes.columns import DELETE, EPOCH, INSERT, NTH, OP, TRUNCATE, UPDATE_AFTER, UPDATE_BEFORE, VERSION
+from spark_jobs.changes.net import ImageQuery
 from spark_jobs.following import last_images as module
 from spark_jobs.following.last_images import LastImages, last_images
-from spark_jobs.following.net import bounds, last_rows
+from spark_jobs.following.net import bounds
 from spark_jobs.following.pending import Part
 from spark_jobs.lake.sql import table_at
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.columns import DELETE, EPOCH, INSERT, NTH, OP, TRUNCATE, UPDATE_AFTER, UPDATE_BEFORE, VERSION
+from spark_jobs.lake.types import LakeColumn
 from spark_jobs.session import Sessions
 from tests.support.change_images import COLUMNS, KEY, SCHEMA, image, part_of
 
@@ -135,7 +137,8 @@ def test_spark_says_the_same(spark_remote: str, tmp_path: Path, monkeypatch: pyt
     path = str(tmp_path / "log")
     write_deltalake(path, pa.Table.from_pylist(images, schema), mode="append")
     log, part = DeltaTable(path), Part(0, 10, 90, len(images), 0.0)
-    read = last_rows(table_at(path, log.version()), bounds(part), names, KEY)
+    columns = tuple(LakeColumn(name, "") for name in names)
+    read = ImageQuery(table_at(path, log.version()), columns, KEY, bounds(part)).net()
     images_of = last_images(Lake(tmp_path / "lake"), "shop", log, part, names, KEY)
     with Sessions(spark_remote) as sessions, sessions.take() as spark, images_of as found:
         assert found is not None

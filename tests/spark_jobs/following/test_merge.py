@@ -12,7 +12,7 @@ import pytest
 from cdc_core.errors import LakeError, TableStopped
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply.transaction import run_statement
-from spark_jobs.following import images
+from spark_jobs.changes import in_order
 from spark_jobs.following import merge as merging
 from spark_jobs.following.last_images import LastImages
 from spark_jobs.following.merge import Merger
@@ -125,7 +125,7 @@ def test_a_statement_of_a_dead_run_changes_nothing(
 ) -> None:
     """It is sent when the next run is through, which had more to merge. Spark has the rows, or reads the log."""
     if reads_log:
-        monkeypatch.setattr(images, "MOST_BYTES", 0)
+        monkeypatch.setattr(in_order, "MOST_BYTES", 0)
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
     shop.execute("INSERT INTO t VALUES (1, 'a', 1), (2, 'a', 1)")
     shop.land()

@@ -10,6 +10,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_core.client.changes import RowsDoor
+from spark_jobs.changes.log_images import Emptied
 from spark_jobs.following.follow import Follow, Pace
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.parked import Parked, Parking
@@ -19,7 +20,6 @@ from spark_jobs.lake.record import FOLLOWED
 from spark_jobs.lake.state import DESTINATION, FENCE, TABLE, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.append import Share, append
-from spark_jobs.landing.images import Emptied
 from spark_jobs.landing.log import TableLog
 from spark_jobs.session import Sessions
 from tests.support.lake_trial import version

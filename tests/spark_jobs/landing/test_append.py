@@ -18,13 +18,13 @@ from cdc_core.client.changes import FlightRows, RowsDoor
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, RangeGone, TableStopped
 from cdc_core.position import EntryPosition
+from spark_jobs.changes.columns import EPOCH, NTH, OP, SYSTEM, TRUNCATE, VERSION
+from spark_jobs.changes.log_images import Emptied
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.state import DESTINATION, LOG, TABLE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing import append as module
 from spark_jobs.landing.append import Landed, Share, append
-from spark_jobs.landing.columns import EPOCH, NTH, OP, SYSTEM, TRUNCATE, VERSION
-from spark_jobs.landing.images import Emptied
 from spark_jobs.landing.log import TableLog
 from spark_jobs.session import Sessions
 from tests.support.lake_trial import version

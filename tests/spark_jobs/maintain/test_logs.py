@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.changes.columns import VERSION
 from spark_jobs.landing import append as appending
-from spark_jobs.landing.columns import VERSION
 from spark_jobs.landing.modes import Mode
 from spark_jobs.maintain.logs import Kept, LogUpkeep
 from spark_jobs.maintain.result import Maintained

@@ -12,10 +12,10 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
+from spark_jobs.changes.columns import EPOCH, OP, SYSTEM, TIME, VERSION
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.state import DESTINATION, FENCE, LOG, TABLE, log_app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.columns import EPOCH, OP, SYSTEM, TIME, VERSION
 from spark_jobs.landing.definition import STATISTICS
 from spark_jobs.landing.whole import lacks_to
 from spark_jobs.maintain.logs import Kept, LogUpkeep

@@ -6,7 +6,7 @@ an error before the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,8 @@ from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError, SluiceError
 from cdc_core.position import EntryPosition, split_version
 from cdc_core.rows.system_columns import versions
+from spark_jobs.changes import columns
 from spark_jobs.lake.types import RESERVED
-from spark_jobs.landing import columns
 
 _SOURCE_TIME = "_sluice_timestamp"  # of mode `changes`
 _SAME = (columns.OP, columns.ROW, columns.JOURNAL, columns.POSITION)  # named as in mode `changes`
@@ -43,15 +43,17 @@ class Emptied:
     position: EntryPosition
 
 
-class Images:
+class LogImages:
     """What one claim adds to a log with these `fields`. `error` is the service's, which delta-rs would make a text of;
-    `count` is how many rows came so far."""
+    `count` is how many rows came so far. `numbered`: the log has the table's columns under numbers."""
 
     def __init__(
         self, claim: Claim, fields: Sequence[pa.Field], read: TableRead | None, rows: FlightRows | None,
-        emptied: Sequence[Emptied] = (),
+        emptied: Sequence[Emptied] = (), *, numbered: bool = False,
     ) -> None:  # fmt: skip
-        own = {field.name: field.type for field in own_fields(read.schema)} if read else {}
+        shown = own_fields(read.schema) if read else []
+        own = {str(at) if numbered else field.name: field for at, field in enumerate(shown)}
+        self._own = {name: field.name for name, field in own.items()}
         self._fields = [pa.field(one.name, _sent(one, own)) for one in fields]
         self._claim, self._read, self._rows, self._emptied = claim, read, rows, emptied
         self._gtid = str(claim.end.gtid or "")
@@ -60,7 +62,7 @@ class Images:
         self.count = 0
 
     def __repr__(self) -> str:
-        return f"<Images count={self.count}>"
+        return f"<LogImages count={self.count}>"
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -92,10 +94,9 @@ class Images:
         }
         made |= {name: lambda name=name: batch.column(name) for name in _SAME}  # type: ignore[misc]
         made |= self._of_claim(size)
-        there = set(batch.schema.names)
         arrays = [
             made[one.name]() if one.name in made
-            else batch.column(one.name) if one.name in there
+            else batch.column(self._own[one.name]) if one.name in self._own
             else pa.nulls(size, one.type)
             for one in self._fields
         ]  # fmt: skip
@@ -129,13 +130,13 @@ class Images:
         }
 
 
-def _sent(field: pa.Field, own: dict[str, pa.DataType]) -> pa.DataType:
+def _sent(field: pa.Field, own: Mapping[str, pa.Field]) -> pa.DataType:
     """The type in which a column is sent; delta-rs makes the log's of it. Long GTIDs are not repeated in memory."""
     if field.name == columns.GTID:
         return pa.dictionary(pa.int32(), pa.string())
     if field.name in columns.NAMES:
         return columns.SYSTEM.field(field.name).type
-    return own.get(field.name, field.type)
+    return own.get(field.name, field).type
 
 
 def _time(position: EntryPosition) -> int | None:

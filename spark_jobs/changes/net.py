@@ -1,0 +1,154 @@
+"""The SQL of net changes: the last image of each key, or signed counts of equal rows where there is no key. Pure.
+
+Images come from a claim or from a change log. Where Arrow can sort a part of a log, `in_order` finds the same without
+Spark. Of a claim the service counts both itself (docs/decoding.md, "Net changes").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spark_jobs.changes import columns as log
+from spark_jobs.lake.equality import FEWER_COPIES, any_value, exactly, same
+from spark_jobs.lake.own_columns import COMMIT_TIME, DELETED, LAST_OP, POSITION, Own
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.types import COUNT, OP, LakeColumn
+
+NO_KEY, NOT_A_ROW = "SLUICE_NO_KEY", "SLUICE_NOT_A_ROW"  # how a statement says in Spark what is wrong with an image
+GONE, ANEW = "_sluice_gone", "_sluice_anew"
+_RANK = "_sluice_rank"
+_THERE = f"{OP} IN ('{log.INSERT}', '{log.UPDATE_AFTER}')"
+_BEFORE = f"{OP} IN ('{log.DELETE}', '{log.UPDATE_BEFORE}')"
+_PLACE = f"concat({log.JOURNAL}, ':', {log.POSITION})"
+_LAST_OP = f"CASE {OP} WHEN 'update_after' THEN 'update' WHEN 'update_before' THEN 'delete' ELSE {OP} END"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageForm:
+    """What orders images, the earliest first, and which column has their time."""
+
+    order: tuple[str, ...]
+    time: str
+
+
+CLAIMED = ImageForm((log.JOURNAL, log.POSITION, log.ROW, f"{OP} = 'update_after'"), "_sluice_timestamp")
+LOGGED = ImageForm((log.EPOCH, log.VERSION, log.NTH), log.TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageQuery:
+    """The images of one table that a query finds: the rows of `source` for which `where` holds. `columns` are those of
+    the table that `source` has, `key` its primary key, empty for a table without one."""
+
+    source: str
+    columns: tuple[LakeColumn, ...]
+    key: tuple[str, ...]
+    where: str = "true"
+    form: ImageForm = LOGGED
+
+    def net(self) -> str:
+        """A query in brackets. With a key: the columns of each key's last image, and `OP`, 1 for a key that has a row
+        then, 2 for one that has none. Without a key: each distinct row, and `COUNT`, the copies that come or go."""
+        if not self.key:
+            return grouped(self._counted(), self.columns)
+        return f"(SELECT {self._listed()}, {image_op(self.key)} AS {OP} FROM ({self._last()}))"  # noqa: S608
+
+    def last(self, own: Own, *, anew: bool = False) -> str:
+        """A query in brackets, for a table that has columns of `own`: the columns of each key's last image and these,
+        and `GONE`: whether the key has no row then; `anew`: also `ANEW`, whether a row of it was inserted."""
+        values = {DELETED: GONE, POSITION: _PLACE, COMMIT_TIME: self.form.time, LAST_OP: _LAST_OP}
+        listed = ", ".join([self._listed(), GONE, *([ANEW] if anew else ())])
+        owned = ", ".join(f"{values[name]} AS {name}" for name in own.names)
+        last = f"SELECT *, {image_op(self.key)} = 2 AS {GONE} FROM ({self._last(anew=anew)})"  # noqa: S608
+        return f"(SELECT {listed}, {owned} FROM ({last}))"  # noqa: S608
+
+    def over(self, rows: str, columns: Sequence[LakeColumn]) -> str:
+        """A query: `rows`, which have `columns`, after these changes. A column that the images lack becomes NULL where
+        they write a row. It raises FEWER_COPIES for a row without a key of which more copies go than there are."""
+        there = {column.name for column in self.columns}
+        values = ", ".join(_cast("l", column, there) for column in columns)
+        if not self.key:
+            counted = f"(SELECT {values}, l.{COUNT} FROM {self._counted()} AS l)"  # noqa: S608
+            return _copies_over(rows, grouped(counted, columns), columns)
+        listed, net = ", ".join(f"t.{quote(column.name)}" for column in columns), self.net()
+        on = " AND ".join(f"t.{quote(name)} = l.{quote(name)}" for name in self.key)
+        return (
+            f"SELECT {listed} FROM {rows} AS t LEFT ANTI JOIN {net} AS l ON {on} "  # noqa: S608
+            f"UNION ALL SELECT {values} FROM {net} AS l WHERE l.{OP} = 1"
+        )
+
+    def inserted(self) -> str:
+        """A query in brackets: the rows, where all images are inserts."""
+        return f"(SELECT {self._listed()} FROM {self.source} WHERE {self.where})"  # noqa: S608
+
+    def _listed(self) -> str:
+        return ", ".join(quote(column.name) for column in self.columns)
+
+    def _last(self, *, anew: bool = False) -> str:
+        keys = ", ".join(map(quote, self.key))
+        order = ", ".join(f"{one} DESC" for one in self.form.order)
+        ranked = f"SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS {_RANK}"
+        if anew:
+            ranked += f", max({OP} = '{log.INSERT}') OVER (PARTITION BY {keys}) AS {ANEW}"
+        return f"SELECT * FROM ({ranked} FROM {self.source} WHERE {self.where}) WHERE {_RANK} = 1"  # noqa: S608
+
+    def _counted(self) -> str:
+        copies = f"CASE WHEN {_THERE} THEN 1 WHEN {_BEFORE} THEN -1 ELSE {_raised(NOT_A_ROW)} END"
+        return f"(SELECT {self._listed()}, {copies} AS {COUNT} FROM {self.source} WHERE {self.where})"  # noqa: S608
+
+
+def within(epoch: int, after: int | None, upto: int | None) -> str:
+    """The condition for the rows of a log that are of `epoch`, behind version `after`, up to version `upto`."""
+    parts = [f"{log.EPOCH} = {epoch:d}"]  # constants: Spark leaves files out by their statistics
+    parts += [f"{log.VERSION} > {after:d}"] if after is not None else []
+    parts += [f"{log.VERSION} <= {upto:d}"] if upto is not None else []
+    return " AND ".join(parts)
+
+
+def image_op(key: Sequence[str]) -> str:
+    """What an image means for its key: 1 for a row that is there then, 2 for one that is gone."""
+    missing = " OR ".join(f"{quote(name)} IS NULL" for name in key)
+    return (
+        f"CASE WHEN {OP} = '{log.TRUNCATE}' THEN {_raised(NOT_A_ROW)} WHEN {missing} THEN {_raised(NO_KEY)} "
+        f"WHEN {_THERE} THEN 1 WHEN {_BEFORE} THEN 2 ELSE {_raised(NOT_A_ROW)} END"
+    )
+
+
+def grouped(rows: str, columns: Sequence[LakeColumn]) -> str:
+    """A query in brackets: each distinct row of `rows` whose `COUNT` is not 0 in sum, and that sum. Rows are distinct
+    as the lake's values are: other bytes of the source, such as a zero date and NULL, may give equal ones."""
+    values = ", ".join(f"{any_value('v', column)} AS {quote(column.name)}" for column in columns)
+    return (
+        f"(SELECT {values}, sum(v.{COUNT}) AS {COUNT} FROM {rows} AS v "  # noqa: S608
+        f"GROUP BY {exactly('v', columns)} HAVING sum(v.{COUNT}) <> 0)"
+    )
+
+
+def _copies_over(rows: str, net: str, columns: Sequence[LakeColumn]) -> str:
+    """The query of `rows` with the copies that `net` adds and takes: a row that loses copies is counted anew."""
+    values = ", ".join(f"{any_value('f', column)} AS {quote(column.name)}" for column in columns)
+    listed, kept = (", ".join(f"{alias}{quote(column.name)}" for column in columns) for alias in ("", "s."))
+    left = (
+        f"SELECT {values}, f.{COUNT} + count(s._sluice_one) AS {COUNT} "  # noqa: S608
+        f"FROM fewer f LEFT JOIN (SELECT *, 1 AS _sluice_one FROM {rows}) s ON {same('s', 'f', columns)} "
+        f"GROUP BY {exactly('f', columns)}, f.{COUNT}"
+    )
+    short = f"CAST(raise_error(concat('{FEWER_COPIES}: ', -{COUNT}, ' too many')) AS INT)"
+    copies = f"explode(array_repeat(1, IF({COUNT} < 0, {short}, CAST({COUNT} AS INT))))"
+    grown = f"SELECT {listed}, {copies} FROM (SELECT * FROM net WHERE {COUNT} > 0 UNION ALL {left})"  # noqa: S608
+    return (
+        f"WITH net AS {net}, fewer AS (SELECT * FROM net WHERE {COUNT} < 0) "  # noqa: S608
+        f"SELECT {kept} FROM {rows} s LEFT ANTI JOIN fewer f ON {same('s', 'f', columns)} "
+        f"UNION ALL SELECT {listed} FROM ({grown})"
+    )
+
+
+def _cast(alias: str, column: LakeColumn, there: set[str]) -> str:
+    """A column in the type of the rows that the images go over."""
+    value = f"{alias}.{quote(column.name)}" if column.name in there else "NULL"
+    return f"CAST({value} AS {column.type}) AS {quote(column.name)}"
+
+
+def _raised(word: str) -> str:
+    return f"CAST(raise_error(concat('{word}: ', coalesce({OP}, ''))) AS INT)"
