@@ -14,7 +14,7 @@ from cdc_core.binlog.block import STATEMENTS, Block, BlockSlice, Kind
 from cdc_core.binlog.xid import Xid
 from cdc_core.errors import SourceUnavailable
 from cdc_core.position import EntryPosition
-from cdc_core.rows.net import Plan, plan_net, read
+from cdc_core.rows.net import RowsPlan, plan_net, read
 from cdc_core.rows.system_columns import BASE
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
@@ -123,7 +123,7 @@ def rows_left(found: Decoded) -> dict[str, Counter[Row]]:
     return {name: Counter(rows.values()) for name, rows in keyed.items()} | keyless
 
 
-def _rows(plan: Plan) -> Iterator[tuple[Row, int]]:
+def _rows(plan: RowsPlan) -> Iterator[tuple[Row, int]]:
     """The texts of each row, and the system column."""
     texts = [shown(column) for column in plan.schema.columns]
     for split in range(len(plan.splits)):
@@ -133,7 +133,7 @@ def _rows(plan: Plan) -> Iterator[tuple[Row, int]]:
                 yield tuple(text(value) for text, value in zip(texts, values, strict=True)), mark
 
 
-def _patch(plan: Plan, into: dict[Row, Row]) -> None:
+def _patch(plan: RowsPlan, into: dict[Row, Row]) -> None:
     """Applies images in order to the row before, as the merge does. A default is NULL here."""
     key, width = _key_of(plan), len(plan.schema.columns)
     texts = [shown(column) for column in plan.schema.columns]
@@ -158,12 +158,12 @@ def _patch(plan: Plan, into: dict[Row, Row]) -> None:
     into.update({tuple(row[k] for k in key): row for row in made})
 
 
-def _key_of(plan: Plan) -> list[int]:
+def _key_of(plan: RowsPlan) -> list[int]:
     names = [column.name for column in plan.schema.columns]
     return [names.index(name) for name in plan.schema.primary_key]
 
 
-def _upsert(plan: Plan, into: dict[Row, Row]) -> None:
+def _upsert(plan: RowsPlan, into: dict[Row, Row]) -> None:
     key = _key_of(plan)
     for row, operation in _rows(plan):
         into.pop(tuple(row[k] for k in key), None)
@@ -171,7 +171,7 @@ def _upsert(plan: Plan, into: dict[Row, Row]) -> None:
             into[tuple(row[k] for k in key)] = row
 
 
-def _count(plan: Plan, into: Counter[Row]) -> None:
+def _count(plan: RowsPlan, into: Counter[Row]) -> None:
     for row, copies in _rows(plan):
         into[row] += copies
         if not into[row]:
