@@ -16,7 +16,7 @@ UNNAMED = "DESTINATION"
 
 BEGIN_ANEW = (
     f"If what is missing cannot be had: `sluice reset {UNNAMED} --anew --yes` goes on at the source's end and stops "
-    f"all tables, and `sluice snapshot {UNNAMED} --lake LAKE --conf CONF` makes them anew; in Dagster, the job "
+    f"all tables, and `sluice snapshot {UNNAMED} --lake LAKE --conf CONF` reloads them; in Dagster, the job "
     f"rewind_{UNNAMED} with `anew`, then snapshot_{UNNAMED}."
 )
 """The remedy where the source no longer has changes that the lake lacks."""
@@ -123,7 +123,7 @@ class PositionError(SluiceError, code=ErrorCode.POSITION):
 
 
 class PositionPurged(PositionError, code=ErrorCode.PURGED):
-    """The source has purged what lies behind a position. Only tables made anew have those rows."""
+    """The source has purged what lies behind a position. Only reloaded tables have those rows."""
 
 
 class SourceSetBack(PositionError, code=ErrorCode.SOURCE_SET_BACK):

@@ -143,7 +143,7 @@ def reset(
     latest: Annotated[
         bool, typer.Option("--latest", help="The end of the source; changes before it are skipped.")
     ] = False,
-    anew: Annotated[bool, typer.Option("--anew", help="The end; all tables stop until they are made anew.")] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="The end; all tables stop until they are reloaded.")] = False,
     client_id: Annotated[int, typer.Option(min=0, help="The client whose cursor is set.")] = 1001,
     all_clients: Annotated[bool, typer.Option("--all", help="Set the cursors of all clients.")] = False,
     moved: Annotated[bool, typer.Option("--moved", help="The source is another server now.")] = False,
@@ -253,7 +253,7 @@ def snapshot(
     token: Token = "",
     as_json: Json = False,
 ) -> None:
-    """Bring tables into the lake, or make them anew, while the stream goes on; 1 if one could not be.
+    """Bring tables into the lake, or reload them, while the stream goes on; 1 if one could not be.
 
     Ended in the middle, it goes on where it was when it is called again."""
     from orchestration.commands.copy import Order

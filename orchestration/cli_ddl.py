@@ -52,7 +52,7 @@ def approve_waiting(
     token: Token = "",
     as_json: Json = False,
 ) -> None:
-    """Take a waiting statement over: the table is made anew with the source's present columns and rows."""
+    """Take a waiting statement over: the table is reloaded with the source's present columns and rows."""
     from orchestration.commands.copy import Order
     from orchestration.commands.ddl import approve
 

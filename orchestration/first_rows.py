@@ -69,7 +69,7 @@ class FirstRows:
 
 
 def waiting(client: ClientStatus, now: float, *, complete: bool) -> list[str]:
-    """The tables to read, which nobody reads: stopped ones that wait for their first rows, or to be made anew after a
+    """The tables to read, which nobody reads: stopped ones that wait for their first rows, or to be reloaded after a
     reset or after a time outside the filter; those that a job read which ended; with `complete` all that the stream
     cannot complete, and that nobody asked to stop."""
     opened = {one.table: one.lease_deadline for one in client.snapshots}

@@ -123,7 +123,7 @@ REFUSALS: dict[int, tuple[str, str]] = {  # message and hint
     EventType.XA_PREPARE: ("rows of an XA transaction that is only prepared", _REPORT),
     EventType.INCIDENT: (
         "incident: the server reports that its binlog has a gap",
-        "Changes may be missing: start after this event, and make the tables anew (sluice copy).",
+        "Changes may be missing: start after this event, and reload the tables (sluice copy).",
     ),
     **dict.fromkeys(_COMPRESSED, ("compressed event that was not expanded", _REPORT)),
 }

@@ -166,7 +166,7 @@ class Connector:
         self._call("PUT", f"{self._client}/stopped/{quote(table, safe='')}", body)
 
     def lift_stop(self, table: str, *, copied: EntryPosition | None = None, owner: str | None = None) -> None:
-        """Lets `table` take changes again. `copied`: the position at which it was made anew from the source. `owner`
+        """Lets `table` take changes again. `copied`: the position at which it was reloaded from the source. `owner`
         says that it gives its claims back afterwards.
 
         Raises SessionError when changes were acked while it was stopped that no copy has, or are claimed at the moment.

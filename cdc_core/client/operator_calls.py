@@ -37,7 +37,7 @@ class ResetMove:
 @dataclass(frozen=True, slots=True)
 class ResetResult:
     """Where the cursors are set, what that means for each client, and whether it was done. `anew`: the tables that stop
-    until they are made anew."""
+    until they are reloaded."""
 
     destination: str
     to: EntryPosition

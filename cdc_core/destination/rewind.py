@@ -45,7 +45,7 @@ class RewindTarget:
 
     `to` as a number is a time in milliseconds since the epoch and means the first transaction of its second, or the
     last one before it; as a GTID set it means the first transaction that the set lacks. "anew" is the source's end,
-    where all captured tables stop until they are made anew, so that what was skipped is not missed. `client_id`
+    where all captured tables stop until they are reloaded, so that what was skipped is not missed. `client_id`
     None means all clients. `moved` says that the source is not the server that the cursors belong to. `epoch` is
     the least number of the new epoch: a lake names it when the service has lost its own, and with it the `identity`
     that it knows the destination by. `of_epoch`: `to` was a position in that epoch, perhaps at another server.
@@ -82,7 +82,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class RewindPlan:
-    """The new position, and what it means for each client. `anew`: the tables that stop until they are made anew."""
+    """The new position, and what it means for each client. `anew`: the tables that stop until they are reloaded."""
 
     position: LogPosition
     moves: tuple[Move, ...]
@@ -159,7 +159,7 @@ def carry_out(cursors: Cursors, planned: RewindPlan) -> dict[int, int]:
 
 
 def _stop(destination: str, table: str, place: EntryPosition) -> StoppedTable:
-    hint = f"Make it anew: sluice snapshot {destination} {table}, or the job snapshot_{destination} in Dagster."
+    hint = f"Reload it: sluice snapshot {destination} {table}, or the job snapshot_{destination} in Dagster."
     return StoppedTable(table, CHANGES_PURGED, hint, place, passed=place, copy_needed=True)
 
 

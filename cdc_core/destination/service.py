@@ -149,7 +149,7 @@ class CanalService:
         self._connected().stops.stop(client_id, stopped)
 
     def lift_stop(self, client_id: int, table: str, copied: EntryPosition | None, owner: str = "") -> None:
-        """`copied`: where the table was made anew from the source; `owner`: whose claims will be given back. Raises
+        """`copied`: where the table was reloaded from the source; `owner`: whose claims will be given back. Raises
         SessionError when the table would miss changes."""
         self._connected().stops.lift(client_id, table, copied, owner)
 

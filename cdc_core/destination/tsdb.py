@@ -216,5 +216,5 @@ def _contradiction(
         f"the binlog has ({listed(event)}), the history ({listed(known)}), the catalogue ({listed(current)})",
         place=f"{event.name} {position}",
         hint="SET GLOBAL binlog_row_metadata=FULL where the server has it, start after the table's last change, and "
-        "make it anew (sluice copy).",
+        "reload it (sluice copy).",
     )

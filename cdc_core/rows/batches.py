@@ -109,7 +109,7 @@ def _check_key(plan: RowsPlan, chunk: Chunk, event: npt.NDArray[np.int32], colum
             raise TableStopped(
                 f"{plan.schema.name}.{column.name} of the primary key has a zero or partial date, which becomes NULL",
                 place=chunk.place(int(event[row])),
-                hint="Set sluice.zero.dates to string, or correct the row; then make the table anew (sluice copy).",
+                hint="Set sluice.zero.dates to string, or correct the row; then reload the table (sluice copy).",
             )
 
 

@@ -34,7 +34,7 @@ def lacks_columns(schema: TableSchema, place: str) -> TableStopped:
         f"a row image of {schema.name} lacks columns that identify its row",
         place=place,
         hint=f"{first}, or SET GLOBAL binlog_row_image=FULL (sessions may override it); "
-        "then make the table anew (sluice copy).",
+        "then reload the table (sluice copy).",
     )
 
 

@@ -42,7 +42,7 @@ class TableRows:
                     f"a partial JSON update of {self.schema.name} lacks the document that it changes",
                     place=chunk.place(int(images.event[images.first_astray()])),
                     hint="SET GLOBAL binlog_row_image=FULL, or binlog_row_value_options='' (sessions may override "
-                    "them); then make the table anew (sluice copy).",
+                    "them); then reload the table (sluice copy).",
                 )
             yield chunk, images
 

@@ -101,7 +101,7 @@ def _incomplete(schema: TableSchema, why: str) -> SchemaError:
     return SchemaError(
         f"the binlog lacks the metadata of {schema.name}, and {why}",
         place=schema.name,
-        hint="SET GLOBAL binlog_row_metadata=FULL, start after its last change, and make it anew (sluice copy).",
+        hint="SET GLOBAL binlog_row_metadata=FULL, start after its last change, and reload it (sluice copy).",
     )
 
 

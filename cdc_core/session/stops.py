@@ -1,8 +1,8 @@
 """The stopped tables of a destination's clients: a stop, what passes while it holds, and when it may be lifted.
 
 A claim lists the tables that were stopped when it was handed out; its owner leaves their rows out. The ack of such rows
-is noted in the same write as the cursor: from then on, only a table that was made anew has them. An ack may say that a
-statement of its range made the table anew, such as TRUNCATE: then the stop ends in the same write.
+is noted in the same write as the cursor: from then on, only a table that was reloaded has them. An ack may say that a
+statement of its range reloaded the table, such as TRUNCATE: then the stop ends in the same write.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Stops:
             self.note(client_id, [stopped])
 
     def lift(self, client_id: int, table: str, copied: EntryPosition | None, owner: str = "") -> None:
-        """`copied`: the position at which the table was made anew from the source, None when it was not. `owner` gives
+        """`copied`: the position at which the table was reloaded from the source, None when it was not. `owner` gives
         back its claims afterwards, so they do not count.
 
         Raises SessionError when the table would miss rows: some were acked, and are not in a copy; or some are claimed
@@ -82,7 +82,7 @@ class Stops:
             raise SessionError(
                 f"changes of {table} up to {stopped.passed} were acked while it was stopped: the lake would miss them",
                 place=place,
-                hint=f"Make the table anew from the source, which lifts the stop: sluice copy {destination} {table}. "
+                hint=f"Reload the table from the source, which lifts the stop: sluice copy {destination} {table}. "
                 f"Or reset the destination to {stopped.position} or before it, then lift the stop.",
             )
         return stopped

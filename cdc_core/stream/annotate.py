@@ -33,8 +33,8 @@ log = structlog.get_logger(__name__)
 
 _TABLE_IDS = 256  # of one statement, at first
 _DAMAGED = "Check the source's binlog with mysqlbinlog --verify-binlog-checksum; reconnect if it is sound."
-_UNFIT = "Check it with mysqlbinlog --verify-binlog-checksum, then make the table anew from the source (sluice copy)."
-_NOT_AT_START = "Start this destination at a transaction's start, or make the tables anew (sluice copy)."
+_UNFIT = "Check it with mysqlbinlog --verify-binlog-checksum, then reload the table from the source (sluice copy)."
+_NOT_AT_START = "Start this destination at a transaction's start, or reload the tables (sluice copy)."
 _WITHIN = (Meaning.SAVEPOINT, Meaning.ROLLBACK_TO, Meaning.XA_PART)
 _ENDS = (Meaning.COMMIT, Meaning.ROLLBACK, Meaning.XA_COMMIT, Meaning.XA_ROLLBACK)
 
@@ -186,7 +186,7 @@ class Annotator:
         raise DecodeError(
             f"statement-format change: {shown(query.text, 80)!r}",
             place=block.place(row),
-            hint="SET GLOBAL binlog_format=ROW (sessions may override it), then make its tables anew (sluice copy).",
+            hint="SET GLOBAL binlog_format=ROW (sessions may override it), then reload its tables (sluice copy).",
         )
 
 

@@ -89,5 +89,5 @@ def _purged(xid: Xid, before: EntryPosition) -> DecodeError:
         f"XA COMMIT {xid}: its rows are in no journal that the server still has",
         place=str(before),
         hint="Start this destination behind it (canal.instance.master.journal.name and .position, and remove the "
-        "cursor), make the tables anew that it changed (sluice copy), then compare with sluice verify.",
+        "cursor), reload the tables that it changed (sluice copy), then compare with sluice verify.",
     )

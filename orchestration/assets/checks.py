@@ -148,7 +148,7 @@ def evaluation(names: Names, verdict: Verdict, claim: Claim) -> dg.AssetCheckEva
 
 
 def _doubtful(key: dg.AssetKey, doubt: Doubt, hint: str) -> dg.AssetCheckResult:
-    """Stays until the table is made anew: other rows may be wrong that no change has met."""
+    """Stays until the table is reloaded: other rows may be wrong that no change has met."""
     keys = f", such as {'; '.join(doubt.keys[:3])}" if doubt.keys else ""
     return dg.AssetCheckResult(
         passed=False,

@@ -31,7 +31,7 @@ def show(answer: ResetResult) -> None:
     console.print(Text.assemble((answer.destination, "bold"), f" to {place(answer.to)}"))
     console.print(columns)
     if answer.anew:
-        console.print(f"{_AFTER[answer.done]} until `sluice snapshot {answer.destination}` makes them anew:")
+        console.print(f"{_AFTER[answer.done]} until `sluice snapshot {answer.destination}` reloads them:")
         console.print(Text(", ".join(answer.anew)))
     elif any(move.skipped_bytes for move in answer.clients):
         console.print("[red]Skipped changes are never read: they will be missing in the lake.[/red]")

@@ -1,4 +1,4 @@
-"""`sluice snapshot DESTINATION [TABLE...]`: brings tables into the lake, or makes them anew, beside the stream."""
+"""`sluice snapshot DESTINATION [TABLE...]`: brings tables into the lake, or reloads them, beside the stream."""
 
 from __future__ import annotations
 

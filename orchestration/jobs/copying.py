@@ -1,4 +1,4 @@
-"""How a job makes a table anew from the source, and what it says of that."""
+"""How a job reloads a table from the source, and what it says of that."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def make_anew(context: dg.OpExecutionContext, repair: Repair, table: str) -> Cop
             place=table,
             hint="Correct the name. A table that was dropped keeps its rows in the lake, and its stop.",
         )
-    context.log.info(f"{table} made anew: {found.rows} rows as of {found.place.low}; its stop is lifted")
+    context.log.info(f"{table} reloaded: {found.rows} rows as of {found.place.low}; its stop is lifted")
     return found
 
 

@@ -26,7 +26,7 @@ class Ddl(Order):
     """Which statement, by its table, and what becomes of it."""
 
     table: str = Field(description="database.table, as the stop names it.")
-    decision: Decision = Field(description="approve: the table is made anew; reject: it stays as it was, and stopped.")
+    decision: Decision = Field(description="approve: the table is reloaded; reject: it stays as it was, and stopped.")
 
 
 def ddl_job(settings: Settings) -> dg.JobDefinition:
@@ -56,7 +56,7 @@ def ddl_job(settings: Settings) -> dg.JobDefinition:
         tags={"cdc/ddl": settings.destination, **LONG_RUN, **names.job_tags},
         executor_def=dg.in_process_executor,
         description=f"Approve or reject a DDL statement of {settings.destination} that waits (policy `ask`). Approved, "
-        "the table is made anew with the source's present columns and rows; rejected, it stays as it was, and stopped.",
+        "the table is reloaded with the source's present columns and rows; rejected, it stays as it was, and stopped.",
     )
     def ddl() -> None:
         decide()

@@ -1,4 +1,4 @@
-"""The job that makes a table anew from its change log, without the source, from one of its earlier versions or nothing.
+"""The job that reloads a table from its change log, without the source, from one of its earlier versions or nothing.
 
 It may be killed and run again: the table is replaced in one commit, which is there or not.
 """

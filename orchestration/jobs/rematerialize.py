@@ -1,4 +1,4 @@
-"""The job that makes tables anew from the source, one after the other.
+"""The job that reloads tables from the source, one after the other.
 
 It may be killed and run again: a table is replaced in one commit, which is there or not, and a run begins with the
 first of its tables.
@@ -39,7 +39,7 @@ class Outcome:
 
 
 def rematerialize_job(settings: Settings) -> dg.JobDefinition:
-    """Makes tables anew and lifts their stops. It shares the drain's pool, so the two take turns."""
+    """Reloads tables and lifts their stops. It shares the drain's pool, so the two take turns."""
     names = settings.names
 
     @dg.op(name=f"rematerialize_{names.safe}_op", pool=names.asset, required_resource_keys={names.canal, names.lake})
@@ -81,16 +81,16 @@ def _chosen(tables: list[str]) -> list[str]:
 def _one(
     context: dg.OpExecutionContext, settings: Settings, repair: Repair, table: str, facts: dict[str, Any]
 ) -> Outcome:
-    """Makes a table anew. Its failure is told in its history and in the log, and does not end the run."""
+    """Reloads a table. Its failure is told in its history and in the log, and does not end the run."""
     key = settings.names.delta(table)
     try:
         with traced(context, key, _ACTION, facts["reason"]):
             found = make_anew(context, repair, table)
     except dg.Failure as error:
-        context.log.error(f"{table} was not made anew: {error.description}")
+        context.log.error(f"{table} was not reloaded: {error.description}")
         return Outcome(False, f"failed: {error.description}")
     except Exception as error:  # whatever it is, the next table may do well
-        context.log.exception(f"{table} was not made anew")
+        context.log.exception(f"{table} was not reloaded")
         return Outcome(False, f"failed: {type(error).__name__}: {error}"[:1000])
     context.log_event(dg.AssetMaterialization(key, metadata=facts | copy_facts(found)))
     return Outcome(True, f"{found.rows} rows as of {found.place.low}")
@@ -104,7 +104,7 @@ def _sum_up(context: dg.OpExecutionContext, outcomes: dict[str, Outcome]) -> Non
     if failed:
         hint = "Mend what each one's message says, then run the job with these tables."
         metadata = summary | {"hint": hint}
-        lines = [f"{len(failed)} of {len(outcomes)} tables were not made anew: {', '.join(failed)}"]
+        lines = [f"{len(failed)} of {len(outcomes)} tables were not reloaded: {', '.join(failed)}"]
         text = "\n".join(lines + [f"{table}: {outcomes[table].text}" for table in failed])
         raise dg.Failure(text, metadata=metadata, allow_retries=False)
     context.add_output_metadata(summary)

@@ -43,7 +43,7 @@ class Rewind(Order):
     latest: bool = Field(False, description="The end of the source; set `skip` as well.")
     anew: bool = Field(
         False,
-        description="The end of the source; all tables stop until snapshots make them anew.",
+        description="The end of the source; all tables stop until snapshots reload them.",
     )
     skip: bool = Field(False, description="Skip what lies before a place ahead of the cursor: the lake never gets it.")
     moved: bool = Field(False, description="The source is another server now.")
@@ -134,7 +134,7 @@ def findings(answer: ResetResult) -> dict[str, Any]:
 
 
 def _tell_stopped(context: dg.OpExecutionContext, settings: Settings, answer: ResetResult, reason: str) -> None:
-    """In the history of each table that is to be made anew."""
+    """In the history of each table that is to be reloaded."""
     facts = {"outcome": "stopped", **order_facts(context, "rewind", reason), "position": str(answer.to)}
     for table in answer.anew:
         context.log_event(dg.AssetObservation(settings.names.delta(table), metadata=facts))

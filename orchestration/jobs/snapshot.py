@@ -1,4 +1,4 @@
-"""The job that brings tables into the lake while the stream goes on, or makes them anew."""
+"""The job that brings tables into the lake while the stream goes on, or reloads them."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
 
@@ -82,7 +82,7 @@ def snapshot_job(settings: Settings) -> dg.JobDefinition:
         config=Snapshot.form(f"snapshot_{names.safe}_op"),
         tags={SNAPSHOT_TAG: settings.destination, **LONG_RUN, **names.job_tags},
         executor_def=dg.in_process_executor,
-        description=f"Bring tables of {settings.destination} into the lake, or make them anew, while the stream goes "
+        description=f"Bring tables of {settings.destination} into the lake, or reload them, while the stream goes "
         "on. A run that was ended goes on where it was when the job is started again.",
     )
     def snapshot() -> None:

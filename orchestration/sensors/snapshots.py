@@ -77,7 +77,7 @@ def _tick(
     if settings.snapshot == "when_needed" and (again := begin_anew(context, settings, connector, status, time.time())):
         if isinstance(again, dg.SkipReason):
             return dg.SensorResult(skip_reason=again, cursor=_CURSOR)
-        context.log.warning(f"all tables are made anew: {status.error and status.error.message}")
+        context.log.warning(f"all tables are reloaded: {status.error and status.error.message}")
         known.looked = -math.inf
         return dg.SensorResult(run_requests=[again], cursor=_CURSOR)
     client = connector.subscribe()

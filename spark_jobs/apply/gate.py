@@ -1,7 +1,7 @@
 """What the checks of a batch mean for its tables, in front of the ack.
 
 A table that contradicts its changes in a way that no statement mends is stopped: it takes no more changes until it is
-made anew. The other tables go on, and the batch is acked.
+reloaded. The other tables go on, and the batch is acked.
 """
 
 from __future__ import annotations

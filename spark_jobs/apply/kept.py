@@ -13,10 +13,10 @@ from spark_jobs.apply.result import BrokenSnapshot, Followed
 from spark_jobs.apply.table import Batch
 from spark_jobs.copy.changes import ChangeLog
 
-_COPIED = "a run made the table anew from the source"
+_COPIED = "a run reloaded the table from the source"
 _BY_KEY = (
     "a foreign key deletes or changes rows of the table, which is in no binlog. Begin again when its parent rests, "
-    "or make the table anew while all others wait (sluice copy)"
+    "or reload the table while all others wait (sluice copy)"
 )
 
 

@@ -194,7 +194,7 @@ def check_ledger(batch: Batch, applied: int | None, path: str) -> None:
             f"reading began anew at {reached.position}, behind what the table has, and the lake's ledger is gone",
             place=path,
             hint=f"Restore {batch.ledger.path}. Without it: sluice reset {claim.destination} --earliest --yes, or "
-            "make the tables anew (sluice copy).",
+            "reload the tables (sluice copy).",
         )
 
 

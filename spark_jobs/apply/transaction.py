@@ -11,7 +11,7 @@ from spark_jobs.changes.whole_rows import NO_SUCH_ROW
 from spark_jobs.lake.defaults import UNKNOWN_DEFAULT
 from spark_jobs.lake.equality import FEWER_COPIES
 
-_BUILD = "make the table anew (sluice copy)."
+_BUILD = "reload the table (sluice copy)."
 _STOPS = {  # the word that a statement raises in Spark: what it means, and what to do
     FEWER_COPIES: (
         "the lake has fewer copies of a row than the source deleted",

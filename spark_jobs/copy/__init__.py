@@ -1,4 +1,4 @@
-"""One table of the source in, the lake's table made anew from it out, in one commit at a known position.
+"""One table of the source in, the lake's table reloaded from it out, in one commit at a known position.
 
 staged     what a snapshot has staged, and where its next group of chunks begins
 bounds     a file's statistics for Delta's log

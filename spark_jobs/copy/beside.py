@@ -45,7 +45,7 @@ class Beside:
         progress: Callable[[int], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Copied | NoSuchTable:
-        """Makes one table anew and lifts its stop. Row images must be whole. A table that the source does not have
+        """Reloads one table and lifts its stop. Row images must be whole. A table that the source does not have
         keeps both.
 
         Raises Broken where what was read is of no use, SessionError while another one reads the table, and what

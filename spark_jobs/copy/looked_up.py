@@ -95,4 +95,4 @@ def _changed(found: pa.Table, names: Sequence[str], key: ForeignKey, there: Touc
 def _broken(key: ForeignKey, why: str) -> Broken:
     child, parent = full_name(*key.child), full_name(*key.parent)
     reason = f"the source changed its rows by a foreign key to {parent}, which is in no binlog, and {why}"
-    return Broken(reason, place=child, hint="Begin again when its parent rests, or make the table anew (sluice copy).")
+    return Broken(reason, place=child, hint="Begin again when its parent rests, or reload the table (sluice copy).")

@@ -1,4 +1,4 @@
-"""`repair`: a table made anew while the service runs and others drain, and its stop lifted."""
+"""`repair`: a table reloaded while the service runs and others drain, and its stop lifted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Repair:
         progress: Callable[[int], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Copied | NoSuchTable:
-        """Makes one table anew and lifts its stop. A table that the source does not have keeps both. It is read while
+        """Reloads one table and lifts its stop. A table that the source does not have keeps both. It is read while
         others go on; where images leave columns out, or that fails twice, while a claim is held.
 
         Raises SessionError while another one reads the table, and what `while_held` raises.

@@ -46,7 +46,7 @@ class Broken(SourceChanged):
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A table made anew. It has every row up to `place.low`, and none behind `place.high`."""
+    """A table reloaded. It has every row up to `place.low`, and none behind `place.high`."""
 
     schema: TableSchema
     place: Place

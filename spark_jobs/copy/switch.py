@@ -204,7 +204,7 @@ class Switch:
         if acked is not None and acked > staged.place.low and (end is None or end < acked.version()):
             self._break(snapshot, f"changes up to {acked} were acked by a run that did not keep them for the snapshot")
         if beyond is not None and (end is None or end < beyond):
-            self._break(snapshot, "a run followed a statement on the table, or made it anew, and ended before its ack")
+            self._break(snapshot, "a run followed a statement on the table, or reloaded it, and ended before its ack")
         if types is not None and types != [column.type for column in _columns(staged.schema)]:
             self._break(snapshot, "the changes have other columns than the rows that were read")
 

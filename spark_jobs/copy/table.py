@@ -1,4 +1,4 @@
-"""`copy_table`: one table of the lake made anew from the source, at a known position, in one commit.
+"""`copy_table`: one table of the lake reloaded from the source, at a known position, in one commit.
 
 Rows of the stream up to the position are left out afterwards, rows behind it apply once. Until the commit the old table
 stays whole. The caller sees to it that no row behind the position is acked meanwhile: it holds a claim.

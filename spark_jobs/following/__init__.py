@@ -12,7 +12,7 @@ The way of a log, in order:
     parked      tables whose merge failed: why, how often, when the next try is due
     follow      the logs of one run, side by side, each in its own time
     catch_up    a log is merged whole, before a DDL statement or another way of writing the table
-    base        what a table can be made anew from, and what its log has behind that
-    remake      a table is made anew from its log, in one commit
+    base        what a table can be reloaded from, and what its log has behind that
+    remake      a table is reloaded from its log, in one commit
     now         the view of a table as of the end of its log
 """

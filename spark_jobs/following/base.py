@@ -1,4 +1,4 @@
-"""What a table is made anew from: one of its earlier versions, or nothing, and what its log has behind that. No Spark.
+"""What a table is reloaded from: one of its earlier versions, or nothing, and what its log has behind that. No Spark.
 
 Refused is whatever would give other rows than the table should have: a log that is not whole behind the base, and what
 changed the table since by another way than its log: statements, batches that were merged directly, copies, repairs.
@@ -111,10 +111,10 @@ def _now(follows: Follows, table: str) -> TableState:
     state.check_owner(follows.destination, table, path)
     state.check_form(table)
     if state.dropped:
-        raise LakeError("the source has no such table any more", place=path, hint="Nothing is to be made anew.")
+        raise LakeError("the source has no such table any more", place=path, hint="Nothing is to be reloaded.")
     if state.own:
         message = f"the table has columns beside the source's ({', '.join(state.own.names)})"
-        raise LakeError(f"{message}, which are not made anew", place=path, hint=copy_hint(follows.destination, table))
+        raise LakeError(f"{message}, which are not reloaded", place=path, hint=copy_hint(follows.destination, table))
     return state
 
 

@@ -135,7 +135,7 @@ class Follow:
             if pending is not None:
                 found.append((pending.since, table))
             elif table in parked:
-                self.parking.free(table)  # it was made anew, or merged otherwise
+                self.parking.free(table)  # it was reloaded, or merged otherwise
         found.sort()
         if last or not self.pace.freshness_seconds:
             return [table for _, table in found[:most]]

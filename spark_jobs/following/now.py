@@ -1,11 +1,11 @@
 """`{database}.{table}__now`: a landed table as of the end of its log, whatever of it is merged.
 
 The view reads one version of the merged table, without the keys that the log has behind what that version has, and the
-last rows of these keys. So it stays exact while the log grows and while the table is merged. It is made anew behind
+last rows of these keys. So it stays exact while the log grows and while the table is merged. It is reloaded behind
 each merge, and behind each statement that the table follows. It lives in Spark's catalog; another Spark gets its SQL.
 
 Without a key it has the table's rows with the copies that the log adds and takes. Which rows of an epoch that began
-later come again it cannot know: it raises an error from then on, until it is made anew.
+later come again it cannot know: it raises an error from then on, until it is reloaded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from spark_jobs.landing.definition import EPOCHS, definition_of
 from spark_jobs.session import Sessions
 
 SUFFIX = "__now"
-NEW_EPOCH = "SLUICE_NEW_EPOCH"  # how a view says that it must be made anew
+NEW_EPOCH = "SLUICE_NEW_EPOCH"  # how a view says that it must be reloaded
 
 
 def view_name(table: str) -> str:
@@ -59,7 +59,7 @@ def now_sql(follows: Follows, table: str) -> str:
 
 
 def make_view(spark: SparkSession, follows: Follows, table: str) -> None:
-    """Makes the view, or makes it anew; takes it away where the table is gone."""
+    """Makes the view, or reloads it; takes it away where the table is gone."""
     try:
         query = now_sql(follows, table)
     except TableStopped:

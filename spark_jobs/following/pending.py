@@ -225,7 +225,7 @@ def opened(lake: Lake, path: str) -> DeltaTable | None:
     except TableNotFoundError:
         return None
     except DeltaError as error:
-        hint = "Restore its _delta_log. If that cannot be: move the log away, and make the table anew (sluice copy)."
+        hint = "Restore its _delta_log. If that cannot be: move the log away, and reload the table (sluice copy)."
         raise TableStopped(f"the change log is damaged: {first_line(error)}", place=path, hint=hint) from error
     except OSError as error:
         hint = "See that the lake can be read; nothing is lost meanwhile."

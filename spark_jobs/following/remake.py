@@ -1,4 +1,4 @@
-"""`Remaker`: a table made anew from one of its earlier versions, or from nothing, and its change log; in one commit.
+"""`Remaker`: a table reloaded from one of its earlier versions, or from nothing, and its change log; in one commit.
 
 Neither source nor binlog is needed. The table is at the same place before and after: only its rows are replaced. The
 commit carries the app id of the table's batches and the number behind the last batch's version, at which no event ends,
@@ -40,7 +40,7 @@ _TRIES = 5  # a try is lost to a run that wrote the table meanwhile
 
 @dataclass(frozen=True, slots=True)
 class Remade:
-    """A table made anew: the version that the commit made, and how many rows it has."""
+    """A table reloaded: the version that the commit made, and how many rows it has."""
 
     base: Base
     delta_version: int
@@ -51,7 +51,7 @@ class Remade:
 
 @dataclass(frozen=True, slots=True)
 class Remaker:
-    """For tables of one client. `run_id` is told in the commits; `views`: a table's view is made anew."""
+    """For tables of one client. `run_id` is told in the commits; `views`: a table's view is rebuilt."""
 
     follows: Follows
     sessions: Sessions

@@ -1,7 +1,7 @@
 """The changes of a Delta table's columns that touch no row: pure.
 
 Delta drops and renames columns by its column mapping. Each change is left out where the table has it already, so that a
-list made anew from a table that was altered in part does the rest.
+list reloaded from a table that was altered in part does the rest.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _reset(seen: Seen, stretches: Mapping[int, Stretch]) -> str:
         return f"To fill an empty lake from the oldest rows that the source has: {command}"
     return (
         f"To go on where the lake ends: {command} If the source has purged that: `sluice reset {seen.destination} "
-        f"--anew --yes`, and `sluice snapshot {seen.destination}`, which makes the tables anew."
+        f"--anew --yes`, and `sluice snapshot {seen.destination}`, which reloads the tables."
     )
 
 

@@ -58,7 +58,7 @@ def _expression(column: Column, lake: LakeColumn, table: str) -> str | None:
     value = None if column.default_expression else column.default if column.default is not None else _zero(column, lake)
     if value is None or (column.default is None and not column.column_type) or not _renders(column, lake, value):
         default = f"default {column.default}" if column.default is not None else "NOT NULL without a default"
-        hint = f"Make the table anew from the source, which lifts its stop: sluice copy {UNNAMED} {table}."
+        hint = f"Reload the table from the source, which lifts its stop: sluice copy {UNNAMED} {table}."
         message = f"column {column.name!r} was added ({default}), and its values in old rows are unknown"
         raise TableStopped(message, place=table, hint=hint)
     return f"CAST({literal(value)} AS {lake.type})"

@@ -36,7 +36,7 @@ from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import DESTINATION, LOG, TABLE, TableState, app_id, log_app_id
 
 ALWAYS = 1 << 63  # beyond every version
-_REBUILD = "Make the table anew (sluice copy): without a primary key, repeated rows cannot be told from new ones."
+_REBUILD = "Reload the table (sluice copy): without a primary key, repeated rows cannot be told from new ones."
 
 
 @dataclass(frozen=True, slots=True)

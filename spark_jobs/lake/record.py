@@ -9,7 +9,7 @@ of which has one kind of writer, so that nobody has to repeat what another one n
     sluice.dropped    the position of the statement after which the source has no such table
     sluice.marks      by epoch, which txnVersions mean an earlier one
 
-Marks: a copy, a repair, a table made anew and the comparison of a history replace rows at the place where the table is.
+Marks: a copy, a repair, a table reloaded and the comparison of a history replace rows at the place where the table is.
 Their commits need a txnVersion of their own, by which Delta skips or refuses them when a batch came in between. No
 event ends within the bytes of the one before it, so that the numbers behind a place are free: they mean that place.
 """

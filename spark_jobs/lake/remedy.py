@@ -6,9 +6,9 @@ from cdc_core.errors import UNNAMED
 
 
 def copy_hint(destination: str, table: str) -> str:
-    """The remedy for a table of a destination: it is made anew from the source."""
+    """The remedy for a table of a destination: it is reloaded from the source."""
     return (
-        f"Make the table anew from the source: `sluice copy {destination} {table}`, or where it is large, while the "
+        f"Reload the table from the source: `sluice copy {destination} {table}`, or where it is large, while the "
         f"stream goes on, `sluice snapshot {destination} {table}`. In Dagster, the job snapshot_{destination}."
     )
 

@@ -1,4 +1,4 @@
-"""Makes a table anew in one Delta commit: rows, columns, comments and properties.
+"""Reloads a table in one Delta commit: rows, columns, comments and properties.
 
 Under a transaction's settings the commit carries its version, and Delta skips it where the table has that version. The
 table's history stays, and so do the versions of all app ids.

@@ -73,7 +73,7 @@ class TableState:
 
     @property
     def own_properties(self) -> dict[str, str]:
-        """The properties that a table made anew takes over. Delta numbers the columns of each table itself."""
+        """The properties that a table reloaded takes over. Delta numbers the columns of each table itself."""
         return {key: value for key, value in self.properties.items() if not key.startswith("delta.columnMapping.")}
 
     @property

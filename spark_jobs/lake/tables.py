@@ -215,7 +215,7 @@ class Lake:
         except TableNotFoundError:
             return []
         except DeltaError as error:
-            hint = "Restore its _delta_log, or move the table away and make it anew (sluice copy)."
+            hint = "Restore its _delta_log, or move the table away and reload it (sluice copy)."
             raise TableStopped(f"the Delta table is damaged: {first_line(error)}", place=path, hint=hint) from error
         except OSError as error:
             hint = "See that the lake can be read; the batch stays claimable."

@@ -55,7 +55,7 @@ def definition_of(properties: Mapping[str, str], place: str) -> TableSchema:
     """The definition of the rows. Raises TableStopped for a log that does not have it."""
     text = properties.get(DEFINITION)
     if text is None:
-        hint = "Make the table anew (sluice copy)."
+        hint = "Reload the table (sluice copy)."
         raise TableStopped("the change log does not have the definition of its rows", place=place, hint=hint)
     return TableSchema.from_dict({name: value for name, value in json.loads(text).items() if name != "version"})
 
@@ -64,7 +64,7 @@ def epoch_began(properties: Mapping[str, str], epoch: int, place: str) -> tuple[
     """What the claims of an epoch said: `moved` and `seamless`. Raises TableStopped where the log does not have it."""
     text = properties.get(f"{EPOCHS}{epoch}")
     if text is None:
-        hint = "Make the table anew (sluice copy): rows of this epoch may be another server's."
+        hint = "Reload the table (sluice copy): rows of this epoch may be another server's."
         raise TableStopped(f"the change log does not say where epoch {epoch} began", place=place, hint=hint)
     fields = json.loads(text)
     return int(fields["moved"]), tuple((int(one), int(left)) for one, left in fields["seamless"])

@@ -123,7 +123,7 @@ class Beside:
                 if state is None or _waits(found, state):
                     return Verified(found.name, Comparison(rows, 0, rows, 0, 0), at)
         if (schema := shared(found, state)) is None:
-            hint = "Make the table anew from the source: sluice copy."
+            hint = "Reload the table from the source: sluice copy."
             raise LakeError("source and lake share no column", place=found.name, hint=hint)
         return self._audited(found, schema, state, low, in_time)
 

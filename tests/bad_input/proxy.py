@@ -46,8 +46,8 @@ class DamagingProxy(Proxy):
 
 
 def events_of(kind: int, change: Callable[[bytearray], object], *, sealed: bool) -> Damage:
-    """Damage that changes each event of a type in place. With `sealed` the checksum is made anew and does not reveal
-    it."""
+    """Damage that changes each event of a type in place. With `sealed` the checksum is computed again and does not
+    reveal it."""
 
     def damage(event: bytearray) -> bytes:
         if event[4] == kind and int.from_bytes(event[13:17], "little"):

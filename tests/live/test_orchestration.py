@@ -192,7 +192,7 @@ def test_the_rollback_job_frees_a_claim_left_over(shop: Shop) -> None:
 @pytest.mark.full
 def test_a_paused_table_goes_on_where_the_source_is(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stays as it was while the others go on; what it missed comes by the copy that resumes it, and later changes
-    come after that. A table that others damaged is made anew in the same way."""
+    come after that. A table that others damaged is reloaded in the same way."""
     monkeypatch.setenv(CONF_VARIABLE, str(shop.folder.parent / "conf"))
     orders, log = f"{shop.database}.orders", f"{shop.database}.log"
 

@@ -1,4 +1,4 @@
-"""Tables made anew after the source has purged changes that the lake lacks, by the real parts."""
+"""Tables reloaded after the source has purged changes that the lake lacks, by the real parts."""
 
 from __future__ import annotations
 

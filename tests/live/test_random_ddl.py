@@ -22,7 +22,7 @@ def test_the_lake_is_what_the_source_is(
     name: str, seed: int, request: pytest.FixtureRequest, spark_remote: str, tmp_path: Path
 ) -> None:
     """Rows, types, names, order and comments of every table, and no table more, after each drain and at the end. What
-    stops is made anew by a copy."""
+    stops is reloaded by a copy."""
     mysql: MySqlServer = request.getfixturevalue(name)
     with opened_trial(mysql, spark_remote, tmp_path) as trial:
         outcome = trial.random(seed, _STEPS, cascades=True, rewinds=True)

@@ -441,7 +441,7 @@ def test_what_a_foreign_key_deletes_stays_too(shop: LandedShop) -> None:
 
 @pytest.mark.full
 def test_what_reads_a_landed_table_sees_living_rows(shop: LandedShop) -> None:
-    """Its view, and its history, which goes on as ever. It cannot be made anew from its log."""
+    """Its view, and its history, which goes on as ever. It cannot be reloaded from its log."""
     ruled(shop, SOFT, Mode.HISTORY)
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     assert shop.drain() == []

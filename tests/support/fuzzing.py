@@ -20,7 +20,7 @@ if __name__ == "__main__":
 from cdc_core.errors import SluiceError
 from cdc_core.rows.chunks import gather
 from cdc_core.rows.images import walk
-from cdc_core.rows.net import Plan, plan_changes, plan_net, read
+from cdc_core.rows.net import RowsPlan, plan_changes, plan_net, read
 from tests.fixtures.captured import NAMES, Captured, captured
 from tests.support.damage import damaged
 from tests.support.decoding import Decoded, decoded
@@ -47,7 +47,7 @@ def lines(found: Decoded) -> Iterator[str]:
                     yield told(error)
 
 
-def _digest(plan: Plan) -> str:
+def _digest(plan: RowsPlan) -> str:
     """A digest of all values handed out."""
     digest = hashlib.sha256()
     for split in range(len(plan.splits)):
@@ -64,7 +64,7 @@ def _values(column: pa.Array) -> list[Any]:
     return list(column.to_pylist())
 
 
-def _check_places(plan: Plan, found: Decoded) -> None:
+def _check_places(plan: RowsPlan, found: Decoded) -> None:
     """Each value starts within its event."""
     for chunk in gather(plan.slices, plan.schemas):
         images = walk(chunk, found.registry.row_layout(min(plan.schemas)))

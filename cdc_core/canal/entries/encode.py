@@ -35,9 +35,7 @@ from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.stream.ddl_events import DdlReader
 
 log = structlog.get_logger(__name__)
-_ANEW = (
-    "Then make the table anew from the source, or set canal.instance.filter.table.error = true to leave its rows out."
-)
+_ANEW = "Then reload the table from the source, or set canal.instance.filter.table.error = true to leave its rows out."
 
 
 _PARTS = 4  # ends of claims inside a transaction that are remembered: a client may have several batches of it

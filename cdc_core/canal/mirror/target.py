@@ -127,7 +127,7 @@ class Target:
             self._connection = None
 
     def current(self) -> MirrorPlace | None:
-        """How far the target is. A connection that was lost is made anew for it: its last commit may have been done."""
+        """How far the target is. A connection that was lost is opened again: its last commit may have been done."""
         self._open()
         return self.reached
 

@@ -133,7 +133,7 @@ class Feeder:
         return service.claim(config.client_id, rows, 0.0, QUEUE, _LEASE, nbytes, entries=True)
 
     def _line_of(self, service: CanalService, config: QueueConfig) -> _Line:
-        """The way to the broker, made anew with the configuration and with the capture."""
+        """The way to the broker, made again with the configuration and with the capture."""
         line = self._line
         if line is None or line.service is not service.sessions or line.config != config:
             self._begin_anew()

@@ -25,7 +25,7 @@ from cdc_core.server.server import CanalServer
 if TYPE_CHECKING:
     from cdc_core.rows.plan import RowsPlan
 
-_ANEW = "Then make the table anew from the source (sluice copy)."
+_ANEW = "Then reload the table from the source (sluice copy)."
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class ResetAnswer(Answer):
     to: Position
     done: bool
     clients: list[ClientReset]
-    anew: list[str] = Field(examples=[["shop.orders"]], description="tables that stop until they are made anew")
+    anew: list[str] = Field(examples=[["shop.orders"]], description="tables that stop until they are reloaded")
 
 
 class TableColumns(Answer):

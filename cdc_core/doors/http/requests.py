@@ -71,7 +71,7 @@ class StopRequest(Request):
 
 
 class LiftRequest(Request):
-    copied: Position | None = Field(None, description="where the table was made anew from the source; null: it was not")
+    copied: Position | None = Field(None, description="where the table was reloaded from the source; null: it was not")
     owner: str | None = Field(None, description="whose outstanding claims do not count: it will give them back")
 
 
@@ -119,7 +119,7 @@ class MissingRequest(GtidPlace):
 
 class ResetRequest(Request):
     to: Literal["earliest", "latest", "anew"] | int | Position | GtidPlace = Field(
-        description="anew: the source's end, and all captured tables stop until they are made anew; "
+        description="anew: the source's end, and all captured tables stop until they are reloaded; "
         "a number: the first transaction of that second, or the last before it, in milliseconds since the epoch; "
         "a GTID set: the first transaction that the set lacks",
         examples=["earliest"],

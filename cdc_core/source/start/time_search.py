@@ -190,7 +190,7 @@ def _too_old(settings: SourceSettings, timestamp: int) -> PositionError:
         f"{_shown(timestamp)} is before the oldest journal, {oldest}, "
         f"which begins at {_shown(begun(settings, oldest) * 1000)}",
         place=str(timestamp),
-        hint=_REMEDY + " Earlier changes are gone from the server: make the tables anew (sluice copy).",
+        hint=_REMEDY + " Earlier changes are gone from the server: reload the tables (sluice copy).",
     )
 
 

@@ -1,4 +1,4 @@
-"""Tables that need a copy, made anew from the source in the same run where they are small enough.
+"""Tables that need a copy, reloaded from the source in the same run where they are small enough.
 
 The run holds the claim, so that no row behind the copy's position is acked meanwhile. What the claim still has of such
 a table is in the copy. A table that the source does not have any more is retired up to that position.

@@ -43,13 +43,13 @@ def create(at: Standing, step: Step, effect: Effect) -> str:
         if at.state is None:
             return "the first row makes the table"
         retire(at, step)
-        return "emptied; the first row makes the table anew"
+        return "emptied; the first row reloads the table"
     batch, columns = at.batch, columns_of(effect.schema)
     batch.lake.check_writable()
     properties = table_properties(batch.lake, batch.claim.destination, effect.schema, batch.fence.token) | at.note(step)
     with at.committing(step) as spark:
         replace_table(at.path, no_rows(spark, columns), columns, properties, effect.schema.comment)
-    return "made" if at.state is None else "made anew"
+    return "made" if at.state is None else "made again"
 
 
 def drop(at: Standing, step: Step) -> str:

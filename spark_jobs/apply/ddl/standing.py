@@ -110,7 +110,7 @@ def mark(at: Standing, step: Step) -> None:
 
 
 def retire(at: Standing, step: Step) -> None:
-    """The table has no rows and no definition any more: what comes under its name next makes it anew."""
+    """The table has no rows and no definition any more: what comes under its name next reloads it."""
     assert at.state is not None
     state, gone = at.state, dropped_property(step.ddl.position)
     with at.committing(step) as spark:

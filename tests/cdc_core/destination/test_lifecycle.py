@@ -310,7 +310,7 @@ def test_a_refusal_keeps_its_time() -> None:
 
 
 def test_a_changed_configuration_keeps_the_seat() -> None:
-    """Standing by it is noted alone; reading, the capture is made anew in the same term."""
+    """Standing by it is noted alone; reading, the capture is made again in the same term."""
     for phase in (Phase.STANDBY, Phase.READING):
         before = in_phase(phase, competes=True)
         after, _ = step(before, e.Scanned(OTHER), 9.0)

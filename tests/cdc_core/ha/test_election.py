@@ -73,7 +73,7 @@ def test_a_short_cut_is_survived() -> None:
 
 
 def test_a_term_that_ended_leaves_no_node_behind() -> None:
-    """Back in the old session, the node is removed and made anew for the new term."""
+    """Back in the old session, the node is removed and made again for the new term."""
     state, _ = after(*WON, (5.0, e.Suspended()), (15.0, e.Tick()), (16.0, e.Connected()))
     state, actions = e.step(state, e.Seen(Running(ME), ours=True), 16.0)
     assert actions == (e.Remove(),)

@@ -26,7 +26,7 @@ from orchestration.stack.zookeeper import ZooKeeper
 CLIENT = 1001
 HOME = f"/otter/canal/destinations/shop/{CLIENT}"
 REASON = "the destination was reset, and the lake may have rows that the source does not have"
-HINT = "Make the table anew from the source: sluice copy shop TABLE. Other tables go on meanwhile."
+HINT = "Reload the table from the source: sluice copy shop TABLE. Other tables go on meanwhile."
 
 
 def at(offset: int) -> EntryPosition:

@@ -272,7 +272,7 @@ def test_rows_that_were_not_as_presumed_are_a_warning_of_their_table() -> None:
 
 
 def test_a_doubtful_table_stays_a_warning_in_later_runs() -> None:
-    """Also in a run without rows of it, with some keys and the remedy, until it is made anew."""
+    """Also in a run without rows of it, with some keys and the remedy, until it is reloaded."""
     lake = MemoryLake()
     lake.known_doubts["shop.users"] = Doubt(met=1, missed=2, keys=("id=5", "id=6"))
 
@@ -287,7 +287,7 @@ def test_a_doubtful_table_stays_a_warning_in_later_runs() -> None:
 
 
 def test_a_doubt_goes_with_the_rows_of_a_renamed_table() -> None:
-    """Also through several names and in a swap, and when the run that noted it died; a table that is made anew under
+    """Also through several names and in a swap, and when the run that noted it died; a table that is reloaded under
     the old name has none."""
     one, two = Doubt(met=1), Doubt(missed=2)
 
@@ -578,7 +578,7 @@ def test_a_table_has_one_materialization_a_minute() -> None:
 def test_a_table_with_lost_rows_is_stopped_before_its_batch() -> None:
     """Rows that another server lost: the table is stopped, only a copy lifts that, and the other table goes on."""
     canal, lake = MemoryCanal(batches=1), MemoryLake()
-    error = TableStopped("its rows are lost", place="/lake", hint="Make the table anew.")
+    error = TableStopped("its rows are lost", place="/lake", hint="Reload the table.")
     lake.lost = (Refusal("shop.users", error, copy_needed=True),)
     result = drain(canal, lake)
     assert canal.log == ["claim 1", "stop shop.users", "ack 1"]

@@ -15,7 +15,7 @@ def test_statements_are_shown_by_table() -> None:
         [
             Followed("shop.a", "drop", "DROP TABLE a, b", first, "kept"),
             Followed("shop.b", "drop", "DROP TABLE a, b", first, "kept"),
-            Followed("shop.a", EffectKind.CREATE, "CREATE TABLE a (i int)", second, "made anew"),
+            Followed("shop.a", EffectKind.CREATE, "CREATE TABLE a (i int)", second, "made again"),
         ]
     )
     assert type(found["shop.a"]["ddl"]) is str  # Dagster refuses an enumeration
@@ -24,7 +24,7 @@ def test_statements_are_shown_by_table() -> None:
         "ddl_position": "bin.000001:200",
         "ddl_statements": [
             "bin.000001:100: DROP TABLE a, b (kept)",
-            "bin.000001:200: CREATE TABLE a (i int) (made anew)",
+            "bin.000001:200: CREATE TABLE a (i int) (made again)",
         ],
     }
     assert found["shop.b"]["ddl"] == "drop"

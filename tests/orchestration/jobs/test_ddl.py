@@ -23,7 +23,7 @@ AT = EntryPosition("mysql-bin.000001", 4)
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is made anew."""
+    """What is reloaded."""
     found: list[str] = []
 
     def make_anew(_context: Any, _repair: Any, table: str) -> Copied:
@@ -36,7 +36,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_what_waits_is_decided_once(made: list[str], tmp_path: Path) -> None:
-    """Approved, the table is made anew; rejected, its stop says so. Its asset's history has both."""
+    """Approved, the table is reloaded; rejected, its stop says so. Its asset's history has both."""
     order = {"table": "shop.orders", "reason": "agreed"}
     with opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door, Connector(door.url, "shop") as connector:
         early = executed(ddl.ddl_job, door.url, tmp_path, decision="approve", **order)

@@ -1,4 +1,4 @@
-"""The command and the job that make a table anew, without a source: what they tell of what was done."""
+"""The command and the job that reload a table, without a source: what they tell of what was done."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_table_that_fails_stops_no_other(conf: Path, monkeypatch: pytest.Monke
 
     assert not done.success
     first, *messages = done.failure.splitlines()
-    assert first == "3 of 4 tables were not made anew: shop.orders, shop.users, shop.odd"
+    assert first == "3 of 4 tables were not reloaded: shop.orders, shop.users, shop.odd"
     assert [line.partition(": failed: ")[0] for line in messages] == ["shop.orders", "shop.users", "shop.odd"]
     assert (done.summary["made_anew"].value, done.summary["failed"].value) == (1, 3)
     told = done.summary["tables"].value

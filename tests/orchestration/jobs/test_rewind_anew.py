@@ -74,7 +74,7 @@ def test_a_purged_place_is_left_for_the_end(mysql8: MySqlServer, tmp_path: Path)
 
 @pytest.mark.parametrize("by_gtid", [False, True])
 def test_a_source_restored_from_a_backup(new_mysql: MySqlFactory, tmp_path: Path, *, by_gtid: bool) -> None:
-    """It lacks what the lake has. The error spells out what makes the tables anew, and nothing does so by itself."""
+    """It lacks what the lake has. The error spells out what reloads the tables, and nothing does so by itself."""
     mysql = new_mysql("8.0.31")
     keys = {"canal_instance_gtidon": "true"} if by_gtid else {}
     with opened_shop(mysql, NOWHERE, tmp_path, **keys) as shop:

@@ -54,7 +54,7 @@ def test_a_stop_that_the_service_lost_is_known_to_the_lake(tmp_path: Path) -> No
 
 
 def test_a_table_that_went_on_is_left_alone(tmp_path: Path) -> None:
-    """A later batch has changed it: its stop was lifted for good. So it was where the table was made anew since."""
+    """A later batch has changed it: its stop was lifted for good. So it was where the table was reloaded since."""
     ledger = Ledger(Lake(tmp_path), "shop", 1001)
     assert not forgotten_stops(ledger, claim(300, 400))
     ledger.note(claim(100, 200), {TABLE: STOPPED}, "run", time.time())

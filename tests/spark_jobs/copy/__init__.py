@@ -1,1 +1,1 @@
-"""Tables of the lake made anew from the source."""
+"""Tables of the lake reloaded from the source."""

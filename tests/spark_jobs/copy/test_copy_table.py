@@ -1,4 +1,4 @@
-"""A table made anew from a copy of the source, by the real parts: MySQL, the service, Spark, Delta."""
+"""A table reloaded from a copy of the source, by the real parts: MySQL, the service, Spark, Delta."""
 
 from __future__ import annotations
 

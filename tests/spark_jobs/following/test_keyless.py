@@ -199,7 +199,7 @@ def test_a_statement_of_a_dead_run_does_not_come_behind_a_copy(
 @pytest.mark.full
 def test_changes_that_come_again_count_once(shop: LandedShop) -> None:
     """Rewound while the log has changes of the first epoch that are not merged; and merged in parts. The view that was
-    made before says that it must be made anew."""
+    made before says that it must be reloaded."""
     rng = random.Random(7)
     shop.execute(TABLE)
     shop.land()

@@ -1,4 +1,4 @@
-"""Tables made anew from their change logs: they are as the source, at the same place, whatever was done to them."""
+"""Tables reloaded from their change logs: they are as the source, at the same place, whatever was done to them."""
 
 from __future__ import annotations
 

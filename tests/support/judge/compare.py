@@ -40,7 +40,7 @@ def compare(
     names = [name for name in names if name in there]
     if not names:
         raise LakeError(
-            "source and lake share no column", place=place, hint="Make the table anew from the source: sluice copy."
+            "source and lake share no column", place=place, hint="Reload the table from the source: sluice copy."
         )
     _register(builder, "lake", lake)
     if not there.issuperset(key) or _has_null(builder, key):

@@ -54,7 +54,7 @@ def altered(effect: Effect, table: str, there: Mapping[str, str | None]) -> Iter
 
 
 def _check_names(effect: Effect) -> None:
-    """A key that names a column which is dropped and made anew names the new one at MySQL."""
+    """A key that names a column which is dropped and created again names the new one at MySQL."""
     dropped = {one.name.lower() for one in effect.changes if one.kind is ChangeKind.DROP_COLUMN}
     if again := dropped & {name.lower() for one in effect.changes for name in (one.to, _new_name(one)) if name}:
         raise Untranslatable(f"it drops {', '.join(sorted(again))}, and makes a column of this name")
