@@ -6,13 +6,16 @@ these load without the service, and see the same tables.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 import dagster as dg
+import httpx
 
 from cdc_core.client.trust import CA_VARIABLE
 from cdc_core.errors import AccessDenied, ConfigError, ServiceUnavailable, SluiceError, UnknownDestination
@@ -117,9 +120,15 @@ def _lake(settings: Settings) -> LakeResource:
 def _known_tables(settings: Settings) -> tuple[list[TableSchema], dict[str, str]]:
     """The tables that the service captures, and the same as metadata of the code location."""
     key = f"sluice/{settings.destination}/tables"
-    text = noted().get(key) or json.dumps([schema.to_dict() for schema in _ask(settings)])
+    kept = noted().get(key) or _packed(json.dumps([schema.to_dict() for schema in _ask(settings)]))
+    text = zlib.decompress(base64.b64decode(kept))
     fields = [{name: value for name, value in one.items() if name != "version"} for one in json.loads(text)]
-    return [TableSchema.from_dict(one) for one in fields], {key: text}
+    return [TableSchema.from_dict(one) for one in fields], {key: kept}
+
+
+def _packed(text: str) -> str:
+    """A tenth of the text: Dagster puts the notes of all destinations into the plan of each run."""
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def _ask(settings: Settings) -> list[TableSchema]:
@@ -168,7 +177,8 @@ def _answer(settings: Settings) -> list[TableSchema]:
         with resource.connect() as connector:  # without Dagster, which would make an instance of its own for it
             tables: list[TableSchema] = connector.tables()
     except ServiceUnavailable as error:
-        if silent is not None and service.zookeeper is None:  # else another server may run the other destinations
+        away = isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)  # else it may answer for others
+        if silent is not None and away and service.zookeeper is None:  # by ZooKeeper others may be elsewhere
             silent[service.place] = error
         raise
     return tables

@@ -7,6 +7,7 @@ skipped with the reason, and say when they are: Dagster does not reload a code l
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -29,7 +30,7 @@ from orchestration.shared_paths import check_paths
 from orchestration.stack.dagster import BROKEN, LOADABLE, WAITING
 
 FOLDER_VARIABLE = "SLUICE_DEFS"
-JOBS = "sluice/jobs"  # in the metadata of the code location: the jobs of each file, as JSON
+JOBS = "sluice/jobs"  # in the metadata of the code location: the digest and the jobs of each file, as JSON
 SHIPPED = Path(__file__).parent / "defs"
 _REMEDY = "Correct the file, then reload this code location; orchestration/defs/example.yaml shows every key."
 
@@ -48,12 +49,17 @@ def load_folder(folder: Path) -> dg.Definitions:
 
 def load_for_process(folder: Path) -> dg.Definitions:
     """Return the same, but in the process of a run only the destination whose job it runs. A job that is not known to
-    be of one file, as that of assets which a person selected, has all destinations."""
+    be of one file, as that of assets which a person selected, has all destinations; so has a file that was changed
+    since the code location was loaded: only with the others it shows what two would share."""
     job, jobs = job_of_process(), json.loads(noted().get(JOBS, "{}"))
-    files = [Path(file) for file, names in jobs.items() if job in names]
-    if len(files) == 1 and files[0].is_file() and files[0].parent.parent == folder:
-        return _load_all(files)
+    files = [(Path(file), digest) for file, (digest, names) in jobs.items() if job in names]
+    if len(files) == 1 and files[0][0].parent.parent == folder and _digest(files[0][0]) == files[0][1]:
+        return _load_all([files[0][0]])
     return load_folder(folder)
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
 def _load_all(files: Sequence[Path]) -> dg.Definitions:
@@ -66,8 +72,9 @@ def _load_all(files: Sequence[Path]) -> dg.Definitions:
 
 def _each(files: Sequence[Path]) -> dg.Definitions:
     common = dg.Definitions(executor=dg.in_process_executor)
-    parts, names, paths, jobs = [common], set[str](), dict[str, tuple[str, str]](), dict[str, list[str]]()
+    parts, names, paths, jobs = [common], set[str](), dict[str, tuple[str, str]](), dict[str, tuple[str, list[str]]]()
     for file in files:
+        read = _digest(file)
         try:
             one = load_destination(file)
             dg.Definitions.validate_loadable(dg.Definitions.merge(common, one))
@@ -81,7 +88,7 @@ def _each(files: Sequence[Path]) -> dg.Definitions:
             parts.append(_stand_in(file, ConfigError(f"cannot be loaded: {error}", place=str(file), hint=_REMEDY)))
         else:
             names |= (one.resources or {}).keys()
-            jobs[str(file)] = [job.name for job in one.jobs or ()]
+            jobs[str(file)] = read, [job.name for job in one.jobs or ()]
             parts.append(one)
     return dg.Definitions.merge(*parts).with_reconstruction_metadata({JOBS: json.dumps(jobs)})
 

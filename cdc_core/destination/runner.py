@@ -165,7 +165,9 @@ class Destination:
 
         def work(nodes: Nodes) -> None:
             try:
-                done.set_result(carry_out(Cursors(nodes, self.name), planned))
+                cursors = Cursors(nodes, self.name)
+                cursors.finish_move()  # its clients go to the place from the server that they are read from now
+                done.set_result(carry_out(cursors, planned))
             except Exception as error:
                 done.set_exception(error)
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from cdc_core.contract.reached import How, Reached
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.meta.nodes import Change, Nodes
-from cdc_core.meta.reached import ReachedNodes, Written, reached_value
+from cdc_core.meta.reached import ReachedNodes, Written, mark_of, reached_value
 from cdc_core.meta.snapshots import Snapshots
 from cdc_core.meta.stopped_tables import StoppedTables
 from cdc_core.position import Anchor, EntryPosition, LogPosition
@@ -35,14 +36,22 @@ class Epoch:
     seamless: Mapping[int, int] = field(default_factory=dict)
 
 
+class Before(NamedTuple):
+    """A client before a move: its epoch, its cursor as `mark_of` has it ("" for none), whether it was subscribed."""
+
+    epoch: int
+    cursor: str
+    subscribed: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ServerMove:
-    """To `cursor`, a place of the server `source`. `epochs` has the clients with their epochs before; for those in
-    `seamless` the place is exactly after their cursor: no row comes again."""
+    """To `cursor`, a place of the server `source`. `before` has each client as it was. For the clients in `seamless`
+    the place is exactly after their cursor: no row comes again."""
 
     cursor: LogPosition
     source: str
-    epochs: Mapping[int, int]
+    before: Mapping[int, Before]
     seamless: Collection[int] = ()
 
     def to_bytes(self) -> bytes:
@@ -53,7 +62,7 @@ class ServerMove:
             "place": place.to_dict(),
             "anchor": Anchor.to_json(place.anchor),
             "source": self.source,
-            "epochs": self.epochs,
+            "before": self.before,
             "seamless": sorted(self.seamless),
         }
         return json.dumps(fields).encode()
@@ -63,9 +72,10 @@ class ServerMove:
         """Raises PositionError, AttributeError, TypeError, KeyError or ValueError for another form."""
         fields = json.loads(value)
         place = replace(EntryPosition.from_dict(fields["place"]), anchor=Anchor.from_json(fields["anchor"]))
-        epochs = {int(client): int(epoch) for client, epoch in fields["epochs"].items()}
+        kept = fields["before"].items()
+        before = {int(client): Before(int(epoch), str(mark), bool(there)) for client, (epoch, mark, there) in kept}
         cursor = LogPosition(str(fields["address"]), int(fields["port"]), place)
-        return cls(cursor, str(fields["source"]), epochs, frozenset(map(int, fields["seamless"])))
+        return cls(cursor, str(fields["source"]), before, frozenset(map(int, fields["seamless"])))
 
 
 class EpochNodes(ReachedNodes):
@@ -125,23 +135,26 @@ class EpochNodes(ReachedNodes):
 
         For the clients in `seamless` the place is exactly after their cursor: no row comes again.
         """
-        epochs = {client_id: self._number(client_id, "epoch") for client_id in clients}
-        noted = ServerMove(cursor, source, epochs, [one for one in epochs if one in seamless])
+        before = {client_id: self._before(client_id) for client_id in clients}
+        noted = ServerMove(cursor, source, before, [one for one in before if one in seamless])
         self._put(self._move_path, None, noted.to_bytes())
         self.finish_move()
 
     def finish_move(self) -> None:
-        """Moves the clients that an interrupted move has left; not one whose cursor a person set since, and none that
-        is unsubscribed. Without such a move it changes nothing."""
+        """Moves the clients that an interrupted move has left; not one whose cursor another hand wrote since, for which
+        the place was not chosen, nor one that was unsubscribed since. Without such a move it changes nothing."""
         node = self._nodes.read(self._move_path)
         move = self._parsed(self._move_path, node, ServerMove.from_bytes, "a move of clients to another server")
         if node is None or move is None:
             return
-        left = set(self.clients())
-        for client_id, epoch in move.epochs.items():
-            if client_id in left and self._number(client_id, "epoch") == epoch:
-                self._nodes.write(self._moved(client_id, move, epoch + 1))
+        for client_id, before in move.before.items():
+            if self._before(client_id) == before:
+                self._nodes.write(self._moved(client_id, move, before.epoch + 1))
         self._nodes.write({self._move_path: Change(None, node.version)})
+
+    def _before(self, client_id: int) -> Before:
+        cursor, unsubscribed = self.read(client_id), self._nodes.read(self._path(client_id, "unsubscribed"))
+        return Before(self._number(client_id, "epoch"), mark_of(cursor) if cursor else "", unsubscribed is None)
 
     @property
     def _move_path(self) -> str:

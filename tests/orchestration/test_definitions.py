@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
+import httpx
 import pytest
 import yaml
 from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
@@ -341,7 +342,7 @@ def test_a_service_that_is_away_is_asked_once(tmp_path: Path, monkeypatch: pytes
 
     def away(connector: Connector) -> list[TableSchema]:
         asked.append(connector.destination)
-        raise unavailable("http://127.0.0.1:11112", "refused")
+        raise unavailable("http://127.0.0.1:11112", "refused") from httpx.ConnectError("refused")
 
     monkeypatch.setattr(Connector, "tables", away)
 
@@ -351,13 +352,47 @@ def test_a_service_that_is_away_is_asked_once(tmp_path: Path, monkeypatch: pytes
     assert len(asked) == 2
 
 
+def test_a_source_that_hangs_keeps_its_own_destination_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its service answers for the others."""
+    asked = []
+
+    def hangs(connector: Connector) -> list[TableSchema]:
+        asked.append(connector.destination)
+        if connector.destination == "a":
+            raise unavailable("http://127.0.0.1:11112", "timed out") from httpx.ReadTimeout("timed out")
+        return [ORDERS]
+
+    monkeypatch.setattr(Connector, "tables", hangs)
+
+    load_folder(_many(tmp_path, ["a", "b", "c"]))
+    assert asked == ["a", "b", "c"]
+
+
+def test_the_notes_of_tables_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run's plan holds those of all destinations."""
+    many = [replace(ORDERS, table=f"orders{number}") for number in range(100)]
+    monkeypatch.setattr(Connector, "tables", lambda _self: many)
+
+    loaded = load_folder(_many(tmp_path, ["a"]))
+
+    plain = json.dumps([one.to_dict() for one in many])
+    assert len(str(loaded.metadata["sluice/a/tables"].value)) < len(plain) / 10
+
+
 @pytest.mark.parametrize(
-    ("job", "loaded"), [("drain_a_b", ["a_b"]), ("audit_b", ["b"]), ("__ASSET_JOB", ["a", "a_b", "b"])]
+    ("job", "changed", "loaded"),
+    [
+        ("drain_a_b", "", ["a_b"]),
+        ("audit_b", "a", ["b"]),
+        ("audit_b", "b", ["a", "a_b", "b"]),
+        ("__ASSET_JOB", "", ["a", "a_b", "b"]),
+    ],
 )
 def test_the_process_of_a_run_loads_its_own_destination(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, loaded: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, changed: str, loaded: list[str]
 ) -> None:
-    """A job that is of no one destination loads all; so does a process of which Dagster tells nothing."""
+    """A job that is of no one destination loads all; so does a file that was changed since, and a process of which
+    Dagster tells nothing."""
     monkeypatch.setenv("SLUICE_DEFS", str(_many(tmp_path, ["a", "a_b", "b"])))
     monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS])
     with DefinitionsLoadContext.scoped(DefinitionsLoadContext(DefinitionsLoadType.INITIALIZATION)):
@@ -366,6 +401,9 @@ def test_the_process_of_a_run_loads_its_own_destination(
     context = DefinitionsLoadContext(DefinitionsLoadType.RECONSTRUCTION, data.repository_load_data)
     arguments = ["/bin/dagster", "api", "execute_run", json.dumps({"pipeline_origin": {"pipeline_name": job}})]
     monkeypatch.setattr(sys, "argv", arguments)
+    if changed:
+        file = tmp_path / changed / "defs.yaml"
+        file.write_text(file.read_text() + "# changed")
 
     with DefinitionsLoadContext.scoped(context):
         found = defs()

@@ -18,7 +18,7 @@ from cdc_core.store.disk.extent import Extent, extent
 from cdc_core.store.mark import Mark
 from cdc_core.store.segment import Segment
 
-FORMAT = 1
+FORMAT = 2
 _MAGIC = b"SLR1"
 # Magic, checksum of the rest of the head; bytes of the journal's name, number of schemas; the first mark; events, rows,
 # statements, commits, committed; start, end, time; bytes of data; checksums of index and data.

@@ -258,6 +258,30 @@ def test_a_move_leaves_what_a_person_did_since(nodes: Nodes) -> None:
     assert [offset for offset, _, _ in epochs(nodes)] == [50, 100, 500]
 
 
+def test_a_move_leaves_a_cursor_that_another_program_moved(nodes: Nodes) -> None:
+    """A Java Canal, say, between the kill and the start, in the same epoch: the move was not planned for its cursor."""
+    for client in CLIENTS:
+        Cursors(nodes, "shop").subscribe(client)
+        Cursors(nodes, "shop").write(client, cursor(100))
+    moving = Cursors(Mortal(nodes, 0, after=True), "shop")
+    assert dies(lambda: moving.move(CLIENTS, cursor(500), "uuid", [1002]))
+    Cursors(nodes, "shop").write(1002, cursor(90_000))
+    Cursors(nodes, "shop").finish_move()
+    assert [offset for offset, _, _ in epochs(nodes)] == [500, 90_000, 500]
+    assert not Cursors(nodes, "shop").epoch(1002).seamless
+
+
+def test_a_configured_client_that_was_dropped_moves_with_the_others(nodes: Nodes) -> None:
+    """It has the mark of a client that held a full store back, and its cursor; then somebody configured it."""
+    for client in CLIENTS:
+        Cursors(nodes, "shop").subscribe(client)
+        Cursors(nodes, "shop").write(client, cursor(100))
+    Cursors(nodes, "shop").unsubscribe(1002, keep_cursor=True)
+    Cursors(nodes, "shop").move(CLIENTS, cursor(500), "uuid")
+    assert [offset for offset, _, _ in epochs(nodes)] == [500, 500, 500]
+    assert Cursors(nodes, "shop").epoch(1002).moved == 1
+
+
 @pytest.mark.integration
 def test_many_clients_with_many_stops_move(zookeeper: ZooKeeper, zk_root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it in one write is more than ZooKeeper takes, of 30 clients; here of six."""
