@@ -239,7 +239,7 @@ def test_what_cannot_be_repaired(shop: Shop) -> None:
 def test_too_often_at_one_place(shop: Shop) -> None:
     """There are as many versions as no event can end at; then the table is reloaded, or takes a batch first."""
     made(shop, 20)
-    with mock.patch.object(repair, "ROOM", 1):
+    with mock.patch.object(repair, "REPAIRS", 1):
         for expected in ("", "repaired 1 times since its last batch"):
             in_lake(shop, "t", "DELETE FROM {} WHERE id = 1")
             (found,) = repaired(shop, "t")
