@@ -135,8 +135,8 @@ def _folded(_spark: None, log: ChangeLog, staged: StagedRows, low: int, upto: in
 def _replace(_spark: None, rows: list[Row], new: Replacement) -> None:
     target = new.target
     applied = new.target.lake.applied(target.path, [target.app])[0] if new.state else None
-    if applied is None or applied < new.note.mark:
-        mark = Transaction(target.app, new.note.mark)
+    if applied is None or applied < new.mark.upto:
+        mark = Transaction(target.app, new.mark.upto)
         write(target.lake, target.path, new.schema, rows, mark, new.properties, new.metadata)
 
 
