@@ -44,7 +44,7 @@ def tables(shop: Shop, family: str) -> list[str]:
     for group in grouped(cases)[:1]:
         copies = f"{group.table}_copies"
         shop.execute(_MODE, group.ddl, *group.inserts())
-        shop.execute(f"CREATE TABLE {copies} LIKE {group.table}", f"ALTER TABLE {copies} DROP PRIMARY KEY")
+        shop.execute(_MODE, f"CREATE TABLE {copies} LIKE {group.table}", f"ALTER TABLE {copies} DROP PRIMARY KEY")
         shop.execute(_MODE, f"INSERT INTO {copies} SELECT * FROM {group.table}")
         shop.execute(_MODE, f"INSERT INTO {copies} SELECT * FROM {group.table} WHERE id < 3")
         names += [group.table, copies]
