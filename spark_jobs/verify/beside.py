@@ -76,7 +76,19 @@ class Beside:
         def compared() -> Verified:
             follows = Follows(self.lake, self.connector.destination, self.connector.client_id)
             await_merged(follows, name, in_time, self.sleep)
-            return self._compared(database, table, low, in_time)
+            found = self._compared(database, table, low, in_time)
+            while found.definition:  # the source may have changed it after the lake's place was read
+                before = self._definition(database, table)
+                at, repaired = self.await_lake(in_time), found.repaired
+                await_merged(follows, name, in_time, self.sleep)
+                found = self._compared(database, table, at, in_time)
+                found = replace(found, repaired=found.repaired + repaired)
+                if self._definition(database, table) == before:
+                    break
+                if not in_time():
+                    hint = "Verify again when no statement changes it."
+                    raise LakeError("the table's definition changed while it was compared", place=name, hint=hint)
+            return found
 
         return self._with_remedy(or_why_not(name, low, compared))
 
@@ -101,6 +113,10 @@ class Beside:
         hint = "Is the service running, and does Dagster drain it? Give more time, or stop the writes at the source."
         place = f"{self.connector.destination}/{self.connector.client_id}"
         return LakeError(f"the lake has not reached {end}: acked to {cursor}", place=place, hint=hint)
+
+    def _definition(self, database: str, table: str) -> TableSchema | None:
+        with closing(connect(self.source)) as connection:
+            return definition(connection, database, table)
 
     def _state(self, database: str, table: str) -> TableState | None:
         client = self.connector

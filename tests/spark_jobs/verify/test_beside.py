@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,13 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
 
+from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.verify.beside import Beside
 from spark_jobs.verify.counts import counted
 from spark_jobs.verify.verified import Comparison
 from tests.support.shop import Shop, opened_shop
-from tests.support.small_lake import brought, busy, found_beside, merged
+from tests.support.small_lake import brought, busy, found_beside, merged, source_of
 
 pytestmark = pytest.mark.integration
 NO_SPARK = "sc://127.0.0.1:1"
@@ -154,6 +158,36 @@ def test_columns_that_are_not_those_of_the_source(shop: Shop) -> None:
     write_deltalake(path, rows, mode="overwrite", schema_mode="overwrite")
     row = found_beside(shop, "t")
     assert (row.comparison, len(row.definition), row.repairable) == (Comparison(2, 2, 0, 0, 1), 3, False)
+
+
+def test_a_statement_while_the_lake_is_awaited(shop: Shop) -> None:
+    """The lake follows it a moment after the source: no difference. One that lasts is reported."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    path = brought(shop, "t")
+    shop.execute("CREATE TABLE other (id INT PRIMARY KEY)", "INSERT INTO other VALUES (1)")  # the lake is behind this
+    steps = iter(["alter", "follow"])
+
+    def sleep(_: float) -> None:
+        step = next(steps, None)
+        if step == "alter":
+            end = EntryPosition(*shop.mysql.position())
+            shop.execute("ALTER TABLE t ADD COLUMN c INT")
+            while not shop.reached(end):
+                with shop.connector.claim(1, owner="drain", timeout_seconds=1):
+                    pass
+        elif step == "follow":
+            DeltaTable(path).alter.add_columns([Field("c", PrimitiveType("integer"))])
+            shop.skip()
+        else:
+            time.sleep(0.1)
+
+    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=60, sleep=sleep)
+    row = beside.table(shop.database, "t")
+    assert (row.definition, row.error, row.differences) == ((), "", 0)
+    assert next(steps, None) is None
+    shop.execute("ALTER TABLE t ADD COLUMN d INT")
+    shop.skip()
+    assert beside.table(shop.database, "t").definition == ("the lake has no column 'd'",)
 
 
 def test_zero_dates_as_text(mysql8: MySqlServer, tmp_path: Path) -> None:
