@@ -38,6 +38,7 @@ from spark_jobs.verify.sums import (
     sums_question,
 )
 
+_ESTIMATE = "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
 ROWS_PER_RANGE = 4_000_000
 CONNECTIONS = 2
 _MOST_ROWS = 2_000_000  # of buckets that differ: their keys are in memory
@@ -55,7 +56,9 @@ class Candidates:
 
 def candidates(source: Source, schema: TableSchema, table: DeltaTable, connections: int = CONNECTIONS) -> Candidates:
     """Raises pymysql's errors."""
-    ranges, buckets = _ranges(source, schema), buckets_for(rows_in(table))
+    ranges = _ranges(source, schema)
+    with closing(connect(source)) as connection:
+        buckets = buckets_for(max(rows_in(table), rows_about(connection, schema)))
     there = LakeSide(table, arrow_fields(schema), schema.primary_key)
     with ThreadPoolExecutor(1, "lake-sums") as other:
         pending = other.submit(there.sums, buckets)
@@ -72,6 +75,14 @@ def candidates(source: Source, schema: TableSchema, table: DeltaTable, connectio
         source_rows.update((key, int(value)) for key, value in rows)
     keys = _differing(source_rows, there.hashed(buckets, wanted), schema.primary_key)
     return Candidates(*counts, None if any(has_null(schema, key) for key in keys) else keys)
+
+
+def rows_about(connection: pymysql.Connection[Any], schema: TableSchema) -> int:
+    """About how many rows the source's table has: the server's estimate."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ESTIMATE, (schema.database, schema.table))
+        (rows,) = cursor.fetchone() or (0,)
+    return int(rows or 0)
 
 
 def _differing(source: set[tuple[bytes, int]], lake: Iterable[Hashed], key: Sequence[str]) -> tuple[bytes, ...]:

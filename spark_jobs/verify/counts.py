@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import zip_longest
 from typing import Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ from spark_jobs.verify.sums import Buckets, Columns, Hashed, Sums, hashed, lake_
 from spark_jobs.verify.verified import Comparison
 
 _ROWS_AT_ONCE = 2_000_000  # of buckets that differ
+_ROWS_FOLDED = 500_000  # hashes of batches that wait to be added up
 _MOST = 10_000_000  # rows that differ: their hashes are in memory
 
 Times = npt.NDArray[np.int64]
@@ -126,19 +128,42 @@ def counted(source: Side, lake: LakeSide, buckets: int, since: Copies | None = N
     """Compares both. `since`: what came to the source after the lake's place, what went away less than 0 times.
 
     Raises LakeError when too much differs to be counted."""
-    since, columns = Copies.all([] if since is None else [since]), lake.columns
+    since = Copies.all([] if since is None else [since])
     with ThreadPoolExecutor(1, "lake-sums") as other:
         pending = other.submit(lake.sums, buckets)
         here, there = source.sums(buckets), pending.result()
     left = Copies.all([-since])
     for wanted in _parts(here, there):
-        ours = [Copies.of(batch, columns) for batch in source.rows(buckets, wanted)]
-        theirs = [-Copies.of(batch, columns) for batch in lake.rows(buckets, wanted)]
-        left = Copies.all([left, *ours, *theirs])
-        if len(left.keys) > _MOST:
-            message = f"more than {_MOST} rows differ"
-            raise LakeError(message, place=place, hint="Reload the table from the source: sluice copy.")
+        left = _folded(left, _signed(source, lake, buckets, wanted), place)
     return Comparison(here.total - since.total, there.total, *left.differences())
+
+
+def _signed(source: Side, lake: LakeSide, buckets: int, wanted: Buckets) -> Iterator[Copies]:
+    """The rows of some buckets, those of the lake less than 0 times, a batch of each side in turn: equal rows do not
+    pile up."""
+    ours = (Copies.of(batch, lake.columns) for batch in source.rows(buckets, wanted))
+    theirs = (-Copies.of(batch, lake.columns) for batch in lake.rows(buckets, wanted))
+    for pair in zip_longest(ours, theirs):
+        yield from (one for one in pair if one is not None)
+
+
+def _folded(left: Copies, parts: Iterable[Copies], place: str) -> Copies:
+    """Adds the parts up as they come. Raises LakeError for more than _MOST distinct rows."""
+    waiting: list[Copies] = []
+    rows = 0
+    for part in parts:
+        waiting.append(part)
+        rows += len(part.keys)
+        if rows >= max(len(left.keys), _ROWS_FOLDED):
+            left, waiting, rows = _bounded(Copies.all([left, *waiting]), place), [], 0
+    return _bounded(Copies.all([left, *waiting]), place)
+
+
+def _bounded(left: Copies, place: str) -> Copies:
+    if len(left.keys) > _MOST:
+        message = f"more than {_MOST} rows differ"
+        raise LakeError(message, place=place, hint="Reload the table from the source: sluice copy.")
+    return left
 
 
 def _parts(here: Sums, there: Sums) -> Iterator[Buckets]:

@@ -87,7 +87,9 @@ def _current_rows(histories: Histories, table: str, merged: TableState, version:
     fields = [kinds.field(column.name) for column in merged.columns]
     lasts, ended = (f"{CURRENT} AND {VALID_TO} IS {word}" for word in ("NULL", "NOT NULL"))
     ours = LakeSide(rows, fields, key, "false" if merged.dropped else "")
-    found = counted(ours, LakeSide(versions, fields, key, lasts), buckets_for(rows_in(rows)), place=table)
+    found = counted(
+        ours, LakeSide(versions, fields, key, lasts), buckets_for(max(map(rows_in, (rows, versions)))), place=table
+    )
     wrong = sum(part.num_rows for part in lake_rows(versions, fields[:1], ended))
     return replace(found, extra=found.extra + wrong)
 
