@@ -34,6 +34,10 @@ _PARENTS = """
 _START = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 
+class NoRest(SourceError):
+    """Others write a table all the time, so that a snapshot has no exact place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """The snapshot has every transaction up to `low`, and none behind `high`."""
@@ -54,16 +58,17 @@ def begin(
     *,
     by_key: bool,
     sleep: Callable[[float], None],
+    tries: int = _TRIES,
 ) -> Place:
     """Begins a snapshot of a table in the connection's transaction. `by_key`: the place need not be exact. Locks are
-    taken over another connection to `source`.
+    taken over another connection to `source`. A try takes a second to some seconds.
 
-    Raises SourceError when the place must be exact, others write the table all the time, and the account may not keep
-    their writes waiting.
+    Raises NoRest when the place must be exact, others write the table all the time, and the account may not keep their
+    writes waiting.
     """
     if (exact := _own_word(connection)) is not None:
         return Place(exact, exact)
-    for _ in range(_TRIES):
+    for _ in range(tries):
         place = _between(connection, sleep)
         if place.exact or by_key:
             return place
@@ -74,7 +79,7 @@ def begin(
             return Place(locked, locked)
     hint = "GRANT LOCK TABLES ON *.* to the account, so that it can keep writes of the table waiting for a moment; end "
     hint += "transactions that stay open, stop the writes, or give the table a primary key."
-    raise SourceError("the source does not come to rest", place=f"{full_name(database, table)} {place.high}", hint=hint)
+    raise NoRest("the source does not come to rest", place=f"{full_name(database, table)} {place.high}", hint=hint)
 
 
 def _own_word(connection: pymysql.Connection[Any]) -> EntryPosition | None:

@@ -144,7 +144,7 @@ def _by_buckets(place: Place, in_time: Callable[[], bool], sleep: Callable[[floa
         except Moving:
             if not in_time():
                 raise
-            sleep(1.0)
+            sleep(3.0)  # the drain's turn
 
 
 def _is_written(there: Pinned, schema: TableSchema) -> bool:

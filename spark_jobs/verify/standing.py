@@ -31,7 +31,7 @@ from spark_jobs.following.pending import Follows
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.binlog import position, reaches
-from spark_jobs.snapshot.place import begin, settled
+from spark_jobs.snapshot.place import NoRest, begin, settled
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.verify.counts import Copies
@@ -149,15 +149,23 @@ class Place:
 
         Raises Moving; SessionError when somebody else has a claim for too long; what `begin` raises.
         """
-        database, table, owner = self.schema.database, self.schema.table, _owner()
+        owner = _owner()
         with connect(self.source) as connection:
             with held(self.connector, owner, reason=_REASON) as hold:
                 self._await_merged(sleep)
                 before = self.connector.client_status()
-                end = begin(connection, self.source, database, table, by_key=False, sleep=sleep).low
+                end = self._begun(connection, sleep)
                 lag = self._lag(hold, owner, before, lambda at: reaches(connection, at, end), sleep)
                 since = [copies for claim in lag.claims for copies in self._copies(claim, lag, end)]
             yield Pinned(connection, self.lake.open(self.path, lag.state.version), Copies.all(since), lag.place, end)
+
+    def _begun(self, connection: pymysql.Connection[Any], sleep: Callable[[float], None]) -> EntryPosition:
+        """The exact place of a snapshot that begins. The drain waits meanwhile, so there is one try."""
+        names = self.schema.database, self.schema.table
+        try:
+            return begin(connection, self.source, *names, by_key=False, sleep=sleep, tries=1).low
+        except NoRest as error:
+            raise Moving("others write the table all the time", place=self.schema.name, hint=error.hint) from error
 
     def _lag(
         self,

@@ -32,9 +32,9 @@ def source_of(shop: Shop) -> Source:
     return Source(shop.mysql.host, shop.mysql.port, shop.mysql.user, shop.mysql.password)
 
 
-def found_beside(shop: Shop, table: str) -> Verified:
+def found_beside(shop: Shop, table: str, seconds: float = 600) -> Verified:
     """What the comparison finds that `sluice verify` makes."""
-    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
+    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=seconds, sleep=briefly)
     return beside.table(shop.database, table)
 
 

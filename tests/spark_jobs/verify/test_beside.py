@@ -238,6 +238,19 @@ def test_nothing_rests_without_a_key(mysql8: MySqlServer, tmp_path: Path) -> Non
                     assert found(shop, table)[2:] == different
 
 
+def test_a_table_that_never_rests_says_what_is_missing(mysql8: MySqlServer, tmp_path: Path) -> None:
+    """By an account that may not lock. The drain waits for one try at a time, not for twenty."""
+    with opened_shop(mysql8, NO_SPARK, tmp_path) as shop:
+        rows = ", ".join(f"({n}, 0)" for n in range(2000))
+        shop.execute("CREATE TABLE n (id INT, v INT)", f"INSERT INTO n VALUES {rows}")
+        DeltaTable(brought(shop, "n")).delete("id IN (1000, 1001)")
+        with busy(partial(written, shop, "n"), partial(merged, shop, "n")):
+            row = found_beside(shop, "n", seconds=5)
+        assert row.comparison is None
+        assert "others write the table all the time" in row.error
+        assert "LOCK TABLES" in row.error
+
+
 @contextmanager
 def locking(server: MySqlServer) -> Iterator[None]:
     """The account may lock tables."""
