@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cdc_core.errors import CursorError
-from cdc_core.meta.folder import FolderNodes, replace_file
+from cdc_core.files import private, replace_file
+from cdc_core.meta.folder import FolderNodes
 from cdc_core.meta.nodes import Change, Node, apply, children_of
 
 
@@ -82,7 +83,7 @@ class FileNodes:
         text = json.dumps({path: node.value.decode() for path, node in sorted(nodes.items())}, indent=1)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self._path, text.encode())
+            replace_file(self._path, text.encode(), private)
         except OSError as error:
             raise CursorError(
                 f"cannot write the cursors: {error.strerror}",

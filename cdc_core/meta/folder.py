@@ -6,11 +6,11 @@ Of several changes each is whole, not all together: a crash may leave some of th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from cdc_core.errors import CursorError
+from cdc_core.files import private, replace_file
 from cdc_core.meta.nodes import Change, Node
 
 
@@ -38,7 +38,7 @@ class FolderNodes:
                     self._file(path).unlink(missing_ok=True)
                 else:
                     self._folder.mkdir(parents=True, exist_ok=True)
-                    replace_file(self._file(path), change.value)
+                    replace_file(self._file(path), change.value, private)
             except OSError as error:
                 raise self._failure("write", path, error) from error
 
@@ -55,25 +55,3 @@ class FolderNodes:
     def _failure(self, what: str, path: str, error: OSError) -> CursorError:
         hint = "Correct the folder's permissions and check that the disk is not full; then try again."
         return CursorError(f"cannot {what} a node: {error.strerror}", place=self.place(path), hint=hint)
-
-
-def private(path: str, flags: int) -> int:
-    """Opens a file that its owner alone may read; also one that exists already."""
-    opened = os.open(path, flags | os.O_CLOEXEC, 0o600)
-    os.fchmod(opened, 0o600)
-    return opened
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Writes a file as a whole, and syncs it and its directory to disk. Raises OSError."""
-    fresh = path.with_name(path.name + ".new")
-    with open(fresh, "wb", opener=private) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    handle = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

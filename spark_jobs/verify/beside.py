@@ -74,15 +74,11 @@ class Beside:
         low = self.await_lake(in_time)
 
         def compared() -> Verified:
-            follows = Follows(self.lake, self.connector.destination, self.connector.client_id)
-            await_merged(follows, name, in_time, self.sleep)
             found = self._compared(database, table, low, in_time)
             while found.definition:  # the source may have changed it after the lake's place was read
                 before = self._definition(database, table)
-                at, repaired = self.await_lake(in_time), found.repaired
-                await_merged(follows, name, in_time, self.sleep)
-                found = self._compared(database, table, at, in_time)
-                found = replace(found, repaired=found.repaired + repaired)
+                again = self._compared(database, table, self.await_lake(in_time), in_time)
+                found = replace(again, repaired=found.repaired + again.repaired)
                 if self._definition(database, table) == before:
                     break
                 if not in_time():
@@ -124,6 +120,8 @@ class Beside:
         return self.lake.state(self.lake.path(database, table), app)
 
     def _compared(self, database: str, table: str, low: EntryPosition, in_time: Callable[[], bool]) -> Verified:
+        follows = Follows(self.lake, self.connector.destination, self.connector.client_id)
+        await_merged(follows, full_name(database, table), in_time, self.sleep)
         with closing(connect(self.source)) as connection:
             connection.autocommit(True)
             found = definition(connection, database, table)

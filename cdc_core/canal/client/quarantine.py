@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cdc_core.canal.client.events import Message
 from cdc_core.errors import ConfigError
-from cdc_core.meta.folder import private
+from cdc_core.files import private
 
 
 class Quarantine:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
+from cdc_core.files import replace_file
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 
@@ -74,17 +75,7 @@ class SchemaNumbers:
         if self._lines < 2 * self._registry.held + _RETIRED:
             return
         lines, held = self._text(0, self.count)
-        made = self.path.with_suffix(".new")
-        with made.open("wb") as file:
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        made.replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)  # else definitions that are added later may vanish
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_file(self.path, lines)  # durable: else definitions that are added later may vanish
         self._lines = held
 
     def _text(self, low: int, high: int) -> tuple[bytes, int]:

@@ -23,6 +23,7 @@ from pathlib import Path
 import structlog
 
 from cdc_core.errors import StoreError
+from cdc_core.files import replace_file
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.store.disk.numbers import SchemaNumbers
 from cdc_core.store.disk.record import FORMAT, buffers, record
@@ -81,7 +82,7 @@ class Volumes:
                 log.warning("the store on disk is emptied: it is of another kind", place=str(self.path))
             self.discard()
             self._numbers.forget()
-            _replace(self.path / _LABEL, label)
+            replace_file(self.path / _LABEL, label.encode())
         self.shelf = Shelf(self._note_damage)
         return self._recover()
 
@@ -167,7 +168,7 @@ class Volumes:
     def _note_damage(self, at: StoredSegment) -> None:
         """When the directory is opened again, it ends before this segment. Any thread may find it."""
         try:
-            _replace(self.path / "damaged", str(at.first.sequence))
+            replace_file(self.path / "damaged", str(at.first.sequence).encode())
         except OSError:  # a full disk: then its volume goes, and the gap says the same
             with suppress(OSError):
                 at.volume.path.unlink()
@@ -193,13 +194,3 @@ def is_store(path: Path) -> bool:
 
 def _text(path: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else ""
-
-
-def _replace(path: Path, text: str) -> None:
-    """Writes a small file as a whole or not at all."""
-    made = path.with_suffix(".new")
-    with made.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    made.replace(path)

@@ -143,12 +143,12 @@ def test_a_file_that_is_killed_between_two_files(tmp_path: Path, monkeypatch: py
     known = [one.at(at(200), moved=True) for one in stops(300)]
     left = 0
 
-    def replace_file(path: Path, content: bytes) -> None:
+    def replace_file(path: Path, content: bytes, *opener: object) -> None:
         nonlocal left
         left -= 1
         if left < 0:
             raise KeyboardInterrupt
-        real(path, content)
+        real(path, content, *opener)
 
     def unlink(self: Path, *, missing_ok: bool = False) -> None:
         nonlocal left

@@ -271,12 +271,12 @@ def test_damage_is_noted_without_room_for_a_note(tmp_path: Path, monkeypatch: py
     whole[-100] ^= 1
     second.write_bytes(whole)
 
-    def full(path: Path, _: str) -> None:
+    def full(path: Path, _: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     volumes, parts = opened(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(disk, "_replace", full)
+        patch.setattr(disk, "replace_file", full)
         assert not all(sound(part) for part in parts)  # type: ignore[arg-type]
     volumes.close()
     volumes, parts = opened(tmp_path)
