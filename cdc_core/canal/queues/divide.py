@@ -10,15 +10,13 @@ from typing import Any
 from numba import types
 
 from cdc_core.canal.entries.wire import block_size, put_head, put_part
-from cdc_core.canal.queues.flat_kernel import MESSAGE
-from cdc_core.canal.queues.route import FIXED, ROUTES, Routes, rows_of
-from cdc_core.canal.queues.scan import ENTRY, read_field
+from cdc_core.canal.queues.cells import ENTRY_ROWS, EntryRows
+from cdc_core.canal.queues.route import FIXED, ROUTES, UNIT, Routes, note, read_routed
+from cdc_core.canal.queues.scan import ENTRY
 from cdc_core.compiled.kernel import (
     BYTES,
     LONGS,
     OUT_BYTES,
-    OUT_INTS,
-    OUT_LONGS,
     Bytes,
     Longs,
     helper,
@@ -31,17 +29,17 @@ _ROWDATA = 2
 
 
 @helper
-def _put_row(data: Bytes, entry: Any, first: int, place: int, row_end: int, tail: int, out: Bytes, at: int) -> int:
-    """An entry of one row: what stands before the `first` one, the row, what stands from `tail` on. -1 when the output
-    is full."""
-    store = first - entry.store + row_end - place + entry.store_end - tail
+def _put_row(data: Bytes, entry: Any, row: Any, head: int, tail: int, out: Bytes, at: int) -> int:
+    """Writes an entry of one row: the store value up to `head`, the row, the store value from `tail` on. Returns the
+    end, -1 when the output is full."""
+    store = head - entry.store + row.end - row.field + entry.store_end - tail
     whole = entry.header_end - entry.header + 2 + block_size(store)
     if at + block_size(whole) > len(out):
         return int64(-1)
     at = put_part(data, entry.header, entry.header_end, out, put_head(0x12, whole, out, at))
     out[at], out[at + 1] = 0x10, _ROWDATA
-    at = put_part(data, entry.store, first, out, put_head(0x1A, store, out, at + 2))
-    at = put_part(data, place, row_end, out, at)
+    at = put_part(data, entry.store, head, out, put_head(0x1A, store, out, at + 2))
+    at = put_part(data, row.field, row.end, out, at)
     return put_part(data, tail, entry.store_end, out, at)
 
 
@@ -52,10 +50,9 @@ def _put_row(data: Bytes, entry: Any, first: int, place: int, row_end: int, tail
         types.int64,
         ROUTES,
         types.boolean,
-        OUT_LONGS,
-        OUT_INTS,
+        ENTRY_ROWS,
         OUT_BYTES,
-        records(MESSAGE, writable=True),
+        records(UNIT, writable=True),
     )
 )
 def divide(
@@ -64,13 +61,13 @@ def divide(
     first: int,
     routes: Routes,
     boundaries: bool,
-    places: Longs,
-    chosen: Any,
+    found: EntryRows,
     out: Bytes,
-    messages: Any,
+    units: Any,
 ) -> tuple[int, int]:
-    """Writes entries as `messages` fields, each with its partition, from entry `first` on, as far as the output has
-    room. `boundaries`: the begins and ends of transactions too. Returns the next entry and the count."""
+    """Writes entries as `messages` fields, each a unit, from entry `first` on, as far as there is room. `boundaries`:
+    the begins and ends of transactions too. `found` has room for the rows of the largest entry. Returns the next entry
+    and the count of units."""
     at, count = int64(0), int64(0)
     for number in range(first, entries.size):
         entry = entries[number]
@@ -79,28 +76,22 @@ def divide(
             continue
         if entry.type != _ROWDATA or entry.rows == 0 or route.mode == FIXED:
             size = entry.end - entry.start
-            if count >= messages.size or at + block_size(size) > len(out):
+            if count >= units.size or at + block_size(size) > len(out):
                 return number, count
             done = put_part(data, entry.start, entry.end, out, put_head(0x12, size, out, at))
-            message = messages[count]
-            message.start, message.end, message.entry, message.part, message.rows = at, done, number, 0, entry.rows
-            message.partition = route.partition if entry.rows else route.statements
+            note(units[count], at, done, number, route.partition if entry.rows else route.statements, 0, entry.rows)
             count, at = count + 1, done
             continue
-        rows_of(data, entries, number, routes, places, chosen)
-        _last, _start, tail, _long = read_field(data, places[entry.rows - 1])
-        before = count
+        if count + entry.rows > units.size or not read_routed(data, entry, routes, found):
+            return number, count
+        head, tail, done = found.rows[0].field, found.rows[entry.rows - 1].end, at
         for row in range(entry.rows):
-            _field, _start, row_end, _long = read_field(data, places[row])
-            if count >= messages.size:
-                return number, before
-            done = _put_row(data, entry, places[0], places[row], row_end, tail, out, at)
+            begun = done
+            done = _put_row(data, entry, found.rows[row], head, tail, out, begun)
             if done < 0:
-                return number, before
-            message = messages[count]
-            message.start, message.end, message.entry, message.part, message.rows = at, done, number, row, 1
-            message.partition = chosen[row]
-            count, at = count + 1, done
+                return number, count
+            note(units[count + row], begun, done, number, found.rows[row].partition, row, 1)
+        count, at = count + entry.rows, done
     return int64(entries.size), count
 
 

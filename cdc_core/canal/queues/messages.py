@@ -12,16 +12,18 @@ import numpy.typing as npt
 
 from cdc_core.canal.entries.wire import block, number
 from cdc_core.canal.protocol.declared import PacketType
+from cdc_core.canal.queues.cells import CELL, ENTRY_ROW, EntryRows
 from cdc_core.canal.queues.divide import divide, gather
-from cdc_core.canal.queues.flat_kernel import MESSAGE, FlatBatch, flatten
+from cdc_core.canal.queues.flat import flatten
+from cdc_core.canal.queues.flat_text import FlatBatch
 from cdc_core.canal.queues.place import Numbering, QueuePlace, behind
-from cdc_core.canal.queues.route import BY_KEY, BY_NAMES, FIXED, ROUTE, Routes
+from cdc_core.canal.queues.route import BY_KEY, BY_NAMES, FIXED, ROUTE, UNIT, Routes
 from cdc_core.canal.queues.rules import TopicRules, TopicTarget
 from cdc_core.canal.queues.scan import scan
 from cdc_core.compiled.kernel import Bytes, Longs
 
 _ROOM = 4 << 20  # bytes of output at a time, or what one entry needs
-_MESSAGES = 1 << 16
+_UNITS = _CELLS = 1 << 16  # at a time, or as many as one entry needs
 
 Reached = Callable[[str, int], QueuePlace | None]
 
@@ -75,23 +77,23 @@ class Messages:
     def _units(
         self, piece: Bytes, entries: npt.NDArray[np.void], targets: list[TopicTarget], facts: ClaimFacts
     ) -> Iterator[tuple[Bytes, npt.NDArray[np.void]]]:
-        """The output of the kernel and where its messages (or entries) are, a buffer at a time."""
+        """Yields buffers with the units that a kernel wrote to them."""
         routes = _routes(targets)
-        most = int(entries["rows"].max(initial=1))
-        places, chosen = np.empty(most, np.int64), np.empty(most, np.int32)
+        rows = np.empty(int(entries["rows"].max(initial=1)), ENTRY_ROW)
+        found = EntryRows(rows, np.empty(_CELLS, CELL))
         batch = FlatBatch(facts.batch_id, facts.ts, self._most // 2)
-        room, first, slots = _ROOM, 0, _MESSAGES
+        room, first, slots = _ROOM, 0, _UNITS
         while first < len(entries):
-            out, found = np.empty(room, np.uint8), np.empty(slots, MESSAGE)
+            out, units = np.empty(room, np.uint8), np.empty(slots, UNIT)
             if self._flat:
-                after, count = flatten(piece, entries, first, routes, batch, places, chosen, out, found)
+                after, count = flatten(piece, entries, first, routes, batch, found, out, units)
             else:
-                keeps = self._rules.keeps_boundaries
-                after, count = divide(piece, entries, first, routes, keeps, places, chosen, out, found)
+                after, count = divide(piece, entries, first, routes, self._rules.keeps_boundaries, found, out, units)
             if after == first:
                 room, slots = 2 * room, 2 * slots
+                found = EntryRows(rows, np.empty(2 * len(found.cells), CELL))
                 continue
-            yield out, found[:count]
+            yield out, units[:count]
             first = after
 
     def _outgoing(

@@ -1,4 +1,5 @@
-"""The partition of each row: Canal's hashes of keys, as its MQ producers compute them.
+"""The partition of each row: Canal's hashes of keys, as its MQ producers compute them. Both forms of messages are made
+of units, each for one partition.
 
 Source: Canal's `MQMessageUtils.messagePartition`; Java SE, `String.hashCode`.
 """
@@ -8,22 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 
-from cdc_core.canal.queues.scan import ENTRY, ROW, read_field
-from cdc_core.compiled.kernel import (
-    BYTES,
-    LONGS,
-    OUT_INTS,
-    OUT_LONGS,
-    Bytes,
-    Longs,
-    helper,
-    int64,
-    kernel,
-    named,
-    records,
-)
+from cdc_core.canal.queues.cells import EntryRows, read_rows, shown
+from cdc_core.compiled.kernel import BYTES, LONGS, Bytes, helper, int64, named, records
 
 FIXED, BY_KEY, BY_NAMES = range(3)
 ROUTE = np.dtype(
@@ -38,24 +26,16 @@ ROUTE = np.dtype(
         ("topic", "<i4"),
     ]
 )
-_DELETE = 3
-BEFORE, AFTER = 1, 2  # fields of a row
-
-
-class RouteColumn(NamedTuple):
-    """A column of a row: places of its texts, and its flags."""
-
-    index: Any
-    sql_type: Any
-    name: Any
-    name_end: Any
-    key: Any
-    updated: Any
-    null: Any
-    value: Any
-    value_end: Any
-    type: Any
-    type_end: Any
+UNIT = np.dtype(
+    [
+        ("start", "<i8"),  # in the output
+        ("end", "<i8"),
+        ("entry", "<i4"),
+        ("partition", "<i4"),
+        ("part", "<i4"),  # which unit of its entry, or of its entry and partition
+        ("rows", "<i4"),
+    ]
+)
 
 
 class Routes(NamedTuple):
@@ -67,37 +47,6 @@ class Routes(NamedTuple):
 
 
 ROUTES = named(Routes, records(ROUTE), BYTES, LONGS)
-
-
-@helper
-def read_column(data: Bytes, at: int, stop: int) -> RouteColumn:
-    index = sql_type = name = name_end = key = updated = null = value = value_end = kind = kind_end = int64(0)
-    while at < stop:
-        number, start, end, _long = read_field(data, at)
-        if number == 1:
-            index = start
-        elif number == 2:
-            sql_type = start
-        elif number == 3:
-            name, name_end = start, end
-        elif number == 4:
-            key = start
-        elif number == 5:
-            updated = start
-        elif number == 6:
-            null = start
-        elif number == 8:
-            value, value_end = start, end
-        elif number == 10:
-            kind, kind_end = start, end
-        at = end
-    return RouteColumn(index, sql_type, name, name_end, key, updated, null, value, value_end, kind, kind_end)
-
-
-@helper
-def shown(event: int) -> int:
-    """Which image of a row is its data."""
-    return BEFORE if event == _DELETE else AFTER
 
 
 @helper
@@ -136,16 +85,18 @@ def _hash(data: Bytes, at: int, end: int) -> np.int32:
 
 
 @helper
-def _is_named(data: Bytes, column: RouteColumn, route: Any, names: Bytes, ends: Longs) -> bool:
-    size = column.name_end - column.name
+def _is_named(data: Bytes, cell: Any, route: Any, routes: Routes) -> bool:
+    """Whether the route names a cell's column."""
+    size = cell.name_end - cell.name
     for k in range(route.first, route.last):
-        if ends[k + 1] - ends[k] == size:
+        name = routes.ends[k]
+        if routes.ends[k + 1] - name == size:
             same = True
             for i in range(size):
-                byte = int64(data[column.name + i])
+                byte = int64(data[cell.name + i])
                 if 0x41 <= byte <= 0x5A:
                     byte += 0x20
-                if byte != names[ends[k] + i]:
+                if byte != routes.names[name + i]:
                     same = False
                     break
             if same:
@@ -154,39 +105,33 @@ def _is_named(data: Bytes, column: RouteColumn, route: Any, names: Bytes, ends: 
 
 
 @helper
-def _partition(data: Bytes, at: int, stop: int, image: int, route: Any, routes: Routes) -> int:
-    """Of one row."""
+def _partition(data: Bytes, row: Any, cells: Any, image: int, route: Any, routes: Routes) -> int:
+    """Returns the partition of a row."""
+    if route.mode == FIXED:
+        return int64(route.partition)
     found = np.int32(route.seed)
-    while at < stop:
-        number, start, end, _long = read_field(data, at)
-        if number == image:
-            column = read_column(data, start, end)
-            if route.mode == BY_KEY:
-                counts = column.key != 0
-            else:
-                counts = _is_named(data, column, route, routes.names, routes.ends)
-            if counts:
-                found ^= _hash(data, column.value, column.value_end)
-        at = end
+    for k in range(row.first, row.last):
+        cell = cells[k]
+        if cell.image == image and (cell.key if route.mode == BY_KEY else _is_named(data, cell, route, routes)):
+            found ^= _hash(data, cell.value, cell.value_end)
     size = int64(abs(int64(found)))
     if size == 2147483648:  # Math.abs leaves it negative, and so is the remainder, of which Canal takes abs again
         return abs(int64(-((size) % int64(route.partitions))))
     return size % int64(route.partitions)
 
 
-@kernel(types.void(BYTES, records(ENTRY), types.int64, ROUTES, OUT_LONGS, OUT_INTS))
-def rows_of(data: Bytes, entries: Any, number: int, routes: Routes, places: Longs, partitions: Any) -> None:
-    """For each row of an entry where its bytes begin (the field of the row change), and its partition."""
-    entry = entries[number]
-    route = routes.routes[entry.name]
-    at, count, image = entry.store, int64(0), shown(entry.event)
-    while at < entry.store_end:
-        field, start, end, _long = read_field(data, at)
-        if field == ROW:
-            places[count] = at
-            if route.mode == FIXED:
-                partitions[count] = route.partition
-            else:
-                partitions[count] = _partition(data, start, end, image, route, routes)
-            count += 1
-        at = end
+@helper
+def read_routed(data: Bytes, entry: Any, routes: Routes, into: EntryRows) -> bool:
+    """Reads an entry's rows with their partitions; False when there is no room for the cells."""
+    if not read_rows(data, entry, into):
+        return False
+    route, image = routes.routes[entry.name], shown(entry.event)
+    for number in range(entry.rows):
+        into.rows[number].partition = _partition(data, into.rows[number], into.cells, image, route, routes)
+    return True
+
+
+@helper
+def note(unit: Any, start: int, end: int, entry: int, partition: int, part: int, rows: int) -> None:
+    """Fills a unit."""
+    unit.start, unit.end, unit.entry, unit.partition, unit.part, unit.rows = start, end, entry, partition, part, rows
