@@ -71,10 +71,10 @@ class Block:
     def start_of(self, row: int) -> int:
         """The offset in the journal where the event of an index row starts: inside a compressed transaction, where the
         transaction's own event starts."""
-        ends, offset = self.index["end"], int(self.index["offset"][row])
+        ends = self.index["end"]
         end = int(ends[row])
         if self._ends_itself(row):
-            return end - int.from_bytes(self.data[offset + 9 : offset + 13].tobytes(), "little")
+            return end - self._stated_size(row)
         first = int(np.searchsorted(ends, end))
         return int(ends[first - 1]) if first else self.start
 
@@ -87,12 +87,20 @@ class Block:
         return EntryPosition(self.journal_name, int(entry["end"]), time, server_id, anchor=self._anchor(row))
 
     def _anchor(self, row: int) -> Anchor | None:
-        """None inside a compressed transaction that became several blocks: where it begins is not known here."""
+        """None among the rows of a compressed transaction that became several blocks, where its start is unknown."""
+        entry = self.index[row]
+        if not self._ends_itself(row) and int(entry["kind"]) in ENDS:  # it ends where its compressed transaction ends
+            return Anchor(int(entry["end"]) - self._stated_size(row), self.digest(row))
         if not self._ends_itself(row):
-            first = int(np.searchsorted(self.index["end"], self.index["end"][row]))
+            first = int(np.searchsorted(self.index["end"], entry["end"]))
             if not first or not self._ends_itself(first - 1):
                 return None
         return Anchor(self.start_of(row), self.digest(row))
+
+    def _stated_size(self, row: int) -> int:
+        """By the event's header: inside a compressed transaction, the size of the transaction's own event."""
+        offset = int(self.index["offset"][row])
+        return int.from_bytes(self.data[offset + 9 : offset + 13].tobytes(), "little")
 
     def _ends_itself(self, row: int) -> bool:
         """Whether the event is one of the journal: not one inside a compressed transaction."""
