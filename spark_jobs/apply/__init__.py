@@ -5,12 +5,8 @@ The way of a claim, in order:
     spark_lake     what a run asks of the lake: check the cursor, apply a claim, note it in the ledger
     batch          the claim's DDL statements (`ddl`), then all its tables, side by side
     kept           changes of tables with an open snapshot, kept for it before the ack
-    table          one table's share: decide, plan, prepare, commit, read back
+    table          one table's share: decide, plan, `write`, read back
     decision       which rows the table has already; `epochs` says which come again after a rewind
-    preparation    the table is made, or gets its new columns
-    view           the net changes as a temporary view of a Spark session; `net_file` is a file of many of them
-    choice         which statement applies them; `statements` and the room `changes` write its SQL
-    transaction    the statement as one commit of Delta
     commits        what the commits of the range did, from the table's log
     checks         whether the numbers add up: the gate in front of the ack
 """

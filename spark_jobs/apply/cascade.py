@@ -30,7 +30,6 @@ from spark_jobs.apply.late_keys import released, renamed, why_released, written_
 from spark_jobs.apply.lost_keys import HIDDEN, MOST, Lost, create_keys, hidden, may_lose, needs_copy
 from spark_jobs.apply.result import Cascaded, Refusal
 from spark_jobs.apply.table import Batch
-from spark_jobs.apply.transaction import run_statement
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import with_own_columns
 from spark_jobs.lake.failures import lake_errors
@@ -39,6 +38,7 @@ from spark_jobs.lake.state import TableState, app_id, cascade_id
 from spark_jobs.lake.transaction import transaction
 from spark_jobs.snapshot.foreign_keys import ForeignKey, affected, below, logs_cascades, read_foreign_keys
 from spark_jobs.snapshot.source_rows import Unproven, touched
+from spark_jobs.write.transaction import run_statement
 
 
 @dataclass(frozen=True, slots=True)

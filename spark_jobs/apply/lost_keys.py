@@ -14,13 +14,13 @@ from cdc_core.rows.system_columns import BEFORE, OP
 from cdc_core.schema.names import full_name
 from spark_jobs.apply.cascade_sql import KEYS
 from spark_jobs.apply.table import Batch
-from spark_jobs.apply.view import create_view
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.equality import spelled_alike
 from spark_jobs.lake.own_columns import NO_OWN, living_now
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.foreign_keys import ForeignKey
+from spark_jobs.write.view import create_view
 
 _PARENT, _IMAGES = "sluice_parent", "sluice_images"
 MOST = 200_000  # keys that a claim may lose, and rows of a table that it may change; beyond it a copy is cheaper

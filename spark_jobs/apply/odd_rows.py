@@ -14,11 +14,11 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.client.changes import RowsDoor
 from cdc_core.contract.claim import Claim
 from spark_jobs.apply.commits import Commit
-from spark_jobs.apply.view import create_view
 from spark_jobs.changes.net import CLAIMED
 from spark_jobs.lake.doubt import KEYS, Doubt
 from spark_jobs.lake.sql import literal, quote, table_at
 from spark_jobs.lake.types import OP, LakeColumn, lake_columns
+from spark_jobs.write.view import create_view
 
 _VIEW = "sluice_images"
 _LENGTH = 64  # characters of one value

@@ -18,17 +18,12 @@ from cdc_core.client.changes import RowsDoor, TableRead
 from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.contract.reached import How
 from cdc_core.errors import LakeError, SluiceError
-from spark_jobs.apply.choice import statement
 from spark_jobs.apply.commits import Commit, SourceCounts, earlier_commits, note, own_commit
 from spark_jobs.apply.decision import Decision, decide
-from spark_jobs.apply.net_file import staged
 from spark_jobs.apply.odd_rows import Changes, odd_rows
 from spark_jobs.apply.own_images import images_read, whole_images
-from spark_jobs.apply.preparation import Prepared, prepare
 from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import TableResult
-from spark_jobs.apply.transaction import run_statement
-from spark_jobs.apply.view import create_view
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
@@ -42,6 +37,11 @@ from spark_jobs.lake.transaction import FEW_ROWS, transaction
 from spark_jobs.landing.modes import MERGE_ALL, Modes
 from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
+from spark_jobs.write.choice import statement
+from spark_jobs.write.net_file import staged
+from spark_jobs.write.preparation import Prepared, prepare
+from spark_jobs.write.transaction import run_statement
+from spark_jobs.write.view import create_view
 
 _VIEW = "sluice_net"
 _ROWS_PER_SPLIT = 250_000  # a split costs a worker and a connection, which fewer rows are not worth

@@ -19,12 +19,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql.connect.session import SparkSession
 
-from spark_jobs.apply.net_file import make_room, staging_file
-from spark_jobs.apply.view import SENT_BYTES, create_file_view, create_sent_view
 from spark_jobs.changes.in_order import ONE_AT_A_TIME, InOrder, images_in_order, within_expression
 from spark_jobs.following.pending import Part
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import OP
+from spark_jobs.write.net_file import make_room, staging_file
+from spark_jobs.write.view import SENT_BYTES, create_file_view, create_sent_view
 
 log = structlog.get_logger(__name__)
 _SENT_ROWS = 20_000  # more are a file: Spark would hold them as rows

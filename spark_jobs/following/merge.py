@@ -18,10 +18,6 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.client.changes import TableRead
 from cdc_core.errors import LakeError, TableStopped
-from spark_jobs.apply.choice import key_range
-from spark_jobs.apply.preparation import Prepared, prepare
-from spark_jobs.apply.statements import append_rows, merge_copies, merge_keyed, merge_last
-from spark_jobs.apply.transaction import run_statement
 from spark_jobs.changes.net import NOT_A_ROW, ImageQuery
 from spark_jobs.following.agreed import Agreed
 from spark_jobs.following.files import only_inserted
@@ -44,6 +40,10 @@ from spark_jobs.lake.types import LakeColumn, lake_columns
 from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.unfollowed import Unfollowed
 from spark_jobs.session import Sessions
+from spark_jobs.write.choice import key_range
+from spark_jobs.write.preparation import Prepared, prepare
+from spark_jobs.write.statements import append_rows, merge_copies, merge_keyed, merge_last
+from spark_jobs.write.transaction import run_statement
 
 _VIEW = "sluice_last_images"
 _TRIES = 5  # of a table that others write meanwhile

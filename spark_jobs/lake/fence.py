@@ -5,7 +5,7 @@ before that run's own statement begins: both would then count. A fence is a comm
 the table's properties. Delta refuses every transaction that began before it, whatever it does, because the table's
 metadata changed. A statement that begins after the fence is refused in one of three ways:
 
-- one that carries a version (`apply.transaction`) is skipped where the table has that version;
+- one that carries a version (`transaction`) is skipped where the table has that version;
 - one that pulls rows finds its tickets refused, because its claim is gone;
 - an ALTER TABLE, which carries no version in Delta, is not sent: `check` finds another run's token.
 

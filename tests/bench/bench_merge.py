@@ -35,12 +35,12 @@ from orchestration.stack.ports import free_port
 from orchestration.stack.spark import SparkConnect
 from spark_jobs.apply.checks import judge
 from spark_jobs.apply.spark_lake import SparkLake
-from spark_jobs.apply.statements import append_upserts, merge_keyed
 from spark_jobs.lake.ddl import create_table
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import OP, lake_columns, spark_type
 from spark_jobs.session import Sessions
+from spark_jobs.write.statements import append_upserts, merge_keyed
 from tests.bench.bench_service import OPTIONS, Service, serving
 
 TABLES, PARALLEL, RING_MB = 10, 4, 512

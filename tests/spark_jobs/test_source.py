@@ -13,8 +13,8 @@ from cdc_core.client.changes import RowsDoor, flight_info
 from cdc_core.doors.certificate import Certificate, CertificateFiles
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.errors import LakeError
-from spark_jobs.apply.view import create_view
 from spark_jobs.session import Sessions, connect, disconnect
+from spark_jobs.write.view import create_view
 from tests.support.certificates import Authority
 from tests.support.door_double import TABLE as TABLE_OF_SHOP
 from tests.support.door_double import Destination, Server, opened

@@ -16,9 +16,6 @@ from dataclasses import dataclass, replace
 from deltalake import DeltaTable
 
 from cdc_core.errors import LakeError, TableStopped
-from spark_jobs.apply.choice import key_range
-from spark_jobs.apply.transaction import run_statement
-from spark_jobs.apply.view import create_file_view
 from spark_jobs.changes.net import NOT_A_ROW
 from spark_jobs.following.history import statements
 from spark_jobs.following.history.columns import ANEW, CURRENT, NAMES, OWN, lacking, work_of
@@ -41,6 +38,9 @@ from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.definition import definition_of
 from spark_jobs.landing.log import own_columns
 from spark_jobs.session import Sessions
+from spark_jobs.write.choice import key_range
+from spark_jobs.write.transaction import run_statement
+from spark_jobs.write.view import create_file_view
 
 _VIEW = "sluice_versions"
 

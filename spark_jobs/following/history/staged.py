@@ -19,13 +19,13 @@ import structlog
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from spark_jobs.apply.net_file import LEAST_ROWS, make_room, staging_file
 from spark_jobs.changes.columns import EPOCH, NTH, OP, TIME, VERSION
 from spark_jobs.changes.in_order import ONE_AT_A_TIME, InOrder, images_in_order, within_expression
 from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
 from spark_jobs.following.history.statements import KIND
 from spark_jobs.following.pending import Part
 from spark_jobs.lake.tables import Lake
+from spark_jobs.write.net_file import LEAST_ROWS, make_room, staging_file
 
 log = structlog.get_logger(__name__)
 _SLICE = 65_536  # rows that are written at a time

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from spark_jobs.apply.cascade_sql import merge
-from spark_jobs.apply.statements import merge_last
 from spark_jobs.changes.net import CLAIMED, ImageQuery
 from spark_jobs.lake.own_columns import DELETED, LAST_OP, POSITION, Own
 from spark_jobs.lake.row_rules import LastChange, RowRules
 from spark_jobs.lake.types import LakeColumn
+from spark_jobs.write.statements import merge_last
 
 _SOFT = Own.made((POSITION,), soft=True)
 _HARD = Own.made((LAST_OP,), soft=False)

@@ -13,7 +13,6 @@ import pytest
 
 from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.apply.transaction import run_statement
 from spark_jobs.following import merge as merging
 from spark_jobs.following.agreed import Agreed
 from spark_jobs.following.merge import Merger
@@ -21,6 +20,7 @@ from spark_jobs.following.now import now_sql
 from spark_jobs.following.remake import Remaker
 from spark_jobs.lake.transaction import transaction
 from spark_jobs.landing.modes import Mode
+from spark_jobs.write.transaction import run_statement
 from tests.support.landed import Killed, LandedShop, copies, dies, opened_landed
 from tests.support.snapshot_trial import SnapshotTrial
 

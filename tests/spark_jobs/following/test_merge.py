@@ -11,7 +11,6 @@ import pytest
 
 from cdc_core.errors import LakeError, TableStopped
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.apply.transaction import run_statement
 from spark_jobs.changes import in_order
 from spark_jobs.following import merge as merging
 from spark_jobs.following.last_images import LastImages
@@ -19,6 +18,7 @@ from spark_jobs.following.merge import Merger
 from spark_jobs.following.merged import Merged
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.transaction import transaction
+from spark_jobs.write.transaction import run_statement
 from tests.support.landed import Killed, LandedShop, changes, dies, opened_landed
 
 pytestmark = pytest.mark.integration

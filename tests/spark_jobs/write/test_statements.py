@@ -1,8 +1,8 @@
-"""spark_jobs.apply.statements: what a statement says. They need no Spark."""
+"""spark_jobs.write.statements: what a statement says. They need no Spark."""
 
 from __future__ import annotations
 
-from spark_jobs.apply.statements import merge_keyed
+from spark_jobs.write.statements import merge_keyed
 
 
 def test_the_range_of_the_key_prunes_files() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cdc_core.client.changes import TableRead
-from spark_jobs.apply.statements import append_copies, append_upserts, merge_copies, merge_keyed, merge_last
 from spark_jobs.changes.net import CLAIMED, ImageQuery, grouped
 from spark_jobs.changes.whole_rows import whole_copies, whole_rows
 from spark_jobs.lake.defaults import insert_defaults
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, lake_columns
+from spark_jobs.write.statements import append_copies, append_upserts, merge_copies, merge_keyed, merge_last
 
 _INTEGERS = {"tinyint", "smallint", "int", "bigint", "decimal(20,0)"}
 _PRUNED_BYTES = 8 << 20  # Spark reads that much in about the time that it compiles the code for a new range of keys
