@@ -27,7 +27,7 @@ from orchestration.jobs.drain import asset_job
 from orchestration.names import Names
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
-from spark_jobs.following.follow import Follow, Pace
+from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.parked import Parked, Parking
@@ -159,7 +159,7 @@ def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
         canal: CanalResource = getattr(context.resources, names.canal)
         lake: LakeResource = getattr(context.resources, names.lake)
         context.instance.add_run_tags(context.run.run_id, names.merge_tags | processes.tag(context.run.run_id))
-        pace = Pace(**context.op_execution_context.op_config)
+        pace = FollowOptions(**context.op_execution_context.op_config)
         try:
             with lake.merging(settings.destination, settings.client_id, context.run.run_id) as works:
                 parking = Parking(works.follows.lake, settings.destination, settings.client_id)

@@ -15,7 +15,7 @@ from orchestration.commands.verify import connector_of, pair
 from orchestration.freshness import parse_freshness
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.tables import Lake
-from spark_jobs.maintain.logs import Kept, LogUpkeep
+from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.maintain.upkeep import Upkeep
 from spark_jobs.session import Sessions
@@ -63,7 +63,7 @@ def _logs(upkeep: Upkeep, order: Order, hours: int | None) -> Iterator[Maintaine
         if order.tables and table not in order.tables:
             continue
         try:
-            yield logs.log(table, Kept(hours))
+            yield logs.log(table, Retention(hours))
         except SluiceError as error:
             yield Maintained(f"{table}__log", failed=str(error))
 

@@ -21,7 +21,7 @@ from orchestration.commands.text import comparison_table
 from orchestration.source import source_of
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
-from spark_jobs.verify.beside import Beside, compared
+from spark_jobs.verify.beside import TableComparer, compared
 from spark_jobs.verify.history import histories_compared
 from spark_jobs.verify.repair import RowRepair
 from spark_jobs.verify.verified import Verified
@@ -74,7 +74,7 @@ def answers(question: Question) -> Iterator[Verified]:
 
 def _destination(question: Question, instance: InstanceConfig, connector: Connector) -> Iterator[Verified]:
     lake, source = Lake(question.lake), source_of(instance, connector)
-    beside = Beside(connector, source, lake, question.timeout)
+    beside = TableComparer(connector, source, lake, question.timeout)
     if not question.tables:  # a RENAME that neither service nor lake has followed leaves them the old name
         beside.await_lake()
     named = question.tables or tuple(table.name for table in connector.tables())

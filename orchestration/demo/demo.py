@@ -189,11 +189,11 @@ class Demo:
         """Source against lake, table by table."""
         from spark_jobs.lake.tables import Lake
         from spark_jobs.snapshot.source import Source
-        from spark_jobs.verify.beside import Beside, compared
+        from spark_jobs.verify.beside import TableComparer, compared
 
         with self.progress.step("comparing source and lake"), self.connector() as connector:
             source = Source(self.mysql.host, self.mysql.port, self.mysql.user, self.mysql.password)
-            beside = Beside(connector, source, Lake(self.lake))
+            beside = TableComparer(connector, source, Lake(self.lake))
             return list(compared(beside, [(shop.DATABASE, table) for table in shop.TABLES]))
 
     def figures(self, compared: list[Verified]) -> Figures:

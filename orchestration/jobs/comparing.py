@@ -12,19 +12,19 @@ from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
 from orchestration.source import source_of
 from spark_jobs.lake.tables import Lake
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.beside import TableComparer
 from spark_jobs.verify.verified import Verified
 
 
 @contextmanager
-def opened_beside(resources: Any, settings: Settings, timeout_seconds: float) -> Iterator[Beside]:
+def opened_beside(resources: Any, settings: Settings, timeout_seconds: float) -> Iterator[TableComparer]:
     """What compares tables of the destination. Raises ConfigError when the run does not know the source."""
     names = settings.names
     canal: CanalResource = getattr(resources, names.canal)
     lake: LakeResource = getattr(resources, names.lake)
     instance, _ = service_config.load_instance(conf_of(lake), settings.destination)
     with canal.connect() as connector:
-        yield Beside(connector, source_of(instance, connector), Lake(lake.root), timeout_seconds)
+        yield TableComparer(connector, source_of(instance, connector), Lake(lake.root), timeout_seconds)
 
 
 def comparison_facts(found: Verified) -> dict[str, Any]:

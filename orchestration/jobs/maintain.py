@@ -23,7 +23,7 @@ from orchestration.settings import Settings
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode
-from spark_jobs.maintain.logs import Kept, LogUpkeep
+from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.maintain.upkeep import Upkeep
 from spark_jobs.session import Sessions
@@ -107,7 +107,7 @@ def _asked(table: str, tables: list[str]) -> bool:
 def _log(context: dg.OpExecutionContext, settings: Settings, upkeep: LogUpkeep, table: str, reason: str) -> Maintained:
     """Looks after the change log of a table."""
     alone = settings.modes.of(table) is Mode.APPEND
-    kept = Kept(settings.logs_kept.of(table, alone=alone), alone)
+    kept = Retention(settings.logs_kept.of(table, alone=alone), alone)
     return _told(context, settings.names.log(table), f"{table}__log", reason, lambda: upkeep.log(table, kept))
 
 

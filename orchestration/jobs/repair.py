@@ -20,7 +20,7 @@ from orchestration.jobs.order import Order, order_facts, traced
 from orchestration.resources import LakeResource
 from orchestration.settings import Settings
 from spark_jobs.session import Sessions
-from spark_jobs.verify.beside import Beside, compared
+from spark_jobs.verify.beside import TableComparer, compared
 from spark_jobs.verify.repair import RowRepair
 
 _ACTION = "repair"
@@ -83,7 +83,7 @@ def repair_job(settings: Settings) -> dg.JobDefinition:
     return repair
 
 
-def _one(context: dg.OpExecutionContext, settings: Settings, beside: Beside, table: str, reason: str) -> Outcome:
+def _one(context: dg.OpExecutionContext, settings: Settings, beside: TableComparer, table: str, reason: str) -> Outcome:
     """Repairs a table. Its failure is told in its history and in the log, and does not end the run."""
     try:
         with traced(context, settings.names.delta(table), _ACTION, reason) as findings:

@@ -74,7 +74,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class _Work:
+class _ClaimCascades:
     """What one claim's cascades have done so far, as `Done` tells it. `stopped` tables take nothing."""
 
     batch: Batch
@@ -125,7 +125,7 @@ class Cascades:
         """Does the cascades of all parents in the claim, but for tables in `stopped`. A table is refused whose parent
         is not captured, or which lost a foreign key that a late run has not seen. Raises SourceUnavailable."""
         self._begin(batch.claim)
-        work = _Work(batch, stopped)
+        work = _ClaimCascades(batch, stopped)
         self._refuse(work)
         first: list[tuple[ForeignKey, Lost]] = []
         for table in batch.claim.tables:
@@ -144,7 +144,7 @@ class Cascades:
         if claim.ddl:
             self._keys = None
 
-    def _chain(self, work: _Work, first: Sequence[tuple[ForeignKey, Lost]]) -> None:
+    def _chain(self, work: _ClaimCascades, first: Sequence[tuple[ForeignKey, Lost]]) -> None:
         """What keys that left their parent do to the tables that reference them, and to those that reference these."""
         batch, pending = work.batch, deque[tuple[ForeignKey, Lost | None]](first)
         pending.extend((key, HIDDEN) for key in below(self._foreign_keys(), [key for key, _ in first]))
@@ -175,7 +175,7 @@ class Cascades:
                 pending.extend((one, Lost(rows=change.rows)) for one in later)
         self._write_all(work, changes)
 
-    def _refuse(self, work: _Work) -> None:
+    def _refuse(self, work: _ClaimCascades) -> None:
         """Refuses the tables whose rows a foreign key may have changed unseen."""
         batch = work.batch
         tables = {(table.schema.database, table.schema.table) for table in batch.claim.tables}
@@ -233,7 +233,7 @@ class Cascades:
         fixed, columns = self._fixed(found, state, key)
         return Change(key, path, app, state, found, fixed, columns)
 
-    def _write_all(self, work: _Work, changes: Sequence[Change]) -> None:
+    def _write_all(self, work: _ClaimCascades, changes: Sequence[Change]) -> None:
         """Writes the changes, the last table first."""
         for change in reversed(changes):
             name = full_name(*change.key.child)

@@ -16,7 +16,7 @@ from spark_jobs.apply.result import Refusal
 from spark_jobs.apply.table import Batch, check_ledger
 from spark_jobs.changes.log_images import Emptied
 from spark_jobs.lake.failures import tried_twice
-from spark_jobs.landing.append import Landed, Share, append
+from spark_jobs.landing.append import Landed, LandingTask, append
 from spark_jobs.landing.evolution import why_not
 from spark_jobs.landing.log import TableLog
 from spark_jobs.landing.merged import check_known
@@ -147,13 +147,13 @@ def land_statements(batch: Batch, stopped: Collection[str]) -> tuple[list[Landed
     return landed, refused
 
 
-def _share(batch: Batch, table: str) -> Share:
+def _share(batch: Batch, table: str) -> LandingTask:
     claim, log = batch.claim, _log(batch, table)
     emptied = _emptied(batch).get(table, [])
     merged = batch.modes.of(table) is not Mode.APPEND
     check_log(batch, table)
     batch.notes.merged.discard(table)
-    return Share(
+    return LandingTask(
         claim, log, batch.door, batch.run_id, batch.fence, batch.clock,
         after=_followed(batch, table) if merged else None, emptied=emptied, past=batch.notes.past.get(table, {}),
         merge_all=(lambda: _merge_all(batch, table)) if merged else None,

@@ -26,7 +26,7 @@ from spark_jobs.snapshot.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class TableReloader:
     """`source` is the server that the service reads."""
 
     switch: Switch

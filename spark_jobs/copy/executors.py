@@ -18,7 +18,7 @@ from pyarrow.fs import PyFileSystem
 
 from cdc_core.errors import LakeError, SluiceError, error_from
 from spark_jobs.copy.files import StagedFile
-from spark_jobs.copy.share import Share
+from spark_jobs.copy.share import CopyTask
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.session import Sessions
 
@@ -29,10 +29,10 @@ _REACH = "Give the lake a place that the driver and every executor reach and can
 Batches = Iterator[pa.RecordBatch]
 
 
-def on_executors(sessions: Sessions, shares: Sequence[Share]) -> list[StagedFile]:
+def on_executors(sessions: Sessions, shares: Sequence[CopyTask]) -> list[StagedFile]:
     """Writes the shares by a task each.
 
-    Raises what `Share.written` raises, LakeError also where Spark fails or a file is not to be seen from here.
+    Raises what `CopyTask.written` raises, LakeError also where Spark fails or a file is not to be seen from here.
     """
     where = shares[0]
     with sessions.take() as spark, lake_errors(where.path):
@@ -53,7 +53,7 @@ def is_cluster(sessions: Sessions) -> bool:
     return master != "local" and not (master or "").startswith("local[")
 
 
-def _task(shares: Sequence[Share]) -> Callable[[Batches], Batches]:
+def _task(shares: Sequence[CopyTask]) -> Callable[[Batches], Batches]:
     """What a task does with the numbers of its shares."""
 
     def written(numbers: Batches) -> Batches:
@@ -64,7 +64,7 @@ def _task(shares: Sequence[Share]) -> Callable[[Batches], Batches]:
     return written
 
 
-def _told(share: Share) -> list[dict[str, Any]]:
+def _told(share: CopyTask) -> list[dict[str, Any]]:
     """A row for each file of a share, or one with its error, which Spark would try again and make a text of."""
     try:
         return [asdict(one) for one in share.written()]
@@ -77,7 +77,7 @@ def _error(text: str) -> SluiceError:
     return LakeError(error.message, place=error.place, hint=_REACH) if isinstance(error, LakeError) else error
 
 
-def _check_seen(files: Sequence[StagedFile], share: Share) -> None:
+def _check_seen(files: Sequence[StagedFile], share: CopyTask) -> None:
     """Raises LakeError for a file that is not here as it was written: the executors have another disk."""
     folder = PyFileSystem(DeltaStorageHandler(share.path, dict(share.storage) or None))
     for file, there in zip(files, folder.get_file_info([one.path for one in files]), strict=True):

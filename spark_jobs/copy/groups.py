@@ -14,7 +14,7 @@ from itertools import islice
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.table import TableSchema
 from spark_jobs.copy.files import StagedFile, staged_schema
-from spark_jobs.copy.share import Share
+from spark_jobs.copy.share import CopyTask
 from spark_jobs.copy.span import asked
 from spark_jobs.copy.staged import Groups, Staging
 from spark_jobs.snapshot.chunk import Bound, Chunk, where
@@ -23,7 +23,7 @@ from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.source import Source
 
 ROWS_PER_GROUP = 2_000_000
-Readers = Callable[[Sequence[Share]], list[StagedFile]]
+Readers = Callable[[Sequence[CopyTask]], list[StagedFile]]
 """Writes shares side by side, and says which files have their rows, each once."""
 
 
@@ -68,13 +68,13 @@ def _planned(reading: Reading, staged: Groups, upto: Bound | None) -> Sequence[C
         return list(islice(walk, reading.chunks_per_group))
 
 
-def _shares(reading: Reading, staging: Staging, chunks: Sequence[Chunk]) -> list[Share]:
+def _shares(reading: Reading, staging: Staging, chunks: Sequence[Chunk]) -> list[CopyTask]:
     """Each chunk in one share, each share a range of the key; together they keep the limits."""
     conditions = [where(reading.schema, chunk) for chunk in chunks]
     count = reading.limits.shares(len(chunks))
     alone = reading.limits.share(count)
     return [
-        Share(
+        CopyTask(
             reading.source,
             reading.schema,
             reading.zero_dates,
@@ -87,7 +87,7 @@ def _shares(reading: Reading, staging: Staging, chunks: Sequence[Chunk]) -> list
     ]
 
 
-def in_threads(shares: Sequence[Share]) -> list[StagedFile]:
+def in_threads(shares: Sequence[CopyTask]) -> list[StagedFile]:
     """Writes the shares side by side in this process. The first error ends all, and is raised."""
     over = threading.Event()
     with ThreadPoolExecutor(len(shares), thread_name_prefix="share") as pool:

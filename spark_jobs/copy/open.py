@@ -16,7 +16,7 @@ from cdc_core.schema.table import TableSchema
 from spark_jobs.copy.result import NoSuchTable
 from spark_jobs.snapshot.binlog import ddl_on, position
 from spark_jobs.snapshot.failures import source_error
-from spark_jobs.snapshot.place import Place, begin
+from spark_jobs.snapshot.place import SnapshotPlace, begin
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.snapshot.sql import quote
 
@@ -31,7 +31,7 @@ class Opened:
     """`connection` is in the snapshot, and keeps the definition as it is until it ends."""
 
     connection: pymysql.Connection[Any]
-    place: Place
+    place: SnapshotPlace
     schema: TableSchema
 
 

@@ -13,7 +13,7 @@ from cdc_core.config import InstanceConfig
 from cdc_core.errors import SessionError, SourceChanged
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import full_name
-from spark_jobs.copy.beside import Beside
+from spark_jobs.copy.beside import TableReloader
 from spark_jobs.copy.hold import Hold, held
 from spark_jobs.copy.open import whole_images
 from spark_jobs.copy.result import Broken, Copied, LakeClient, NoSuchTable, WentOn
@@ -59,7 +59,7 @@ class Repair:
             zero_dates = self.instance.zero_dates
             switch = Switch(self.connector, self.lake, self.sessions, self.run_id, source, zero_dates)
             with suppress(Broken):
-                beside = Beside(switch, source, self.instance.zero_dates)
+                beside = TableReloader(switch, source, self.instance.zero_dates)
                 return beside.table(database, table, progress=progress, sleep=sleep)
         return self.while_held(database, table, progress=progress, sleep=sleep)
 

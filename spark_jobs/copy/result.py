@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cdc_core.errors import LakeError, SourceChanged
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.state import app_id
-from spark_jobs.snapshot.place import Place
+from spark_jobs.snapshot.place import SnapshotPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class LakeClient:
         """The app id of a table's commits."""
         return app_id(self.destination, self.client_id, table, self.epoch)
 
-    def note(self, table: str, place: Place, rows: int, snapshot: str = "") -> str:
+    def note(self, table: str, place: SnapshotPlace, rows: int, snapshot: str = "") -> str:
         """Delta's user metadata of a copy's commit, as JSON. `snapshot`: the id of the one that it is of."""
         owner = {"destination": self.destination, "client_id": self.client_id, "epoch": self.epoch, "table": table}
         copy = {"rows": rows, "low": str(place.low), "high": str(place.high)}
@@ -49,7 +49,7 @@ class Copied:
     """A table reloaded. It has every row up to `place.low`, and none behind `place.high`."""
 
     schema: TableSchema
-    place: Place
+    place: SnapshotPlace
     rows: int
     delta_version: int
 
@@ -64,4 +64,4 @@ class NoSuchTable:
 
     database: str
     table: str
-    place: Place
+    place: SnapshotPlace

@@ -17,7 +17,7 @@ from spark_jobs.snapshot.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class CopyTask:
     """`conditions` are the chunks' in SQL, `limits` those of this share alone; `path` is the staging table's, and
     `storage` delta-rs' options for it."""
 

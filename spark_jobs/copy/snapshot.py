@@ -34,7 +34,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.binlog import position
 from spark_jobs.snapshot.limits import Limits
-from spark_jobs.snapshot.place import Place
+from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.replica import await_place, executed
 from spark_jobs.snapshot.source import Source, captured_source
 
@@ -125,7 +125,7 @@ class TableSnapshots:
             schema, whole = readable(connection, database, table), whole_images(connection)
             if schema is None:
                 at = position(connection)
-                return NoSuchTable(database, table, Place(at, at))
+                return NoSuchTable(database, table, SnapshotPlace(at, at))
         self._remove_broken(name)
         if not whole:
             return self._while_held(owner, database, table, told, sleep)
@@ -217,7 +217,7 @@ class TableSnapshots:
             raise
         high = ended(source, schema, low, self.connector.client_status().cursor)
         registration.note(replace(progress, high=high, groups=staged.count, of_groups=staged.count))
-        return StagedRows(staging.path, schema, Place(low, high), staged.rows)
+        return StagedRows(staging.path, schema, SnapshotPlace(low, high), staged.rows)
 
     def _readers(self) -> Readers:
         cluster = self.manner.read_on == "executors" or (not self.manner.read_on and is_cluster(self.sessions))

@@ -47,7 +47,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, lake_columns
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.foreign_keys import ForeignKey
-from spark_jobs.snapshot.place import Place
+from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.source import Source
 
 _TRIES = 5
@@ -65,7 +65,7 @@ class StagedRows:
 
     path: str
     schema: TableSchema
-    place: Place
+    place: SnapshotPlace
     rows: int
 
 
@@ -124,8 +124,8 @@ class Switch:
         upto = max(reached, (before and before.applied) or low, landed.get(writes.epoch, low))
         self._check_log(log, snapshot, staged, client, upto if upto > reached else None)
         note, mark = CopyNote(writes.epoch, upto, max(high, upto)), target.mark(before, upto)
-        place = Place(max(staged.place.low, acked or staged.place.low), staged.place.high)
-        place = Place(place.low, max(place.low, place.high))
+        place = SnapshotPlace(max(staged.place.low, acked or staged.place.low), staged.place.high)
+        place = SnapshotPlace(place.low, max(place.low, place.high))
         about = writes.note(schema.name, place, staged.rows, snapshot.id)
         new = Replacement(target, schema, _columns(schema), before, note, mark, about)
         check()

@@ -32,7 +32,7 @@ _LOOKS = 5  # versions behind a copy's rows until its properties are there
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class LogRange:
     """The log's rows of `epoch` behind version `after` up to `upto`, as far as the table has them."""
 
     epoch: int
@@ -50,7 +50,7 @@ class Base:
     version: int | None
     now: TableState
     log: OpenedLog
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[LogRange, ...]
     place: tuple[int, int]
     rows: int
     key: tuple[str, ...]
@@ -185,7 +185,7 @@ def _check_same(follows: Follows, table: str, before: TableState | None, now: Ta
 
 def _stretches(
     follows: Follows, table: str, version: int | None, began: Began, now: TableState, log: OpenedLog
-) -> Iterator[Stretch]:
+) -> Iterator[LogRange]:
     """What the log has between the base and the table's place. Raises LakeError where it does not have all of it."""
     path, newest = follows.path(table), _newest(follows, log, now)
     present = follows.progress(table, newest)
@@ -211,7 +211,7 @@ def _stretches(
         if lacks is not None and (after is None or after < lacks):
             raise _refused(follows, table, f"its log is whole behind version {lacks} of epoch {epoch} alone")
         if after is None or after < upto:
-            yield Stretch(epoch, after, upto)
+            yield LogRange(epoch, after, upto)
 
 
 def _left_out(follows: Follows, table: str, epoch: int, present: TableProgress, log: OpenedLog) -> int | None:
@@ -244,7 +244,7 @@ def _newest(follows: Follows, log: OpenedLog, now: TableState) -> int:
     return max([followed, *known, *(file.epochs[1] for file in log_files(log.table))])
 
 
-def _has(epochs: tuple[int, int], high: int, part: Stretch) -> bool:
+def _has(epochs: tuple[int, int], high: int, part: LogRange) -> bool:
     return epochs[0] <= part.epoch <= epochs[1] and (part.after is None or high > part.after)
 
 

@@ -30,7 +30,7 @@ _SPARE, _RESTART = 10.0, 15.0  # seconds that are left before a row is late, and
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class FollowOptions:
     """How a run goes: so many tables side by side, no part begun after `max_seconds`; it ends when nothing was there to
     merge for `linger_seconds`. `parked`: tables that wait are tried at once. `freshness_seconds`: how old rows of a log
     may be until their table has them, 0 for as fresh as can be; the first part of each table is merged at once."""
@@ -68,7 +68,7 @@ class Follow:
     merger: Follower
     parking: Parking
     tables: Callable[[], Sequence[str]]
-    pace: Pace = Pace()
+    pace: FollowOptions = FollowOptions()
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep

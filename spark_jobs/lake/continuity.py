@@ -17,7 +17,7 @@ from cdc_core.position import EntryPosition, split_version
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class EpochSpan:
     """The batches of one epoch in a ledger: the version at which the first began, and where the last ends."""
 
     start: int
@@ -34,7 +34,7 @@ class Seen:
     reached: Reached | None
 
 
-def check(seen: Seen, stretches: Mapping[int, Stretch], place: str) -> str:
+def check(seen: Seen, stretches: Mapping[int, EpochSpan], place: str) -> str:
     """What an operator should know, "" for nothing. `stretches` are the ledger's epochs, `place` is the ledger.
 
     Raises LakeError when rows lie between the lake's end and what the destination hands out, or when the positions of
@@ -72,7 +72,7 @@ _WHY = {
 }
 
 
-def _after_reset(seen: Seen, reached: Reached, stretches: Mapping[int, Stretch], place: str) -> str:
+def _after_reset(seen: Seen, reached: Reached, stretches: Mapping[int, EpochSpan], place: str) -> str:
     """A reset may skip rows: that is its purpose. Its epoch must be new to the lake, or versions would mislead it."""
     there = stretches.get(reached.epoch)
     if there is not None and there.start < reached.position.version():
@@ -90,7 +90,7 @@ def _after_reset(seen: Seen, reached: Reached, stretches: Mapping[int, Stretch],
     return ""
 
 
-def _reset(seen: Seen, stretches: Mapping[int, Stretch]) -> str:
+def _reset(seen: Seen, stretches: Mapping[int, EpochSpan]) -> str:
     command = f"{reset_command(seen, stretches)} --yes."
     if not stretches:
         return f"To fill an empty lake from the oldest rows that the source has: {command}"
@@ -100,7 +100,7 @@ def _reset(seen: Seen, stretches: Mapping[int, Stretch]) -> str:
     )
 
 
-def reset_command(seen: Seen, stretches: Mapping[int, Stretch]) -> str:
+def reset_command(seen: Seen, stretches: Mapping[int, EpochSpan]) -> str:
     """The command, without its end, that makes the destination go on where the lake ends."""
     command = f"sluice reset {seen.destination} --client-id {seen.client_id}"
     if not stretches:

@@ -25,23 +25,23 @@ _LENGTH = re.compile(r"\((\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class LosslessConversion:
     """Each value stays as it is in rows where none of the conditions holds. `{}` in a condition is the column."""
 
     unless: tuple[str, ...] = ()
 
 
-def conversion(before: Column, after: Column) -> Kept | None:
+def conversion(before: Column, after: Column) -> LosslessConversion | None:
     """None where a value may become another one."""
     kept = _values(before, after)
     if kept is not None and before.nullable and not after.nullable:
-        return Kept((*kept.unless, "{} IS NULL"))
+        return LosslessConversion((*kept.unless, "{} IS NULL"))
     return kept
 
 
-def _values(before: Column, after: Column) -> Kept | None:
+def _values(before: Column, after: Column) -> LosslessConversion | None:
     if _plain(before) == _plain(after):
-        return Kept()
+        return LosslessConversion()
     if before.is_address or after.is_address or before.as_text or after.as_text:
         return None
     old, new = before.type_code, after.type_code
@@ -53,14 +53,14 @@ def _values(before: Column, after: Column) -> Kept | None:
         return _binaries(before, after) if _BINARY in (before.charset, after.charset) else _texts(before, after)
     if old == new and old in (Type.ENUM, Type.SET):
         longer = after.labels[: len(before.labels)] == before.labels
-        return Kept() if longer and _same_charset(before, after) else None
+        return LosslessConversion() if longer and _same_charset(before, after) else None
     if old == new and old in _FRACTIONS:
-        return Kept() if after.meta >= before.meta else None
+        return LosslessConversion() if after.meta >= before.meta else None
     if old == new == Type.BIT:
-        return Kept() if _bits(after) >= _bits(before) else None
+        return LosslessConversion() if _bits(after) >= _bits(before) else None
     if old in _FLOATS and (old, new) != (Type.DOUBLE, Type.FLOAT) and new in _FLOATS:
         known = before.column_type and after.column_type and "(" not in before.column_type + after.column_type
-        return Kept() if known and before.unsigned == after.unsigned else None
+        return LosslessConversion() if known and before.unsigned == after.unsigned else None
     return None
 
 
@@ -84,17 +84,17 @@ def _range(column: Column) -> tuple[int, int]:
     return (0, (1 << bits) - 1) if column.unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-def _integers(before: Column, after: Column) -> Kept:
+def _integers(before: Column, after: Column) -> LosslessConversion:
     (low, high), (least, most) = _range(before), _range(after)
     fits = least <= low and high <= most
-    return Kept(() if fits else (f"{{}} NOT BETWEEN {least} AND {most}",))
+    return LosslessConversion(() if fits else (f"{{}} NOT BETWEEN {least} AND {most}",))
 
 
-def _decimals(before: Column, after: Column) -> Kept | None:
+def _decimals(before: Column, after: Column) -> LosslessConversion | None:
     (old, scale), (new, digits) = (divmod(column.meta, 256) for column in (before, after))
     if digits < scale or new - digits < old - scale or max(old, new) > 38:
         return None
-    return Kept(("{} < 0",) if after.unsigned and not before.unsigned else ())
+    return LosslessConversion(("{} < 0",) if after.unsigned and not before.unsigned else ())
 
 
 def _bits(column: Column) -> int:
@@ -109,14 +109,14 @@ def _same_charset(before: Column, after: Column) -> bool:
     return old == new or (old, new) in _SUPERSETS
 
 
-def _texts(before: Column, after: Column) -> Kept | None:
+def _texts(before: Column, after: Column) -> LosslessConversion | None:
     """CHAR takes no blanks at the end; CHAR and VARCHAR count characters, TEXT counts bytes of UTF-8 at most."""
     if not _same_charset(before, after):
         return None
     unless = []
     if after.type_code == Type.BLOB:
         if not charset(after).is_utf8:
-            return Kept() if before.type_code == Type.BLOB and after.meta >= before.meta else None
+            return LosslessConversion() if before.type_code == Type.BLOB and after.meta >= before.meta else None
         unless.append(f"octet_length({{}}) > {256**after.meta - 1}")
     else:
         length = _LENGTH.search(after.column_type)
@@ -125,12 +125,12 @@ def _texts(before: Column, after: Column) -> Kept | None:
         unless.append(f"char_length({{}}) > {length[1]}")
         if after.type_code == Type.STRING and before.type_code != Type.STRING:
             unless.append("{} LIKE '% '")
-    return Kept(tuple(unless))
+    return LosslessConversion(tuple(unless))
 
 
-def _binaries(before: Column, after: Column) -> Kept | None:
+def _binaries(before: Column, after: Column) -> LosslessConversion | None:
     """BINARY is padded with zeros to its length, the others are not."""
     if before.charset != after.charset or Type.STRING in (before.type_code, after.type_code):
         return None
     limit = 256**after.meta - 1 if after.type_code == Type.BLOB else after.meta
-    return Kept((f"octet_length({{}}) > {limit}",))
+    return LosslessConversion((f"octet_length({{}}) > {limit}",))

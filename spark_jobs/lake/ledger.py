@@ -23,7 +23,7 @@ from cdc_core.errors import LakeError
 from cdc_core.gtid import parse_gtid_field
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import split_name
-from spark_jobs.lake.continuity import Seen, Stretch, check, reset_command
+from spark_jobs.lake.continuity import EpochSpan, Seen, check, reset_command
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.state import Origin
 from spark_jobs.lake.tables import Lake
@@ -105,7 +105,7 @@ class Ledger:
         table = self._open()
         return None if table is None else table.transaction_version(self._app(epoch))
 
-    def stretches(self) -> dict[int, Stretch]:
+    def stretches(self) -> dict[int, EpochSpan]:
         """What the lake has of each epoch."""
         table = self._open()
         if table is None:
@@ -116,11 +116,11 @@ class Ledger:
             f"JOIN ({_EXTREMES}) ON epoch = e AND end_version IN (first, last) ORDER BY end_version",
         )
         begun: dict[int, int] = {}
-        known: dict[int, Stretch] = {}
+        known: dict[int, EpochSpan] = {}
         for one in found:
             start = EntryPosition(one["start_journal"], one["start_position"]).version()
             end = EntryPosition(one["end_journal"], one["end_position"], gtid=parse_gtid_field(one["gtid"]))
-            known[one["epoch"]] = Stretch(begun.setdefault(one["epoch"], start), end)
+            known[one["epoch"]] = EpochSpan(begun.setdefault(one["epoch"], start), end)
         return known
 
     def tables(self) -> set[str]:

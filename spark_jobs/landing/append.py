@@ -63,7 +63,7 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class LandingTask:
     """One table's share of a claim, and what it takes to land it. `after`: rows up to this version are left out,
     besides those that the log has. `emptied`: statements of the claim that deleted all rows. `has_rows`: the claim has
     others of it too. `past`: by epoch, the version up to which changes went past the log. `merge_all` merges what the
@@ -82,7 +82,7 @@ class Share:
     merge_all: Callable[[], None] | None = None
 
 
-def append(share: Share) -> Landed:
+def append(share: LandingTask) -> Landed:
     """Lands the share. Raises TableStopped for what is this table's trouble, LakeError where the lake cannot be
     written, and what Flight raises."""
     for _ in range(_TRIES - 1):
@@ -91,7 +91,7 @@ def append(share: Share) -> Landed:
     return _append(share)
 
 
-def _append(share: Share) -> Landed:
+def _append(share: LandingTask) -> Landed:
     began = time.perf_counter()
     opened, epoch = enter(share), share.claim.epoch
     end = opened.end(epoch) if opened else None
@@ -116,7 +116,7 @@ def _append(share: Share) -> Landed:
         return _committed(share, ready, images, after, landed, began)
 
 
-def enter(share: Share) -> OpenedLog | None:
+def enter(share: LandingTask) -> OpenedLog | None:
     """The log, which only this run changes from now on; None where there is none."""
     log, fence = share.log, share.fence
     opened = log.open()
@@ -135,7 +135,7 @@ def enter(share: Share) -> OpenedLog | None:
     return opened
 
 
-def _ready(share: Share, opened: OpenedLog | None, read: TableRead) -> tuple[OpenedLog, Landed]:
+def _ready(share: LandingTask, opened: OpenedLog | None, read: TableRead) -> tuple[OpenedLog, Landed]:
     """The log with the columns of the read, and how it changed for that."""
     log, lake_types = share.log, lake_columns(read.schema, read.table)
     assert lake_types  # raises for names that no Delta table can have
@@ -165,7 +165,7 @@ def _is_redefined(opened: OpenedLog, read: TableRead) -> bool:
     return definition_of(opened.properties, opened.log.path).version != read.table.version
 
 
-def _saying(share: Share, opened: OpenedLog, wanted: Mapping[str, str]) -> OpenedLog:
+def _saying(share: LandingTask, opened: OpenedLog, wanted: Mapping[str, str]) -> OpenedLog:
     """The log with these properties."""
     if wanted.items() <= opened.properties.items():
         return opened
@@ -173,13 +173,13 @@ def _saying(share: Share, opened: OpenedLog, wanted: Mapping[str, str]) -> Opene
     return _there(share.log)
 
 
-def _described(share: Share, opened: OpenedLog, read: TableRead) -> OpenedLog:
+def _described(share: LandingTask, opened: OpenedLog, read: TableRead) -> OpenedLog:
     """The log with the properties that its next rows need."""
     kept = statistics(read.table, _fields(opened.table))
     return _saying(share, opened, log_properties(share.claim, read.table) | {STATISTICS: kept})
 
 
-def _create(share: Share, read: TableRead, schema: pa.Schema) -> None:
+def _create(share: LandingTask, read: TableRead, schema: pa.Schema) -> None:
     log = share.log
     properties = {DESTINATION: log.destination, TABLE: log.name, LOG: "true", FENCE: share.fence.token}
     properties |= {"delta.logRetentionDuration": KEPT_LOG}
@@ -194,7 +194,7 @@ def _create(share: Share, read: TableRead, schema: pa.Schema) -> None:
     )
 
 
-def _begin_anew(share: Share, opened: OpenedLog, read: TableRead) -> None:
+def _begin_anew(share: LandingTask, opened: OpenedLog, read: TableRead) -> None:
     """An empty log with the columns of the read; its ends and its history stay. From here on it is whole behind its
     ends alone."""
     nothing = log_schema(read.schema).empty_table()
@@ -219,7 +219,7 @@ def _fields(table: DeltaTable) -> list[pa.Field]:
 
 
 def _committed(
-    share: Share, opened: OpenedLog, images: LogImages, after: int | None, landed: Landed, began: float
+    share: LandingTask, opened: OpenedLog, images: LogImages, after: int | None, landed: Landed, began: float
 ) -> Landed:
     log, claim = share.log, share.claim
     end = claim.end.version()
@@ -244,7 +244,7 @@ def _committed(
     )  # fmt: skip
 
 
-def _note(share: Share, counts: PlanCounts, after: int | None) -> str:
+def _note(share: LandingTask, counts: PlanCounts, after: int | None) -> str:
     """Delta's user metadata of an append, as JSON: what the merged table's commits have of a batch."""
     claim = share.claim
     fields = {"destination": claim.destination, "client_id": claim.client_id, "epoch": claim.epoch}

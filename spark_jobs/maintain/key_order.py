@@ -25,7 +25,7 @@ from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import UPKEEP, TableState
 from spark_jobs.lake.tables import Lake
-from spark_jobs.maintain.slices import AS_SHIPPED, Key, KeyFile, Limits, Plan, Slice, plan
+from spark_jobs.maintain.slices import AS_SHIPPED, Key, KeyFile, Plan, RewriteLimits, Slice, plan
 from spark_jobs.session import Sessions
 
 _SAMPLE = 50_000  # keys
@@ -39,7 +39,7 @@ class KeyOrder:
 
     lake: Lake
     sessions: Sessions
-    limits: Limits = AS_SHIPPED
+    limits: RewriteLimits = AS_SHIPPED
 
     def files(self, path: str, state: TableState) -> dict[str, KeyFile]:
         """By name, the files of a table that has a key with an order. Empty where a file has no statistics of it, for a

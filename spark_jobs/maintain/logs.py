@@ -41,7 +41,7 @@ _LACKED = "what its history has yet to take is kept; move a history away that no
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Retention:
     """How long a log's rows are kept, in hours; None for ever. `alone`: the log has no merged table."""
 
     hours: int | None = None
@@ -55,7 +55,7 @@ class LogUpkeep:
     follows: Follows
     clock: Callable[[], float] = time.time
 
-    def log(self, table: str, kept: Kept) -> Maintained:
+    def log(self, table: str, kept: Retention) -> Maintained:
         """Raises LakeError for a lake that fails. A log that is foreign, gone or damaged is left alone."""
         begun = self.clock()
         name = full_name(split_name(table)[0], f"{split_name(table)[1]}__log")
@@ -84,7 +84,7 @@ class LogUpkeep:
             rows_deleted=rows, rows_kept=why, log_hours=kept.hours,
         )  # fmt: skip
 
-    def _delete(self, opened: OpenedLog, kept: Kept) -> tuple[int, str]:
+    def _delete(self, opened: OpenedLog, kept: Retention) -> tuple[int, str]:
         """How many rows went, and why no more could."""
         assert kept.hours is not None
         had = self._had(opened, kept)
@@ -112,7 +112,7 @@ class LogUpkeep:
             return {}, f"what its history lacks is not known, so all rows are kept: {error.message}"
         return found, _LACKED if found != had else ""
 
-    def _had(self, opened: OpenedLog, kept: Kept) -> dict[int, int] | str:
+    def _had(self, opened: OpenedLog, kept: Retention) -> dict[int, int] | str:
         """By epoch, what the merged table had a week ago; of a log alone what itself had. Why nobody knows it, as
         text."""
         follows, table = self.follows, opened.log.name

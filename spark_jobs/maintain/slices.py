@@ -19,7 +19,7 @@ Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RewriteLimits:
     """`ordered`: bytes from which on a table is kept in order. A range is written anew where at least `least` bytes of
     it, and one byte of `share`, are astray: about `step` bytes in one commit, at most `most` each time. `small` and
     `file`: bytes of a small file, and of one that is written."""
@@ -33,7 +33,7 @@ class Limits:
     file: int = LARGE
 
 
-AS_SHIPPED = Limits()
+AS_SHIPPED = RewriteLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,9 @@ def depth(found: Mapping[str, KeyFile]) -> float:
     return shared / len(files)
 
 
-def plan(sample: Sequence[tuple[Key, str]], files: Mapping[str, KeyFile], limits: Limits, share: float = 1.0) -> Plan:
+def plan(
+    sample: Sequence[tuple[Key, str]], files: Mapping[str, KeyFile], limits: RewriteLimits, share: float = 1.0
+) -> Plan:
     """What to do. `sample` has keys of living rows, this share of all, each with its file's name."""
     rows = sorted(one for one in sample if one[1] in files)
     files = _living(files, Counter(name for _, name in rows), share)

@@ -30,7 +30,7 @@ from spark_jobs.maintain.key_order import KeyOrder, Reorder
 from spark_jobs.maintain.result import Maintained, Ordered
 from spark_jobs.maintain.retention import LEAST_HOURS, RETENTION, retention_hours
 from spark_jobs.maintain.shape import LARGE, SMALL, Shape, shape
-from spark_jobs.maintain.slices import AS_SHIPPED, KeyFile, Limits, depth
+from spark_jobs.maintain.slices import AS_SHIPPED, KeyFile, RewriteLimits, depth
 from spark_jobs.maintain.turns import Turns
 from spark_jobs.session import Sessions
 
@@ -52,7 +52,7 @@ class Upkeep:
     quiet_seconds: float = 30.0
     stays: bool = False
     clock: Callable[[], float] = time.monotonic
-    limits: Limits = AS_SHIPPED
+    limits: RewriteLimits = AS_SHIPPED
 
     def table(self, database: str, table: str) -> Maintained:
         """Raises LakeError for a lake or a Spark that fails, SessionError when somebody else has a claim for too long.

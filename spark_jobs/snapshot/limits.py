@@ -44,7 +44,7 @@ class Limits:
         return replace(self, rows_per_second=None if rate is None else rate / connections, connections=1)
 
 
-class Pace:
+class RateLimit:
     """Lets so many rows pass in a second, without a burst after a pause; None: any number."""
 
     def __init__(

@@ -39,7 +39,7 @@ class NoRest(SourceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SnapshotPlace:
     """The snapshot has every transaction up to `low`, and none behind `high`."""
 
     low: EntryPosition
@@ -59,7 +59,7 @@ def begin(
     by_key: bool,
     sleep: Callable[[float], None],
     tries: int = _TRIES,
-) -> Place:
+) -> SnapshotPlace:
     """Begins a snapshot of a table in the connection's transaction. `by_key`: the place need not be exact. Locks are
     taken over another connection to `source`. A try takes a second to some seconds.
 
@@ -67,16 +67,16 @@ def begin(
     writes waiting.
     """
     if (exact := _own_word(connection)) is not None:
-        return Place(exact, exact)
+        return SnapshotPlace(exact, exact)
     for _ in range(tries):
         place = _between(connection, sleep)
         if place.exact or by_key:
             return place
         if not changes(connection, database, table, place.low, place.high):
-            return Place(place.low, place.low)
+            return SnapshotPlace(place.low, place.low)
         connection.rollback()
         if (locked := _locked(connection, source, database, table, sleep)) is not None:
-            return Place(locked, locked)
+            return SnapshotPlace(locked, locked)
     hint = "GRANT LOCK TABLES ON *.* to the account, so that it can keep writes of the table waiting for a moment; end "
     hint += "transactions that stay open, stop the writes, or give the table a primary key."
     raise NoRest("the source does not come to rest", place=f"{full_name(database, table)} {place.high}", hint=hint)
@@ -122,11 +122,11 @@ def _has_parent(connection: pymysql.Connection[Any], database: str, table: str) 
         return cursor.fetchone() is not None
 
 
-def _between(connection: pymysql.Connection[Any], sleep: Callable[[float], None]) -> Place:
+def _between(connection: pymysql.Connection[Any], sleep: Callable[[float], None]) -> SnapshotPlace:
     low = settled(connection, sleep)
     with connection.cursor() as cursor:
         cursor.execute(_START)
-    return Place(low, position(connection))
+    return SnapshotPlace(low, position(connection))
 
 
 def settled(connection: pymysql.Connection[Any], sleep: Callable[[float], None]) -> EntryPosition:

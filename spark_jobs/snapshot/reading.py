@@ -19,7 +19,7 @@ from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.table import TableSchema
 from spark_jobs.snapshot.chunk import COMPARED
 from spark_jobs.snapshot.failures import source_error
-from spark_jobs.snapshot.limits import Limits, Pace
+from spark_jobs.snapshot.limits import Limits, RateLimit
 from spark_jobs.snapshot.resultset.answers import widths
 from spark_jobs.snapshot.resultset.columns import decode
 from spark_jobs.snapshot.resultset.question import AS_STORED, question
@@ -52,7 +52,7 @@ def read_chunks(
 ) -> Iterator[pa.RecordBatch]:
     """One chunk after the other over one connection, each as of its own time. Raises what `read_chunk` raises."""
     connection, limits = connect(source), limits or Limits()
-    pace = Pace(limits.rows_per_second)
+    pace = RateLimit(limits.rows_per_second)
     try:
         _probe(connection)
         connection.autocommit(True)
@@ -72,14 +72,14 @@ def read_rows(
     zero_dates: ZeroDates,
     where: str = "",
     limits: Limits | None = None,
-    pace: Pace | None = None,
+    pace: RateLimit | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows over a connection that may be within a snapshot. It takes no other command until they are read.
 
     Raises pymysql's errors, SchemaError and DecodeError.
     """
     limits = limits or Limits()
-    pace = pace or Pace(limits.rows_per_second)
+    pace = pace or RateLimit(limits.rows_per_second)
     with connection.cursor() as cursor:
         cursor.execute(AS_STORED)
         if where:

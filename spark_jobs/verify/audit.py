@@ -24,7 +24,7 @@ from spark_jobs.verify.candidates import SourceSide, candidates, rows_about
 from spark_jobs.verify.counts import LakeSide, counted
 from spark_jobs.verify.definition import holds
 from spark_jobs.verify.lake_rows import lake_rows, rows_in, rows_of_keys
-from spark_jobs.verify.standing import Moving, Pinned, Place, Standing
+from spark_jobs.verify.standing import ComparedTable, ExpectedRows, Moving, Pinned
 from spark_jobs.verify.sums import buckets_for
 from spark_jobs.verify.verified import Comparison
 
@@ -65,11 +65,11 @@ class Audited:
     by_key: bool = False
 
 
-Settle = Callable[[Standing, Differences], bool]
+Settle = Callable[[ExpectedRows, Differences], bool]
 """Is called while the lake stands. Whether the rows are right now."""
 
 
-def leave(_standing: Standing, _differences: Differences) -> bool:
+def leave(_standing: ExpectedRows, _differences: Differences) -> bool:
     """What differs stays as it is."""
     return False
 
@@ -99,7 +99,7 @@ def is_whole(schema: TableSchema, state: TableState) -> bool:
 
 
 def audit(
-    place: Place,
+    place: ComparedTable,
     table: DeltaTable,
     *,
     settle: Settle = leave,
@@ -108,8 +108,8 @@ def audit(
 ) -> Audited:
     """Compares the lake's `table` with its source. `settle` is called with what differs, of a table with a key.
 
-    Raises Moving when nothing is certain in time, LakeError when too much differs, and what `Place.standing` and
-    `Place.pinned` raise.
+    Raises Moving when nothing is certain in time, LakeError when too much differs, and what `ComparedTable.standing`
+    and `ComparedTable.pinned` raise.
     """
     found = candidates(place.source, place.schema, table)
     if found.keys is None:
@@ -128,7 +128,7 @@ def audit(
     return Audited(comparison, at, settled, by_key=bool(place.schema.primary_key))
 
 
-def _by_buckets(place: Place, in_time: Callable[[], bool], sleep: Callable[[float], None]) -> Audited:
+def _by_buckets(place: ComparedTable, in_time: Callable[[], bool], sleep: Callable[[float], None]) -> Audited:
     """All rows of the buckets that differ, at one place."""
     while True:
         try:
@@ -163,7 +163,7 @@ def _parts(keys: tuple[bytes, ...]) -> Iterator[tuple[bytes, ...]]:
 
 
 def _looked_at(
-    place: Place,
+    place: ComparedTable,
     keys: tuple[bytes, ...],
     settle: Settle,
     in_time: Callable[[], bool],
@@ -188,7 +188,7 @@ def _looked_at(
             raise Moving("rows come again that the lake has", place=place.schema.name, hint=hint)
 
 
-def differing(place: Place, standing: Standing, keys: Iterable[bytes]) -> Differences:
+def differing(place: ComparedTable, standing: ExpectedRows, keys: Iterable[bytes]) -> Differences:
     """What differs in the version of the lake that stands. Of a key that it has several times one row is compared, the
     others are extra."""
     table = place.lake.open(place.path, standing.state.version)

@@ -1,4 +1,4 @@
-"""`Beside`: tables compared by checksums while others write and drain, each at a time of its own."""
+"""`TableComparer`: tables compared by checksums while others write and drain, each at a time of its own."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.snapshot.sql import quote
 from spark_jobs.verify.audit import Settle, audit, is_whole, leave, shared
 from spark_jobs.verify.definition import LakeDefinition, definition_differences
-from spark_jobs.verify.standing import Place
+from spark_jobs.verify.standing import ComparedTable
 from spark_jobs.verify.verified import Comparison, Verified, or_why_not
 
 _DROPPED_SECONDS = 0.2  # in which the binlog has a table's DROP; MySQL 5.7 drops it a moment before
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class TableComparer:
     """For tables of one client. `timeout_seconds` for each of them. `settle` is called with a table, then with what
     differs, while the lake stands."""
 
@@ -46,7 +46,7 @@ class Beside:
     source: Source
     lake: Lake
     timeout_seconds: float = 60.0
-    settle: Callable[[Place], Settle] = lambda _: leave
+    settle: Callable[[ComparedTable], Settle] = lambda _: leave
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -152,7 +152,7 @@ class Beside:
         there = self.lake.open(self.lake.path(found.database, found.table))
         as_text = {column.name for column in schema.columns if column.as_text}
         zero_dates: ZeroDates = "string" if as_text else "null"
-        place = Place(self.connector, self.source, self.lake, schema, zero_dates, lambda: self._parents(schema))
+        place = ComparedTable(self.connector, self.source, self.lake, schema, zero_dates, lambda: self._parents(schema))
         whole = replace(found, columns=tuple(replace(c, as_text=c.name in as_text) for c in found.columns))
         is_right = is_whole(whole, state)
         settle = self.settle(place) if is_right else leave
@@ -176,7 +176,7 @@ class Beside:
 
 
 def compared(
-    beside: Beside, tables: Iterable[tuple[str, str]], besides: Iterable[tuple[str, str]] = ()
+    beside: TableComparer, tables: Iterable[tuple[str, str]], besides: Iterable[tuple[str, str]] = ()
 ) -> Iterator[Verified]:
     """Several tables. `besides` are tables that the lake had: those that it still has, and the source has not, are
     reported.

@@ -15,18 +15,18 @@ from cdc_core.errors import LakeError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import split_name
 from spark_jobs.following.history.columns import ANEW, CURRENT, VALID_TO, work_of
-from spark_jobs.following.history.standing import Histories, Standing, lacks, standing
+from spark_jobs.following.history.standing import Histories, HistoryState, lacks, standing
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.state import TableState
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.beside import TableComparer
 from spark_jobs.verify.counts import LakeSide, counted
 from spark_jobs.verify.lake_rows import lake_rows, rows_in
 from spark_jobs.verify.sums import buckets_for
 from spark_jobs.verify.verified import Comparison, Verified, or_why_not
 
 
-def histories_compared(beside: Beside, tables: Iterable[str]) -> Iterator[Verified]:
+def histories_compared(beside: TableComparer, tables: Iterable[str]) -> Iterator[Verified]:
     """One answer for each of these tables, `database.table`, that has a history: `database.table__history`.
 
     A history that cannot be compared in time says why, and the others go on."""
@@ -40,7 +40,7 @@ def histories_compared(beside: Beside, tables: Iterable[str]) -> Iterator[Verifi
             yield found
 
 
-def _compared(beside: Beside, histories: Histories, table: str, name: str) -> Verified | None:
+def _compared(beside: TableComparer, histories: Histories, table: str, name: str) -> Verified | None:
     """None for a table without a history."""
     deadline = beside.clock() + beside.timeout_seconds
     if not histories.lake.has(*split_name(f"{table}__history")):
@@ -58,7 +58,7 @@ def _compared(beside: Beside, histories: Histories, table: str, name: str) -> Ve
     return None
 
 
-def _is_together(histories: Histories, table: str, found: Standing) -> bool:
+def _is_together(histories: Histories, table: str, found: HistoryState) -> bool:
     """Whether history and table have the same changes: at one place, or when neither lacks anything of the log."""
     if found.merged is None or found.table is None or found.is_due:
         return False
@@ -74,7 +74,7 @@ def _follows(histories: Histories) -> Follows:
     return Follows(histories.lake, histories.destination, histories.client_id)
 
 
-def _versions(found: Standing) -> tuple[int, ...]:
+def _versions(found: HistoryState) -> tuple[int, ...]:
     return tuple(state.version for state in (found.state, found.merged) if state is not None)
 
 

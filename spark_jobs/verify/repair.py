@@ -35,7 +35,7 @@ from spark_jobs.lake.types import OP
 from spark_jobs.session import Sessions
 from spark_jobs.verify.audit import Differences, Settle, differing
 from spark_jobs.verify.row_text import lake_text
-from spark_jobs.verify.standing import Moving, Place, Standing
+from spark_jobs.verify.standing import ComparedTable, ExpectedRows, Moving
 
 _VIEW = "sluice_repair"
 _ADDED, _GONE = 1, 2  # of OP: a row that the lake must have, and a key whose rows go
@@ -48,16 +48,16 @@ class RowRepair:
     sessions: Sessions
     run_id: str = ""
 
-    def of(self, place: Place) -> Settle:
+    def of(self, place: ComparedTable) -> Settle:
         """What brings the rows of one table right."""
 
-        def settle(standing: Standing, differences: Differences) -> bool:
+        def settle(standing: ExpectedRows, differences: Differences) -> bool:
             self._repair(place, standing, differences)
             return True
 
         return settle
 
-    def _repair(self, place: Place, standing: Standing, differences: Differences) -> None:
+    def _repair(self, place: ComparedTable, standing: ExpectedRows, differences: Differences) -> None:
         """Raises Moving where somebody wrote the table meanwhile, TableStopped for a table that is stopped or that
         refuses the rows, LakeError for one that was repaired too often at one place."""
         lake, path = place.lake, place.path
@@ -79,7 +79,7 @@ class RowRepair:
         _check(place, replace(standing, state=replace(after, version=made)), differences)
 
 
-def _check(place: Place, standing: Standing, found: Differences) -> None:
+def _check(place: ComparedTable, standing: ExpectedRows, found: Differences) -> None:
     """Looks at the rows once more. Raises LakeError where they are not what was written."""
     key = place.schema.primary_key
     keys = {text for batch in (*found.wrong, *found.right) for text in lake_text(batch, key).to_pylist()}
@@ -88,14 +88,14 @@ def _check(place: Place, standing: Standing, found: Differences) -> None:
         raise LakeError(f"{left.rows} rows differ still after their repair", place=place.path, hint=hint)
 
 
-def check_takes_changes(place: Place) -> None:
+def check_takes_changes(place: ComparedTable) -> None:
     """Raises TableStopped for a table that is stopped: what the lake has of it stands at no place."""
     for stop in place.connector.client_status().stopped:
         if stop.table == place.schema.name:
             raise TableStopped(f"the table is stopped: {stop.reason}", place=stop.table, hint=stop.hint)
 
 
-def _mark(place: Place, standing: Standing) -> tuple[str, Mark]:
+def _mark(place: ComparedTable, standing: ExpectedRows) -> tuple[str, Mark]:
     """The app id and the mark of the commit. Raises LakeError when there is none left, Moving for a table that
     has gone on since it was compared."""
     connector, name = place.connector, place.schema.name
@@ -109,14 +109,14 @@ def _mark(place: Place, standing: Standing) -> tuple[str, Mark]:
     return app, mark
 
 
-def _check_same(standing: Standing, now: TableState | None, path: str) -> None:
+def _check_same(standing: ExpectedRows, now: TableState | None, path: str) -> None:
     """Raises Moving for a table that has other batches or columns than when it was compared."""
     before = standing.state
     if now is None or (now.applied, now.columns) != (before.applied, before.columns):
         raise Moving("a run wrote the table meanwhile", place=path, hint="Repair it again.")
 
 
-def _about(place: Place, standing: Standing, found: Differences, run_id: str, token: str) -> str:
+def _about(place: ComparedTable, standing: ExpectedRows, found: Differences, run_id: str, token: str) -> str:
     """Delta's user metadata, as JSON without a `$`, which Spark would replace. No other commit has the same."""
     counts = {"missing": found.missing, "extra": found.extra, "different": found.different}
     told: dict[str, Any] = {"table": place.schema.name, "place": str(standing.place), "epoch": standing.epoch, **counts}

@@ -59,7 +59,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ExpectedRows:
     """`rows` that the table must have by the text of their key, None for a key without a row. `undecided` keys come
     again from an earlier epoch. The lake's table has `state`; its place is `place`, a position of `epoch`."""
 
@@ -96,7 +96,7 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ComparedTable:
     """A table of one client, whose rows are asked for. `parents` asks for the tables whose rows take some of its
     rows with them without the binlog."""
 
@@ -117,7 +117,7 @@ class Place:
         return Columns.of(self.schema)
 
     @contextmanager
-    def standing(self, keys: Collection[bytes], sleep: Callable[[float], None]) -> Iterator[Standing]:
+    def standing(self, keys: Collection[bytes], sleep: Callable[[float], None]) -> Iterator[ExpectedRows]:
         """The lake stands for the length of the block.
 
         Raises Moving; SessionError when somebody else has a claim for too long; what `read_rows` raises.
@@ -141,7 +141,7 @@ class Place:
                     if key not in seen:
                         seen.add(key)
                         rows[key] = row
-            yield Standing(rows, frozenset(undecided), lag.state, lag.place, before.epoch, hold)
+            yield ExpectedRows(rows, frozenset(undecided), lag.state, lag.place, before.epoch, hold)
 
     @contextmanager
     def pinned(self, sleep: Callable[[float], None]) -> Iterator[Pinned]:

@@ -32,7 +32,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.sql import quote
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.limits import Limits
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.beside import TableComparer
 from spark_jobs.verify.candidates import CONNECTIONS
 from spark_jobs.verify.repair import RowRepair
 from tests.bench.bench_merge import RING_MB
@@ -71,9 +71,9 @@ def damaged(arena: Arena) -> None:
 def looked_at(arena: Arena, *, repair: bool) -> tuple[float, int]:
     """Seconds, and rows repaired. Nothing differs in the end."""
     began = time.perf_counter()
-    there = Beside(arena.connector, arena.source, arena.lake, 600)
+    there = TableComparer(arena.connector, arena.source, arena.lake, 600)
     if repair:
-        there = Beside(arena.connector, arena.source, arena.lake, 600, RowRepair(arena.sessions).of)
+        there = TableComparer(arena.connector, arena.source, arena.lake, 600, RowRepair(arena.sessions).of)
     found = there.table(arena.database, "t")
     assert found is not None
     assert not found.differences, found

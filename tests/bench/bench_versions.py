@@ -34,7 +34,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing import append
-from spark_jobs.maintain.logs import Kept, LogUpkeep
+from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.session import Sessions
 from tests.bench.bench_history import SCHEMA, Log
 from tests.bench.bench_service import report
@@ -232,7 +232,7 @@ def until(table: Batches, marks: Sequence[int], every: int, spark: Spark | None,
             table.merge()
             if due and table.count >= due:
                 due += every
-                LogUpkeep(table.follows).log(SCHEMA.name, Kept())
+                LogUpkeep(table.follows).log(SCHEMA.name, Retention())
                 if spark is not None:
                     spark.maintain()
         found[mark] = {"append": median(appends[-SLOW:])} | looked(table)

@@ -11,14 +11,14 @@ import pytest
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply.cascade import Cascades
 from spark_jobs.following.catch_up import CatchUp
-from spark_jobs.following.follow import Follow, Pace
+from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes
-from spark_jobs.verify.beside import Beside, compared
+from spark_jobs.verify.beside import TableComparer, compared
 from tests.support.copying import repair_of
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import briefly, source_of
@@ -49,7 +49,7 @@ def follow(shop: Shop) -> None:
     lake = shop.lake.lake
     follows = Follows(lake, "shop", shop.connector.client_id)
     merger = Merger(follows, shop.lake.sessions, Fence(lake, shop.lake.sessions), "follow")
-    outcomes = list(Follow(merger, parking(shop), lambda: lake.logs("shop"), Pace(2, 300.0, 0.0)).run())
+    outcomes = list(Follow(merger, parking(shop), lambda: lake.logs("shop"), FollowOptions(2, 300.0, 0.0)).run())
     assert not [one for one in outcomes if isinstance(one, Parked)], outcomes
 
 
@@ -125,7 +125,7 @@ def test_a_source_table_with_the_name_of_a_log(shop: Shop) -> None:
     shop.execute("ALTER TABLE t ADD COLUMN w INT", "INSERT INTO t VALUES (1, 'x', 2)", "INSERT INTO t__log VALUES (3)")
     assert shop.drain() == []
     assert shop.differences("t", "t__log") == {"t": (0, 0, 0), "t__log": (0, 0, 0)}
-    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
+    beside = TableComparer(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
     found = list(compared(beside, [(shop.database, "t"), (shop.database, "t__log")]))
     assert [(one.differences, one.error) for one in found] == [(0, ""), (0, "")]
 
@@ -158,7 +158,9 @@ def test_a_table_that_only_landed_while_a_statement_came_is_copied_first(
         assert shop.drain() == []
         follows = Follows(shop.lake.lake, "shop", shop.connector.client_id)
         merger = Merger(follows, shop.lake.sessions, Fence(shop.lake.lake, shop.lake.sessions), "follow")
-        outcomes = list(Follow(merger, parking(shop), lambda: shop.lake.lake.logs("shop"), Pace(2, 300.0, 0.0)).run())
+        outcomes = list(
+            Follow(merger, parking(shop), lambda: shop.lake.lake.logs("shop"), FollowOptions(2, 300.0, 0.0)).run()
+        )
         assert {one.table for one in outcomes if isinstance(one, Parked)} == wrong
     same = dict.fromkeys(("emptied", "indexed"), (0, 0, 0))
     assert shop.differences(*same) == same

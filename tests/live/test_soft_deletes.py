@@ -22,7 +22,7 @@ from spark_jobs.lake.own_columns import COMMIT_TIME, DELETED, LAST_OP, POSITION
 from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
 from spark_jobs.landing.modes import Mode, Modes
-from spark_jobs.verify.beside import Beside, compared
+from spark_jobs.verify.beside import TableComparer, compared
 from spark_jobs.verify.repair import RowRepair
 from tests.support.copying import repair_of
 from tests.support.landed import Killed, LandedShop, changes, dies, opened_landed
@@ -395,7 +395,7 @@ def test_copies_and_repairs(shop: LandedShop, tmp_path: Path) -> None:
     )
     assert shop.drain() == []
     assert shop.differences("t") == {"t": (1, 0, 0)}
-    there = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
+    there = TableComparer(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
     (found,) = compared(replace(there, settle=RowRepair(shop.lake.sessions, "run").of), [(shop.database, "t")])
     assert (found.repaired, found.differences, found.error) == (1, 0, "")
     assert {key: one[:2] for key, one in told(shop).items()} == {1: ("unseen", None), 2: ("b", False), 3: ("c", True)}

@@ -19,7 +19,7 @@ from orchestration.commands.service import call
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.changes.columns import EPOCH, NTH, VERSION
 from spark_jobs.following.catch_up import CatchUp
-from spark_jobs.following.follow import Follow, Pace
+from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.history.columns import CURRENT
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.history.works import Works
@@ -130,7 +130,7 @@ class LandedShop(Shop):
     def follow(self, *, parked: bool = False, remote: str = "") -> list[Merged | Parked]:
         """One run over all logs, until nothing is left."""
         merger = self.merger(sessions=Sessions(remote) if remote else None)
-        pace = Pace(parallelism=2, linger_seconds=0.0, parked=parked)
+        pace = FollowOptions(parallelism=2, linger_seconds=0.0, parked=parked)
         return list(Follow(merger, self.parking, lambda: self.lake.lake.logs("shop"), pace).run())
 
     def reset(self, to: EntryPosition) -> None:

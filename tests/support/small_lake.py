@@ -18,7 +18,7 @@ from spark_jobs.lake.record import FORM, PROGRESS
 from spark_jobs.lake.state import DESTINATION, TABLE, app_id
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.beside import TableComparer
 from spark_jobs.verify.verified import Verified
 from tests.support.shop import Shop
 
@@ -34,7 +34,7 @@ def source_of(shop: Shop) -> Source:
 
 def found_beside(shop: Shop, table: str, seconds: float = 600) -> Verified:
     """What the comparison finds that `sluice verify` makes."""
-    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=seconds, sleep=briefly)
+    beside = TableComparer(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=seconds, sleep=briefly)
     return beside.table(shop.database, table)
 
 

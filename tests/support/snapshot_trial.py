@@ -16,7 +16,7 @@ from spark_jobs.copy.commit import stage
 from spark_jobs.copy.open import Opened, opened
 from spark_jobs.copy.switch import StagedRows, Switch
 from spark_jobs.snapshot.binlog import position
-from spark_jobs.snapshot.place import Place
+from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.reading import read_chunk, read_rows
 from spark_jobs.snapshot.source import Source, connect
 from tests.support.shop import Shop
@@ -56,7 +56,7 @@ class SnapshotTrial:
             parts = [list(read_chunk(self.source, schema, "id % 2 = 0"))]
             between()
             parts.append(list(read_chunk(self.source, schema, "id % 2 = 1")))
-            place = Place(low, position(connection))
+            place = SnapshotPlace(low, position(connection))
         finally:
             connection.close()
         return self._staged(snapshot, schema, place, iter([batch for part in parts for batch in part]))
@@ -73,7 +73,7 @@ class SnapshotTrial:
         return Switch(self.shop.connector, self.shop.lake.lake, self.shop.lake.sessions)
 
     def _staged(
-        self, snapshot: Snapshot, schema: TableSchema, place: Place, batches: Iterator[pa.RecordBatch]
+        self, snapshot: Snapshot, schema: TableSchema, place: SnapshotPlace, batches: Iterator[pa.RecordBatch]
     ) -> StagedRows:
         path = f"{self.shop.lake.lake.staging_path('shop', snapshot.id)}/rows"
         stage(self.shop.lake.lake, path, batches, pa.schema(arrow_fields(schema)))

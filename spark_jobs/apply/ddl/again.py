@@ -8,11 +8,11 @@ key, where rows that come again cannot be told from new ones.
 from __future__ import annotations
 
 from cdc_core.schema.ddl import EffectKind
-from spark_jobs.apply.ddl.standing import Standing
+from spark_jobs.apply.ddl.standing import DdlTarget
 from spark_jobs.lake.copying import CopyNeeded
 
 
-def check_again(at: Standing, kind: EffectKind) -> None:
+def check_again(at: DdlTarget, kind: EffectKind) -> None:
     """Raises CopyNeeded for a table that may have had the statement from another server, and rows behind it."""
     if at.live is None or (kind is not EffectKind.RENAME and at.live.primary_key):
         return

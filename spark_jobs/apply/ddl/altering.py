@@ -13,7 +13,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.schema.ddl import ChangeKind, Effect, EffectKind
 from spark_jobs.apply.ddl.consent import check_consent
-from spark_jobs.apply.ddl.standing import Standing, filled, mark
+from spark_jobs.apply.ddl.standing import DdlTarget, filled, mark
 from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.lake.alteration import Alteration, alteration, with_dropped
 from spark_jobs.lake.by_name import needed_properties, statements
@@ -35,7 +35,7 @@ _OF_STRUCTURE = (
 )
 
 
-def alter(at: Standing, step: Step, effect: Effect) -> str:
+def alter(at: DdlTarget, step: Step, effect: Effect) -> str:
     """What became of the table, "" for one that the lake lacks and of which a statement that was not understood has
     perhaps the name.
 
@@ -85,7 +85,7 @@ def _is_shown(effect: Effect) -> bool:
     return effect.kind is EffectKind.REWRITE or any(change.kind not in _OF_LATER_ROWS for change in effect.changes)
 
 
-def _check_rows(at: Standing, state: TableState, plan: Alteration) -> None:
+def _check_rows(at: DdlTarget, state: TableState, plan: Alteration) -> None:
     """Raises CopyNeeded when a row is there whose value the server changed, or a deleted one whose value the new type
     cannot hold."""
     own, table = state.own, f"delta.{quote(at.path)}"
@@ -96,7 +96,7 @@ def _check_rows(at: Standing, state: TableState, plan: Alteration) -> None:
         raise CopyNeeded(f"deleted rows have values of {names} that the new type cannot hold", at.table)
 
 
-def _has_row(at: Standing, rows: str, conditions: Sequence[str]) -> bool:
+def _has_row(at: DdlTarget, rows: str, conditions: Sequence[str]) -> bool:
     """Whether one of the conditions holds for a row."""
     with at.session() as spark:
         question = f"SELECT 1 FROM {rows} WHERE {' OR '.join(conditions)} LIMIT 1"  # noqa: S608
@@ -104,7 +104,7 @@ def _has_row(at: Standing, rows: str, conditions: Sequence[str]) -> bool:
 
 
 def _alter_by_name(
-    spark: SparkSession, at: Standing, step: Step, state: TableState, plan: Alteration, comment: str
+    spark: SparkSession, at: DdlTarget, step: Step, state: TableState, plan: Alteration, comment: str
 ) -> None:
     fence, changes = at.batch.fence, statements(state.columns, plan)
     properties = _properties(plan) | needed_properties(state.columns, plan)
@@ -117,12 +117,12 @@ def _alter_by_name(
     alter_table(spark, fence, at.path, f"SET TBLPROPERTIES ({listed(at.note(step))})")
 
 
-def _comment(spark: SparkSession, at: Standing, comment: str) -> None:
+def _comment(spark: SparkSession, at: DdlTarget, comment: str) -> None:
     at.batch.fence.check(at.path)
     spark.sql(f"COMMENT ON TABLE delta.{quote(at.path)} IS {literal(comment)}")
 
 
-def _write_anew(at: Standing, step: Step, state: TableState, plan: Alteration, comment: str) -> None:
+def _write_anew(at: DdlTarget, step: Step, state: TableState, plan: Alteration, comment: str) -> None:
     selected = ", ".join([*(f"{one.value} AS {quote(one.column.name)}" for one in plan.columns), *state.own.names])
     rows = f"SELECT {selected} FROM {table_at(at.path, state.version)}"  # noqa: S608
     with at.committing(step) as spark:

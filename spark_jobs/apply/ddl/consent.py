@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc_core.errors import TableStopped
 from cdc_core.schema.sql_text import shown
-from spark_jobs.apply.ddl.standing import Standing
+from spark_jobs.apply.ddl.standing import DdlTarget
 from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.lake.policies import Changed
 from spark_jobs.lake.remedy import copy_hint
@@ -14,7 +14,7 @@ TAKES_DELETED = "a copy takes its deleted rows, and waits for a person"
 _EXCEPTION = "the source changed the table, and its policy is exception"
 
 
-def check_consent(at: Standing, step: Step) -> None:
+def check_consent(at: DdlTarget, step: Step) -> None:
     """Raises TableStopped where the policy is `exception` or `ask`. Call it when the statement would change the
     table."""
     destination, text = at.batch.claim.destination, f"{shown(step.ddl.text, 500)} ({step.ddl.position})"

@@ -12,7 +12,7 @@ from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.ddl import Effect
 from cdc_core.schema.table import TableSchema
 from spark_jobs.apply.ddl.consent import check_consent
-from spark_jobs.apply.ddl.standing import Standing, empty, retire, set_dropped
+from spark_jobs.apply.ddl.standing import DdlTarget, empty, retire, set_dropped
 from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.lake.ddl import table_properties
 from spark_jobs.lake.failures import lake_errors
@@ -29,7 +29,7 @@ def columns_of(schema: TableSchema) -> tuple[LakeColumn, ...]:
         raise TableStopped(error.message, place=schema.name, hint=error.hint) from error
 
 
-def create(at: Standing, step: Step, effect: Effect) -> str:
+def create(at: DdlTarget, step: Step, effect: Effect) -> str:
     """The table begins without rows. Rows of an earlier table of that name stay in its history alone.
 
     Where the definition is not known, the first row makes the table. CREATE TABLE IF NOT EXISTS is in the binlog also
@@ -52,7 +52,7 @@ def create(at: Standing, step: Step, effect: Effect) -> str:
     return "made" if at.state is None else "made again"
 
 
-def drop(at: Standing, step: Step) -> str:
+def drop(at: DdlTarget, step: Step) -> str:
     """By the table's policy its rows stay, move aside or go."""
     if at.live is None:
         return "the lake has no such table"
@@ -71,7 +71,7 @@ def drop(at: Standing, step: Step) -> str:
             return "its rows and files are deleted"
 
 
-def truncate(at: Standing, step: Step) -> str:
+def truncate(at: DdlTarget, step: Step) -> str:
     """All rows go, or are marked, in one commit."""
     if at.live is None:
         return "the lake has no such table"
@@ -80,7 +80,7 @@ def truncate(at: Standing, step: Step) -> str:
     return "all rows are deleted"
 
 
-def _archive(at: Standing, step: Step) -> str:
+def _archive(at: DdlTarget, step: Step) -> str:
     """Copies the rows to `_sluice/{destination}/archive/{database}/{table}/{version}`; again changes nothing."""
     assert at.state is not None
     batch, state = at.batch, at.state
@@ -90,7 +90,7 @@ def _archive(at: Standing, step: Step) -> str:
     return there
 
 
-def _vacuum(at: Standing) -> None:
+def _vacuum(at: DdlTarget) -> None:
     """Removes the files. The log stays: a replay reads from it that the table is gone. Files of a table that delta-rs
     cannot vacuum stay until somebody does."""
     with suppress(DeltaError, OSError):

@@ -12,7 +12,7 @@ from spark_jobs.apply.commits import is_step, mends
 from spark_jobs.apply.ddl.again import check_again
 from spark_jobs.apply.ddl.consent import check_consent
 from spark_jobs.apply.ddl.creation import create, drop, truncate
-from spark_jobs.apply.ddl.standing import Standing, retire, set_dropped, standing
+from spark_jobs.apply.ddl.standing import DdlTarget, retire, set_dropped, standing
 from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.apply.table import Batch
 from spark_jobs.lake.policies import Changed
@@ -41,7 +41,7 @@ def mend(batch: Batch, step: Step, effect: Effect, table: str) -> str | None:
         return None
 
 
-def mend_old_name(at: Standing, step: Step) -> str | None:
+def mend_old_name(at: DdlTarget, step: Step) -> str | None:
     """A stopped table that was renamed: who has its rows now is told to the table of the new name. The rows stay, as
     after a DROP. None where the table stays stopped."""
     try:
@@ -56,7 +56,7 @@ def mend_old_name(at: Standing, step: Step) -> str | None:
     return "kept, and marked as dropped"
 
 
-def is_mended(at: Standing, step: Step) -> bool:
+def is_mended(at: DdlTarget, step: Step) -> bool:
     """Whether a stopped table that has the step is right by it, or by a copy that an earlier try made behind it."""
     state, claim = at.state, at.batch.claim
     if state is None or state.dropped:
@@ -67,7 +67,7 @@ def is_mended(at: Standing, step: Step) -> bool:
     return any(is_step(commit, claim, at.table, step.version) and mends(commit) for commit in commits)
 
 
-def _truncate(at: Standing, step: Step, effect: Effect) -> str:
+def _truncate(at: DdlTarget, step: Step, effect: Effect) -> str:
     """Where the table may change its columns it gets the present ones: it did not follow what altered them."""
     check_consent(at, step)
     if at.live is not None and at.batch.policies.of(at.table).changed is not Changed.EVOLVE:

@@ -17,7 +17,7 @@ from spark_jobs.apply.commits import is_step
 from spark_jobs.apply.ddl.again import check_again
 from spark_jobs.apply.ddl.consent import check_consent
 from spark_jobs.apply.ddl.mending import is_mended, mend_old_name
-from spark_jobs.apply.ddl.standing import Standing, filled, retire, standing
+from spark_jobs.apply.ddl.standing import DdlTarget, filled, retire, standing
 from spark_jobs.apply.ddl.steps import Step, origins
 from spark_jobs.apply.result import DONE_BEFORE, Followed, Refusal
 from spark_jobs.apply.table import Batch
@@ -27,7 +27,7 @@ from spark_jobs.lake.state import FENCE, TABLE, TableState
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RenamedTable:
     """The table whose rows move, as it was before the statement."""
 
     path: str
@@ -37,7 +37,7 @@ class Origin:
 def rename(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Followed | Refusal]:
     """Gives each table the rows that its name has now. Who was to get the rows of a table that is in `stopped` must be
     copied. A stopped table is followed where that mends it."""
-    tables: dict[str, Standing] = {}
+    tables: dict[str, DdlTarget] = {}
     for name in step.tables:
         try:
             tables[name] = standing(batch, name)
@@ -47,7 +47,7 @@ def rename(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Follo
     moves = {target: origin for target, origin in origins(step.effects).items() if target in tables}
     known = {*moves.values()} & {*tables}.difference(stopped)
     found = {origin: _origin(tables[origin], step) for origin in known if origin is not None}
-    work = _Work(step, tables, found, stopped)
+    work = _RenameWork(step, tables, found, stopped)
     refused = set[str]()
     for target in sorted(moves, key=lambda name: moves[name] is None):  # old names last
         origin = moves[target]
@@ -62,12 +62,12 @@ def rename(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Follo
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _RenameWork:
     """One step at work: the tables that it touches, and the rows that move, by the table that had them."""
 
     step: Step
-    tables: dict[str, Standing]
-    found: dict[str, Origin | None]
+    tables: dict[str, DdlTarget]
+    found: dict[str, RenamedTable | None]
     stopped: Collection[str]
 
     def moved(self, target: str, origin: str) -> list[Followed | Refusal]:
@@ -102,7 +102,7 @@ class _Work:
             retire(at, self.step)
         return self._followed(table, "renamed")
 
-    def _is_right(self, at: Standing) -> bool:
+    def _is_right(self, at: DdlTarget) -> bool:
         return at.table not in self.stopped or is_mended(at, self.step)
 
     def _followed(self, table: str, outcome: str | None, origin: str = "") -> list[Followed | Refusal]:
@@ -113,25 +113,25 @@ class _Work:
         return [Followed(table, EffectKind.RENAME, shown(ddl.text, SHOWN), ddl.position, outcome, origin)]
 
 
-def _origin(at: Standing, step: Step) -> Origin | None:
+def _origin(at: DdlTarget, step: Step) -> RenamedTable | None:
     """None where the lake does not have the table as it was. Raises nothing: who needs it is told."""
     if at.state is None:
         return None
     try:
         if not at.has(step):
             state = None if at.state.dropped else filled(at)
-            return Origin(at.path, state) if state else None
+            return RenamedTable(at.path, state) if state else None
     except TableStopped:
         return None
     lake, claim = at.batch.lake, at.batch.claim
     for commit in lake.commits(at.path):
         if is_step(commit, claim, at.table, step.version):
             before = lake.state(at.path, at.app, commit.version - 1) if commit.version else None
-            return None if before is None or before.dropped else Origin(at.path, before)
+            return None if before is None or before.dropped else RenamedTable(at.path, before)
     return None
 
 
-def _move(at: Standing, step: Step, origin: Origin) -> None:
+def _move(at: DdlTarget, step: Step, origin: RenamedTable) -> None:
     state = origin.state
     properties = state.own_properties | {TABLE: at.table, FENCE: at.batch.fence.token} | at.note(step)
     with at.committing(step) as spark:

@@ -26,7 +26,7 @@ from spark_jobs.lake.transaction import commit_nothing, transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DdlTarget:
     """`table` is `database.table`; `state` and `progress` are None where the lake has no such table."""
 
     batch: Batch
@@ -67,7 +67,7 @@ class Standing:
         batch.fence.skip(self.path)
 
 
-def standing(batch: Batch, table: str, *, whole: bool = True) -> Standing:
+def standing(batch: Batch, table: str, *, whole: bool = True) -> DdlTarget:
     """The table, which only this run changes from now on. Raises TableStopped for a table that is not ours, CopyNeeded
     for one that lost commits, where it is wanted `whole`, and for one without a key of which nobody knows which
     statements and rows it has."""
@@ -77,7 +77,7 @@ def standing(batch: Batch, table: str, *, whole: bool = True) -> Standing:
     state = found_state(batch, table, path, app, whole=whole)
     if state is not None:
         state = batch.fence.enter(path, app, state)
-    return Standing(batch, table, path, app, state, _progress(batch, table, state))
+    return DdlTarget(batch, table, path, app, state, _progress(batch, table, state))
 
 
 def _progress(batch: Batch, table: str, state: TableState | None) -> TableProgress | None:
@@ -92,7 +92,7 @@ def _progress(batch: Batch, table: str, state: TableState | None) -> TableProgre
     return progress
 
 
-def filled(at: Standing) -> TableState | None:
+def filled(at: DdlTarget) -> TableState | None:
     """The table's state when old rows have their values in columns that came with rows, which a dead run still owed."""
     if at.state is None or not at.state.unfilled:
         return at.state
@@ -101,7 +101,7 @@ def filled(at: Standing) -> TableState | None:
     return at.batch.lake.state(at.path, at.app) or at.state
 
 
-def mark(at: Standing, step: Step) -> None:
+def mark(at: DdlTarget, step: Step) -> None:
     """An empty commit: the table has the step, which may have changed its columns."""
     state = at.batch.lake.state(at.path, at.app)
     assert state is not None
@@ -109,7 +109,7 @@ def mark(at: Standing, step: Step) -> None:
         commit_nothing(spark, at.path, state.columns[0].name)
 
 
-def retire(at: Standing, step: Step) -> None:
+def retire(at: DdlTarget, step: Step) -> None:
     """The table has no rows and no definition any more: what comes under its name next reloads it."""
     assert at.state is not None
     state, gone = at.state, dropped_property(step.ddl.position)
@@ -118,7 +118,7 @@ def retire(at: Standing, step: Step) -> None:
         replace_table(at.path, rows, state.columns, state.own_properties | at.note(step) | gone, state.comment)
 
 
-def empty(at: Standing, step: Step) -> None:
+def empty(at: DdlTarget, step: Step) -> None:
     """The table has no rows, or all are marked as deleted; its definition stays."""
     assert at.state is not None
     with at.session() as spark:
@@ -131,7 +131,7 @@ def empty(at: Standing, step: Step) -> None:
         replace_table(at.path, rows, state.columns, state.own_properties | at.note(step), state.comment)
 
 
-def set_dropped(at: Standing, step: Step) -> None:
+def set_dropped(at: DdlTarget, step: Step) -> None:
     """Marks the table. Its rows stay."""
     noted = at.note(step) | dropped_property(step.ddl.position)
     with at.session() as spark:

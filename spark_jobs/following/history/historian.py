@@ -21,7 +21,7 @@ from spark_jobs.following.history import statements
 from spark_jobs.following.history.columns import ANEW, CURRENT, NAMES, OWN, lacking, work_of
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.staged import Staged, staged
-from spark_jobs.following.history.standing import Histories, Standing, lacks, standing, upto
+from spark_jobs.following.history.standing import Histories, HistoryState, lacks, standing, upto
 from spark_jobs.following.merge import every_part
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.net import bounds, read_of
@@ -100,11 +100,11 @@ class Historian:
                 raise TakenOver(path) from error
             raise
 
-    def _part(self, table: str, found: Standing) -> Merged:
+    def _part(self, table: str, found: HistoryState) -> Merged:
         pending = self.histories.pending(table)
         return self._took(pending, found) if pending else Merged(table)
 
-    def _entered(self, table: str, found: Standing) -> Standing:
+    def _entered(self, table: str, found: HistoryState) -> HistoryState:
         """The same, once only this run changes the history; it is made where there is none."""
         histories = self.histories
         path = histories.path(table)
@@ -144,7 +144,7 @@ class Historian:
             )
         self.fence.skip(path)
 
-    def _took(self, pending: Pending, found: Standing) -> Merged:
+    def _took(self, pending: Pending, found: HistoryState) -> Merged:
         """One part; up to the entry by which all rows go, where there is one."""
         table, path = pending.table, self.histories.path(pending.table)
         try:
@@ -164,7 +164,7 @@ class Historian:
         place = (part.epoch, upto_)
         return done + self._committed(emptying, statements.close_all(path, place, statements.moment(micros)))
 
-    def _wrote(self, pending: Pending, found: Standing) -> Merged:
+    def _wrote(self, pending: Pending, found: HistoryState) -> Merged:
         path, log = self.histories.path(pending.table), found.log
         columns, key = self._widened(path, own_columns(log), log)
         part, source = pending.part, _log(self.histories, found, pending.table)
@@ -206,7 +206,7 @@ class Historian:
                 alter_table(spark, self.fence, path, f"ADD COLUMNS ({body})")
         return [column.name for column in wanted], key
 
-    def _compared(self, table: str, found: Standing) -> Merged:
+    def _compared(self, table: str, found: HistoryState) -> Merged:
         """Brings the history to its table's place, and makes its current rows those of the table there."""
         histories, path = self.histories, self.histories.path(table)
         done, place, merged = Merged(table), found.table, found.merged
@@ -277,7 +277,7 @@ class Historian:
         return state
 
 
-def _log(histories: Histories, found: Standing, table: str) -> str:
+def _log(histories: Histories, found: HistoryState, table: str) -> str:
     """The log to read from, in SQL: as it was when the part was chosen."""
     return table_at(histories.log_path(table), found.log.version())
 

@@ -17,13 +17,13 @@ from spark_jobs.lake.tables import Lake
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EpochVersion:
     """How far a table or a history is: the last epoch of which it has something, and the version there."""
 
     epoch: int
     version: int
 
-    def is_behind(self, other: Place) -> bool:
+    def is_behind(self, other: EpochVersion) -> bool:
         return (self.epoch, self.version) < (other.epoch, other.version)
 
 
@@ -39,7 +39,7 @@ class Tables(Protocol):
 
 
 def stamp_of(
-    tables: Tables, table: str, merged: TableState | None, there: Place | None, end: int, epochs: Iterable[int]
+    tables: Tables, table: str, merged: TableState | None, there: EpochVersion | None, end: int, epochs: Iterable[int]
 ) -> str:
     """The table's, whose state is `merged` and whose place is `there`. `end`: its log's in that epoch. `epochs`: those
     of which it may have something, the last one first."""

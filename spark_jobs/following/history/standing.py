@@ -17,7 +17,7 @@ from cdc_core.schema.names import split_name
 from spark_jobs.following.files import epochs_in, log_files
 from spark_jobs.following.history.columns import ANEW
 from spark_jobs.following.history.note import HistoryNote
-from spark_jobs.following.history.stamp import Place, stamp_of
+from spark_jobs.following.history.stamp import EpochVersion, stamp_of
 from spark_jobs.following.pending import Follows, Part, Pending, opened, parts
 from spark_jobs.lake.progress import ALWAYS, TableProgress
 from spark_jobs.lake.record import ROOM
@@ -84,18 +84,18 @@ class Histories(Follows):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class HistoryState:
     """A history beside its table. `state`: the history's, None where there is none yet; `place`: how far it is.
     `merged` is the table's state, `table` its place. `stamp`: what is true of the table. `lost`: up to where the log
     has lost changes that the history has not. `unsettled`: the table is under way, and is to go on first."""
 
     log: DeltaTable
     state: TableState | None
-    place: Place | None
+    place: EpochVersion | None
     merged: TableState | None
-    table: Place | None
+    table: EpochVersion | None
     stamp: str
-    lost: Place | None = None
+    lost: EpochVersion | None = None
     unsettled: bool = False
 
     @property
@@ -115,10 +115,12 @@ class Standing:
             return False
         if self.unsettled or (self.lost is not None and self.table.is_behind(self.lost)):
             return True
-        return self.place is not None and self.table.is_behind(Place(self.place.epoch, self.place.version - ROOM))
+        return self.place is not None and self.table.is_behind(
+            EpochVersion(self.place.epoch, self.place.version - ROOM)
+        )
 
 
-def standing(histories: Histories, table: str) -> Standing | None:
+def standing(histories: Histories, table: str) -> HistoryState | None:
     """None without a log, or a key to which versions belong. Raises TableStopped for a damaged log, and where the table
     went back; LakeError."""
     ledger = histories.ledger
@@ -147,7 +149,7 @@ def standing(histories: Histories, table: str) -> Standing | None:
     stamp = stamp_of(histories, table, merged, there, end, newest)
     lost = [_lost(histories, log, one, progress) for one in newest] if progress is not None else []
     last = max((one for one in lost if one is not None), key=lambda one: (one.epoch, one.version), default=None)
-    return Standing(log, state, own, merged, there, stamp, last, unsettled)
+    return HistoryState(log, state, own, merged, there, stamp, last, unsettled)
 
 
 def _says(log: DeltaTable, epoch: int) -> bool:
@@ -155,18 +157,18 @@ def _says(log: DeltaTable, epoch: int) -> bool:
     return f"{EPOCHS}{epoch}" in log.metadata().configuration
 
 
-def _place(histories: Histories, table: str, epochs: Sequence[int], merged: TableState | None) -> Place | None:
+def _place(histories: Histories, table: str, epochs: Sequence[int], merged: TableState | None) -> EpochVersion | None:
     """The table's. Before it follows a statement it has all of its log up to there, so it is at the statement then."""
     if merged is None:
         return None
     progress = histories.table_progress(table, max(epochs), merged.version)
     newest = max((epoch for epoch, end in progress.ends.items() if end), default=None) if progress else None
-    found = Place(newest, progress.ends[newest]) if progress and newest is not None else None
-    followed = Place(*merged.followed) if merged.followed else None
+    found = EpochVersion(newest, progress.ends[newest]) if progress and newest is not None else None
+    followed = EpochVersion(*merged.followed) if merged.followed else None
     return followed if found and followed and found.is_behind(followed) else found
 
 
-def _is_unsettled(merged: TableState, there: Place, end: int, reached: int) -> bool:
+def _is_unsettled(merged: TableState, there: EpochVersion, end: int, reached: int) -> bool:
     """Whether changes up to the table's place may still come into its log, or into itself. `end`: the log's in that
     epoch; `reached`: the ledger's, up to which everything was landed or merged."""
     copied = merged.copied
@@ -178,7 +180,7 @@ def _is_unsettled(merged: TableState, there: Place, end: int, reached: int) -> b
     return ahead and there.version != copied.low
 
 
-def _check_not_back(log: DeltaTable, merged: TableState, there: Place, own: Place) -> None:
+def _check_not_back(log: DeltaTable, merged: TableState, there: EpochVersion, own: EpochVersion) -> None:
     """Raises TableStopped where batches of a later epoch were merged past the log, and the table is not again where the
     history is: after a rewind it goes back in time, and of another server the places say nothing."""
     told = merged.copied is not None and merged.copied.epoch == there.epoch
@@ -192,23 +194,23 @@ def _check_not_back(log: DeltaTable, merged: TableState, there: Place, own: Plac
 
 def _own_place(
     histories: Histories, log: DeltaTable, epochs: Sequence[int], progress: TableProgress | None
-) -> Place | None:
+) -> EpochVersion | None:
     for epoch in epochs if progress is not None else ():
         if version := histories.merged_to(log, progress, epoch):
-            return Place(epoch, version)
+            return EpochVersion(epoch, version)
     return None
 
 
-def _lost(histories: Histories, log: DeltaTable, epoch: int, progress: TableProgress) -> Place | None:
+def _lost(histories: Histories, log: DeltaTable, epoch: int, progress: TableProgress) -> EpochVersion | None:
     """Up to where the log has lost changes of the epoch before the history had them, and no comparison made up for it;
     None where it has not."""
     lost = histories.lacks_to(log, progress.table, epoch)
     if lost is None or epoch < HistoryNote.of(progress.state.properties).compared:
         return None
-    return Place(epoch, lost) if lost > (histories.merged_to(log, progress, epoch) or 0) else None
+    return EpochVersion(epoch, lost) if lost > (histories.merged_to(log, progress, epoch) or 0) else None
 
 
-def upto(histories: Histories, found: Standing, table: str) -> Pending | None:
+def upto(histories: Histories, found: HistoryState, table: str) -> Pending | None:
     """The first part of the log that the history lacks up to where the table is."""
     assert found.table is not None
     files, last = log_files(found.log), found.table

@@ -14,7 +14,7 @@ from cdc_core.schema.table import Column, TableSchema
 from orchestration.jobs import ddl
 from spark_jobs.apply.ddl.consent import PROPOSAL
 from spark_jobs.copy.result import Copied
-from spark_jobs.snapshot.place import Place
+from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened
 from tests.support.jobs import executed, unopened
 
@@ -28,7 +28,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def make_anew(_context: Any, _repair: Any, table: str) -> Copied:
         found.append(table)
-        return Copied(TableSchema("shop", "orders", (Column("id", 3, 0),), ("id",)), Place(AT, AT), 7, 3)
+        return Copied(TableSchema("shop", "orders", (Column("id", 3, 0),), ("id",)), SnapshotPlace(AT, AT), 7, 3)
 
     monkeypatch.setattr(ddl, "opened_repair", unopened)
     monkeypatch.setattr(ddl, "make_anew", make_anew)

@@ -11,7 +11,7 @@ from cdc_core.errors import LakeError
 from orchestration.jobs import maintain
 from orchestration.jobs.maintain import maintain_job
 from spark_jobs.lake.tables import Lake
-from spark_jobs.maintain.logs import Kept, LogUpkeep
+from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.maintain.shape import Shape
 from spark_jobs.maintain.upkeep import Upkeep
@@ -61,7 +61,7 @@ def test_change_logs_are_looked_after_as_log_retention_says(conf: Path, monkeypa
     """Each in the history of its own asset; those of tables that are not named are left out."""
     asked = []
 
-    def log(_: LogUpkeep, table: str, kept: Kept) -> Maintained:
+    def log(_: LogUpkeep, table: str, kept: Retention) -> Maintained:
         asked.append((table, kept))
         return Maintained(f"{table}__log", left="the table has no change log")
 
@@ -69,7 +69,7 @@ def test_change_logs_are_looked_after_as_log_retention_says(conf: Path, monkeypa
     monkeypatch.setattr(Lake, "logs", lambda *_: ["shop.orders", "shop.users"])
     done = run(conf, "shop.orders")
     assert done.success
-    assert asked == [("shop.orders", Kept(None, alone=False))]
+    assert asked == [("shop.orders", Retention(None, alone=False))]
     assert "orders__log" in {asset.rpartition("/")[2] for asset, _ in done.history}
 
 

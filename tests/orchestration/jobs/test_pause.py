@@ -17,7 +17,7 @@ from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.copy.repair import Repair
 from spark_jobs.copy.result import Copied
-from spark_jobs.snapshot.place import Place
+from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.jobs import NOWHERE, executed
 from tests.support.shop import Shop, opened_shop, until_running
 
@@ -46,7 +46,7 @@ def copies(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> list[tuple[str, str]]
         assert stop.passed is not None
         shop.connector.lift_stop(f"{database}.{name}", copied=stop.passed)
         schema = next(one for one in shop.connector.tables() if one.table == name)
-        return Copied(schema, Place(stop.passed, stop.passed), 7, 3)
+        return Copied(schema, SnapshotPlace(stop.passed, stop.passed), 7, 3)
 
     class Opened:
         def __init__(self, *_: Any) -> None:

@@ -18,11 +18,11 @@ from orchestration.resources import LakeResource
 from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.copy.repair import Repair
 from spark_jobs.copy.result import Copied, NoSuchTable
-from spark_jobs.snapshot.place import Place
+from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened
 from tests.support.jobs import executed
 
-AT = Place(EntryPosition("bin.000001", 400), EntryPosition("bin.000001", 400))
+AT = SnapshotPlace(EntryPosition("bin.000001", 400), EntryPosition("bin.000001", 400))
 COPIED = Copied(TableSchema("shop", "orders", (Column("id", 3, 0),), ("id",)), AT, 7, 3)
 
 

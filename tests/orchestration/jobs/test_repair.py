@@ -19,7 +19,7 @@ from spark_jobs.lake.remedy import copy_hint, repair_hint
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.beside import TableComparer
 from spark_jobs.verify.verified import Comparison, Verified
 from tests.support.jobs import executed
 
@@ -45,11 +45,11 @@ class Tables:
 @pytest.fixture
 def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     @contextmanager
-    def opened(*_: object) -> Iterator[Beside]:
+    def opened(*_: object) -> Iterator[TableComparer]:
         connector: Any = Tables()
-        yield Beside(connector, Source("x", 1, "u", "p"), Lake(tmp_path))
+        yield TableComparer(connector, Source("x", 1, "u", "p"), Lake(tmp_path))
 
-    def compared(_: Beside, tables: Any) -> Iterator[Verified]:
+    def compared(_: TableComparer, tables: Any) -> Iterator[Verified]:
         for database, table in tables:
             yield FOUND[f"{database}.{table}"]
 

@@ -22,10 +22,10 @@ from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.copy.result import Copied, NoSuchTable
 from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
 from spark_jobs.snapshot.limits import Limits
-from spark_jobs.snapshot.place import Place
+from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened
 
-AT = Place(EntryPosition("bin.000001", 400), EntryPosition("bin.000001", 900))
+AT = SnapshotPlace(EntryPosition("bin.000001", 400), EntryPosition("bin.000001", 900))
 REFUSED = SourceError("the rows may not be read", place="db:3306 shop.secret", hint="GRANT SELECT.")
 
 

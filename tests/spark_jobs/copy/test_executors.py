@@ -25,7 +25,7 @@ from spark_jobs.copy import groups
 from spark_jobs.copy.executors import _task, is_cluster, on_executors
 from spark_jobs.copy.files import StagedFile, staged_schema
 from spark_jobs.copy.groups import Reading, _shares, stage_groups
-from spark_jobs.copy.share import Share
+from spark_jobs.copy.share import CopyTask
 from spark_jobs.copy.staged import Groups, Staging
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
@@ -64,7 +64,7 @@ def reading(server: MySqlServer, schema: TableSchema, rate: float | None = None)
     return Reading(source, schema, "fail", Limits(rate, 3), 20)
 
 
-def shares(read: Reading, staging: Staging) -> list[Share]:
+def shares(read: Reading, staging: Staging) -> list[CopyTask]:
     """Of four chunks, whose staging table is there."""
     staging.table(staged_schema(read.schema))
     bounds = [None, ("70",), ("150",), ("220",), None]
@@ -122,7 +122,7 @@ def test_files_that_are_not_here_are_told(
 ) -> None:
     """Executors that have a folder of the same name on another disk: nothing is committed."""
     parts = shares(reading(mysql8, table), staging)
-    monkeypatch.setattr(Share, "__reduce__", lambda self: (_elsewhere, (self.path,)), raising=False)
+    monkeypatch.setattr(CopyTask, "__reduce__", lambda self: (_elsewhere, (self.path,)), raising=False)
     with Sessions(spark_remote) as sessions, pytest.raises(LakeError, match="which is not here"):
         on_executors(sessions, parts)
 

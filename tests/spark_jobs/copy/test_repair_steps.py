@@ -14,10 +14,10 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.copy import repair as module
-from spark_jobs.copy.beside import Beside
+from spark_jobs.copy.beside import TableReloader
 from spark_jobs.copy.repair import Repair
 from spark_jobs.copy.result import Broken, Copied, WentOn
-from spark_jobs.snapshot.place import Place
+from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.shop import Shop, opened_shop
 
 pytestmark = pytest.mark.integration
@@ -33,7 +33,7 @@ def copying(monkeypatch: pytest.MonkeyPatch, shop: Shop, *steps: Callable[[], No
         places.append(place)
         steps[len(places) - 1]()
         confirm(place)
-        return Copied(TableSchema(shop.database, "t", (Column("id", 3, 0),)), Place(place, place), 1, 1)
+        return Copied(TableSchema(shop.database, "t", (Column("id", 3, 0),)), SnapshotPlace(place, place), 1, 1)
 
     monkeypatch.setattr(module, "copy_table", copy)
     return places
@@ -79,11 +79,11 @@ def test_a_copy_that_is_broken_twice_holds_a_claim(
         shop.read()
         breaks: list[str] = []
 
-        def broken(_: Beside, _database: str, table: str, **__: Any) -> Copied:
+        def broken(_: TableReloader, _database: str, table: str, **__: Any) -> Copied:
             breaks.append(table)
             raise Broken("a foreign key changes its rows", place=table, hint="")
 
-        monkeypatch.setattr(Beside, "table", broken)
+        monkeypatch.setattr(TableReloader, "table", broken)
         tries = copying(monkeypatch, shop, lambda: None)
         instance, _ = config.load_instance(tmp_path / "conf", "shop")
         found = Repair(shop.connector, instance, shop.lake.lake, shop.lake.sessions).table(shop.database, "t")

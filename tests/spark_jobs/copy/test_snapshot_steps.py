@@ -19,7 +19,7 @@ from orchestration.first_rows import waiting
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.copy import groups, registration
 from spark_jobs.copy import snapshot as snapshot_room
-from spark_jobs.copy.beside import Beside
+from spark_jobs.copy.beside import TableReloader
 from spark_jobs.copy.repair import Repair
 from spark_jobs.copy.result import Broken, Copied, NoSuchTable
 from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
@@ -145,9 +145,9 @@ def test_what_a_copy_left_that_was_killed_is_not_read(
 ) -> None:
     """Its rows are staged, in no group, and its snapshot is open: whoever goes on with it begins at the first row."""
     with monkeypatch.context() as patched:
-        patched.setattr(Beside, "_give_up", lambda *_, **__: None)
+        patched.setattr(TableReloader, "_give_up", lambda *_, **__: None)
         patched.setattr(Switch, "table", lambda *_, **__: killed())
-        copy = Beside(Switch(shop.connector, taken.lake, taken.sessions), taken._source())
+        copy = TableReloader(Switch(shop.connector, taken.lake, taken.sessions), taken._source())
         with pytest.raises(KeyboardInterrupt):
             copy.table(shop.database, "t")
     (left,) = shop.connector.client_status().snapshots

@@ -23,7 +23,7 @@ from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO, 
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.modes import Mode
-from spark_jobs.maintain.logs import Kept, LogUpkeep
+from spark_jobs.maintain.logs import LogUpkeep, Retention
 from tests.support.landed import Killed, LandedShop, changes, dies, opened_landed
 
 pytestmark = pytest.mark.integration
@@ -189,7 +189,7 @@ def test_a_comparison_closes_with_a_time_where_the_log_has_no_row(shop: LandedSh
     shop.land()
     shop.keep("t")
     later = time.time() + 90 * 86400
-    assert LogUpkeep(shop.follows, lambda: later).log(shop.named("t"), Kept(30 * 24)).rows_deleted == 2
+    assert LogUpkeep(shop.follows, lambda: later).log(shop.named("t"), Retention(30 * 24)).rows_deleted == 2
     shop.execute("UPDATE t SET v = 'b' WHERE id = 1", "DELETE FROM t WHERE id = 2")
     shop.run(Mode.MERGE)
     shop.drain()

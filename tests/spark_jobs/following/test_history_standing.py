@@ -18,7 +18,7 @@ from spark_jobs.changes.log_images import Emptied
 from spark_jobs.following.history import historian as keeping
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.history.note import HistoryNote
-from spark_jobs.following.history.standing import Histories, Standing, lacks, standing
+from spark_jobs.following.history.standing import Histories, HistoryState, lacks, standing
 from spark_jobs.following.others import TakenOver
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
@@ -26,10 +26,10 @@ from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.record import COPIED, DROPPED, FOLLOWED, MARKS, CopyNote, Mark, Marks
 from spark_jobs.lake.state import DESTINATION, HISTORY, TABLE, UNFILLED, app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.append import Share, append
+from spark_jobs.landing.append import LandingTask, append
 from spark_jobs.landing.log import TableLog
 from spark_jobs.landing.whole import whole_app_id
-from spark_jobs.maintain.logs import Kept, LogUpkeep
+from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.session import Sessions
 from tests.support.lake_trial import version
@@ -61,7 +61,7 @@ class World:
         self.claims += 1
         claim = self.service.claim(self.claims, start, end, epoch=epoch)
         fence, log = Fence(self.lake, Sessions("sc://127.0.0.1:1")), TableLog(self.lake, "d", 1, NAME)
-        share = Share(claim, log, RowsDoor(self.service.url), "run", fence, lambda: 1.0, has_rows=not emptied)
+        share = LandingTask(claim, log, RowsDoor(self.service.url), "run", fence, lambda: 1.0, has_rows=not emptied)
         append(replace(share, emptied=[Emptied(claim.end)]) if emptied else share)
         if noted:
             self.ack(start, end, epoch)
@@ -97,7 +97,7 @@ class World:
         said = {DESTINATION: "d", TABLE: NAME, HISTORY: note.to_json(), MARKS: marks.to_json()}
         DeltaTable(self.history).alter.set_table_properties(said, raise_if_not_exists=False)
 
-    def look(self) -> Standing:
+    def look(self) -> HistoryState:
         found = standing(self.histories, NAME)
         assert found is not None
         return found
@@ -239,7 +239,7 @@ def test_a_lake_that_is_away_delays_the_merge(world: World, monkeypatch: pytest.
     historian = Historian(Follows(world.lake, "d", 1), sessions, Fence(world.lake, sessions))
 
     def fails(error: LakeError) -> None:
-        def raises(*_: object) -> Standing:
+        def raises(*_: object) -> HistoryState:
             raise error
 
         monkeypatch.setattr(keeping, "standing", raises)
@@ -258,7 +258,7 @@ def test_rows_that_a_history_lacks_stay_in_the_log(world: World) -> None:
     then = time.time() + WEEK * 3600 + 2
 
     def maintained() -> Maintained:
-        return LogUpkeep(Follows(world.lake, "d", 1), lambda: then).log(NAME, Kept(WEEK))
+        return LogUpkeep(Follows(world.lake, "d", 1), lambda: then).log(NAME, Retention(WEEK))
 
     time.sleep(2.2)
     found = maintained()

@@ -18,7 +18,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import DESTINATION, TABLE, app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.append import Share, append
+from spark_jobs.landing.append import LandingTask, append
 from spark_jobs.landing.log import TableLog
 from spark_jobs.session import Sessions
 from tests.support.lake_trial import version
@@ -49,7 +49,7 @@ def land(
     claim = replace(service.claim(100 * epoch + end, start, end, epoch=epoch), moved=moved, seamless=seamless)
     service.claims[claim.batch_id] = claim
     fence = Fence(follows.lake, Sessions("sc://127.0.0.1:1"))
-    append(Share(claim, TableLog(follows.lake, "d", 1, NAME), RowsDoor(service.url), "run", fence, lambda: 1.0))
+    append(LandingTask(claim, TableLog(follows.lake, "d", 1, NAME), RowsDoor(service.url), "run", fence, lambda: 1.0))
     Ledger(follows.lake, "d", 1).note(claim, {}, "run", 1.0)
 
 

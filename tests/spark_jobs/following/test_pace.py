@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from spark_jobs.following.follow import Follow, Pace
+from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Pending
@@ -39,7 +39,7 @@ class Logs:
         self.now += seconds
 
 
-def follow(logs: Logs, pace: Pace) -> list[Any]:
+def follow(logs: Logs, pace: FollowOptions) -> list[Any]:
     parking = cast(Parking, SimpleNamespace(tables=dict, free=lambda _: None))
     clock = lambda: logs.now  # noqa: E731
     return list(Follow(logs, parking, lambda: logs.tables, pace, clock, clock, logs.sleep).run())
@@ -50,7 +50,7 @@ def test_rows_wait_for_others_until_they_are_nearly_late(freshness: float, took:
     """The slower the merges, the earlier; rows that would be late anyway do not wait, and neither do the first ones of
     a run, which somebody may have started by hand."""
     logs = Logs(("a", "b"), ends=1200, took=took, now=1001)
-    merged = follow(logs, Pace(parallelism=2, linger_seconds=5, freshness_seconds=freshness))
+    merged = follow(logs, FollowOptions(parallelism=2, linger_seconds=5, freshness_seconds=freshness))
 
     assert logs.ages[:2] == [0, 0]
     assert max(logs.ages) == pytest.approx(oldest, abs=1.5)
@@ -61,12 +61,12 @@ def test_rows_wait_for_others_until_they_are_nearly_late(freshness: float, took:
 def test_a_clock_that_is_ahead_makes_no_row_wait_for_it() -> None:
     """Rows wait as long by the run's own."""
     logs = Logs(("a",), ends=1500, ahead=10_000, now=1001)
-    follow(logs, Pace(parallelism=1, linger_seconds=5, freshness_seconds=60))
+    follow(logs, FollowOptions(parallelism=1, linger_seconds=5, freshness_seconds=60))
     assert max(logs.ages) == pytest.approx(48, abs=2.5)
 
 
 def test_a_run_that_ends_leaves_no_row_that_waits() -> None:
     """The next one has to start, which takes a while."""
     logs = Logs(("a",), ends=5000, now=1001)
-    follow(logs, Pace(parallelism=1, max_seconds=300, freshness_seconds=60))
+    follow(logs, FollowOptions(parallelism=1, max_seconds=300, freshness_seconds=60))
     assert logs.now - logs.merged["a"] < 3

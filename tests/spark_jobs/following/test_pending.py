@@ -11,7 +11,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_core.client.changes import RowsDoor
 from spark_jobs.changes.log_images import Emptied
-from spark_jobs.following.follow import Follow, Pace
+from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows
@@ -19,7 +19,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.record import FOLLOWED
 from spark_jobs.lake.state import DESTINATION, FENCE, TABLE, app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.append import Share, append
+from spark_jobs.landing.append import LandingTask, append
 from spark_jobs.landing.log import TableLog
 from spark_jobs.session import Sessions
 from tests.support.lake_trial import version
@@ -45,7 +45,7 @@ def lake(tmp_path: Path) -> Lake:
 def land(lake: Lake, service: Feed, number: int, start: int, end: int, epoch: int) -> None:
     log, fence = TableLog(lake, "d", 1, NAME), Fence(lake, Sessions("sc://127.0.0.1:1"))
     claim = service.claim(number, start, end, epoch=epoch)
-    append(Share(claim, log, RowsDoor(service.url), "run", fence, lambda: 1.0))
+    append(LandingTask(claim, log, RowsDoor(service.url), "run", fence, lambda: 1.0))
 
 
 def merged(lake: Lake, epoch: int, to: int, **properties: str) -> None:
@@ -102,7 +102,7 @@ def test_a_truncate_alone_is_the_first_change_of_an_epoch(service: Feed, lake: L
     fence.skip(log.path)
     DeltaTable(log.path).alter.set_table_properties({FENCE: fence.token}, raise_if_not_exists=False)
     emptied = [Emptied(claim.end)]
-    share = Share(claim, log, RowsDoor(service.url), "run", fence, lambda: 1.0, emptied=emptied, has_rows=False)
+    share = LandingTask(claim, log, RowsDoor(service.url), "run", fence, lambda: 1.0, emptied=emptied, has_rows=False)
     assert append(share).images == 1
     found = Follows(lake, "d", 1).pending(NAME)
     assert found is not None
@@ -136,7 +136,7 @@ def test_a_log_that_cannot_be_read_makes_its_table_wait_alone(service: Feed, tmp
     parking = Parking(lake, "d", 1)
     torn.append(True)
     merger = Merger(Follows(lake, "d", 1), sessions, Fence(lake, sessions))
-    pace = Pace(linger_seconds=0.0)
+    pace = FollowOptions(linger_seconds=0.0)
     (outcome,) = Follow(merger, parking, lambda: [NAME, "shop.other"], pace).run()
     assert isinstance(outcome, Parked)
     assert "permission denied" in outcome.reason

@@ -15,7 +15,7 @@ from cdc_core.errors import LakeError
 from cdc_core.gtid import GtidSet
 from cdc_core.position import EntryPosition
 from spark_jobs.lake import tidy
-from spark_jobs.lake.continuity import Stretch
+from spark_jobs.lake.continuity import EpochSpan
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.ledger import Ledger, TableNote
 from spark_jobs.lake.record import COPIED, CopyNote
@@ -45,8 +45,8 @@ def test_the_last_end_of_an_epoch_is_read_back(tmp_path: Path) -> None:
     assert ledger.note(claim(50, epoch=2), {}, "run", 3.0)
     start = EntryPosition("bin.000001", 4).version()
     assert ledger.stretches() == {
-        1: Stretch(start, EntryPosition("bin.000010", 100)),
-        2: Stretch(start, EntryPosition("bin.000001", 50)),
+        1: EpochSpan(start, EntryPosition("bin.000010", 100)),
+        2: EpochSpan(start, EntryPosition("bin.000001", 50)),
     }
 
 

@@ -24,7 +24,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.state import DESTINATION, LOG, TABLE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing import append as module
-from spark_jobs.landing.append import Landed, Share, append
+from spark_jobs.landing.append import Landed, LandingTask, append
 from spark_jobs.landing.log import TableLog
 from spark_jobs.session import Sessions
 from tests.support.lake_trial import version
@@ -56,9 +56,9 @@ def run_of(lake: Lake) -> Fence:
     return Fence(lake, Sessions("sc://127.0.0.1:1"))
 
 
-def share(lake: Lake, service: Feed, claim: Claim, fence: Fence | None = None, **more: Any) -> Share:
+def share(lake: Lake, service: Feed, claim: Claim, fence: Fence | None = None, **more: Any) -> LandingTask:
     log = TableLog(lake, "d", 1, NAME)
-    return Share(claim, log, RowsDoor(service.url), "run", fence or run_of(lake), lambda: 1.0, **more)
+    return LandingTask(claim, log, RowsDoor(service.url), "run", fence or run_of(lake), lambda: 1.0, **more)
 
 
 def rows(lake: Lake) -> list[tuple[int, int, str, int | None, str | None]]:

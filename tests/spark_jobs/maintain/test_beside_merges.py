@@ -10,7 +10,7 @@ import pytest
 
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.maintain.shape import Shape, shape
-from spark_jobs.maintain.slices import AS_SHIPPED, Limits
+from spark_jobs.maintain.slices import AS_SHIPPED, RewriteLimits
 from spark_jobs.maintain.upkeep import Upkeep
 from tests.support.landed import LandedShop, opened_landed
 
@@ -66,9 +66,11 @@ def test_a_history_is_maintained_too(shop: LandedShop) -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [AS_SHIPPED, Limits(ordered=1, least=1, small=1, file=2_000)], ids=["small", "large"]
+    "limits", [AS_SHIPPED, RewriteLimits(ordered=1, least=1, small=1, file=2_000)], ids=["small", "large"]
 )
-def test_upkeep_and_merges_side_by_side(shop: LandedShop, monkeypatch: pytest.MonkeyPatch, limits: Limits) -> None:
+def test_upkeep_and_merges_side_by_side(
+    shop: LandedShop, monkeypatch: pytest.MonkeyPatch, limits: RewriteLimits
+) -> None:
     """OPTIMIZE, or what keeps the order of the key, and VACUUM again and again, while each part of the log is merged:
     one or the other goes first, and both get through."""
     pieces(shop)

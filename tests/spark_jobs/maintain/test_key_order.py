@@ -10,7 +10,7 @@ import pytest
 
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.maintain.key_order import KeyOrder, Reorder
-from spark_jobs.maintain.slices import Limits
+from spark_jobs.maintain.slices import RewriteLimits
 from spark_jobs.maintain.upkeep import Upkeep
 from tests.support.landed import Killed, dies
 from tests.support.shop import Shop, opened_shop
@@ -19,7 +19,7 @@ from tests.support.small_lake import app_of
 pytestmark = pytest.mark.integration
 RIGHT = {"t": (0, 0, 0)}
 SCATTERED = 12  # files
-LIMITS = Limits(ordered=1, least=1, step=30_000, small=1, file=8_000)
+LIMITS = RewriteLimits(ordered=1, least=1, step=30_000, small=1, file=8_000)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def path_of(shop: Shop) -> str:
     return shop.lake.lake.path(shop.database, "t")
 
 
-def upkeep(shop: Shop, limits: Limits = LIMITS) -> Upkeep:
+def upkeep(shop: Shop, limits: RewriteLimits = LIMITS) -> Upkeep:
     return Upkeep(shop.connector, shop.lake.lake, shop.lake.sessions, quiet_seconds=0, limits=limits)
 
 

@@ -16,7 +16,7 @@ from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.changes.columns import VERSION
 from spark_jobs.landing import append as appending
 from spark_jobs.landing.modes import Mode
-from spark_jobs.maintain.logs import Kept, LogUpkeep
+from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.result import Maintained
 from tests.support.landed import LandedShop, opened_landed
 
@@ -43,7 +43,7 @@ def maintained(
 ) -> Maintained:
     """A week and a second behind `then`: what was before it is a week old."""
     upkeep = LogUpkeep(shop.follows, lambda: then + WEEK * 3600)
-    return upkeep.log(shop.named(table), Kept(hours, alone))
+    return upkeep.log(shop.named(table), Retention(hours, alone))
 
 
 def log_of(shop: LandedShop, table: str = "t") -> DeltaTable:

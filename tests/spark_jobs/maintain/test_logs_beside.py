@@ -18,7 +18,7 @@ from spark_jobs.lake.state import DESTINATION, FENCE, LOG, TABLE, log_app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.definition import STATISTICS
 from spark_jobs.landing.whole import lacks_to
-from spark_jobs.maintain.logs import Kept, LogUpkeep
+from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.shape import shape
 
 NAME, APPENDS = "shop.t", 40
@@ -68,7 +68,7 @@ def test_appends_and_upkeep_side_by_side(tmp_path: Path) -> None:
     gone = turns = 0
     while not ended.is_set() or turns < 2:
         upkeep = LogUpkeep(follows, lambda: time.time() + WEEK - 0.2)  # what is 0.2 s old is a week old
-        found = upkeep.log(NAME, Kept(1, alone=True))
+        found = upkeep.log(NAME, Retention(1, alone=True))
         assert not found.left
         gone, turns = gone + found.rows_deleted, turns + 1
     thread.join()

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from spark_jobs.maintain.slices import Key, KeyFile, Limits, Plan, depth, plan
+from spark_jobs.maintain.slices import Key, KeyFile, Plan, RewriteLimits, depth, plan
 
-LIMITS = Limits(ordered=0, least=1, share=8, step=400, most=10_000, small=10, file=100)
+LIMITS = RewriteLimits(ordered=0, least=1, share=8, step=400, most=10_000, small=10, file=100)
 Files = Mapping[str, list[Key]]
 
 
@@ -18,7 +18,7 @@ def files_of(rows: Files) -> dict[str, KeyFile]:
     return {name: KeyFile(name, min(keys)[0], max(keys)[0], len(keys), len(keys)) for name, keys in rows.items()}
 
 
-def planned(rows: Files, limits: Limits = LIMITS) -> Plan:
+def planned(rows: Files, limits: RewriteLimits = LIMITS) -> Plan:
     return plan([(key, name) for name, keys in rows.items() for key in keys], files_of(rows), limits)
 
 
@@ -97,7 +97,7 @@ def test_work_is_bounded_and_goes_on_where_it_ended() -> None:
     rng = random.Random(1)
     keys = rng.sample(range(4000), 4000)
     rows: dict[str, list[Key]] = ints(*(keys[at : at + 100] for at in range(0, 4000, 100)))
-    limits = Limits(ordered=0, least=1, share=8, step=400, most=1500, small=10, file=100)
+    limits = RewriteLimits(ordered=0, least=1, share=8, step=400, most=1500, small=10, file=100)
     for _ in range(6):
         found = planned(rows, limits)
         assert sum(part.size for part in found.slices) <= 1500

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc_core.errors import ConfigError
-from spark_jobs.snapshot.limits import Limits, Pace
+from spark_jobs.snapshot.limits import Limits, RateLimit
 
 
 class Clock:
@@ -24,7 +24,7 @@ class Clock:
 def test_rows_wait_for_their_turn() -> None:
     """So many a second, and no burst behind a pause of the reader."""
     clock = Clock()
-    pace = Pace(100, clock, clock.sleep)
+    pace = RateLimit(100, clock, clock.sleep)
     for _ in range(10):
         pace.passed(50)
     assert clock.now == pytest.approx(5.0)
@@ -37,7 +37,7 @@ def test_rows_wait_for_their_turn() -> None:
 def test_without_a_rate_nobody_waits() -> None:
     """Any number of rows at a time."""
     clock = Clock()
-    pace = Pace(None, clock, clock.sleep)
+    pace = RateLimit(None, clock, clock.sleep)
     pace.passed(10**9)
     assert clock.now == 0
     assert pace.rows > 10**9

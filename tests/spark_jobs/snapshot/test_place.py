@@ -16,7 +16,7 @@ from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.snapshot import place
 from spark_jobs.snapshot.binlog import changes, ddl_on, position
-from spark_jobs.snapshot.place import Place, begin, settled
+from spark_jobs.snapshot.place import SnapshotPlace, begin, settled
 from spark_jobs.snapshot.source import Source, connect
 
 pytestmark = pytest.mark.integration
@@ -71,7 +71,7 @@ def pause(_: float) -> None:
         threading.Event().wait(0.002)
 
 
-def started(connection: Connection[Any], server: MySqlServer, database: str, *, by_key: bool = False) -> Place:
+def started(connection: Connection[Any], server: MySqlServer, database: str, *, by_key: bool = False) -> SnapshotPlace:
     return begin(connection, source(server), database, "t", by_key=by_key, sleep=pause)
 
 

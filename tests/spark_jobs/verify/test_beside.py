@@ -18,7 +18,7 @@ from deltalake.schema import PrimitiveType
 
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.beside import TableComparer
 from spark_jobs.verify.counts import counted
 from spark_jobs.verify.verified import Comparison
 from tests.support.shop import Shop, opened_shop
@@ -181,7 +181,7 @@ def test_a_statement_while_the_lake_is_awaited(shop: Shop) -> None:
         else:
             time.sleep(0.1)
 
-    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=60, sleep=sleep)
+    beside = TableComparer(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=60, sleep=sleep)
     row = beside.table(shop.database, "t")
     assert (row.definition, row.error, row.differences) == ((), "", 0)
     assert next(steps, None) is None

@@ -9,7 +9,7 @@ import pytest
 
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.landing.modes import Mode
-from spark_jobs.verify.beside import Beside
+from spark_jobs.verify.beside import TableComparer
 from spark_jobs.verify.history import histories_compared
 from spark_jobs.verify.verified import Verified
 from tests.support.landed import LandedShop, opened_landed
@@ -27,7 +27,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Lan
 
 
 def compared(shop: LandedShop, *tables: str, seconds: float = 600) -> list[Verified]:
-    beside = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=seconds)
+    beside = TableComparer(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=seconds)
     return list(histories_compared(beside, map(shop.named, tables)))
 
 

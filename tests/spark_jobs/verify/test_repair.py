@@ -21,7 +21,7 @@ from spark_jobs.lake.record import MARKS
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import FENCE, TableState
 from spark_jobs.verify import repair
-from spark_jobs.verify.beside import Beside, compared
+from spark_jobs.verify.beside import TableComparer, compared
 from spark_jobs.verify.repair import RowRepair
 from spark_jobs.verify.verified import Verified
 from tests.support.shop import Shop, opened_shop
@@ -39,7 +39,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
 
 def repaired(shop: Shop, *tables: str) -> list[Verified]:
     """The tables, compared and repaired."""
-    there = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
+    there = TableComparer(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
     mending = replace(there, settle=RowRepair(shop.lake.sessions, "the run").of)
     return list(compared(mending, [(shop.database, table) for table in tables]))
 

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from cdc_core.errors import LakeError
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.lake.sql import quote
-from spark_jobs.verify.beside import Beside, compared
+from spark_jobs.verify.beside import TableComparer, compared
 from spark_jobs.verify.repair import RowRepair
 from spark_jobs.verify.verified import Verified
 from tests.support import type_matrix
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.full]
 
 def repaired(shop: Shop, table: str) -> Verified:
     """The table, compared and repaired."""
-    there = Beside(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
+    there = TableComparer(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=600, sleep=briefly)
     mending = replace(there, settle=RowRepair(shop.lake.sessions, "the run").of)
     (found,) = compared(mending, [(shop.database, table)])
     return found

@@ -21,7 +21,7 @@ from spark_jobs.lake.record import DROPPED
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.beside import Beside, compared
+from spark_jobs.verify.beside import TableComparer, compared
 from spark_jobs.verify.verified import Comparison, Verified
 from tests.support.judge.compare import compare
 from tests.support.judge.verify import Reader, verify
@@ -69,9 +69,9 @@ class Rest:
         return ()
 
 
-def beside(server: Any, lake: Lake, rest: Rest | None = None, timeout_seconds: float = 60) -> Beside:
+def beside(server: Any, lake: Lake, rest: Rest | None = None, timeout_seconds: float = 60) -> TableComparer:
     connector: Any = rest or Rest()
-    return Beside(connector, source(server), lake, timeout_seconds, sleep=lambda _: time.sleep(0.05))
+    return TableComparer(connector, source(server), lake, timeout_seconds, sleep=lambda _: time.sleep(0.05))
 
 
 def both(server: Any, tables: list[tuple[str, str]], lake: Lake) -> list[Verified]:
