@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import dagster as dg
-import httpx
 
 from cdc_core.client.trust import CA_VARIABLE
-from cdc_core.errors import AccessDenied, ConfigError, ServiceUnavailable, SluiceError, UnknownDestination
+from cdc_core.errors import AccessDenied, ConfigError, CursorError, ServiceUnavailable, SluiceError, UnknownDestination
 from cdc_core.schema.table import TableSchema
 from orchestration.assets.audit import audit_checks, audit_job, audit_schedule
 from orchestration.assets.drain_asset import delta_asset
@@ -49,7 +48,8 @@ from spark_jobs.lake.policies import policies_json
 from spark_jobs.lake.row_rules import rules_json
 from spark_jobs.landing.modes import modes_json
 
-_SILENT = ContextVar[dict[str, ServiceUnavailable] | None]("services that do not answer, by address", default=None)
+_SILENT = ContextVar[dict[str, SluiceError] | None]("what does not answer, by its address", default=None)
+_SECONDS = 5.0  # for a service to answer
 _BY_HAND = (ddl_job, pause_job, rematerialize_job, repair_job, resume_job, rollback_job)
 
 
@@ -157,8 +157,8 @@ def _ask(settings: Settings) -> list[TableSchema]:
 
 @contextmanager
 def one_load() -> Iterator[None]:
-    """While the block runs, a service that does not answer is asked once: a folder of many destinations would wait for
-    it once for each."""
+    """While the block runs, a service or a ZooKeeper that does not answer is asked once: a folder of many destinations
+    would wait for it once for each."""
     reset = _SILENT.set({})
     try:
         yield
@@ -169,16 +169,16 @@ def one_load() -> Iterator[None]:
 def _answer(settings: Settings) -> list[TableSchema]:
     """Return the service's captured tables. Raises SluiceError."""
     service, silent = settings.service, _SILENT.get()
-    if silent is not None and service.place in silent:
-        raise silent[service.place]
+    silent = {} if silent is None else silent
     known = {"token": os.environ.get(service.token_env), "zk_auth": os.environ.get(service.zookeeper_auth_env)}
-    resource = _canal(settings).model_copy(update={**known, "timeout_seconds": 5.0, "follow_seconds": 5.0})
-    try:
-        with resource.connect() as connector:  # without Dagster, which would make an instance of its own for it
-            tables: list[TableSchema] = connector.tables()
-    except ServiceUnavailable as error:
-        away = isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)  # else it may answer for others
-        if silent is not None and away and service.zookeeper is None:  # by ZooKeeper others may be elsewhere
-            silent[service.place] = error
-        raise
-    return tables
+    resource = _canal(settings).model_copy(update={**known, "timeout_seconds": _SECONDS, "follow_seconds": _SECONDS})
+    with resource.connect() as connector:  # without Dagster, which would make an instance of its own for it
+        if silent and (known_error := silent.get(service.place) or silent.get(connector.http_url)):
+            raise known_error
+        try:
+            return connector.tables()
+        except (CursorError, ServiceUnavailable) as error:
+            asked = error.place if error.place.startswith("http") else service.place  # a server, or ZooKeeper
+            if not (connector.someone_is_up() if asked == service.place else connector.is_up(asked)):
+                silent[asked] = error
+            raise

@@ -26,7 +26,7 @@ from cdc_core.contract.claim import Claim
 from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.doors import Doors
 from cdc_core.contract.status import Status
-from cdc_core.errors import ConfigError, RunsElsewhere, SluiceError
+from cdc_core.errors import ConfigError, CursorError, RunsElsewhere, ServiceUnavailable, SluiceError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
 
@@ -99,6 +99,25 @@ class Connector:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def is_up(self, url: str) -> bool:
+        """Whether the server with this HTTP door answers, whatever its destinations do."""
+        try:
+            self._calls.call_at(url, "GET", "/healthz", patience=self._timeout)
+        except ServiceUnavailable:
+            return False
+        except SluiceError:  # an answer too
+            return True
+        return True
+
+    def someone_is_up(self) -> bool:
+        """Whether any server is alive, as ZooKeeper says; without ZooKeeper, whether the one at the address answers."""
+        if not self._calls.follows:
+            return self.is_up(self.http_url)
+        try:
+            return bool(self._calls.servers())
+        except (CursorError, ServiceUnavailable):
+            return False
 
     def status(self) -> Status:
         """The destination's state, as the service's page shows it."""
