@@ -78,8 +78,11 @@ class Node:
         os.killpg(self.service.pid, signal.SIGCONT)
 
 
-def node(folder: Path, zookeeper: str, mysql: MySqlServer, database: str, *, wait_ready: bool = True) -> Node:
-    """A service that is not started yet, and will begin at the present end of the binlog."""
+def node(
+    folder: Path, zookeeper: str, mysql: MySqlServer, database: str, *, wait_ready: bool = True, more: str = ""
+) -> Node:
+    """A service that is not started yet, and will begin at the present end of the binlog. `more`: other lines of its
+    instance.properties."""
     http, port = free_port(), free_port()
     journal, offset = mysql.position()
     conf = folder / "conf"
@@ -92,7 +95,7 @@ def node(folder: Path, zookeeper: str, mysql: MySqlServer, database: str, *, wai
         f"canal.instance.master.address={mysql.host}:{mysql.port}\n"
         f"canal.instance.dbUsername={mysql.user}\ncanal.instance.dbPassword={mysql.password}\n"
         f"canal.instance.master.journal.name={journal}\ncanal.instance.master.position={offset}\n"
-        f"canal.instance.filter.regex={database}\\\\..*\nsluice.heartbeat.seconds=1\n"
+        f"canal.instance.filter.regex={database}\\\\..*\nsluice.heartbeat.seconds=1\n{more}"
     )
     return Node(Service(conf, folder, http_port=http, wait_ready=wait_ready), port, conf)
 
