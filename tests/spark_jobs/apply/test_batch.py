@@ -17,7 +17,6 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from cdc_core.errors import LakeError, RangeGone
-from spark_jobs.apply import net_file
 from spark_jobs.apply import table as apply_table
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.checks import judge, position_monotone, rows_add_up
@@ -26,6 +25,7 @@ from spark_jobs.apply.result import TableResult
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
+from spark_jobs.write import net_file
 from tests.support.spark_feed import Change, Feed, Table, feed
 
 pytestmark = pytest.mark.integration

@@ -18,12 +18,12 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.client.changes import TableRead
 from cdc_core.errors import LakeError
 from cdc_core.schema.table import TableSchema
-from spark_jobs.apply import net_file
 from spark_jobs.apply import table as apply_table
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
+from spark_jobs.write import net_file
 from tests.support.marks import mostly_full
 from tests.support.spark_feed import Change, Feed, Table
 
