@@ -2,8 +2,8 @@
 
 No row is written anew. It is possible where the files have the table's own columns. The commit has all rows, the
 table's app id and the copy's mark: it is the first one of a new table, and it takes the place of all files of one that
-is there (`exchange`). The table's properties follow. A switch that is killed between the two is done again: see
-`claim_own`. No Spark is in it.
+is there (`exchange`). The table's properties follow. A switch that is killed between the two is done again: a new table
+by `claim_own`, one that was there because its mark was noted before. No Spark is in it.
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, Field, Schema, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from cdc_core.schema.table import Column, TableSchema
+from spark_jobs.copy import adopt as adopting
 from spark_jobs.copy.adopt import adopt, adoptable
 from spark_jobs.copy.commit import Replacement
 from spark_jobs.copy.exchange import exchange, exchangeable
@@ -22,7 +23,7 @@ from spark_jobs.copy.staged import Groups, Staging
 from spark_jobs.copy.target import Target
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.record import FOLLOWED, CopyNote, Mark
-from spark_jobs.lake.state import DESTINATION, TABLE, UNFILLED
+from spark_jobs.lake.state import DESTINATION, TABLE, UNFILLED, TableState
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.session import Sessions
@@ -60,6 +61,12 @@ class Trial:
     @property
     def table(self) -> DeltaTable:
         return self.lake.open(self.target.path)
+
+    @property
+    def present(self) -> TableState:
+        state = self.lake.state(self.target.path, self.target.app)
+        assert state is not None
+        return state
 
     def append(self) -> None:
         """As others might."""
@@ -106,6 +113,26 @@ def test_it_is_done_again_behind_a_kill(tmp_path: Path) -> None:
     assert state.applied == 70
     with pytest.raises(WentOn):
         trial.adopt()
+
+
+def test_killed_before_its_properties_the_table_is_at_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had a batch that ended there, so that the commit has the number behind it: the switch finds no other batch,
+    and is done again."""
+    trial = Trial(tmp_path)
+    at = CommitProperties(app_transactions=[Transaction(trial.target.app, 70)])
+    trial.table.alter.set_table_properties({"a batch": "70"}, raise_if_not_exists=False, commit_properties=at)
+    with monkeypatch.context() as patch:
+        patch.setattr(adopting, "_set_properties", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            trial.adopt(replace(trial.new, state=trial.present, mark=trial.target.mark(trial.present, 70)))
+    assert trial.rows() == ROWS.to_pylist()
+    assert (trial.present.applied, trial.present.copied) == (70, None)
+    new = replace(trial.new, state=trial.present, mark=trial.target.mark(trial.present, 70), metadata="again")
+    trial.adopt(new)
+    assert trial.table.transaction_version(trial.target.app) == 72
+    assert (trial.present.applied, trial.present.copied) == (70, new.note)
 
 
 @pytest.mark.parametrize("other", ["commit", "fence"])
