@@ -12,6 +12,8 @@ The facts behind the answers, each where it is written with what it is about:
     ends       by epoch, the txnVersion of the table's last commit: it changes with the rows
     copied     the place of the copy that made the table: no earlier epoch counts, and rows up to its end come again
     followed   the last DDL statement: rows of earlier epochs up to it have the columns of before, and do not count
+    begun      the last statement behind which the table has nothing of before, or all of another table: CREATE, DROP,
+               TRUNCATE, a RENAME to its name. It counts as a copy at its place
     dropped    the source has no such table
 
 A row with a primary key may come again: its MERGE changes nothing, only its counts differ. A row without a key would
@@ -117,8 +119,8 @@ class TableProgress:
 
         Raises CopyNeeded where that epoch was another server's, so that the statement may come again unnoticed.
         """
-        copied = self.state.copied
-        places = (self.state.followed, (copied.epoch, copied.low) if copied else None)
+        base = self.state.base
+        places = (self.state.followed, (base.epoch, base.low) if base else None)
         number, version = max((one for one in places if one and one[0] < epoch.number), default=(0, None))
         if version is None:
             return None
@@ -138,10 +140,10 @@ class TableProgress:
 
         Raises TableStopped for a table without a key where that is not certain.
         """
-        earlier, copied = self._repeats_earlier(wanted), self.state.copied
-        if copied is None or copied.epoch != wanted.epoch.number or copied.high == copied.low:
+        earlier, base = self._repeats_earlier(wanted), self.state.base
+        if base is None or base.epoch != wanted.epoch.number or base.high == base.low:
             return earlier
-        return max(copied.high, earlier or 0)
+        return max(base.high, earlier or 0)
 
     def end(self, number: int) -> int:
         """The version up to which the table has the epoch's changes, `ALWAYS` for an epoch that a copy ended; 0 for
@@ -157,11 +159,11 @@ class TableProgress:
 
     def _repeated(self, epoch: Epoch) -> dict[int, int]:
         """Of the earlier epochs of which rows may come again, how far the table has them."""
-        copied = self.state.copied
-        since = copied.epoch if copied else 0
+        base = self.state.base
+        since = base.epoch if base else 0
         ends = {number: end for number, end in self.ends.items() if end and since <= number < epoch.number}
-        if copied and copied.epoch in ends:
-            ends[copied.epoch] = max(ends[copied.epoch], copied.high)
+        if base and base.epoch in ends:
+            ends[base.epoch] = max(ends[base.epoch], base.high)
         unrepeated = epoch.unrepeated(ends)
         return {number: end for number, end in ends.items() if number not in unrepeated}
 
@@ -176,12 +178,12 @@ class TableProgress:
         if other_server:
             message = "the destination moved to another server, and which of its rows the lake has is unknown"
             raise TableStopped(message, place=path, hint=_REBUILD)
-        end, copied = max(ends.values()), self.state.copied
+        end, base = max(ends.values()), self.state.base
         if wanted.start < end:
             begun = self.ledger.stretches()
             ranges = [(begun[number].start, at) for number, at in ends.items() if number in begun]
-            if copied:
-                ranges.append((0, ends.get(copied.epoch, 0)))  # the copy brought every row from the beginning
+            if base:
+                ranges.append((0, ends.get(base.epoch, 0)))  # all that counts from the beginning
             if not is_covered(wanted.start, end, ranges):
                 message = "the destination was rewound to rows of which the lake has an unknown part"
                 raise TableStopped(message, place=path, hint=_REBUILD)

@@ -6,6 +6,7 @@ of which has one kind of writer, so that nobody has to repeat what another one n
     sluice.progress   the number of this form
     sluice.copied     the copy that the table was made from
     sluice.followed   the last DDL statement that it followed, as `epoch:version`
+    sluice.begun      the last statement behind which it has nothing of before, or all of another table: likewise
     sluice.dropped    the position of the statement after which the source has no such table
     sluice.marks      by epoch, which txnVersions mean an earlier one
 
@@ -24,7 +25,7 @@ from cdc_core.position import EntryPosition
 
 FORM = "1"
 PROGRESS, COPIED, FOLLOWED = "sluice.progress", "sluice.copied", "sluice.followed"
-DROPPED, MARKS = "sluice.dropped", "sluice.marks"
+BEGUN, DROPPED, MARKS = "sluice.begun", "sluice.dropped", "sluice.marks"
 ROOM = 18  # numbers behind a place: an event has 19 bytes at least
 REPAIRS = 12  # of them for repairs, so that a copy is left as their remedy
 
@@ -118,12 +119,18 @@ def new_properties() -> dict[str, str]:
 
 def copied_properties(note: CopyNote, mark: Mark) -> dict[str, str]:
     """What a table says that a copy made: nothing of the statements and places of the rows before it."""
-    return {**new_properties(), COPIED: note.to_json(), MARKS: Marks({mark.epoch: mark}).to_json(), FOLLOWED: ""}
+    marks = Marks({mark.epoch: mark}).to_json()
+    return {**new_properties(), COPIED: note.to_json(), MARKS: marks, FOLLOWED: "", BEGUN: ""}
 
 
 def followed_property(place: tuple[int, int]) -> dict[str, str]:
     """What a table says that followed a statement."""
     return {FOLLOWED: place_text(place)}
+
+
+def begun_properties(place: tuple[int, int]) -> dict[str, str]:
+    """What a table says that followed a statement, and whose rows of before do not count."""
+    return {**followed_property(place), BEGUN: place_text(place)}
 
 
 def dropped_property(position: EntryPosition) -> dict[str, str]:
@@ -138,4 +145,4 @@ def marked_property(properties: Mapping[str, str], mark: Mark) -> dict[str, str]
 
 def said(properties: Mapping[str, str]) -> dict[str, str]:
     """All that the properties say of the table's progress."""
-    return {name: properties.get(name, "") for name in (COPIED, MARKS, FOLLOWED, DROPPED)}
+    return {name: properties.get(name, "") for name in (COPIED, MARKS, FOLLOWED, BEGUN, DROPPED)}

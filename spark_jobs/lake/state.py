@@ -11,7 +11,7 @@ from typing import Any
 from cdc_core.errors import TableStopped
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.own_columns import NO_OWN, Own
-from spark_jobs.lake.record import DROPPED, FOLLOWED, FORM, PROGRESS, CopyNote, place_from
+from spark_jobs.lake.record import BEGUN, DROPPED, FOLLOWED, FORM, PROGRESS, CopyNote, place_from
 from spark_jobs.lake.types import LakeColumn
 
 DESTINATION, TABLE, COMPLETE = "sluice.destination", "sluice.table", "sluice.complete"
@@ -95,6 +95,20 @@ class TableState:
     def followed(self) -> tuple[int, int] | None:
         """Epoch and version of the last DDL statement that the table followed, as far as it is noted."""
         return place_from(self.properties.get(FOLLOWED, ""))
+
+    @property
+    def base(self) -> CopyNote | None:
+        """What the table's rows begin with, the later of its copy and the last statement behind which nothing of before
+        counts: that is a copy at its place. None for neither."""
+        begun = place_from(self.properties.get(BEGUN, ""))
+        found = [one for one in (self.copied, CopyNote(*begun, begun[1]) if begun else None) if one]
+        return max(found, key=lambda one: (one.epoch, one.low), default=None)
+
+    @property
+    def told_statements(self) -> dict[str, str]:
+        """What its properties tell of statements, for the table that takes its place: they come again after a
+        rewind."""
+        return {name: text for name in (FOLLOWED, BEGUN) if (text := self.properties.get(name))}
 
     @property
     def told_places(self) -> set[int]:

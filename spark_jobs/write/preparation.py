@@ -14,7 +14,6 @@ from spark_jobs.lake.defaults import old_row_values
 from spark_jobs.lake.evolution import added_columns, check_key
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import Changed
-from spark_jobs.lake.record import followed_property
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import no_rows, replace_table
 from spark_jobs.lake.state import TableState
@@ -57,9 +56,7 @@ def prepare(
         fence.skip(path)
         return Prepared(_made(lake.state(path, app), path), created=True, added_columns=())
     if state.dropped:
-        properties = table_properties(lake, destination, read.table, fence.token)
-        if state.followed:  # statements of before come again after a rewind
-            properties |= followed_property(state.followed)
+        properties = table_properties(lake, destination, read.table, fence.token) | state.told_statements
         fence.check(path)
         replace_table(path, no_rows(spark, columns), columns, properties, read.table.comment)
         return Prepared(_made(lake.state(path, app), path), created=True, added_columns=())

@@ -2,19 +2,22 @@
 
 A table with a key goes back in time with its rows and statements, and is right again when it has caught up. Not after a
 RENAME: rows that came again under the old name are few, and the table has all of them under the new one. Nor without a
-key, where rows that come again cannot be told from new ones.
+key, where rows that come again cannot be told from new ones. After a statement behind which the old rows do not matter
+every table is right.
 """
 
 from __future__ import annotations
 
 from cdc_core.schema.ddl import EffectKind
 from spark_jobs.apply.ddl.standing import DdlTarget
+from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.lake.copying import CopyNeeded
 
 
-def check_again(at: DdlTarget, kind: EffectKind) -> None:
+def check_again(at: DdlTarget, step: Step) -> None:
     """Raises CopyNeeded for a table that may have had the statement from another server, and rows behind it."""
-    if at.live is None or (kind is not EffectKind.RENAME and at.live.primary_key):
+    if at.live is None or step.begins_anew or (step.kind is not EffectKind.RENAME and at.live.primary_key):
         return
     if at.progress is not None and at.progress.crosses(at.batch.range.epoch):
-        raise CopyNeeded(f"the destination moved to another server, and its {kind.upper()} may come again", at.table)
+        what = f"its {step.kind.upper()} may come again"
+        raise CopyNeeded(f"the destination moved to another server, and {what}", at.table)

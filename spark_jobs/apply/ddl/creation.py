@@ -46,9 +46,9 @@ def create(at: DdlTarget, step: Step, effect: Effect) -> str:
         return "emptied; the first row reloads the table"
     batch, columns = at.batch, columns_of(effect.schema)
     batch.lake.check_writable()
-    properties = table_properties(batch.lake, batch.claim.destination, effect.schema, batch.fence.token) | at.note(step)
+    properties = table_properties(batch.lake, batch.claim.destination, effect.schema, batch.fence.token)
     with at.committing(step) as spark:
-        replace_table(at.path, no_rows(spark, columns), columns, properties, effect.schema.comment)
+        replace_table(at.path, no_rows(spark, columns), columns, properties | at.begun(step), effect.schema.comment)
     return "made" if at.state is None else "made again"
 
 

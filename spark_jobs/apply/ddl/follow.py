@@ -93,10 +93,10 @@ def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Fo
 
 
 def _outcome(batch: Batch, step: Step, effect: Effect, table: str) -> str:
-    at = standing(batch, table)
+    at = standing(batch, table, anew=step.begins_anew)
     if at.has(step):
         return DONE_BEFORE
-    check_again(at, effect.kind)
+    check_again(at, step)
     match effect.kind:
         case EffectKind.CREATE | EffectKind.CREATE_FILLED:
             return create(at, step, effect)

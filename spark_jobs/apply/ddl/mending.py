@@ -9,7 +9,6 @@ from __future__ import annotations
 from cdc_core.errors import TableStopped
 from cdc_core.schema.ddl import Effect, EffectKind
 from spark_jobs.apply.commits import is_step, mends
-from spark_jobs.apply.ddl.again import check_again
 from spark_jobs.apply.ddl.consent import check_consent
 from spark_jobs.apply.ddl.creation import create, drop, truncate
 from spark_jobs.apply.ddl.standing import DdlTarget, retire, set_dropped, standing
@@ -23,15 +22,12 @@ _CREATES = (EffectKind.CREATE, EffectKind.CREATE_FILLED)
 
 def mend(batch: Batch, step: Step, effect: Effect, table: str) -> str | None:
     """What the statement made of a stopped table; None where the table stays stopped."""
-    if effect.kind not in (*_DROPS, *_CREATES, EffectKind.TRUNCATE):
-        return None
-    if effect.kind in _CREATES and effect.conditional:  # it may have done nothing
+    if not step.begins_anew:
         return None
     try:
-        at = standing(batch, table)
+        at = standing(batch, table, anew=True)
         if at.has(step):
             return "done before" if is_mended(at, step) else None
-        check_again(at, effect.kind)
         if effect.kind in _DROPS:
             return drop(at, step)
         if effect.kind in _CREATES:

@@ -22,16 +22,19 @@ from spark_jobs.apply.ddl.steps import Step, origins
 from spark_jobs.apply.result import DONE_BEFORE, Followed, Refusal
 from spark_jobs.apply.table import Batch
 from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.progress import TableProgress
 from spark_jobs.lake.replacement import replace_table, rows_of
 from spark_jobs.lake.state import FENCE, TABLE, TableState
 
 
 @dataclass(frozen=True, slots=True)
 class RenamedTable:
-    """The table whose rows move, as it was before the statement."""
+    """The table whose rows move, as it was before the statement. `exact`: nothing comes again of what it has, so that
+    it does not matter what the target had."""
 
     path: str
     state: TableState
+    exact: bool
 
 
 def rename(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Followed | Refusal]:
@@ -73,7 +76,8 @@ class _RenameWork:
     def moved(self, target: str, origin: str) -> list[Followed | Refusal]:
         """What becomes of the table that has the rows of `origin` from here on. Raises TableStopped."""
         at, rows, step = self.tables[target], self.found.get(origin), self.step
-        if at.has(step):
+        exact = rows is not None and rows.exact
+        if at.has(step, anew=exact):
             return self._followed(target, DONE_BEFORE if self._is_right(at) else None, origin)
         if rows is None:
             if origin not in self.stopped and self._may_be_absent(origin):
@@ -85,7 +89,8 @@ class _RenameWork:
             check_consent(at, step)
         except TableStopped as error:
             return [Refusal(name, error) for name in (origin, target)]
-        check_again(at, step.kind)
+        if not exact:
+            check_again(at, step)
         _move(at, step, rows)
         return self._followed(target, f"has the rows of {origin}", origin)
 
@@ -120,19 +125,28 @@ def _origin(at: DdlTarget, step: Step) -> RenamedTable | None:
     try:
         if not at.has(step):
             state = None if at.state.dropped else filled(at)
-            return RenamedTable(at.path, state) if state else None
+            return RenamedTable(at.path, state, _is_exact(at)) if state else None
     except TableStopped:
         return None
     lake, claim = at.batch.lake, at.batch.claim
     for commit in lake.commits(at.path):
         if is_step(commit, claim, at.table, step.version):
             before = lake.state(at.path, at.app, commit.version - 1) if commit.version else None
-            return None if before is None or before.dropped else RenamedTable(at.path, before)
+            return (
+                None
+                if before is None or before.dropped
+                else RenamedTable(at.path, before, _is_exact(at, before.version))
+            )
     return None
 
 
+def _is_exact(at: DdlTarget, version: int | None = None) -> bool:
+    progress = TableProgress.read(at.batch.ledger, at.table, at.batch.claim.epoch, version)
+    return progress is None or not progress.crosses(at.batch.range.epoch)
+
+
 def _move(at: DdlTarget, step: Step, origin: RenamedTable) -> None:
-    state = origin.state
-    properties = state.own_properties | {TABLE: at.table, FENCE: at.batch.fence.token} | at.note(step)
+    state, noted = origin.state, at.begun(step) if origin.exact else at.note(step)
+    properties = state.own_properties | {TABLE: at.table, FENCE: at.batch.fence.token} | noted
     with at.committing(step) as spark:
         replace_table(at.path, rows_of(spark, origin.path, state.version), state.columns, properties, state.comment)

@@ -18,7 +18,7 @@ from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, fill_old_rows, listed, with_own_columns
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.progress import TableProgress
-from spark_jobs.lake.record import dropped_property, followed_property
+from spark_jobs.lake.record import begun_properties, dropped_property, followed_property
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import emptied_rows, replace_table, rows_of
 from spark_jobs.lake.state import TableState, app_id
@@ -36,13 +36,23 @@ class DdlTarget:
     state: TableState | None
     progress: TableProgress | None = None
 
-    def has(self, step: Step) -> bool:
-        """Whether the table has the step already, from this epoch or an earlier one of the same server."""
-        return self.progress is not None and self.progress.has(replace(self.batch.range, end=step.version))
+    def has(self, step: Step, *, anew: bool = False) -> bool:
+        """Whether the table has the step already, from this epoch or an earlier one of the same server. Raises
+        CopyNeeded where that is not known, unless the table begins `anew` by the step."""
+        try:
+            return self.progress is not None and self.progress.has(replace(self.batch.range, end=step.version))
+        except CopyNeeded:
+            if not (anew or step.begins_anew):
+                raise
+            return False
 
     def note(self, step: Step) -> dict[str, str]:
         """The property that says how far the table followed."""
         return followed_property((self.batch.claim.epoch, step.version))
+
+    def begun(self, step: Step) -> dict[str, str]:
+        """The same of a step behind which nothing counts that the table had."""
+        return begun_properties((self.batch.claim.epoch, step.version))
 
     @property
     def live(self) -> TableState | None:
@@ -67,20 +77,20 @@ class DdlTarget:
         batch.fence.skip(self.path)
 
 
-def standing(batch: Batch, table: str, *, whole: bool = True) -> DdlTarget:
+def standing(batch: Batch, table: str, *, whole: bool = True, anew: bool = False) -> DdlTarget:
     """The table, which only this run changes from now on. Raises TableStopped for a table that is not ours, CopyNeeded
     for one that lost commits, where it is wanted `whole`, and for one without a key of which nobody knows which
-    statements and rows it has."""
+    statements and rows it has, unless it begins `anew`."""
     claim, lake = batch.claim, batch.lake
     path = lake.path(*split_name(table))
     app = app_id(claim.destination, claim.client_id, table, claim.epoch)
     state = found_state(batch, table, path, app, whole=whole)
     if state is not None:
         state = batch.fence.enter(path, app, state)
-    return DdlTarget(batch, table, path, app, state, _progress(batch, table, state))
+    return DdlTarget(batch, table, path, app, state, _progress(batch, table, state, anew))
 
 
-def _progress(batch: Batch, table: str, state: TableState | None) -> TableProgress | None:
+def _progress(batch: Batch, table: str, state: TableState | None, anew: bool) -> TableProgress | None:
     """How far the table is; a dropped one has no row that could be there twice."""
     progress = batch.record(table) if state is not None else None
     if state is None or progress is None or state.dropped or progress.keyed:
@@ -88,6 +98,8 @@ def _progress(batch: Batch, table: str, state: TableState | None) -> TableProgre
     try:
         progress.repeats(batch.range)
     except TableStopped as error:
+        if anew:
+            return replace(progress, keyed=True)
         raise CopyNeeded(error.message, table) from error
     return progress
 
@@ -115,7 +127,7 @@ def retire(at: DdlTarget, step: Step) -> None:
     state, gone = at.state, dropped_property(step.ddl.position)
     with at.committing(step) as spark:
         rows = rows_of(spark, at.path, state.version, "false")
-        replace_table(at.path, rows, state.columns, state.own_properties | at.note(step) | gone, state.comment)
+        replace_table(at.path, rows, state.columns, state.own_properties | at.begun(step) | gone, state.comment)
 
 
 def empty(at: DdlTarget, step: Step) -> None:
@@ -128,12 +140,12 @@ def empty(at: DdlTarget, step: Step) -> None:
     time = None if ran is None else f"timestamp_millis({ran:d})"
     with at.committing(step) as spark:
         rows = emptied_rows(spark, at.path, state, f"{number}:{offset}", time)
-        replace_table(at.path, rows, state.columns, state.own_properties | at.note(step), state.comment)
+        replace_table(at.path, rows, state.columns, state.own_properties | at.begun(step), state.comment)
 
 
 def set_dropped(at: DdlTarget, step: Step) -> None:
     """Marks the table. Its rows stay."""
-    noted = at.note(step) | dropped_property(step.ddl.position)
+    noted = at.begun(step) | dropped_property(step.ddl.position)
     with at.session() as spark:
         alter_table(spark, at.batch.fence, at.path, f"SET TBLPROPERTIES ({listed(noted)})")
     mark(at, step)

@@ -13,6 +13,14 @@ from itertools import groupby
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.names import full_name
 
+_ANEW = (
+    EffectKind.CREATE,
+    EffectKind.CREATE_FILLED,
+    EffectKind.DROP,
+    EffectKind.DROP_DATABASE,
+    EffectKind.TRUNCATE,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -25,6 +33,14 @@ class Step:
     @property
     def kind(self) -> EffectKind:
         return self.effects[0].kind
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether the old rows of its table do not matter after it. A conditional CREATE may have done nothing; after a
+        conditional DROP the table is gone in either case."""
+        (effect, *others) = self.effects
+        made = effect.kind in (EffectKind.CREATE, EffectKind.CREATE_FILLED)
+        return not others and effect.kind in _ANEW and not (made and effect.conditional)
 
     @property
     def tables(self) -> tuple[str, ...]:

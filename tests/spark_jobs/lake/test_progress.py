@@ -16,7 +16,7 @@ from spark_jobs.apply.decision import Decision
 from spark_jobs.apply.result import TableResult
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.progress import ALWAYS, Epoch, Range, TableProgress, is_covered
-from spark_jobs.lake.record import COPIED, FOLLOWED, CopyNote
+from spark_jobs.lake.record import COPIED, FOLLOWED, CopyNote, begun_properties
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
 
@@ -123,6 +123,26 @@ def test_a_copy_ends_earlier_epochs_and_repeats_its_own() -> None:
         assert there.repeats(Range(Epoch(1), 40, 80)) == 60
         assert there.repeats(Range(Epoch(2), 5, 80)) == 60
         assert (there.end(0), there.end(1), there.end(2)) == (ALWAYS, 40, 0)
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_statement_ends_earlier_epochs(keyed: bool) -> None:
+    """One behind which nothing of before counts, as CREATE: those of another server too. What came since has no gap."""
+    there = replace(progress({0: 90, 1: 80}, keyed), state=TableState(3, None, (), begun_properties((1, 40))))
+    assert there.repeats(Range(Epoch(1, moved=1), 40, 99)) is None
+    assert there.repeats(Range(Epoch(2, moved=1), 5, 99)) == 80
+    assert (there.after(Epoch(1, moved=1)), there.after(Epoch(2, moved=1))) == (80, 40)
+    if not keyed:
+        with pytest.raises(TableStopped, match="moved to another server"):
+            there.repeats(Range(Epoch(2, moved=2), 5, 99))
+
+
+def test_a_copy_behind_a_statement_counts_in_its_place() -> None:
+    """The later of the two is what the table begins with."""
+    copied = CopyNote(1, 50, 60)
+    for begun, base in (((1, 40), copied), ((1, 70), CopyNote(1, 70, 70)), ((0, 99), copied)):
+        properties = {**begun_properties(begun), COPIED: copied.to_json()}
+        assert TableState(3, None, (), properties).base == base
 
 
 @pytest.mark.parametrize(("keyed", "end", "has"), [(True, 30, True), (True, 31, False), (False, 50, True)])
