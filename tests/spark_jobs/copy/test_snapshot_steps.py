@@ -17,6 +17,7 @@ from cdc_core.contract.snapshot import Snapshot
 from cdc_core.errors import LakeError, SessionError, SourceError
 from orchestration.first_rows import waiting
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.copy import adopt as adopting
 from spark_jobs.copy import groups, registration
 from spark_jobs.copy import snapshot as snapshot_room
 from spark_jobs.copy.beside import TableReloader
@@ -25,12 +26,15 @@ from spark_jobs.copy.result import Broken, Copied, NoSuchTable
 from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
 from spark_jobs.copy.staged import Staging
 from spark_jobs.copy.switch import StagedRows, Switch
+from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.limits import Limits
+from tests.support.plain_lake import PlainLake, rows_of
 from tests.support.shop import Shop, opened_shop
 
 pytestmark = pytest.mark.integration
 
+SWITCHED = Switch.table
 ROWS = 400
 NO_SPARK = "sc://127.0.0.1:1"
 
@@ -98,6 +102,35 @@ def test_one_that_was_killed_goes_on_behind_its_last_group(taken: TableSnapshots
     again = taken.table(shop.database, "t")
     assert isinstance(again, Copied)
     assert (again.rows, again.place.low) == (ROWS + 2, found.place.high)
+
+
+def test_a_switch_killed_between_its_commit_and_the_properties_is_done_again(
+    taken: TableSnapshots, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the lake's table is at the client's place, the commit has the number behind it. The snapshot that is staged
+    goes on, and no row is read again."""
+    monkeypatch.setattr(Switch, "table", SWITCHED)
+    lake, path = shop.lake.lake, shop.lake.lake.path(shop.database, "t")
+    PlainLake(shop.connector, lake).drain(1000)
+    before = lake.state(path, app_id("shop", 1001, f"{shop.database}.t", 0))
+    assert before is not None
+    DeltaTable(path).delete("a < 100")
+    with monkeypatch.context() as patch:
+        patch.setattr(adopting, "_set_properties", lambda _: killed())
+        with pytest.raises(KeyboardInterrupt):
+            taken.table(shop.database, "t")
+    (opened,) = shop.connector.client_status().snapshots
+    half = lake.state(path, app_id("shop", 1001, f"{shop.database}.t", 0))
+    assert half is not None
+    assert (half.applied, half.copied) == (before.applied, None)
+    seen: list[Read] = []
+
+    found = taken.table(shop.database, "t", told=seen.append)
+
+    assert isinstance(found, Copied)
+    assert (found.rows, found.place.low, [one.before for one in seen[:1]]) == (ROWS, opened.progress.low, [ROWS])
+    assert len(rows_of(lake, path)) == ROWS
+    assert shop.connector.client_status().snapshots == ()
 
 
 def test_two_at_once_are_refused(taken: TableSnapshots, shop: Shop) -> None:
