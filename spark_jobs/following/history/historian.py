@@ -231,12 +231,13 @@ class Historian:
         source = statements.differences(path, rows, merged.columns, key, where, at, begins=begins)
         part = Part(place.epoch, place.version, mark.upto, 0, self.clock(), whole=False)
         step = Pending(table, part, 0, part.since, mark.upto, found.log, found.state)
-        done += self._committed(step, statements.merge_versions(path, source, columns, key))
         said = self._state(path).properties
-        note = HistoryNote.of(said)
+        self._noted(path, HistoryNote.of(said), marked_property(said, mark))  # killed behind it, it is at its place
+        done += self._committed(step, statements.merge_versions(path, source, columns, key))
+        note = HistoryNote.of(self._state(path).properties)
         passed = {**note.passed, str(place.epoch): max(place.version, note.passed.get(str(place.epoch), 0))}
         compared = replace(note, stamp=found.stamp, compared=max(note.compared, place.epoch), passed=passed)
-        self._noted(path, compared, marked_property(said, mark))
+        self._noted(path, compared)
         return done
 
     def _noted(self, path: str, note: HistoryNote, more: Mapping[str, str] = NOTHING) -> None:

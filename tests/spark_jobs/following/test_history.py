@@ -21,6 +21,7 @@ from spark_jobs.following.history import historian as keeping
 from spark_jobs.following.history import staged as staging
 from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO, lacking
 from spark_jobs.following.history.historian import Historian
+from spark_jobs.lake.progress import Epoch
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.modes import Mode
 from spark_jobs.maintain.logs import LogUpkeep, Retention
@@ -233,6 +234,28 @@ def test_changes_that_come_again_make_no_versions(shop: LandedShop) -> None:
     shop.land()
     shop.keep("t")
     assert [row["v"] for row in shop.history("t") if row["id"] == 1] == ["a", "b", "d"]
+    check(shop, "t")
+
+
+def test_a_comparison_that_is_killed_stands_at_its_place(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind its commit too: to a server that goes on there by GTID nothing comes again that the history has."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))", "INSERT INTO t VALUES (1, 'a'), (2, 'a')")
+    shop.land()
+    shop.keep("t")
+    shop.execute("UPDATE t SET v = 'b' WHERE id = 1", "DELETE FROM t WHERE id = 2")
+    shop.run(Mode.MERGE)
+    shop.drain()
+    histories = shop.historian().histories
+    for behind in (False, True):
+        with monkeypatch.context() as patch:
+            dies(patch, Historian, "_committed", behind=behind)
+            with pytest.raises(Killed):
+                shop.keep("t")
+        progress, table = histories.progress(shop.named("t"), 0), histories.table_progress(shop.named("t"), 0)
+        assert progress is not None
+        assert table is not None
+        assert Epoch(1, moved=1, seamless=((1, table.ends[0]),)).unrepeated(progress.ends) == {0}
+    shop.keep("t")
     check(shop, "t")
 
 
