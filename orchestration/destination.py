@@ -11,11 +11,13 @@ import json
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from functools import partial
 
 import dagster as dg
 
+from cdc_core.client.connector import Connector
 from cdc_core.client.trust import CA_VARIABLE
 from cdc_core.errors import AccessDenied, ConfigError, CursorError, ServiceUnavailable, SluiceError, UnknownDestination
 from cdc_core.schema.table import TableSchema
@@ -40,6 +42,7 @@ from orchestration.jobs.snapshot import snapshot_job
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.sensors.backlog import backlog_sensor
 from orchestration.sensors.merging import merging_sensor
+from orchestration.sensors.round import round_of
 from orchestration.sensors.snapshots import snapshot_sensor
 from orchestration.settings import Settings, secret
 from orchestration.source import CONF_VARIABLE
@@ -57,7 +60,8 @@ class CdcDestination(dg.Component, Settings):
     """Assets, checks, jobs, sensors and resources of one destination."""
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster calls it by name
-        resources = {self.names.canal: _canal(self), self.names.lake: _lake(self)}
+        canal, lake = _canal(self), _lake(self)
+        resources = {self.names.canal: canal, self.names.lake: lake}
         known, kept = _known_tables(self)
         tables = declared(self, known)
         landed = LandedTables(self.modes, tables)
@@ -81,9 +85,11 @@ class CdcDestination(dg.Component, Settings):
         schedules = [drain_schedule(self, drain)] if self.starts.kind == "schedule" else []
         schedules += [maintain_schedule(self, upkeep)] if self.maintain else []
         schedules += [audit_schedule(self, job) for job in audits]
-        sensors = [backlog_sensor(self, drain)]
-        sensors += [] if self.snapshot == "never" else [snapshot_sensor(self, taking, rewinding)]
-        sensors += [merging_sensor(self, job, landed.follows, landed.keeps) for job in merges]
+        connect, shared = partial(_connect, self), round_of(self.service.place)
+        sensors = [backlog_sensor(self, drain, connect, shared)]
+        if self.snapshot != "never":
+            sensors.append(snapshot_sensor(self, taking, rewinding, connect, lake, shared))
+        sensors += [merging_sensor(self, job, landed.follows, landed.keeps, lake, shared) for job in merges]
         jobs = [drain, taking, rewinding, upkeep, *by_hand, *merges, *audits]
         own = dg.Definitions(jobs=jobs, schedules=schedules, sensors=sensors)
         return dg.Definitions.merge(parts, own).with_reconstruction_metadata(kept)
@@ -102,6 +108,13 @@ def _canal(settings: Settings) -> CanalResource:
         ca=service.ca or os.environ.get(CA_VARIABLE),
         hosts=service.hosts,
     )
+
+
+def _connect(settings: Settings, **changes: float) -> AbstractContextManager[Connector]:
+    """The resource's connector, without Dagster, which would make an instance of its own to read the environment."""
+    service = settings.service
+    secrets = {"token": os.environ.get(service.token_env), "zk_auth": os.environ.get(service.zookeeper_auth_env)}
+    return _canal(settings).model_copy(update=secrets | changes).connect()
 
 
 def _lake(settings: Settings) -> LakeResource:
@@ -170,9 +183,7 @@ def _answer(settings: Settings) -> list[TableSchema]:
     """Return the service's captured tables. Raises SluiceError."""
     service, silent = settings.service, _SILENT.get()
     silent = {} if silent is None else silent
-    known = {"token": os.environ.get(service.token_env), "zk_auth": os.environ.get(service.zookeeper_auth_env)}
-    resource = _canal(settings).model_copy(update={**known, "timeout_seconds": _SECONDS, "follow_seconds": _SECONDS})
-    with resource.connect() as connector:  # without Dagster, which would make an instance of its own for it
+    with _connect(settings, timeout_seconds=_SECONDS, follow_seconds=_SECONDS) as connector:
         if silent and (known_error := silent.get(service.place) or silent.get(connector.http_url)):
             raise known_error
         try:

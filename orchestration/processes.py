@@ -29,8 +29,9 @@ def note(context: dg.OpExecutionContext) -> None:
     context.instance.add_run_tags(context.run_id, tag(context.run_id))
 
 
-def fail_gone(instance: dg.DagsterInstance, tags: dict[str, str]) -> list[str]:
-    """Marks runs whose process is gone as failed; their ids. Does nothing where Dagster's launcher can tell."""
+def fail_gone(instance: dg.DagsterInstance, tags: dict[str, str] | None = None) -> list[str]:
+    """Marks runs whose process is gone as failed, of those with these tags; their ids. Does nothing where Dagster's
+    launcher can tell."""
     if instance.run_launcher.supports_check_run_worker_health:
         return []
     statuses = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]

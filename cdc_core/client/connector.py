@@ -123,6 +123,17 @@ class Connector:
         """The destination's state, as the service's page shows it."""
         return Status.from_dict(self._call("GET", self._home, accept=_runs if self._calls.follows else None))
 
+    def statuses(self) -> dict[str, Status]:
+        """The status of every destination, by name: of the server at the address, or of all that ZooKeeper names, where
+        the one that runs it comes before those that stand by."""
+        found: dict[str, Status] = {}
+        for url in self._calls.servers():
+            for fields in self._calls.call_at(url, "GET", "/v1/destinations", patience=self._timeout):
+                status = Status.from_dict(fields)
+                if status.state != "standby" or status.destination not in found:
+                    found[status.destination] = status
+        return found
+
     def tables(self) -> list[TableSchema]:
         return [TableSchema.from_dict(fields) for fields in self._call("GET", f"{self._home}/tables")]
 

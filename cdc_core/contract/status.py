@@ -134,6 +134,10 @@ class Status:
     note: str | None = None
     active: ActiveServer | None = None
 
+    def client(self, client_id: int) -> ClientStatus | None:
+        """None for a client that the destination does not have."""
+        return next((one for one in self.clients if one.client_id == client_id), None)
+
     def to_dict(self) -> dict[str, Any]:
         fields = fields_of(self) | {
             "source": self.source.to_dict(),

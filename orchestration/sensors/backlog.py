@@ -18,10 +18,10 @@ from cdc_core.client.connector import Connector
 from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.status import Status
 from cdc_core.errors import ServiceUnavailable, SluiceError
-from orchestration import processes
+from orchestration.internals import kept_instance
 from orchestration.names import UNTIL_TAG
-from orchestration.resources import CanalResource
-from orchestration.sensors.decision import dead_owners, decide, waits_for
+from orchestration.sensors.decision import dead_owners, decide, drained, waits_for
+from orchestration.sensors.round import Connect, Round
 from orchestration.sensors.runs import has_ended, summarize
 from orchestration.settings import Settings
 from orchestration.store import lag_evaluation, store_metadata
@@ -30,9 +30,9 @@ _OBSERVE_SECONDS = 10.0  # between observations, and only of what changed: Dagst
 _RECENT_RUNS = 12
 
 
-def backlog_sensor(settings: Settings, job: dg.JobDefinition) -> dg.SensorDefinition:
+def backlog_sensor(settings: Settings, job: dg.JobDefinition, connect: Connect, shared: Round) -> dg.SensorDefinition:
     """Level-triggered: each tick looks at the service's state, whatever happened before. With a schedule the sensor
-    only goes on with what its last run left."""
+    only goes on with what its last run left. It uses no resource of Dagster's, which would make them at each tick."""
     names = settings.names
 
     @dg.sensor(
@@ -40,17 +40,17 @@ def backlog_sensor(settings: Settings, job: dg.JobDefinition) -> dg.SensorDefini
         job=job,
         minimum_interval_seconds=settings.trigger.interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        required_resource_keys={names.canal},
         description=f"Starts a run when {settings.destination} has a backlog; gives back claims of dead runs.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        for tags in (names.run_tags, names.job_tags):
-            for run_id in processes.fail_gone(context.instance, tags):
-                context.log.warning(f"run {run_id} has no process any more: failed")
-        canal: CanalResource = getattr(context.resources, names.canal)
+        instance, now = kept_instance(context), time.time()
+        shared.fail_gone(context, instance)
         try:
-            with canal.connect() as connector:
-                return _tick(context, settings, connector, time.time())
+            known = shared.status(settings.destination, connect)
+            if known is not None and (rests := _at_rest(settings, known, context.cursor, now)):
+                return rests
+            with connect() as connector:
+                return _tick(context, instance, settings, connector, now)
         except ServiceUnavailable as error:
             return dg.SensorResult(skip_reason=dg.SkipReason(f"service away: {error}"))
         except SluiceError as error:
@@ -59,12 +59,30 @@ def backlog_sensor(settings: Settings, job: dg.JobDefinition) -> dg.SensorDefini
     return sensor
 
 
-def _tick(context: dg.SensorEvaluationContext, settings: Settings, connector: Connector, now: float) -> dg.SensorResult:
+def _at_rest(settings: Settings, status: Status, cursor: str | None, now: float) -> dg.SensorResult | None:
+    """What there is to say of a destination that has nothing to do; None where it must be looked at."""
+    client = status.client(settings.client_id)
+    if client is None or status.state != "running" or status.error is not None or settings.stays:
+        return None
+    if client.claims or client.waiting or waits_for(client, status.clients):
+        return None
+    events, seen = _observe(settings, status, client, Seen.from_cursor(cursor), now)
+    reason = dg.SkipReason(drained(client))
+    return dg.SensorResult(skip_reason=reason, asset_events=events, cursor=replace(seen, waits=None).cursor)
+
+
+def _tick(
+    context: dg.SensorEvaluationContext,
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    connector: Connector,
+    now: float,
+) -> dg.SensorResult:
     status = connector.status()
     if status.state == "stopped" and status.note:
         return dg.SensorResult(skip_reason=dg.SkipReason(f"{settings.destination} was {status.note}"))
     client = connector.subscribe()
-    dead = dead_owners(client, lambda run_id: has_ended(context.instance, run_id))
+    dead = dead_owners(client, lambda run_id: has_ended(instance, run_id))
     for owner in dead:
         batches = connector.rollback(owner=owner, reason=f"run {owner} has ended")
         context.log.info(f"gave back {batches} of run {owner}, which has ended")
@@ -73,7 +91,7 @@ def _tick(context: dg.SensorEvaluationContext, settings: Settings, connector: Co
     before = Seen.from_cursor(context.cursor)
     events, seen = _observe(settings, status, client, before, now)
     seen = replace(seen, waits=_waits(client, before, now))
-    decision = _decide(context, settings, status, client, seen.age(now), now)
+    decision = _decide(context, instance, settings, status, client, seen.age(now), now)
     if isinstance(decision, dg.SkipReason):
         return dg.SensorResult(skip_reason=decision, asset_events=events, cursor=seen.cursor)
     return dg.SensorResult(run_requests=[decision], asset_events=events, cursor=seen.cursor)
@@ -81,6 +99,7 @@ def _tick(context: dg.SensorEvaluationContext, settings: Settings, connector: Co
 
 def _decide(
     context: dg.SensorEvaluationContext,
+    instance: dg.DagsterInstance,
     settings: Settings,
     status: Status,
     client: ClientStatus,
@@ -88,7 +107,7 @@ def _decide(
     now: float,
 ) -> dg.RunRequest | dg.SkipReason:
     filters = dg.RunsFilter(tags=settings.names.run_tags)
-    runs = summarize(context.instance.get_run_records(filters, limit=_RECENT_RUNS))
+    runs = summarize(instance.get_run_records(filters, limit=_RECENT_RUNS))
     starts, by_clock = settings.starts, settings.starts.kind == "schedule"
     if by_clock and not (runs.left or runs.active):
         return dg.SkipReason(f"{client.backlog_rows} rows are waiting for the schedule")

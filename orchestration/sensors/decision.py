@@ -36,7 +36,7 @@ def decide(
     if runs.active:
         return dg.SkipReason(f"run {_short(runs.active)} is {runs.active_status.replace('_', ' ')}")
     if waiting == 0 and not standing:
-        return dg.SkipReason(f"drained at {client.cursor or 'the start'}")
+        return dg.SkipReason(drained(client))
     full = client.holds_back_seconds is not None  # nothing more comes before this client acks, not even a commit
     if not (standing or full) and waiting < trigger.minimum_rows and (lag_seconds or 0) < trigger.freshness_seconds:
         at = f"{trigger.minimum_rows}" if trigger.minimum_rows < ENDLESS else "their time"
@@ -46,6 +46,11 @@ def decide(
         pause = f"next try in {runs.next_try - now:.0f} s"
         return dg.SkipReason(f"failed {times}, last in run {_short(runs.last)}; {pause}")
     return dg.RunRequest(run_key=run_key(destination, client, runs))
+
+
+def drained(client: ClientStatus) -> str:
+    """How far, for people."""
+    return f"drained at {client.cursor or 'the start'}"
 
 
 def waits_for(client: ClientStatus, clients: Sequence[ClientStatus]) -> str:

@@ -6,17 +6,15 @@ delays the others by seconds; and the sensor on its destination's backlog gives 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 
 import dagster as dg
 
-from cdc_core.client.connector import Connector
 from orchestration.names import DESTINATION_TAG
 from orchestration.resources import CanalResource
+from orchestration.sensors.round import Connect
 
 _SECONDS = 5.0  # for a service to answer
-Connect = Callable[[], AbstractContextManager[Connector]]
 
 
 def ended_sensors(canals: Mapping[str, CanalResource]) -> list[dg.SensorDefinition]:

@@ -13,8 +13,9 @@ from functools import partial
 import dagster as dg
 
 from cdc_core.errors import LakeError, SluiceError, TableStopped
-from orchestration import processes
+from orchestration.internals import kept_instance
 from orchestration.resources import LakeResource
+from orchestration.sensors.round import Round
 from orchestration.sensors.runs import Runs, summarize
 from orchestration.settings import Settings, Trigger
 from spark_jobs.following.history.columns import work_of
@@ -30,6 +31,8 @@ def merging_sensor(
     job: dg.JobDefinition,
     is_landed: Callable[[str], bool],
     keeps: Callable[[str], bool],
+    lake: LakeResource,
+    shared: Round,
 ) -> dg.SensorDefinition:
     """Level-triggered, as the sensor on the backlog is."""
     names = settings.names
@@ -39,14 +42,12 @@ def merging_sensor(
         job=job,
         minimum_interval_seconds=settings.trigger.interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        required_resource_keys={names.lake},
         description=f"Starts a run when a change log of {settings.destination} has what its table lacks.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        for run_id in processes.fail_gone(context.instance, names.merge_tags):
-            context.log.warning(f"run {run_id} has no process any more: failed")
-        lake: LakeResource = getattr(context.resources, names.lake)
-        records = context.instance.get_run_records(dg.RunsFilter(tags=names.merge_tags), limit=_RECENT_RUNS)
+        instance = kept_instance(context)
+        shared.fail_gone(context, instance)
+        records = instance.get_run_records(dg.RunsFilter(tags=names.merge_tags), limit=_RECENT_RUNS)
         runs = summarize(records)
         if runs.active:
             return dg.SkipReason(f"run {runs.active[:8]} is {runs.active_status.replace('_', ' ')}")

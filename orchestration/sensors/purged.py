@@ -21,16 +21,21 @@ _RECENT_RUNS = 12
 
 
 def begin_anew(
-    context: dg.SensorEvaluationContext, settings: Settings, connector: Connector, status: Status, now: float
+    context: dg.SensorEvaluationContext,
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    connector: Connector,
+    status: Status,
+    now: float,
 ) -> dg.RunRequest | dg.SkipReason | None:
     """None where this client's place is not purged."""
     lost = status.error.as_error() if status.error else None
     if not isinstance(lost, PositionPurged) or not connector.by_hand.is_purged(settings.client_id):
         return None
     tags = {REWIND_TAG: settings.destination}
-    for run_id in processes.fail_gone(context.instance, tags):
+    for run_id in processes.fail_gone(instance, tags):
         context.log.warning(f"run {run_id} has no process any more: failed")
-    runs = summarize(context.instance.get_run_records(dg.RunsFilter(tags=tags), limit=_RECENT_RUNS))
+    runs = summarize(instance.get_run_records(dg.RunsFilter(tags=tags), limit=_RECENT_RUNS))
     return decide(settings, lost, runs, now)
 
 

@@ -14,23 +14,35 @@ import dagster as dg
 
 from cdc_core.client.connector import Connector
 from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.status import Status
 from cdc_core.errors import SluiceError
-from orchestration import processes
 from orchestration.first_rows import FirstRows, waiting
+from orchestration.internals import kept_instance
 from orchestration.jobs.snapshot import SNAPSHOT_TAG
-from orchestration.resources import CanalResource, LakeResource
+from orchestration.resources import LakeResource
 from orchestration.sensors.purged import begin_anew
+from orchestration.sensors.round import Connect, Round
 from orchestration.sensors.runs import Runs, summarize
 from orchestration.settings import Settings
 
 _RECENT_RUNS = 12
 _INTERVAL = 15  # seconds: a snapshot takes longer, and many destinations have many sensors
 _LOOK_SECONDS = 30.0
+_NOTHING = 0, -1
+_NONE = "no table needs a snapshot"
 _CURSOR = "[]"  # in the place of what older versions kept there; Dagster keeps a cursor that is not replaced
 
 
-def snapshot_sensor(settings: Settings, job: dg.JobDefinition, rewind: dg.JobDefinition) -> dg.SensorDefinition:
-    """What it knows of the lake's tables stays in its process: a cursor is written at each tick, and kept with it."""
+def snapshot_sensor(
+    settings: Settings,
+    job: dg.JobDefinition,
+    rewind: dg.JobDefinition,
+    connect: Connect,
+    lake: LakeResource,
+    shared: Round,
+) -> dg.SensorDefinition:
+    """What it knows of the lake's tables stays in its process: a cursor is written at each tick, and kept with it. It
+    uses no resource of Dagster's, which would make them at each tick."""
     names, known = settings.names, Known()
 
     @dg.sensor(
@@ -38,19 +50,19 @@ def snapshot_sensor(settings: Settings, job: dg.JobDefinition, rewind: dg.JobDef
         jobs=[job, rewind],
         minimum_interval_seconds=max(_INTERVAL, settings.trigger.interval_seconds),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        required_resource_keys={names.canal, names.lake},
         description=f"Starts snapshots of tables of {settings.destination}: `snapshot: {settings.snapshot}`.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        canal: CanalResource = getattr(context.resources, names.canal)
-        lake: LakeResource = getattr(context.resources, names.lake)
-        for run_id in processes.fail_gone(context.instance, {SNAPSHOT_TAG: settings.destination}):
-            context.log.warning(f"run {run_id} has no process any more: failed")
+        instance = kept_instance(context)
+        shared.fail_gone(context, instance)
         if lake.conf is None:
             return _skipped("how to reach the source is unknown: set `conf` in defs.yaml")
         try:
-            with canal.connect() as connector:
-                return _tick(context, settings, connector, lake, known)
+            status = shared.status(settings.destination, connect)
+            if status is not None and _at_rest(settings, status, known):
+                return _skipped(_NONE)
+            with connect() as connector:
+                return _tick(context, instance, settings, connector, lake, known)
         except SluiceError as error:
             return _skipped(str(error))
 
@@ -59,34 +71,60 @@ def snapshot_sensor(settings: Settings, job: dg.JobDefinition, rewind: dg.JobDef
 
 @dataclass(slots=True)
 class Known:
-    """The tables that were in the lake, and when all that the service captures were looked at, which is a large answer.
-    A table that is made meanwhile has no rows yet, or the drain meets it."""
+    """The tables that were in the lake, and when all that the service captures were looked at, which is a large answer:
+    `seen` is what the service had read by then. A table that is made meanwhile has no rows yet, or the drain meets it.
+    """
 
     there: set[str] = field(default_factory=set)
     looked: float = -math.inf
+    seen: tuple[int, int] = _NOTHING
 
-    @property
-    def is_due(self) -> bool:
-        return time.monotonic() - self.looked >= _LOOK_SECONDS
+    def is_due(self, client: ClientStatus) -> bool:
+        """Not where the service goes on as it was, and has read nothing since."""
+        return self.seen != _read_by(client) and time.monotonic() - self.looked >= _LOOK_SECONDS
+
+    def note(self, client: ClientStatus) -> None:
+        self.looked, self.seen = time.monotonic(), _read_by(client)
+
+
+def _read_by(client: ClientStatus) -> tuple[int, int]:
+    return client.generation, client.put
+
+
+def _at_rest(settings: Settings, status: Status, known: Known) -> bool:
+    """Whether a destination has nothing to do here."""
+    client = status.client(settings.client_id)
+    if client is None or status.state != "running" or status.error is not None or known.is_due(client):
+        return False
+    return not waiting(client, time.time(), complete=settings.snapshot == "when_needed")
 
 
 def _tick(
-    context: dg.SensorEvaluationContext, settings: Settings, connector: Connector, lake: LakeResource, known: Known
+    context: dg.SensorEvaluationContext,
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    connector: Connector,
+    lake: LakeResource,
+    known: Known,
 ) -> dg.SensorResult:
     status = connector.status()
-    if settings.snapshot == "when_needed" and (again := begin_anew(context, settings, connector, status, time.time())):
+    if settings.snapshot == "when_needed" and (
+        again := begin_anew(context, instance, settings, connector, status, time.time())
+    ):
         if isinstance(again, dg.SkipReason):
             return dg.SensorResult(skip_reason=again, cursor=_CURSOR)
         context.log.warning(f"all tables are reloaded: {status.error and status.error.message}")
-        known.looked = -math.inf
+        known.looked, known.seen = -math.inf, _NOTHING
         return dg.SensorResult(run_requests=[again], cursor=_CURSOR)
     client = connector.subscribe()
-    if known.is_due and not client.backlog_ddl:  # a statement that waits may make a table
+    if known.is_due(client) and not client.backlog_ddl:  # a statement that waits may make a table
         _begin(context, connector, client, lake, known)
         client = connector.client_status()
     due = waiting(client, time.time(), complete=settings.snapshot == "when_needed")
+    if not due:
+        return _skipped(_NONE)
     filters = dg.RunsFilter(tags={SNAPSHOT_TAG: settings.destination})
-    runs = summarize(context.instance.get_run_records(filters, limit=_RECENT_RUNS))
+    runs = summarize(instance.get_run_records(filters, limit=_RECENT_RUNS))
     decision = decide(settings, due, runs, time.time())
     if isinstance(decision, dg.SkipReason):
         return dg.SensorResult(skip_reason=decision, cursor=_CURSOR)
@@ -102,13 +140,13 @@ def _begin(
         return
     for name in first.begin(connector.tables(), at):
         context.log.info(f"{name} is not in the lake: its snapshot begins")
-    known.looked = time.monotonic()
+    known.note(client)
 
 
 def decide(settings: Settings, due: Sequence[str], runs: Runs, now: float) -> dg.RunRequest | dg.SkipReason:
     """One run at a time, of all tables that are due; later after each failure."""
     if not due:
-        return dg.SkipReason("no table needs a snapshot")
+        return dg.SkipReason(_NONE)
     if runs.active:
         return dg.SkipReason(f"run {runs.active[:8]} is {runs.active_status.replace('_', ' ')}")
     if now < runs.next_try:

@@ -93,6 +93,9 @@ class MemoryCanal(Connector):
         end = position(self.put - 1)
         return Status("shop", state, position=end, lag_seconds=self.lag, error=self.error)
 
+    def statuses(self) -> dict[str, Status]:
+        return {"shop": self.status()}
+
     def tables(self) -> list[TableSchema]:
         return list(self.schemas)
 

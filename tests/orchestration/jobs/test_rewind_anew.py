@@ -16,6 +16,7 @@ from orchestration.jobs.rewind import rewind_job
 from orchestration.jobs.snapshot import snapshot_job
 from orchestration.names import Names
 from orchestration.resources import CanalResource, LakeResource
+from orchestration.sensors.round import Round
 from orchestration.sensors.snapshots import snapshot_sensor
 from orchestration.settings import Settings
 from orchestration.stack.mysql.server import MySqlServer
@@ -117,13 +118,9 @@ def failed(shop: Shop) -> dict[str, str]:
 def ticked(shop: Shop, conf: Path) -> list[dg.RunRequest]:
     """What one tick of the sensor asks for."""
     settings = Settings(destination="shop", lake=str(conf / "lake"), conf=str(conf), snapshot="when_needed")
-    sensor = snapshot_sensor(settings, snapshot_job(settings), rewind_job(settings))
-    resources = {
-        "canal_shop": CanalResource(destination="shop", http_url=shop.connector.http_url),
-        "lake_shop": LakeResource(root=settings.lake, remote=NOWHERE, conf=str(conf)),
-    }
-    with (
-        dg.DagsterInstance.ephemeral() as instance,
-        dg.build_sensor_context(instance=instance, resources=resources) as context,
-    ):
+    canal = CanalResource(destination="shop", http_url=shop.connector.http_url)
+    lake = LakeResource(root=settings.lake, remote=NOWHERE, conf=str(conf))
+    jobs = snapshot_job(settings), rewind_job(settings)
+    sensor = snapshot_sensor(settings, *jobs, canal.connect, lake, Round())
+    with dg.DagsterInstance.ephemeral() as instance, dg.build_sensor_context(instance=instance) as context:
         return list(sensor.evaluate_tick(context).run_requests)

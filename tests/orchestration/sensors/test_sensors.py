@@ -23,6 +23,7 @@ from orchestration.sensors import backlog
 from orchestration.sensors.backlog import backlog_sensor
 from orchestration.sensors.decision import decide, run_key
 from orchestration.sensors.ended import give_back
+from orchestration.sensors.round import Round
 from orchestration.sensors.runs import Runs, summarize
 from orchestration.settings import Settings, Trigger
 from orchestration.stack.defs import write_component
@@ -40,8 +41,9 @@ def tick(
     canal: MemoryCanal, instance: dg.DagsterInstance, cursor: str | None = None, **settings: Any
 ) -> SensorExecutionData:
     """One tick of the backlog sensor."""
-    sensor = backlog_sensor(Settings(destination="shop", lake="/lake", **settings), drain_shop)
-    with dg.build_sensor_context(instance=instance, cursor=cursor, resources={"canal_shop": canal}) as context:
+    known = Settings(destination="shop", lake="/lake", **settings)
+    sensor = backlog_sensor(known, drain_shop, canal.connect, Round())
+    with dg.build_sensor_context(instance=instance, cursor=cursor) as context:
         return sensor.evaluate_tick(context)
 
 

@@ -15,6 +15,7 @@ from cdc_core.schema.table import TableSchema
 from orchestration.jobs.rewind import REWIND_TAG, rewind_job
 from orchestration.jobs.snapshot import snapshot_job
 from orchestration.sensors import purged, snapshots
+from orchestration.sensors.round import Round
 from orchestration.sensors.runs import Runs
 from orchestration.sensors.snapshots import decide, snapshot_sensor
 from orchestration.settings import Settings
@@ -44,8 +45,9 @@ def settings(snapshot: str) -> Settings:
     return Settings(destination="shop", lake="/lake", snapshot=snapshot)
 
 
-def made(snapshot: str = "initial") -> dg.SensorDefinition:
-    return snapshot_sensor(settings(snapshot), snapshot_job(settings(snapshot)), rewind_job(settings(snapshot)))
+def made(canal: MemoryCanal, lake: Any, snapshot: str = "initial") -> dg.SensorDefinition:
+    known = settings(snapshot)
+    return snapshot_sensor(known, snapshot_job(known), rewind_job(known), canal.connect, lake, Round())
 
 
 def tick(
@@ -56,16 +58,16 @@ def tick(
     sensor: dg.SensorDefinition | None = None,
     cursor: str | None = None,
 ) -> SensorExecutionData:
-    sensor = sensor or made(snapshot)
-    resources: dict[str, Any] = {"canal_shop": canal, "lake_shop": lake}
-    with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources) as context:
+    sensor = sensor or made(canal, lake, snapshot)
+    with dg.build_sensor_context(instance=instance, cursor=cursor) as context:
         return sensor.evaluate_tick(context)
 
 
 def test_missing_tables_begin_and_are_read(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped at the first tick; a run is requested as soon as nobody reads them. All tables are looked at again
-    after a while only, and those that are in the lake not at all."""
-    canal, lake, sensor = MemoryCanal(), Lake([USERS]), made()
+    after a while only, if the service has read something, and those that are in the lake not at all."""
+    canal, lake = MemoryCanal(), Lake([USERS])
+    sensor = made(canal, lake)
     tick(canal, lake, instance, sensor=sensor)
     assert [stop.table for stop in canal.stopped] == ["shop.orders"]
     canal.snapshots.opened = [replace(one, lease_deadline=0.0) for one in canal.snapshots.opened]
@@ -77,6 +79,9 @@ def test_missing_tables_begin_and_are_read(instance: dg.DagsterInstance, monkeyp
     (request,) = second.run_requests
     assert request.run_config["ops"]["snapshot_shop_op"]["config"]["tables"] == ["shop.orders"]
     monkeypatch.setattr(snapshots, "_LOOK_SECONDS", 0.0)
+    tick(canal, lake, instance, sensor=sensor)
+    assert lake.asked == []
+    canal.put += 1
     tick(canal, lake, instance, sensor=sensor)
     assert lake.asked == ["shop.orders"]
 
