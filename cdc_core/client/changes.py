@@ -2,15 +2,18 @@
 
 `FlightRows` does both over one connection, which several threads may use; the functions open a connection for each
 call. A stream that ends without an error is complete. A stream whose server stalls ends with an error after minutes.
-Nothing is kept and nothing is retried. Needs only pyarrow.
+A call that no server takes is made again for a moment, as by HTTP: a door listens anew when its certificate is renewed.
+A stream that has begun is not. Needs only pyarrow.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import flight
@@ -21,10 +24,16 @@ from cdc_core.contract.claim import Claim
 from cdc_core.errors import SluiceError, error_from
 from cdc_core.schema.table import TableSchema
 
+T = TypeVar("T")
+
+_PAUSES = (0.1, 0.4, 1.0)  # seconds before each repetition
 _OPTIONS = [
     ("grpc.enable_http_proxy", 0),  # the environment's proxy is not meant for rows
     ("grpc.keepalive_time_ms", 310_000),  # notices a stalled host; servers allow one ping in 300 s
     ("grpc.http2.ping_timeout_ms", 20_000),
+    ("grpc.initial_reconnect_backoff_ms", 50),  # else a call soon after a broken one fails unsent
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
 ]
 
 
@@ -85,8 +94,10 @@ class FlightRows:
     """The service's Flight door at `url`, until `close`. After a broken connection the next call opens another. `ca`:
     the authorities of a door with TLS as PEM text, without it those of the system."""
 
-    def __init__(self, url: str, token: str | None = None, ca: str = "") -> None:
-        self.url = url
+    def __init__(
+        self, url: str, token: str | None = None, ca: str = "", sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.url, self._sleep = url, sleep
         self._headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
         with _answers(url):
             self._client = flight.connect(url, generic_options=_OPTIONS, tls_root_certs=roots_for(url, ca))
@@ -121,7 +132,7 @@ class FlightRows:
         """Plans the read that `request` asks for."""
         descriptor = flight.FlightDescriptor.for_command(json.dumps(asdict(request)).encode())
         with _answers(self.url):
-            info = self._client.get_flight_info(descriptor, self._call(timeout_seconds))
+            info = self._taken(lambda: self._client.get_flight_info(descriptor, self._call(timeout_seconds)))
         metadata = info.schema.metadata or {}
         return TableRead(
             schema=info.schema,
@@ -134,12 +145,34 @@ class FlightRows:
     def split(self, ticket: bytes, *, timeout_seconds: float | None = None) -> Iterator[pa.RecordBatch]:
         """The record batches of one split. Closing the iterator cancels the call."""
         with _answers(self.url):
-            stream = self._client.do_get(flight.Ticket(ticket), self._call(timeout_seconds))
+            stream, first = self._taken(lambda: self._begun(ticket, timeout_seconds))
             try:
-                for chunk in stream:
-                    yield chunk.data
+                if first is not None:
+                    yield first.data
+                    for chunk in stream:
+                        yield chunk.data
             finally:
                 stream.cancel()
+
+    def _begun(self, ticket: bytes, timeout_seconds: float | None) -> tuple[Any, Any]:
+        """A stream and its first chunk, None for an empty one."""
+        stream = self._client.do_get(flight.Ticket(ticket), self._call(timeout_seconds))
+        try:
+            return stream, next(iter(stream), None)
+        except BaseException:
+            stream.cancel()
+            raise
+
+    def _taken(self, call: Callable[[], T]) -> T:
+        """The call's answer. One that a server refuses is not made again."""
+        for pause in _PAUSES:
+            try:
+                return call()
+            except (flight.FlightUnavailableError, flight.FlightCancelledError) as error:
+                if error.extra_info:
+                    raise
+                self._sleep(pause)
+        return call()
 
     def _call(self, timeout_seconds: float | None) -> flight.FlightCallOptions:
         return flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,10 +16,11 @@ from structlog.testing import capture_logs
 
 from cdc_core.canal.protocol.scramble import stored
 from cdc_core.canal.tcp import TcpDoor
-from cdc_core.client.changes import FlightRows, flight_info, read_split
+from cdc_core.client.changes import FlightRows, RowsDoor, flight_info, read_split
 from cdc_core.client.connector import Connector
 from cdc_core.client.trust import Trust, read_authorities
 from cdc_core.config import load_service
+from cdc_core.contract.claim import Claim
 from cdc_core.doors import connections
 from cdc_core.doors.certificate import Certificate, CertificateFiles, certificates
 from cdc_core.doors.flight import FlightDoor
@@ -136,6 +138,38 @@ def test_renewed_files_are_used_without_a_restart(
         again = read_split(rows.url, ticket, token=TOKEN, ca=authority.pem)
         assert sum(batch.num_rows for batch in again) == 200_000
         assert not certificate.renew()
+
+
+def test_reads_go_on_while_a_certificate_is_renewed(
+    shop: Destination, certificate: Certificate, authority: Authority
+) -> None:
+    """The Flight door listens anew then: plans and splits that come in that moment are asked for again."""
+    shop.put(2_000)
+    claim = shop.claim(1001, 1, 0, "run-1", 60)
+    assert claim is not None
+    over, failed = threading.Event(), list[SluiceError]()
+
+    def read(door: RowsDoor, wanted: Claim) -> None:
+        while not over.is_set():
+            try:
+                tickets = door.info(wanted, TABLE).tickets
+                assert sum(batch.num_rows for one in tickets for batch in door.split(one)) == 2_000
+            except SluiceError as error:
+                failed.append(error)
+
+    with served(shop, certificate) as (_, rows):
+        door = RowsDoor(rows.url, TOKEN, authority.pem)
+        readers = [threading.Thread(target=read, args=(door, claim)) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        for number in range(2, 7):
+            authority.issue(number)
+            assert certificate.renew()
+            until(lambda number=number: _flight_serial(rows.port, authority) == number)
+        over.set()
+        for reader in readers:
+            reader.join()
+    assert [str(error) for error in failed] == []
 
 
 def _flight_serial(port: int, authority: Authority) -> int:
