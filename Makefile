@@ -20,6 +20,7 @@ READY := $(VENV)/.ready
 ## SESSIONS=1               soak: what statements mean in sessions of every state, instead of DDL
 ## SOURCES=1                soak: a source that is reset, set back and restored, instead of DDL
 ## SNAPSHOTS=1              soak: snapshots under random DML, with kills, instead of DDL
+## FILTERS=1                soak: DDL while the filter of tables changes
 ONCE            ?=
 RATE            ?=
 SECONDS_OF_LOAD ?=
@@ -78,7 +79,7 @@ fuzz: $(READY) ## search for bytes that break the decoder, guided by coverage
 	@$(BIN)/python -W ignore -m tests.fuzz.scan_fuzzer -max_total_time=$(SECONDS)
 
 soak: $(READY) ## run random DDL and DML against a real server, and compare the lake
-	@$(BIN)/python -m tests.soak --server $(SERVER) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(SNAPSHOTS),--snapshots) $(if $(SESSIONS),--sessions) $(if $(SOURCES),--sources)
+	@$(BIN)/python -m tests.soak --server $(SERVER) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(FILTERS),--filters) $(if $(SNAPSHOTS),--snapshots) $(if $(SESSIONS),--sessions) $(if $(SOURCES),--sources)
 
 clean: ## remove what the demo and the tests left; downloads stay in .sluice/artifacts
 	@rm -rf .sluice/demo .sluice/up .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -59,6 +59,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tries", type=int, default=40, help="to make a script shorter (default: %(default)s)")
     parser.add_argument("--no-cascades", action="store_true", help="no foreign keys that change rows")
     parser.add_argument("--no-rewinds", action="store_true")
+    parser.add_argument("--filters", action="store_true", help="the filter changes between the statements")
     parser.add_argument("--snapshots", action="store_true", help="snapshots under DML, instead of DDL")
     parser.add_argument("--sessions", action="store_true", help="the states of sessions, instead of DDL")
     parser.add_argument("--sources", action="store_true", help="what happens to a source, instead of DDL")
@@ -98,7 +99,9 @@ def _script(mysql: MySqlServer, remote: str, seed: int, options: argparse.Namesp
     began = time.monotonic()
 
     def at_random(trial: Trial) -> Outcome:
-        return trial.random(seed, options.steps, cascades=not options.no_cascades, rewinds=not options.no_rewinds)
+        # what a parent loses that the filter leaves out is seen by nobody: its children stop when their rows come
+        cascades, rewinds = not (options.no_cascades or options.filters), not options.no_rewinds
+        return trial.random(seed, options.steps, cascades=cascades, rewinds=rewinds, filters=options.filters)
 
     outcome, databases = fresh(mysql, remote, at_random)
     line = {

@@ -9,6 +9,8 @@ from random import Random
 from tests.support.ddl_columns import Column
 from tests.support.ddl_script import Script, Table
 from tests.support.ddl_soak import shrunk
+from tests.support.ddl_trial import steps
+from tests.support.filter_steps import ALL
 
 _TABLES = [Table(0, "a", (Column("id", "int"), Column("v", "double")), ("id",)), Table(1, "b", (Column("id", "int"),))]
 
@@ -34,6 +36,16 @@ def test_renames_come_in_pairs_and_chains_with_rows_behind_them() -> None:
     assert behind["RENAME", "RENAME"] > 10
     assert behind["RENAME", "INSERT"] + behind["RENAME", "UPDATE"] + behind["RENAME", "DELETE"] > 50
     assert any(one.startswith("RENAME") and one.count(" TO ") == 2 for one in statements)
+
+
+def test_filters_narrow_widen_and_come_from_the_client() -> None:
+    """Between the statements, each kind of them."""
+    script = Script(Random(1), ("one", "two"), mariadb=False, cascades=False)
+    source = steps(Random(1), script, [*_TABLES], rewinds=True, filters=True)
+    found = [step for step, _ in zip(source, range(2000), strict=False) if step.startswith("filter ")]
+    kinds = {("override" in one, one.endswith(ALL)) for one in found}
+    assert kinds == {(True, True), (True, False), (False, True), (False, False)}
+    assert len(found) > 100
 
 
 def test_a_script_is_made_short() -> None:

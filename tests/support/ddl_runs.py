@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -62,10 +62,10 @@ class Runs:
                 deadline = time.monotonic() + _SECONDS if worked else deadline
                 assert time.monotonic() < deadline, f"the service does not reach {end}"
 
-    def repair(self) -> None:
-        """Copies every stopped table that the source has; their stops are lifted."""
+    def repair(self, captured: Callable[[str], bool]) -> None:
+        """Copies every stopped table that is captured and that the source has; their stops are lifted."""
         lake = self.shop.lake
-        for stop in self.shop.connector.client_status().stopped:
+        for stop in filter(lambda one: captured(one.table), self.shop.connector.client_status().stopped):
             repair = Repair(self.shop.connector, self.instance, lake.lake, lake.sessions)
             self.copied += isinstance(repair.table(*split_name(stop.table)), Copied)
 
@@ -122,8 +122,11 @@ def killed(where: str) -> Iterator[None]:
             return
 
 
-def differences(runs: Runs, databases: Collection[str], tables: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """What is not alike in rows and definitions: `tables` are all that these databases of the source have."""
+def differences(
+    runs: Runs, databases: Collection[str], tables: Sequence[tuple[str, str]], outside: Collection[str] = ()
+) -> dict[str, str]:
+    """What is not alike in rows and definitions: `tables` are all that these databases of the source have and the
+    filter captures, `outside` those of the lake that left the filter."""
     found = {}
     for database in databases:
         for one in runs.shop.compared(*(table for at, table in tables if at == database), database=database):
@@ -132,5 +135,5 @@ def differences(runs: Runs, databases: Collection[str], tables: Sequence[tuple[s
                 counts = rows and f"{rows.missing} missing, {rows.extra} extra, {rows.different} different"
                 found[one.table] = "; ".join(filter(None, (counts, *one.definition, one.error)))
     stopped = {stop.table for stop in runs.shop.connector.client_status().stopped}
-    gone = runs.live(databases) - {full_name(*table) for table in tables} - stopped
+    gone = runs.live(databases) - {full_name(*table) for table in tables} - stopped - {*outside}
     return found | dict.fromkeys(gone, "the source does not have it")

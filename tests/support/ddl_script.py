@@ -11,9 +11,9 @@ from random import Random
 
 from tests.support.ddl_columns import NAMES, Column, definition, literal, quote
 
-_TABLES = ("a", "b", "c", "d", "e", "order", "Ünder")
+TABLES = ("a", "b", "c", "d", "e", "order", "Ünder")
 _IMAGES = ("FULL", "FULL", "MINIMAL", "NOBLOB")
-_MODES = ("", "", "STRICT_TRANS_TABLES", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES,NO_AUTO_VALUE_ON_ZERO")
+_MODES = ("", "", "STRICT_TRANSTABLES", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES,NO_AUTO_VALUE_ON_ZERO")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Script:
 
     def _create(self, tables: Sequence[Table]) -> str:
         rng = self._rng
-        path = f"{quote(rng.choice(self._databases))}.{quote(rng.choice(_TABLES))}"
+        path = f"{quote(rng.choice(self._databases))}.{quote(rng.choice(TABLES))}"
         verb = "CREATE OR REPLACE TABLE" if self._mariadb and rng.random() < 0.3 else "CREATE TABLE"
         verb += " IF NOT EXISTS" if verb == "CREATE TABLE" and rng.random() < 0.2 else ""
         if tables and rng.random() < 0.2:
@@ -178,21 +178,21 @@ class Script:
             (1, f"DROP INDEX i{rng.randrange(9)}"),
             (1, f"ADD CONSTRAINT CHECK ({name} IS NULL OR {name} = {name})"),
             (1, rng.choice(("ENGINE = InnoDB", "FORCE", "ALGORITHM = COPY", "LOCK = SHARED", f"ORDER BY {name}"))),
-            (1, f"RENAME TO {quote(self._databases[table.database])}.{quote(rng.choice(_TABLES))}"),
+            (1, f"RENAME TO {quote(self._databases[table.database])}.{quote(rng.choice(TABLES))}"),
         )
         return rng.choices([text for _, text in choices], [weight for weight, _ in choices])[0]
 
     def _rename(self, table: Table, tables: Sequence[Table]) -> str:
         """A RENAME of one table, a pair, a swap, or several after each other; mostly with rows of the new names."""
         rng, path, other = self._rng, self._path(table), self._rng.choice(tables)
-        places = [(database, name) for database in (0, 1) for name in _TABLES]
+        places = [(database, name) for database in (0, 1) for name in TABLES]
         free = [place for place in places if place not in {(one.database, one.name) for one in tables}]
         if other != table and rng.random() < 0.3:
             side, that = f"{quote(self._databases[0])}.`side`", self._path(other)
             self._follow_up([self._to(table, other), self._to(other, table)], tables)
             return f"RENAME TABLE {path} TO {side}, {that} TO {path}, {side} TO {that}"
         if len(free) < 3 or rng.random() < 0.2:
-            return f"RENAME TABLE {path} TO {quote(rng.choice(self._databases))}.{quote(rng.choice(_TABLES))}"
+            return f"RENAME TABLE {path} TO {quote(rng.choice(self._databases))}.{quote(rng.choice(TABLES))}"
         first, second, third = (replace(table, database=at, name=name) for at, name in rng.sample(free, 3))
         moved = f"RENAME TABLE {path} TO {self._path(first)}"
         if other != table and rng.random() < 0.4:

@@ -11,6 +11,7 @@ from cdc_core import config
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.ddl_runs import Runs
 from tests.support.ddl_trial import Outcome, Trial
+from tests.support.filter_steps import FilterSteps
 from tests.support.shop import opened_shop
 
 
@@ -23,7 +24,8 @@ def opened_trial(mysql: MySqlServer, spark_remote: str, directory: Path) -> Iter
         start = {"journalName": journal, "position": offset}
         with opened_shop(mysql, spark_remote, directory, **keys) as shop:
             instance, _ = config.load_instance(directory / "conf", "shop")
-            yield Trial(Runs(shop, instance), (shop.database, second), start)
+            databases = shop.database, second
+            yield Trial(Runs(shop, instance), databases, start, FilterSteps(shop, directory / "conf", databases))
 
 
 def fresh(mysql: MySqlServer, spark_remote: str, run: Callable[[Trial], Outcome]) -> tuple[Outcome, tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 A step is a statement, or one of `drain N` (claims of N rows; then all tables are compared), `follow N` (the same by a
 run that copies no table: those that need it stop, and are copied as `sluice copy` does), `kill PLACE` (a run that ends
-there) and `rewind` (all cursors to where the script began).
+there), `rewind` (all cursors to where the script began) and `filter NAMES` (others are captured from the cursors on).
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from cdc_core.schema.names import full_name
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.ddl_columns import Column
 from tests.support.ddl_runs import PLACES, Runs, differences, killed
-from tests.support.ddl_script import Script, Table
+from tests.support.ddl_script import TABLES, Script, Table
+from tests.support.filter_steps import FilterSteps, random_filter
 
-_OURS = ("drain ", "follow ", "kill ", "rewind")
+_OURS = ("drain ", "follow ", "kill ", "rewind", "filter ")
 _TABLES = """SELECT table_schema, table_name FROM information_schema.tables
     WHERE table_type = 'BASE TABLE' AND table_schema IN (%s, %s) ORDER BY 1, 2"""
 _COLUMNS = """SELECT table_schema, table_name, column_name, data_type, extra FROM information_schema.columns
@@ -83,7 +85,7 @@ def catalogue(connection: Connection[Any], databases: tuple[str, str]) -> list[T
     ]
 
 
-def steps(rng: Random, script: Script, tables: list[Table], *, rewinds: bool) -> Iterator[str]:
+def steps(rng: Random, script: Script, tables: list[Table], *, rewinds: bool, filters: bool) -> Iterator[str]:
     """Without an end; `tables` is looked at before each statement."""
     while True:
         draw = rng.random()
@@ -93,6 +95,8 @@ def steps(rng: Random, script: Script, tables: list[Table], *, rewinds: bool) ->
             yield f"kill {rng.choice(PLACES)}"
         elif draw < 0.125 and rewinds:
             yield "rewind"
+        elif draw < 0.19 and filters:
+            yield f"filter {random_filter(rng, TABLES)}"
         else:
             yield script.statement(tables)
 
@@ -105,14 +109,15 @@ class Trial:
     runs: Runs
     databases: tuple[str, str]
     start: dict[str, Any]
+    filters: FilterSteps
 
-    def random(self, seed: int, count: int, *, cascades: bool, rewinds: bool) -> Outcome:
+    def random(self, seed: int, count: int, *, cascades: bool, rewinds: bool, filters: bool = False) -> Outcome:
         """`count` random steps, then a comparison. Statements that the server refuses are not counted as executed."""
         rng, outcome = Random(seed), Outcome()
         script = Script(rng, self.databases, mariadb=self._mysql.version == "mariadb", cascades=cascades)
         with closing(self._session()) as connection:
             tables = catalogue(connection, self.databases)
-            source = steps(rng, script, tables, rewinds=rewinds)
+            source = steps(rng, script, tables, rewinds=rewinds, filters=filters)
             while len(outcome.steps) < count and outcome.clean:
                 self._step(connection, next(source), outcome)
                 tables[:] = catalogue(connection, self.databases)
@@ -150,6 +155,8 @@ class Trial:
                     self.runs.drain(30, copying=True)
             elif verb == "rewind":
                 self._rewind()
+            elif verb == "filter":
+                self.filters.change(argument)
             elif not self._executed(connection, step):
                 return
         except Exception as error:
@@ -170,11 +177,13 @@ class Trial:
     def _drained(self, batch_size: int, copying: bool, outcome: Outcome) -> None:
         """Drains, copies what stopped, and compares every table."""
         self.runs.drain(batch_size, copying=copying)
-        self.runs.repair()
+        self.runs.repair(self.filters.captures)
         with closing(self._session()) as connection:
             tables = catalogue(connection, self.databases)
-        named = [(self.databases[table.database], table.name) for table in tables]
-        outcome.differences |= differences(self.runs, self.databases, named)
+        found = [(self.databases[table.database], table.name) for table in tables]
+        named = [one for one in found if self.filters.captures(full_name(*one))]
+        self.filters.leave_out(self.runs.live(self.databases), {full_name(*one) for one in found})
+        outcome.differences |= differences(self.runs, self.databases, named, self.filters.outside)
         outcome.compared += len(named)
 
     def _rewind(self) -> None:

@@ -191,7 +191,7 @@ class LandedShop(Shop):
 def opened_landed(mysql: MySqlServer, spark_remote: str, tmp_path: Path, **keys: str) -> Iterator[LandedShop]:
     """A shop whose tables land first."""
     with opened_shop(mysql, spark_remote, tmp_path, **keys) as shop:
-        found = LandedShop(shop.mysql, shop.database, shop.connector, shop.lake)
+        found = LandedShop(shop.mysql, shop.database, shop.connector, shop.lake, shop.server)
         follows, sessions = found.follows, shop.lake.sessions
         found.lake = replace(
             shop.lake,

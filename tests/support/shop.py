@@ -45,6 +45,7 @@ class Shop:
     database: str
     connector: Connector
     lake: SparkLake
+    server: CanalServer
     warnings: list[Verdict] = field(default_factory=list)
 
     def execute(self, *statements: str) -> None:
@@ -152,7 +153,8 @@ def opened_shop(
             ):
                 until_running(connector)
                 lake = Lake(tmp_path / "lake", complete=True)
-                yield Shop(mysql, database, connector, SparkLake(connector, lake, sessions, "", Fence(lake, sessions)))
+                whole = SparkLake(connector, lake, sessions, "", Fence(lake, sessions))
+                yield Shop(mysql, database, connector, whole, server)
         finally:
             server.stop()
 
