@@ -17,25 +17,17 @@ import typer
 from cdc_core.errors import SluiceError
 from orchestration.cli_client import client
 from orchestration.cli_consume import consume
-from orchestration.cli_ddl import ddl
-from orchestration.cli_maintain import maintain
 from orchestration.cli_mirror import mirror
 from orchestration.cli_now import now
-from orchestration.cli_remake import remake
-from orchestration.cli_verify import verify
+from orchestration.cli_verbs import add_verbs
 from orchestration.options import (
-    Client,
+    LOCAL,
     Conf,
     DagsterPort,
     FlightPort,
     HttpPort,
     Json,
-    LakeRoot,
     Name,
-    ServiceOrConf,
-    Spark,
-    SparkToken,
-    Tables,
     Token,
     Url,
     Warm,
@@ -49,11 +41,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_LOCAL = "http://127.0.0.1:11112"
-
 destination = typer.Typer(help="Start, stop or reload one destination of the running service.", no_args_is_help=True)
 app.add_typer(destination, name="destination")
-app.add_typer(ddl, name="ddl")
 app.add_typer(client, name="client")
 
 
@@ -102,7 +91,7 @@ def server(conf: Conf = Path("conf"), as_json: Json = False) -> None:
 
 
 @app.command()
-def status(service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
+def status(service: Url = LOCAL, token: Token = "", as_json: Json = False) -> None:
     """Show the state, position, lag and error of every destination; 1 if one has failed."""
     from orchestration.commands.status import run
 
@@ -114,7 +103,7 @@ def positions(
     destination: Annotated[
         str | None, typer.Argument(help="One destination; all without it.", show_default=False)
     ] = None,
-    service: Url = _LOCAL,
+    service: Url = LOCAL,
     token: Token = "",
     as_json: Json = False,
 ) -> None:
@@ -124,51 +113,6 @@ def positions(
     raise typer.Exit(run(destination, service, token, as_json=as_json))
 
 
-@app.command()
-def reset(
-    name: Name,
-    position: Annotated[str | None, typer.Option(metavar="FILE:OFFSET", help="The start of a transaction.")] = None,
-    timestamp: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="2026-11-21T12:00:00Z, or milliseconds since the epoch: the first transaction of that second, or the "
-            "last before it.",
-        ),
-    ] = None,
-    gtid: Annotated[
-        str | None, typer.Option(metavar="SET", help="The first transaction that is not in the set.")
-    ] = None,
-    earliest: Annotated[bool, typer.Option("--earliest", help="The oldest binlog of the source.")] = False,
-    latest: Annotated[
-        bool, typer.Option("--latest", help="The end of the source; changes before it are skipped.")
-    ] = False,
-    anew: Annotated[bool, typer.Option("--anew", help="The end; all tables stop until they are reloaded.")] = False,
-    client_id: Annotated[int, typer.Option(min=0, help="The client whose cursor is set.")] = 1001,
-    all_clients: Annotated[bool, typer.Option("--all", help="Set the cursors of all clients.")] = False,
-    moved: Annotated[bool, typer.Option("--moved", help="The source is another server now.")] = False,
-    epoch: Annotated[
-        int, typer.Option(min=0, help="The least number of the new epoch, where the lake knows of later ones.")
-    ] = 0,
-    identity: Annotated[str, typer.Option(help="Take over this identity, by which the lake knows its writer.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without it, only show what would happen.")] = False,
-    service: Url = _LOCAL,
-    token: Token = "",
-    as_json: Json = False,
-) -> None:
-    """Set a destination's cursors to another place. Shows what is read again or lost, and does it only with --yes."""
-    from orchestration.commands.reset import run
-    from orchestration.places import target
-
-    to = target(position, timestamp, gtid, earliest=earliest, latest=latest, anew=anew)
-    if to is None:
-        places = "--position FILE:OFFSET, --timestamp TIME, --gtid SET, --earliest, --latest, --anew"
-        raise typer.BadParameter(f"give one of {places}")
-    client = None if all_clients else client_id
-    body = {"to": to, "client_id": client, "moved": moved, "epoch": epoch, "identity": identity, "dry_run": not yes}
-    raise typer.Exit(run(name, body, service, token, as_json=as_json))
-
-
 def _switch(verb: Literal["start", "stop", "reload"], name: str, service: str, token: str, as_json: bool) -> NoReturn:
     from orchestration.commands.destination import run
 
@@ -176,95 +120,27 @@ def _switch(verb: Literal["start", "stop", "reload"], name: str, service: str, t
 
 
 @destination.command()
-def start(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
+def start(name: Name, service: Url = LOCAL, token: Token = "", as_json: Json = False) -> None:
     """Start a destination that was stopped by hand, or is lazy."""
     _switch("start", name, service, token, as_json)
 
 
 @destination.command()
-def stop(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
+def stop(name: Name, service: Url = LOCAL, token: Token = "", as_json: Json = False) -> None:
     """Stop a destination until it is started or its configuration changes. Its claims are rolled back."""
     _switch("stop", name, service, token, as_json)
 
 
 @destination.command()
-def reload(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
+def reload(name: Name, service: Url = LOCAL, token: Token = "", as_json: Json = False) -> None:
     """Restart a destination with its current configuration."""
     _switch("reload", name, service, token, as_json)
 
 
-app.command()(maintain)
-app.command()(verify)
+add_verbs(app)
 app.command()(now)
 app.command()(consume)
 app.command()(mirror)
-app.command()(remake)
-
-
-@app.command()
-def copy(
-    name: Name,
-    table: Tables,
-    lake: LakeRoot,
-    conf: Conf = Path("conf"),
-    client: Client = 1001,
-    spark: Spark = "sc://127.0.0.1:15002",
-    spark_token: SparkToken = "",
-    service: ServiceOrConf = None,
-    token: Token = "",
-    as_json: Json = False,
-) -> None:
-    """Make tables of the lake anew from the source while the destination goes on, and lift their stops."""
-    from orchestration.commands.copy import Order, run
-
-    order = Order(name, tuple(table), lake, conf, client, spark, spark_token, service, token)
-    raise typer.Exit(run(order, as_json=as_json))
-
-
-@app.command()
-def snapshot(
-    name: Name,
-    lake: LakeRoot,
-    table: Annotated[
-        list[str] | None, typer.Argument(help="database.table; all captured tables without it.", show_default=False)
-    ] = None,
-    rows_per_chunk: Annotated[int, typer.Option(min=1, help="About how many rows a chunk has.")] = 250_000,
-    connections: Annotated[int, typer.Option(min=1, help="Chunks read at once.")] = 4,
-    rate: Annotated[
-        float | None, typer.Option(min=1, help="The most rows a second; without it, no limit.", show_default=False)
-    ] = None,
-    replica: Annotated[
-        str, typer.Option("--from", metavar="HOST:PORT", help="Read from this replica, by the same account.")
-    ] = "",
-    read_on: Annotated[
-        str,
-        typer.Option(
-            metavar="driver|executors",
-            help="Who reads: this process, or Spark's executors; by default those of a cluster.",
-            show_default=False,
-        ),
-    ] = "",
-    cancel: Annotated[bool, typer.Option("--cancel", help="End the tables' open snapshots instead.")] = False,
-    conf: Conf = Path("conf"),
-    client: Client = 1001,
-    spark: Spark = "sc://127.0.0.1:15002",
-    spark_token: SparkToken = "",
-    service: ServiceOrConf = None,
-    token: Token = "",
-    as_json: Json = False,
-) -> None:
-    """Bring tables into the lake, or reload them, while the stream goes on; 1 if one could not be.
-
-    Ended in the middle, it goes on where it was when it is called again."""
-    from orchestration.commands.copy import Order
-    from orchestration.commands.snapshot import run
-    from orchestration.jobs.snapshot import replica_of
-    from spark_jobs.copy.snapshot import Manner
-    from spark_jobs.snapshot.limits import Limits
-
-    order = Order(name, tuple(table or ()), lake, conf, client, spark, spark_token, service, token)
-    manner = Manner(rows_per_chunk, Limits(rate, connections), replica_of(replica), read_on)
-    raise typer.Exit(run(order, manner, cancel=cancel, as_json=as_json))
 
 
 @app.callback(invoke_without_command=True)

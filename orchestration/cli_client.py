@@ -6,14 +6,13 @@ from typing import Annotated
 
 import typer
 
-from orchestration.options import Json, Name, Token, Url
+from orchestration.options import LOCAL, Json, Name, Token, Url
 
 client = typer.Typer(help="The clients of a destination of the running service.", no_args_is_help=True)
-_LOCAL = "http://127.0.0.1:11112"
 
 
 @client.command("list")
-def show_clients(name: Name, service: Url = _LOCAL, token: Token = "", as_json: Json = False) -> None:
+def show_clients(name: Name, service: Url = LOCAL, token: Token = "", as_json: Json = False) -> None:
     """Show the subscribed clients: cursor, backlog, outstanding batches, and who holds the others up."""
     from orchestration.commands.client import show
 
@@ -24,7 +23,7 @@ def show_clients(name: Name, service: Url = _LOCAL, token: Token = "", as_json: 
 def remove_client(
     name: Name,
     client_id: Annotated[int, typer.Argument(min=0, help="The client's number.", show_default=False)],
-    service: Url = _LOCAL,
+    service: Url = LOCAL,
     token: Token = "",
     as_json: Json = False,
 ) -> None:

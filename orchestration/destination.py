@@ -28,17 +28,8 @@ from orchestration.assets.lineage import declared, external_assets
 from orchestration.assets.merge_asset import merge_asset, merge_job
 from orchestration.failures import TablesUnknown
 from orchestration.internals import noted
-from orchestration.jobs.ddl import ddl_job
+from orchestration.jobs.by_hand import job_of, maintain_schedule
 from orchestration.jobs.drain import drain_job, drain_schedule
-from orchestration.jobs.maintain import maintain_job, maintain_schedule
-from orchestration.jobs.pause import pause_job
-from orchestration.jobs.remake import remake_job
-from orchestration.jobs.rematerialize import rematerialize_job
-from orchestration.jobs.repair import repair_job
-from orchestration.jobs.resume import resume_job
-from orchestration.jobs.rewind import rewind_job
-from orchestration.jobs.rollback import rollback_job
-from orchestration.jobs.snapshot import snapshot_job
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.sensors.backlog import backlog_sensor
 from orchestration.sensors.merging import merging_sensor
@@ -47,13 +38,13 @@ from orchestration.sensors.snapshots import snapshot_sensor
 from orchestration.settings import Settings, secret
 from orchestration.source import CONF_VARIABLE
 from orchestration.store import lag_check
+from orchestration.verbs.orders import JOBS, Maintain, Remake, Rewind, Snapshot
 from spark_jobs.lake.policies import policies_json
 from spark_jobs.lake.row_rules import rules_json
 from spark_jobs.landing.modes import modes_json
 
 _SILENT = ContextVar[dict[str, SluiceError] | None]("what does not answer, by its address", default=None)
 _SECONDS = 5.0  # for a service to answer
-_BY_HAND = (ddl_job, pause_job, rematerialize_job, repair_job, resume_job, rollback_job)
 
 
 class CdcDestination(dg.Component, Settings):
@@ -77,20 +68,20 @@ class CdcDestination(dg.Component, Settings):
         drain = drain_job(self, parts, delta)
         merges = [merge_job(self, parts, asset) for asset in merging]
         audits = [audit_job(self, parts, checks) for checks in audit]
-        made = [snapshot_job(self), rewind_job(self), maintain_job(self), *(make(self) for make in _BY_HAND)]
-        whole = dg.Definitions(jobs=[*made, *([remake_job(self)] if follows else [])], resources=resources)
-        taking, rewinding, upkeep, *by_hand = (  # with these resources; Dagster would give each those of all others
-            whole.resolve_job_def(job.name) for job in whole.jobs or ()
-        )
+        made = {order: job_of(order, self) for order in JOBS if follows or order is not Remake}
+        whole = dg.Definitions(jobs=[*made.values()], resources=resources)
+        by_hand = {  # with these resources; Dagster would give each those of all others
+            order: whole.resolve_job_def(job.name) for order, job in made.items()
+        }
         schedules = [drain_schedule(self, drain)] if self.starts.kind == "schedule" else []
-        schedules += [maintain_schedule(self, upkeep)] if self.maintain else []
+        schedules += [maintain_schedule(self, by_hand[Maintain])] if self.maintain else []
         schedules += [audit_schedule(self, job) for job in audits]
         connect, shared = partial(_connect, self), round_of(self.service.place)
         sensors = [backlog_sensor(self, drain, connect, shared)]
         if self.snapshot != "never":
-            sensors.append(snapshot_sensor(self, taking, rewinding, connect, lake, shared))
+            sensors.append(snapshot_sensor(self, by_hand[Snapshot], by_hand[Rewind], connect, lake, shared))
         sensors += [merging_sensor(self, job, landed.follows, landed.keeps, lake, shared) for job in merges]
-        jobs = [drain, taking, rewinding, upkeep, *by_hand, *merges, *audits]
+        jobs = [drain, *by_hand.values(), *merges, *audits]
         own = dg.Definitions(jobs=jobs, schedules=schedules, sensors=sensors)
         return dg.Definitions.merge(parts, own).with_reconstruction_metadata(kept)
 

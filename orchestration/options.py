@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+LOCAL = "http://127.0.0.1:11112"  # where the service is by default
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Conf = Annotated[Path, typer.Option(help="Directory of canal.properties and */instance.properties.")]
 HttpPort = Annotated[int, typer.Option(help="Port of the service's page and control.")]
@@ -19,6 +21,6 @@ Name = Annotated[str, typer.Argument(help="Name of the destination.", show_defau
 Client = Annotated[int, typer.Option(help="The client that writes the lake.")]
 ServiceOrConf = Annotated[str | None, typer.Option(help="URL of the service; without it, from the configuration.")]
 LakeRoot = Annotated[str, typer.Option(envvar="SLUICE_LAKE", help="Path or URI of the lake.")]
-Tables = Annotated[list[str], typer.Argument(help="database.table, one or more.", show_default=False)]
 Spark = Annotated[str, typer.Option(envvar="SPARK_REMOTE", help="The Spark Connect server.")]
 SparkToken = Annotated[str, typer.Option(envvar="SPARK_CONNECT_TOKEN", help="Its token.", show_default=False)]
+Reason = Annotated[str, typer.Option(help="Why: it becomes a part of the stop's reason.", show_default=False)]

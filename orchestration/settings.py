@@ -27,7 +27,7 @@ SERVICE_VARIABLE, FLIGHT_VARIABLE, SPARK_VARIABLE = "SLUICE_SERVICE", "SLUICE_FL
 ENDLESS = 1 << 62  # rows: only their age starts a run
 
 
-class Service(dg.Model, dg.Resolvable):
+class ServiceAddress(dg.Model, dg.Resolvable):
     """Where the capture service is: at `http`, or with `zookeeper` at whichever server runs the destination. A file
     that names neither means the service of the environment, which is the one that `sluice up` has started.
 
@@ -174,7 +174,7 @@ class Settings(dg.Model, dg.Resolvable):
     destination: str
     lake: str
     conf: str | None = None
-    service: Service = Field(default_factory=Service)
+    service: ServiceAddress = Field(default_factory=ServiceAddress)
     spark: str = Field(default_factory=lambda: os.environ.get(SPARK_VARIABLE) or "sc://127.0.0.1:15002")
     spark_token_env: str = "SPARK_CONNECT_TOKEN"  # noqa: S105
     tables: list[str] | None = None

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("package", ["cdc_core", "spark_jobs"])
+@pytest.mark.parametrize("package", ["cdc_core", "spark_jobs", "orchestration"])
 def test_a_class_name_stands_for_one_thing(package: str) -> None:
     """No two classes of a package have the same name."""
     places = defaultdict(list)

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from cdc_core.errors import SluiceError
+from cdc_core.schema.names import split_name
 from orchestration import processes
 from orchestration.failures import failure
-from orchestration.jobs.comparing import comparison_facts, comparison_text, opened_beside
-from orchestration.jobs.copying import LONG_RUN, named
+from orchestration.jobs.by_hand import LONG_RUN, access_of
 from orchestration.jobs.drain import asset_job
+from orchestration.jobs.history import known
 from orchestration.settings import Settings
+from orchestration.verbs.verify import comparison, facts, text
 from spark_jobs.landing.modes import Mode
 from spark_jobs.verify.beside import compared
 from spark_jobs.verify.history import histories_compared
@@ -25,6 +27,7 @@ from spark_jobs.verify.verified import Verified
 VERIFIED = "verified"
 _TABLE = "Rows and definition are the source's, at the place where the lake stands."
 _HISTORY = "The current rows are those of the table, when both have the same changes."
+_NO_HISTORY = "there is no history yet: it begins with the first changes that land"
 _TIMEOUT = 600.0  # seconds for the lake to catch up, for each table
 
 
@@ -49,8 +52,10 @@ def audit_checks(settings: Settings, tables: Sequence[str]) -> dg.AssetChecksDef
         rows = [table for key, table in known.items() if key in wanted]
         versions = [table for key, table in kept.items() if key in wanted]
         try:
-            with opened_beside(context.resources, settings, _TIMEOUT) as beside:
-                for found in compared(beside, map(named, rows)):
+            at = access_of(context.resources, settings, context.run.run_id)
+            with at.connect() as connector:
+                beside = comparison(at, connector, _TIMEOUT)
+                for found in compared(beside, map(split_name, rows)):
                     yield _result(settings, found)
                 for table in versions:
                     yield _of_history(settings, table, next(histories_compared(beside, [table]), None))
@@ -83,7 +88,7 @@ def audit_schedule(settings: Settings, job: dg.JobDefinition) -> dg.ScheduleDefi
 
 def _result(settings: Settings, found: Verified) -> dg.AssetCheckResult:
     """Red when rows or the definition differ, yellow when the table could not be compared."""
-    metadata = comparison_facts(found)
+    metadata = known(facts(found))
     if found.remedy:
         metadata["job"] = f"repair_{settings.names.safe}" if found.repairable else f"snapshot_{settings.names.safe}"
     return dg.AssetCheckResult(
@@ -91,7 +96,7 @@ def _result(settings: Settings, found: Verified) -> dg.AssetCheckResult:
         asset_key=settings.names.delta(found.table),
         check_name=VERIFIED,
         severity=dg.AssetCheckSeverity.ERROR if found.comparison else dg.AssetCheckSeverity.WARN,
-        description=f"{comparison_text(found)}. {found.remedy}".strip(),
+        description=f"{text(found)}. {found.remedy}".strip(),
         metadata=metadata,
     )
 
@@ -100,15 +105,18 @@ def _of_history(settings: Settings, table: str, found: Verified | None) -> dg.As
     """Red when current rows differ, yellow when the history could not be compared or is not there yet."""
     key = settings.names.history(table)
     if found is None:
-        text = "there is no history yet: it begins with the first changes that land"
         return dg.AssetCheckResult(
-            passed=True, asset_key=key, check_name=VERIFIED, severity=dg.AssetCheckSeverity.WARN, description=text
+            passed=True,
+            asset_key=key,
+            check_name=VERIFIED,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=_NO_HISTORY,
         )
     return dg.AssetCheckResult(
         passed=not found.differences,
         asset_key=key,
         check_name=VERIFIED,
         severity=dg.AssetCheckSeverity.ERROR if found.comparison else dg.AssetCheckSeverity.WARN,
-        description=f"{comparison_text(found)}. {found.remedy}".replace("at the source", "in the table").strip(),
-        metadata=comparison_facts(found),
+        description=f"{text(found)}. {found.remedy}".replace("at the source", "in the table").strip(),
+        metadata=known(facts(found)),
     )

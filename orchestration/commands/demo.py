@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.text import Text
 
-from orchestration.commands.text import comparison_table
 from orchestration.demo.demo import Demo, Figures, running
 from orchestration.stack.ports import Ports
 from orchestration.stack.progress import Progress
@@ -40,7 +40,10 @@ def run(ports: Ports, rate: float, seconds: float, *, once: bool, warm: bool, as
 
 
 def _show(console: Console, demo: Demo, compared: list[Verified], figures: Figures) -> None:
-    console.print(comparison_table(compared))
+    from orchestration.verbs.verify import text
+
+    for found in compared:
+        console.print(Text(f"{found.table}: {text(found)}", "red" if found.differences else ""))
     console.print(
         f"{figures.rows} rows in {figures.batches} batches; freshness (commit at the source to visible in Delta): "
         f"p50 {figures.freshness_p50_s} s, p95 {figures.freshness_p95_s} s"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -11,9 +11,6 @@ from rich.text import Text
 
 from cdc_core.errors import SluiceError
 from cdc_core.position import EntryPosition
-
-if TYPE_CHECKING:
-    from spark_jobs.verify.verified import Verified
 
 
 def table(*columns: Column) -> Table:
@@ -49,16 +46,3 @@ def print_error(console: Console, destination: str, error: SluiceError) -> None:
     if error.place:
         console.print(Text(f"   at: {error.place}"), soft_wrap=True)
     console.print(Text(f" hint: {error.hint}"), soft_wrap=True)
-
-
-def comparison_table(compared: Iterable[Verified]) -> Table:
-    """Source against lake, a row for each table, red where they differ."""
-    names = ("source rows", "lake rows", "missing", "extra", "different")
-    columns = table(text("table"), *map(number, names), text("what else"))
-    for verified in compared:
-        found = verified.comparison
-        counts = (found.source_rows, found.lake_rows, found.missing, found.extra, found.different) if found else "-----"
-        repaired = f"{verified.repaired} rows repaired" if verified.repaired else ""
-        words = "; ".join(part for part in (*verified.definition, verified.error, repaired, verified.remedy) if part)
-        columns.add_row(verified.table, *map(str, counts), words, style="red" if verified.differences else None)
-    return columns

@@ -1,1 +1,1 @@
-"""The jobs of one destination: the drain, and those that a person starts with a reason."""
+"""The jobs of one destination: the drain, and those of the verbs, which a person starts with a reason."""

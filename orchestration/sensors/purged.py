@@ -13,9 +13,10 @@ from cdc_core.client.connector import Connector
 from cdc_core.contract.status import Status
 from cdc_core.errors import PositionPurged
 from orchestration import processes
-from orchestration.jobs.rewind import REWIND_TAG
+from orchestration.jobs.by_hand import run_config, tag_of
 from orchestration.sensors.runs import Runs, summarize
 from orchestration.settings import Settings
+from orchestration.verbs.orders import Rewind
 
 _RECENT_RUNS = 12
 
@@ -32,7 +33,7 @@ def begin_anew(
     lost = status.error.as_error() if status.error else None
     if not isinstance(lost, PositionPurged) or not connector.by_hand.is_purged(settings.client_id):
         return None
-    tags = {REWIND_TAG: settings.destination}
+    tags = {tag_of(Rewind): settings.destination}
     for run_id in processes.fail_gone(instance, tags):
         context.log.warning(f"run {run_id} has no process any more: failed")
     runs = summarize(instance.get_run_records(dg.RunsFilter(tags=tags), limit=_RECENT_RUNS))
@@ -45,11 +46,10 @@ def decide(settings: Settings, lost: PositionPurged, runs: Runs, now: float) -> 
         return dg.SkipReason(f"run {runs.active[:8]} is {runs.active_status.replace('_', ' ')}")
     if now < runs.next_try:
         return dg.SkipReason(f"the last rewind failed; next try in {runs.next_try - now:.0f} s: {lost}")
-    safe = settings.names.safe
+    job = f"{Rewind.JOB}_{settings.names.safe}"
     reason = f"snapshot: {settings.snapshot}; {lost.message} at {lost.place}"[:1000]
-    config = {"reason": reason, "anew": True, "dry_run": False}
     return dg.RunRequest(
         run_key=f"{settings.destination}:anew:{lost.place}:{runs.last[:8] or 'first'}",
-        job_name=f"rewind_{safe}",
-        run_config={"ops": {f"rewind_{safe}_op": {"config": config}}},
+        job_name=job,
+        run_config=run_config(job, reason=reason, anew=True, dry_run=False),
     )

@@ -18,12 +18,13 @@ from cdc_core.contract.status import Status
 from cdc_core.errors import SluiceError
 from orchestration.first_rows import FirstRows, waiting
 from orchestration.internals import kept_instance
-from orchestration.jobs.snapshot import SNAPSHOT_TAG
+from orchestration.jobs.by_hand import run_config, tag_of
 from orchestration.resources import LakeResource
 from orchestration.sensors.purged import begin_anew
 from orchestration.sensors.round import Connect, Round
 from orchestration.sensors.runs import Runs, summarize
 from orchestration.settings import Settings
+from orchestration.verbs.orders import Snapshot
 
 _RECENT_RUNS = 12
 _INTERVAL = 15  # seconds: a snapshot takes longer, and many destinations have many sensors
@@ -123,7 +124,7 @@ def _tick(
     due = waiting(client, time.time(), complete=settings.snapshot == "when_needed")
     if not due:
         return _skipped(_NONE)
-    filters = dg.RunsFilter(tags={SNAPSHOT_TAG: settings.destination})
+    filters = dg.RunsFilter(tags={tag_of(Snapshot): settings.destination})
     runs = summarize(instance.get_run_records(filters, limit=_RECENT_RUNS))
     decision = decide(settings, due, runs, time.time())
     if isinstance(decision, dg.SkipReason):
@@ -151,12 +152,11 @@ def decide(settings: Settings, due: Sequence[str], runs: Runs, now: float) -> dg
         return dg.SkipReason(f"run {runs.active[:8]} is {runs.active_status.replace('_', ' ')}")
     if now < runs.next_try:
         return dg.SkipReason(f"the last snapshot failed; next try in {runs.next_try - now:.0f} s")
-    names, text = settings.names, ",".join(due)
-    config = {"tables": list(due), "reason": f"snapshot: {settings.snapshot}"}
+    job, text = f"{Snapshot.JOB}_{settings.names.safe}", ",".join(due)
     return dg.RunRequest(
-        job_name=f"snapshot_{names.safe}",
+        job_name=job,
         run_key=f"{settings.destination}:{hashlib.sha256(text.encode()).hexdigest()[:12]}:{runs.last[:8] or 'first'}",
-        run_config={"ops": {f"snapshot_{names.safe}_op": {"config": config}}},
+        run_config=run_config(job, tables=list(due), reason=f"snapshot: {settings.snapshot}"),
     )
 
 

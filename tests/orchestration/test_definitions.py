@@ -25,14 +25,14 @@ from tests.support.odd_names import ODD_NAMES
 
 PLACES = ("position", "timestamp", "gtid", "batch", "materialized_by", "earliest", "latest", "anew")
 BY_HAND = {
-    "ddl_shop": {"table": True, "decision": True},
+    "ddl_shop": {"tables": True, "decision": True},
     "pause_shop": {"table": True},
     "rematerialize_shop": {"tables": True},
     "resume_shop": {"table": True},
-    "rewind_shop": dict.fromkeys({*PLACES, "skip", "moved", "epoch", "identity", "dry_run"}, False),
+    "rewind_shop": dict.fromkeys({*PLACES, "skip", "all_clients", "moved", "epoch", "identity", "dry_run"}, False),
     "rollback_shop": {"batch_id": False},
 }
-LIMITS = ("rows_per_chunk", "connections", "rows_per_second", "replica", "read_on")
+LIMITS = ("rows_per_chunk", "connections", "rows_per_second", "replica", "read_on", "cancel")
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_rows_are_repaired_beside_the_drain(shop: dg.Definitions) -> None:
     (node,) = shop.resolve_job_def("repair_shop").graph.nodes
     fields = node.definition.config_schema.config_type.fields  # type: ignore[attr-defined]
     required = {key: field.is_required for key, field in fields.items()}
-    assert required == {"reason": True, "tables": False, "timeout_seconds": False}
+    assert required == {"reason": True, "tables": False, "repair": False, "timeout_seconds": False}
     assert all(field.description for field in fields.values())
     assert node.definition.pool == "repair_shop"
 
@@ -222,7 +222,7 @@ def test_each_job_by_hand_asks_for_a_reason(shop: dg.Definitions, name: str) -> 
     assert job.description
 
 
-@pytest.mark.parametrize("name", ["repair_shop", "snapshot_shop", *sorted(BY_HAND.keys() - {"ddl_shop"})])
+@pytest.mark.parametrize("name", ["maintain_shop", "repair_shop", "snapshot_shop", *BY_HAND])
 def test_the_launchpad_shows_a_form(shop: dg.Definitions, name: str) -> None:
     """Every field of the job and nothing of the resources; what a user must give is empty."""
     job = shop.resolve_job_def(name)

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from orchestration.commands.verb import access_of, run
+from orchestration.jobs.by_hand import job_of, run_config
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
+from orchestration.verbs.orders import Order
 
 NOWHERE = "sc://127.0.0.1:1"  # a Spark that no test asks
+
+
+def write_conf(path: Path) -> Path:
+    """The configuration of a destination `shop` whose source no test asks."""
+    (path / "shop").mkdir(parents=True)
+    (path / "canal.properties").write_text("canal.destinations = shop\n")
+    (path / "shop" / "instance.properties").write_text("canal.instance.master.address = 127.0.0.1:3306\n")
+    return path
+
+
+def commanded(order: Order, http_url: str, conf: Path, *, as_json: bool = True) -> int:
+    """The exit code of the verb as a command."""
+    at = access_of("shop", lake=str(conf / "lake"), conf=conf, spark=NOWHERE, service=http_url)
+    return run(order, at, as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -30,29 +46,32 @@ class Executed:
 
 
 def executed(
-    make: Callable[[Settings], dg.JobDefinition],
+    order: type[Order],
     http_url: str,
     conf: Path,
     tags: dict[str, str] | None = None,
     **config: Any,
 ) -> Executed:
     """One job of the destination `shop`, with this configuration of its op."""
-    job = make(Settings(destination="shop", lake=str(conf / "lake"), conf=str(conf)))
-    resources = {
-        "canal_shop": CanalResource(destination="shop", http_url=http_url),
-        "lake_shop": LakeResource(root=str(conf / "lake"), remote=NOWHERE, conf=str(conf)),
-    }
-    given = {"ops": {f"{job.name}_op": {"config": config}}}
+    job = job_of(order, Settings(destination="shop", lake=str(conf / "lake"), conf=str(conf)))
     with dg.DagsterInstance.ephemeral() as instance:
-        run = job.execute_in_process(given, resources=resources, raise_on_error=False, tags=tags, instance=instance)
+        run = job.execute_in_process(
+            run_config(job.name, **config),
+            resources=resources(conf, http_url),
+            raise_on_error=False,
+            tags=tags,
+            instance=instance,
+        )
         events = [log.dagster_event for log in instance.all_logs(run.run_id) if log.dagster_event]
     return Executed(run.run_id, run.success, list(_history(events)), _failure(events), _summary(events))
 
 
-@contextmanager
-def unopened(*_: object) -> Iterator[None]:
-    """In the place of what would open Spark."""
-    yield None
+def resources(conf: Path, http_url: str = "http://127.0.0.1:1") -> dict[str, Any]:
+    """Those of the destination."""
+    return {
+        "canal_shop": CanalResource(destination="shop", http_url=http_url),
+        "lake_shop": LakeResource(root=str(conf / "lake"), remote=NOWHERE, conf=str(conf)),
+    }
 
 
 def _history(events: list[dg.DagsterEvent]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -167,17 +167,21 @@ def test_clients_are_shown_and_forgotten() -> None:
 
 
 def test_a_reset_is_shown_before_it_is_done() -> None:
-    """Nothing happens without --yes. Exactly one well-formed place is allowed."""
+    """Nothing happens without --yes, nothing is skipped without --skip. Exactly one well-formed place is allowed."""
     destination = Destination()
     with opened(HttpDoor(Server(destination), "127.0.0.1", 0)) as door:
         told = sluice("reset", "shop", "--earliest", "--service", door.url)
         sluice("reset", "shop", "--timestamp", "2026-11-21T12:00:00.5Z", "--service", door.url)
-        done = sluice("reset", "shop", "--position", "bin.000002:4", "--all", "--yes", "--json", "--service", door.url)
+        ahead = ("reset", "shop", "--position", "bin.000002:4", "--all", "--yes", "--json", "--service", door.url)
+        refused, done = sluice(*ahead), sluice(*ahead, "--skip")
     assert (told.returncode, "Nothing was done" in told.stdout, "77 bytes" in told.stdout) == (0, True, True)
+    assert (refused.returncode, "would be skipped" in refused.stdout) == (1, True)
     assert json.loads(done.stdout)["done"] is True
     assert [(target, dry) for _, target, dry in destination.calls] == [
         (RewindTarget("earliest", 1001), True),
         (RewindTarget(1_795_262_400_500, 1001), True),
+        (RewindTarget(EntryPosition("bin.000002", 4)), True),
+        (RewindTarget(EntryPosition("bin.000002", 4)), True),
         (RewindTarget(EntryPosition("bin.000002", 4)), False),
     ]
     for wrong in ([], ["--earliest", "--latest"], ["--position", "bin:x"], ["--timestamp", "noon"]):

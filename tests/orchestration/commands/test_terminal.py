@@ -6,6 +6,7 @@ import fcntl
 import io
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -21,7 +22,9 @@ from cdc_core.contract.failover import Detected
 from cdc_core.contract.status import SourceStatus, Status
 from cdc_core.doors.http import HttpDoor
 from cdc_core.position import EntryPosition
-from orchestration.commands import positions, reset, status
+from orchestration.commands import positions, status, terminal
+from orchestration.verbs.report import Done
+from orchestration.verbs.rewind import text
 from tests.support.door_double import Destination, Server, opened
 
 PLACES = ("mysql-bin.000003:4294967295", "mysql-bin.1234567:4294967295", "db-7-binlog.000123:1234567890")
@@ -58,8 +61,10 @@ def journal(place: str) -> dict[str, Any]:
 def console(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """Catches what is printed, 80 columns wide."""
     shown = io.StringIO()
-    for module in (status, positions, reset):
+    for module in (status, positions):
         monkeypatch.setattr(module, "Console", lambda: Console(file=shown, width=80))
+    real = Console(file=shown, width=80, force_terminal=True, color_system=None)
+    monkeypatch.setattr(terminal, "Console", lambda: real)
     return shown
 
 
@@ -109,9 +114,10 @@ def test_a_reset_shows_both_places_whole(console: io.StringIO, place: str) -> No
     move = {"client_id": 1001, "from": journal(place), "moved": True}
     move |= {"again_bytes": 123_456_789_012, "skipped_bytes": 123_456_789_012}
     answer = {"destination": NAMES[1], "to": journal(place), "done": False, "clients": [move]}
-    reset.show(ResetResult.from_dict(answer))
+    done = Done(text(ResetResult.from_dict(answer)), {})
+    terminal.Terminal(as_json=False).one("*", lambda: done, "store")
 
-    lines = console.getvalue().splitlines()
+    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", console.getvalue()).splitlines()
     assert sum(place in line for line in lines) == 2
     assert max(map(len, lines)) <= 80
 

@@ -12,13 +12,13 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from cdc_core.contract.status import ErrorReport
 from cdc_core.errors import PositionPurged
 from cdc_core.schema.table import TableSchema
-from orchestration.jobs.rewind import REWIND_TAG, rewind_job
-from orchestration.jobs.snapshot import snapshot_job
+from orchestration.jobs.by_hand import job_of, tag_of
 from orchestration.sensors import purged, snapshots
 from orchestration.sensors.round import Round
 from orchestration.sensors.runs import Runs
 from orchestration.sensors.snapshots import decide, snapshot_sensor
 from orchestration.settings import Settings
+from orchestration.verbs.orders import Rewind, Snapshot
 from tests.support.canal_double import ORDERS, USERS, MemoryCanal
 from tests.support.dagster_runs import drain_shop
 
@@ -47,7 +47,7 @@ def settings(snapshot: str) -> Settings:
 
 def made(canal: MemoryCanal, lake: Any, snapshot: str = "initial") -> dg.SensorDefinition:
     known = settings(snapshot)
-    return snapshot_sensor(known, snapshot_job(known), rewind_job(known), canal.connect, lake, Round())
+    return snapshot_sensor(known, job_of(Snapshot, known), job_of(Rewind, known), canal.connect, lake, Round())
 
 
 def tick(
@@ -131,7 +131,7 @@ def test_a_purged_place_is_left_by_a_rewind(instance: dg.DagsterInstance, monkey
     assert (config["anew"], config["dry_run"]) == (True, False)
     assert "the journal bin.000001 was purged at bin.000001:4" in config["reason"]
 
-    tags = {REWIND_TAG: "shop"}
+    tags = {tag_of(Rewind): "shop"}
     run = instance.create_run_for_job(drain_shop, status=dg.DagsterRunStatus.STARTED, tags=tags)
     assert f"run {run.run_id[:8]} is started" in (tick(canal, lake, instance, "when_needed").skip_message or "")
     lost_by.clear()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.commands.copy import Order
-from orchestration.commands.maintain import run
+from orchestration.commands.verb import access_of, run
 from orchestration.stack.mysql.server import MySqlServer
+from orchestration.verbs.orders import Maintain
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState
 from spark_jobs.maintain.shape import shape
@@ -122,12 +122,10 @@ def test_what_is_not_its_own_is_left_alone(shop: Shop, tmp_path: Path, capsys: p
     in_lake(shop, "ALTER TABLE {} SET TBLPROPERTIES ('sluice.destination' = 'shop')")
     name = f"{shop.database}.t"
     shop.connector.stop_table(name, reason="paused", hint="resume it", position=shop.read())
-    order = Order(
-        "shop", (name, f"{shop.database}.none"), str(tmp_path / "lake"), tmp_path / "conf", 1001,
-        shop.lake.sessions.remote, "", shop.connector.http_url, "",
-    )  # fmt: skip
+    lake, remote, url = str(tmp_path / "lake"), shop.lake.sessions.remote, shop.connector.http_url
+    at = access_of("shop", lake=lake, conf=tmp_path / "conf", spark=remote, service=url)
     capsys.readouterr()
-    assert run(order, as_json=True) == 0
+    assert run(Maintain(tables=[name, f"{shop.database}.none"]), at, as_json=True) == 0
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     assert [one["left_alone"] for one in told] == ["it is stopped: paused", "the lake has no such table"]
     assert state_of(shop).version == version + 1

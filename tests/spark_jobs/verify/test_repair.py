@@ -14,8 +14,9 @@ import pytest
 
 from cdc_core.errors import LakeError, SluiceError
 from cdc_core.position import EntryPosition
-from orchestration.commands.verify import Question, run
+from orchestration.commands.verb import access_of, run
 from orchestration.stack.mysql.server import MySqlServer
+from orchestration.verbs.orders import Verify
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.record import MARKS
 from spark_jobs.lake.sql import quote
@@ -133,10 +134,11 @@ def test_the_command(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[s
     made(shop, 50)
     in_lake(shop, "t", *DAMAGE)
     url, name = shop.connector.http_url, f"{shop.database}.t"
-    question = Question(str(tmp_path / "lake"), tmp_path / "conf", "shop", (name,), 1001, 600, url, "")
-    mending = replace(question, repair=True, spark=shop.lake.sessions.remote)
+    lake, remote = str(tmp_path / "lake"), shop.lake.sessions.remote
+    at = access_of("shop", lake=lake, conf=tmp_path / "conf", spark=remote, service=url)
     capsys.readouterr()
-    assert [run(one, as_json=True) for one in (question, mending, mending)] == [1, 0, 0]
+    orders = [Verify(tables=[name], repair=repair) for repair in (False, True, True)]
+    assert [run(order, at, as_json=True) for order in orders] == [1, 0, 0]
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     assert [(line["missing"], line["repaired"]) for line in lines] == [(2, 0), (0, 8), (0, 0)]
     assert f"sluice verify --repair --destination shop --table {name}" in lines[0]["remedy"]

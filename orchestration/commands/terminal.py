@@ -1,0 +1,64 @@
+"""A verb's report in a terminal: a line for each thing that was done, and how far it is meanwhile.
+
+Where the output goes to a program, or with --json, a JSON object takes the place of a line about a table.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from cdc_core.errors import SluiceError
+from orchestration.verbs.report import Done, Kind, Report
+
+
+class Terminal(Report):
+    """`failed`: how many tables are not as they should be."""
+
+    def __init__(self, *, as_json: bool, reason: str = "") -> None:
+        self.failed = 0
+        self.reason = reason
+        self._console, self._as_json = Console(), as_json
+        self._status: Status | None = None
+
+    def one(self, name: str, work: Callable[[], Done], kind: Kind = "delta") -> None:
+        done = self._worked(work)
+        subject = {"table": name} if kind == "delta" else {}
+        self._show(": ".join([*subject.values(), done.text]), subject | {**done.facts}, done, as_json=self._as_json)
+
+    def each(
+        self, name: str, work: Callable[[], Done], kind: Kind = "delta", otherwise: Mapping[str, Any] | None = None
+    ) -> None:
+        try:
+            done = self._worked(work)
+        except SluiceError as error:
+            done = Done(str(error), {**(otherwise or {}), **error.as_dict()}, good=False)
+        except Exception as error:  # whatever it is, the next table may do well
+            traceback.print_exc()
+            done = Done(f"{type(error).__name__}: {error}", {**(otherwise or {}), "error": str(error)}, good=False)
+        self.failed += not done.good
+        subject = name if kind == "delta" else f"{name}__{kind}"
+        as_json = self._as_json or not self._console.is_terminal
+        self._show(f"{subject}: {done.text}", {"table": subject, **done.facts}, done, as_json=as_json)
+
+    def progress(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(Text(text))
+
+    def _worked(self, work: Callable[[], Done]) -> Done:
+        with self._console.status("") as self._status:
+            return work()
+
+    def _show(self, text: str, facts: Mapping[str, Any], done: Done, *, as_json: bool) -> None:
+        if as_json:
+            print(json.dumps(facts), flush=True)
+        elif self._console.is_terminal:
+            self._console.print(Text(text, "" if done.good else "red"))
+        else:
+            print(text, flush=True)

@@ -1,0 +1,68 @@
+"""Runs a verb from the command line: `sluice copy`, `snapshot`, `maintain`, `verify`, `reset` and the like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cdc_core import config
+from cdc_core.client.connector import Connector
+from cdc_core.client.trust import Trust, authorities
+from cdc_core.contract.doors import local_doors
+from cdc_core.errors import ConfigError
+from cdc_core.serve import token_of
+from orchestration.commands.terminal import Terminal
+from orchestration.verbs.access import Access
+from orchestration.verbs.orders import Order
+from spark_jobs.lake.tables import Lake
+from spark_jobs.session import Sessions
+
+
+def run(order: Order, at: Access, *, as_json: bool, reason: str = "") -> int:
+    """1 when a table is not as it should be. Raises SluiceError."""
+    terminal = Terminal(as_json=as_json, reason=reason)
+    order.run(at, terminal)
+    return 1 if terminal.failed else 0
+
+
+def run_everywhere(order: Order, conf: Path, *, as_json: bool, **options: str | int | Path | None) -> int:
+    """The same for each destination of the configuration."""
+    service, _ = config.load_service(conf)
+    names = config.destinations(service)
+    if not names:
+        hint = "Add {destination}/instance.properties."
+        raise ConfigError("no destination is configured", place=str(conf), hint=hint)
+    return max(run(order, access_of(name, conf=conf, **options), as_json=as_json) for name in names)  # type: ignore[arg-type]
+
+
+def access_of(
+    name: str,
+    *,
+    lake: str | None = None,
+    conf: Path | None = None,
+    client: int = 1001,
+    spark: str = "",
+    spark_token: str = "",
+    service: str | None = None,
+    token: str = "",
+) -> Access:
+    """What a verb works with. Without `conf`, the service is at the URL `service`."""
+    known = Lake(lake) if lake else None
+    return Access(
+        name,
+        client,
+        lambda: connector_of(name, conf, service, token, client),
+        lambda: Sessions(spark, spark_token, lake or ""),
+        known,
+        conf,
+    )
+
+
+def connector_of(name: str, conf: Path | None, url: str | None, token: str, client: int) -> Connector:
+    """A client of the service at `url`; without it, of the one that the configuration describes."""
+    if conf is None:
+        return Connector(url, name, client_id=client, token=token or None, trust=Trust(authorities()), follow_seconds=0)
+    service, _ = config.load_service(conf)
+    doors = None if url else local_doors(service)
+    there, rows = (url, None) if doors is None else (doors.http, doors.flight)
+    trust = Trust(authorities(service.tls_ca))
+    return Connector(there, name, flight_url=rows, client_id=client, token=token or token_of(service), trust=trust)

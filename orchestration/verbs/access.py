@@ -1,0 +1,61 @@
+"""What a verb works with: the service's connector, the lake, Spark, and the source's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cdc_core.client.connector import Connector
+    from cdc_core.config import InstanceConfig
+    from spark_jobs.lake.tables import Lake
+    from spark_jobs.maintain.logs import Retention
+    from spark_jobs.session import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a defs.yaml declares that keeping files healthy goes by. `stays`: a run is always there. `kept`: how long a
+    table's change log keeps its rows; None: as long as a log's default says."""
+
+    freshness: str = ""
+    linger_seconds: float = 10.0
+    max_seconds: float = 300.0
+    stays: bool = False
+    kept: Callable[[str], Retention] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Of one client of one destination. `conf`: the directory of canal.properties; `run_id`: of Dagster's run."""
+
+    destination: str
+    client_id: int
+    connect: Callable[[], AbstractContextManager[Connector]]
+    sessions: Callable[[], Sessions]
+    known_lake: Lake | None = None
+    conf: Path | None = None
+    run_id: str = ""
+    declared: Declared = field(default_factory=Declared)
+
+    @property
+    def lake(self) -> Lake:
+        """Raises ConfigError where none is named."""
+        if self.known_lake is None:
+            raise ConfigError("the lake is not named", place=self.destination, hint="Give --lake, or set SLUICE_LAKE.")
+        return self.known_lake
+
+    @property
+    def instance(self) -> InstanceConfig:
+        """How to reach the source. Raises ConfigError where that is unknown."""
+        from cdc_core.config import load_instance
+
+        if self.conf is None:
+            hint = "Set conf in defs.yaml, or SLUICE_CONF, to the service's configuration directory."
+            raise ConfigError("how to reach the source is unknown", place="defs.yaml", hint=hint)
+        return load_instance(self.conf, self.destination)[0]

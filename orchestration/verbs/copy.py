@@ -1,0 +1,58 @@
+"""Tables reloaded from the source, one after the other, each in one commit.
+
+It may be killed and run again: a table is the old one or the new one, and another run begins with the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from cdc_core.client.connector import Connector
+from cdc_core.schema.names import full_name, split_name
+from orchestration.verbs.access import Access
+from orchestration.verbs.orders import Copy
+from orchestration.verbs.report import Done, Report
+from spark_jobs.copy.repair import Repair
+from spark_jobs.copy.result import Copied, NoSuchTable
+
+NOT_COPIED = {"copied": False}  # facts of a table that was not copied
+
+
+def run(order: Copy, at: Access, report: Report) -> None:
+    with at.connect() as connector, opened_repair(at, connector) as repair:
+        for table in order.tables:
+            report.each(table, partial(reloaded, repair, table, report), otherwise=NOT_COPIED)
+
+
+@contextmanager
+def opened_repair(at: Access, connector: Connector) -> Iterator[Repair]:
+    """What reloads tables. Raises ConfigError when the source's configuration is unknown."""
+    instance = at.instance
+    with at.sessions() as sessions:
+        yield Repair(connector, instance, at.lake, sessions, at.run_id)
+
+
+def reloaded(repair: Repair, table: str, report: Report) -> Done:
+    """Reloads a table and lifts its stop. Raises what `Repair.table` raises."""
+    report.progress(f"{table}: waits for a place in the binlog")
+    return outcome(
+        repair.table(*split_name(table), progress=lambda rows: report.progress(f"{table}: {rows:,} rows so far"))
+    )
+
+
+def outcome(found: Copied | NoSuchTable) -> Done:
+    """What became of a table that was read from the source."""
+    place = found.place
+    where: dict[str, Any] = {"position": str(place.low), "high": str(place.high)}
+    if isinstance(found, NoSuchTable):
+        name = full_name(found.database, found.table)
+        text = (
+            f"the source has no table {name} at {place.low}; nothing was written. Correct the name. A table that was "
+            "dropped keeps its rows in the lake, and its stop."
+        )
+        return Done(text, NOT_COPIED | where, good=False)
+    facts = {"copied": True, "rows": found.rows, "delta_version": found.delta_version} | where
+    return Done(f"{found.rows:,} rows as of {place.low}", facts, reloaded=True)

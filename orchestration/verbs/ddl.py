@@ -1,0 +1,76 @@
+"""DDL statements that wait for approval, where a table's policy is `ask`: shown, approved, rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from cdc_core.client.connector import Connector
+from cdc_core.contract.stopped_table import StoppedTable
+from cdc_core.errors import ConfigError
+from orchestration.verbs.access import Access
+from orchestration.verbs.copy import opened_repair, reloaded
+from orchestration.verbs.orders import Ddl
+from orchestration.verbs.report import Done, Report
+from spark_jobs.apply.ddl.consent import PROPOSAL
+from spark_jobs.lake.remedy import copy_hint
+
+REJECTED = "a change was rejected"  # how the reason of such a stop begins
+_LONGEST = 2000  # characters of a reason that the service takes
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A table that waits, with its first statement that it does not follow. `position` is where the batch began."""
+
+    table: str
+    statement: str
+    position: str
+
+
+def run(order: Ddl, at: Access, report: Report) -> None:
+    with at.connect() as connector:
+        stops = _waiting(connector, order.tables)
+        for table in order.tables:
+            report.each(table, partial(_decided, order, at, connector, stops[table], report))
+
+
+def proposals(stopped: Iterable[StoppedTable]) -> list[Proposal]:
+    """Those of the stopped tables that wait for approval."""
+    return [
+        Proposal(stop.table, stop.reason.removeprefix(f"{PROPOSAL}: "), str(stop.position))
+        for stop in stopped
+        if stop.reason.startswith(PROPOSAL)
+    ]
+
+
+def _decided(order: Ddl, at: Access, connector: Connector, stop: StoppedTable, report: Report) -> Done:
+    (proposal,) = proposals([stop])
+    if order.decision == "reject":
+        _reject(connector, stop, proposal, report.reason)
+        facts = {"rejected": True, "statement": proposal.statement, "reason": report.reason}
+        return Done(f"rejected: {proposal.statement}", facts)
+    with opened_repair(at, connector) as repair:
+        done = reloaded(repair, stop.table, report)
+    return replace(done, facts={**done.facts, "statement": proposal.statement})
+
+
+def _waiting(connector: Connector, tables: Iterable[str]) -> dict[str, StoppedTable]:
+    """The stops of the tables that wait. Raises ConfigError when one of `tables` does not."""
+    stopped = connector.client_status().stopped
+    waiting = {one.table for one in proposals(stopped)}
+    for name in tables:
+        if name not in waiting:
+            hint = f"See `sluice ddl list {connector.destination}`. A table that stopped otherwise: `sluice copy`."
+            raise ConfigError(f"no statement of {name} waits for approval", place=connector.destination, hint=hint)
+    return {stop.table: stop for stop in stopped if stop.table in waiting}
+
+
+def _reject(connector: Connector, stop: StoppedTable, proposal: Proposal, why: str) -> None:
+    """Leaves the table as it was before the statement, stopped for good with that reason; it waits no more."""
+    reason = f"{REJECTED}{f' ({why})' if why else ''}: {proposal.statement}"[:_LONGEST]
+    hint = f"It stays as it was before. To take the change over: {copy_hint(connector.destination, stop.table)}"
+    if stop.position is None:
+        raise ConfigError("the stop has no position", place=stop.table, hint=hint)
+    connector.stop_table(stop.table, reason=reason, hint=hint, position=stop.position, copy_needed=True)

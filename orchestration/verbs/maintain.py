@@ -1,0 +1,64 @@
+"""Tables, change logs and histories kept healthy while the stream goes on.
+
+It may be killed and run again: what is done stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from cdc_core.schema.names import split_name
+from orchestration.freshness import parse_freshness
+from orchestration.verbs.access import Access
+from orchestration.verbs.orders import Maintain
+from orchestration.verbs.report import Done, Report
+from spark_jobs.following.pending import Follows
+from spark_jobs.maintain.logs import LogUpkeep, Retention
+from spark_jobs.maintain.result import Maintained
+from spark_jobs.maintain.retention import log_hours
+from spark_jobs.maintain.upkeep import Upkeep
+
+_QUIET_SECONDS = 20.0  # more than a run lingers and waits for rows
+
+
+def run(order: Maintain, at: Access, report: Report) -> None:
+    asked, lake = set(order.tables), at.lake
+    kept = _kept(order, at)
+    with at.connect() as connector, at.sessions() as sessions:
+        quiet, stays = _rhythm(order, at)
+        upkeep = Upkeep(connector, lake, sessions, quiet, stays)
+        logs = LogUpkeep(Follows(lake, at.destination, at.client_id))
+        for table in order.tables or [one.name for one in connector.tables()]:
+            report.each(table, partial(_work, upkeep.table, *split_name(table)))
+        for table in lake.logs(at.destination):
+            if asked and table not in asked:
+                continue
+            report.each(table, partial(_work, logs.log, table, kept(table)), "log")
+            if upkeep.has_history(table):
+                report.each(table, partial(_work, upkeep.history, table), "history")
+
+
+def _work(maintain: Callable[..., Maintained], *of: Any) -> Done:
+    found = maintain(*of)
+    return Done(found.text, {name: value for name, value in found.to_dict().items() if name != "table"})
+
+
+def _kept(order: Maintain, at: Access) -> Callable[[str], Retention]:
+    """How long each change log keeps its rows. Raises ConfigError for what is no time."""
+    declared = at.declared.kept or (lambda _: Retention())
+    if not order.log_retention:
+        return declared
+    hours = log_hours(order.log_retention)
+    return lambda table: replace(declared(table), hours=hours)
+
+
+def _rhythm(order: Maintain, at: Access) -> tuple[float, bool]:
+    """How long nothing waits until no run lingers any more; one that waits for more rows does so without a claim. And
+    whether a run is always there."""
+    declared, freshness = at.declared, parse_freshness(order.freshness or at.declared.freshness)
+    stays = freshness.asap if order.freshness else declared.stays
+    waits = 0.0 if stays else min(freshness.seconds, declared.max_seconds)
+    return _QUIET_SECONDS + declared.linger_seconds + waits, stays

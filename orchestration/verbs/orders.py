@@ -1,0 +1,333 @@
+"""What a person can ask for, one model a verb. Its fields are a command's options and a job's configuration.
+
+The models import nothing heavy, so that `--help` answers at once. Each names the module whose `run` does the work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import import_module
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+from pydantic import BaseModel, Field, field_validator, model_validator
+
+from cdc_core.schema.names import split_name
+from orchestration.verbs.access import Access
+from orchestration.verbs.report import Report
+
+Pool = Literal["drain", "merges", "own"]
+WHOLE = "*"  # the destination, where a table could be named
+_POSITION = re.compile(r"(\S+\.\d+):(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Cli:
+    """How a field is written in a terminal: by this flag, as an argument of that name, or else as `--its-name`."""
+
+    flag: str = ""
+    argument: str = ""
+    metavar: str | None = None
+
+
+Tables = Annotated[list[str], Cli(argument="table")]
+_SOME = "database.table, one or more."
+_ALL = "database.table, one or more; all captured tables without one."
+
+
+class Order(BaseModel):
+    """What a person asks for. `JOB`: how the job's name begins; `POOL`: with whose runs it takes turns; `SUMS`: facts
+    of tables that a run's summary adds up."""
+
+    MODULE: ClassVar[str]
+    JOB: ClassVar[str]
+    POOL: ClassVar[Pool] = "drain"
+    SUMS: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def action(self) -> str:
+        """What is done, in the history of an asset."""
+        return f"{self.JOB}, dry run" if getattr(self, "dry_run", False) else self.JOB
+
+    @field_validator("tables", check_fields=False)
+    @classmethod
+    def _each_once(cls, tables: list[str]) -> list[str]:
+        for table in tables:
+            _check_name(table)
+        return list(dict.fromkeys(tables))
+
+    @field_validator("table", check_fields=False)
+    @classmethod
+    def _is_table(cls, table: str) -> str:
+        if table != WHOLE:
+            _check_name(table)
+        return table
+
+    def run(self, at: Access, report: Report) -> None:
+        """Does it. Raises SluiceError for what keeps all of it from being done; what becomes of a table is reported."""
+        module = import_module(f"orchestration.verbs.{self.MODULE}")
+        cast(Callable[[Order, Access, Report], None], module.run)(self, at, report)
+
+
+class Copy(Order):
+    """Reload tables of the lake from the source, each in one commit, and lift their stops.
+
+    The destination goes on meanwhile. A table that fails does not stop the others."""
+
+    MODULE, JOB = "copy", "rematerialize"
+    SUMS = ("rows",)
+
+    tables: Tables = Field(min_length=1, description=_SOME)
+
+
+class Snapshot(Order):
+    """Bring tables into the lake, or reload them, while the stream goes on.
+
+    One that was ended in the middle goes on where it was when it is started again."""
+
+    MODULE, JOB, POOL = "snapshot", "snapshot", "own"
+    SUMS = ("rows",)
+
+    tables: Tables = Field([], description=_ALL)
+    rows_per_chunk: int = Field(250_000, ge=1, description="About how many rows a chunk has.")
+    connections: int = Field(4, ge=1, description="Chunks read at once, each over a connection of its own.")
+    rows_per_second: Annotated[float | None, Cli("--rate")] = Field(
+        None, ge=1, description="The most rows a second; without it, no limit."
+    )
+    replica: Annotated[str, Cli("--from", metavar="HOST:PORT")] = Field(
+        "", description="Read from this replica (HOST:PORT), by the same account."
+    )
+    read_on: Annotated[str, Cli(metavar="driver|executors")] = Field(
+        "", description="Who reads: driver or executors; by default the executors of a cluster."
+    )
+    cancel: bool = Field(False, description="End the tables' open snapshots instead.")
+
+    @field_validator("replica")
+    @classmethod
+    def _is_address(cls, replica: str) -> str:
+        host, _, port = replica.rpartition(":")
+        if replica and not (host and port.isdigit()):
+            raise ValueError("no address; give HOST:PORT, e.g. replica1:3306")
+        return replica
+
+    @field_validator("read_on")
+    @classmethod
+    def _is_reader(cls, read_on: str) -> str:
+        if read_on not in ("", "driver", "executors"):
+            raise ValueError("must be driver or executors")
+        return read_on
+
+
+class Remake(Order):
+    """Reload a table of the lake from its change log, without the source, in one commit."""
+
+    MODULE, JOB, POOL = "remake", "remake", "merges"
+
+    table: Annotated[str, Cli(argument="table")] = Field(
+        description="database.table, of which the lake has a change log."
+    )
+    begin: Annotated[str, Cli(metavar="copy|nothing|VERSION")] = Field(
+        description="copy (its last copy or snapshot), nothing (its log alone), or one of its versions."
+    )
+    dry_run: Annotated[bool, Cli("--dry-run/--yes")] = Field(
+        True, description="Only say what it would mean; without it, do it."
+    )
+
+    @field_validator("begin")
+    @classmethod
+    def _is_begin(cls, begin: str) -> str:
+        if begin not in ("copy", "nothing") and not begin.isdecimal():
+            raise ValueError("write copy, nothing, or the number of a version, as DESCRIBE HISTORY has it")
+        return begin
+
+
+class Maintain(Order):
+    """Rewrite small files of the lake's tables, change logs and histories as large ones, and delete old ones.
+
+    The stream goes on meanwhile. Files that a version of the last week needs stay. A table that fails does not stop the
+    others."""
+
+    MODULE, JOB, POOL = "maintain", "maintain", "own"
+    SUMS = ("files_deleted",)
+
+    tables: Tables = Field([], description=_ALL)
+    log_retention: str = Field(
+        "", description="How long change logs keep rows that their tables have: 30d, 8w. Without it, as defs.yaml says."
+    )
+    freshness: str = Field(
+        "",
+        description="What defs.yaml declares, which a job knows. Of `asap`, files wait for a claim that can be held.",
+    )
+
+
+class Verify(Order):
+    """Compare source and lake, table by table, while others write.
+
+    With --repair, rows of tables with a key that differ are brought right."""
+
+    MODULE, JOB, POOL = "verify", "repair", "own"
+    SUMS = ("repaired",)
+
+    tables: Annotated[list[str], Cli("--table")] = Field(
+        [], description="database.table, one or more; without one all captured tables, and what the lake has besides."
+    )
+    repair: bool = Field(False, description="Bring the rows right that differ; needs Spark.")
+    timeout_seconds: Annotated[float, Cli("--timeout")] = Field(
+        600, ge=0, description="Seconds to wait until the lake has caught up, for each table."
+    )
+
+
+class Repair(Verify):
+    """Compare tables with the source, and bring the rows right that differ, while the stream goes on.
+
+    A table without a key is compared alone, and its history says what to do."""
+
+    repair: bool = Field(True, description="Bring the rows right that differ; else they are counted alone.")
+
+
+class Ddl(Order):
+    """Approve or reject DDL statements that wait (policy `ask`).
+
+    Approved, a table is reloaded with the source's present columns and rows; rejected, it stays as it was, and
+    stopped."""
+
+    MODULE, JOB = "ddl", "ddl"
+
+    tables: Tables = Field(min_length=1, description="database.table, one or more, as their stops name them.")
+    decision: str = Field(description="approve: tables are reloaded; reject: they stay as they were, and stopped.")
+
+    @field_validator("decision")
+    @classmethod
+    def _is_decision(cls, decision: str) -> str:
+        if decision not in ("approve", "reject"):
+            raise ValueError("must be approve or reject")
+        return decision
+
+    @property
+    def action(self) -> str:
+        return self.decision
+
+
+class Pause(Order):
+    """Pause a table, or the whole destination.
+
+    A paused table stays as it is while the others go on. No change is lost: if some came meanwhile, resume copies the
+    table from the source. A paused destination reads nothing, and its cursor stays: resume it before the source purges
+    its binlogs. A restart of the service resumes it too."""
+
+    MODULE, JOB = "pause", "pause"
+
+    table: str = Field(description="database.table, or '*', in quotes, for the whole destination.")
+
+
+class Resume(Order):
+    """Resume a paused or stopped table, or the whole destination.
+
+    If changes of the table were acked meanwhile, it is copied from the source first, as by the job rematerialize."""
+
+    MODULE, JOB = "resume", "resume"
+
+    table: str = Field(
+        description="database.table, or '*', in quotes, for the whole destination; its stopped tables stay stopped."
+    )
+
+
+class Rollback(Order):
+    """Give claimed batches back to the store; they are claimed again.
+
+    This is safe: a batch that was merged before is recognised by its version."""
+
+    MODULE, JOB = "rollback", "rollback"
+
+    batch_id: int | None = Field(None, description="Give back what its claimer holds; without it, all claims.")
+
+
+class Rewind(Order):
+    """Set a destination's cursor to another place: changes are read again, or skipped.
+
+    Rows that come again are in the lake once. By default only what it would mean is shown."""
+
+    MODULE, JOB = "rewind", "rewind"
+
+    position: Annotated[str | None, Cli(metavar="FILE:OFFSET")] = Field(
+        None, description="FILE:OFFSET, where a transaction begins."
+    )
+    timestamp: Annotated[str | None, Cli(metavar="TIME")] = Field(
+        None,
+        description="2026-11-21T12:00:00Z, or milliseconds since the epoch, in quotes: the first transaction of that "
+        "second, or the last before it.",
+    )
+    gtid: Annotated[str | None, Cli(metavar="SET")] = Field(
+        None, description="A set of GTIDs: the first transaction that is not in it."
+    )
+    batch: int | None = Field(
+        None, description="Where this batch began: a batch_id in the metadata of a table's materializations."
+    )
+    materialized_by: Annotated[str | None, Cli(metavar="RUN")] = Field(
+        None, description="The id of a run in Dagster: where its first batch began."
+    )
+    earliest: bool = Field(False, description="The oldest binlog of the source.")
+    latest: bool = Field(False, description="The end of the source; set `skip` as well.")
+    anew: bool = Field(False, description="The end of the source; all tables stop until they are reloaded.")
+    skip: bool = Field(False, description="Skip what lies before a place ahead of the cursor: the lake never gets it.")
+    all_clients: Annotated[bool, Cli("--all")] = Field(False, description="Set the cursors of all clients.")
+    moved: bool = Field(False, description="The source is another server now.")
+    epoch: int = Field(0, ge=0, description="The least number of the new epoch, where the lake knows of later ones.")
+    identity: str = Field("", description="Take over this identity, by which the lake knows its writer.")
+    dry_run: Annotated[bool, Cli("--dry-run/--yes")] = Field(
+        True, description="Only say what it would mean; without it, do it."
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        names = ("position", "timestamp", "gtid", "batch", "materialized_by", "earliest", "latest", "anew")
+        given = [name for name in names if getattr(self, name) not in (None, False)]
+        if len(given) != 1 or (self.batch is None and self.materialized_by is None and self.to is None):
+            raise ValueError(f"not exactly one place, or not well formed; give one of {', '.join(names)}")
+        return self
+
+    @property
+    def to(self) -> str | int | dict[str, Any] | None:
+        """The place for the service's reset; None for one that only the lake knows, or that is malformed."""
+        if self.gtid is not None:
+            return {"gtid": self.gtid}
+        if self.timestamp is not None:
+            return _milliseconds(self.timestamp)
+        if self.position is not None:
+            parts = _POSITION.fullmatch(self.position)
+            return {"journalName": parts[1], "position": int(parts[2])} if parts else None
+        return next((end for end in ("earliest", "latest", "anew") if getattr(self, end)), None)
+
+
+JOBS: tuple[type[Order], ...] = (
+    Copy,
+    Ddl,
+    Maintain,
+    Pause,
+    Remake,
+    Repair,
+    Resume,
+    Rewind,
+    Rollback,
+    Snapshot,
+)
+
+
+def _check_name(table: str) -> None:
+    """Raises ValueError for a text that does not name database and table."""
+    try:
+        split_name(table)
+    except ValueError as error:
+        raise ValueError(f"{error}; a database whose name has a dot is in backticks: `my.shop`.orders") from error
+
+
+def _milliseconds(timestamp: str) -> int | None:
+    """From milliseconds, or from a date and time; without a time zone it is local time."""
+    if timestamp.isascii() and timestamp.isdigit():
+        return int(timestamp)
+    try:
+        return int(datetime.fromisoformat(timestamp).timestamp() * 1000)
+    except ValueError:
+        return None

@@ -1,0 +1,45 @@
+"""What a verb reports: a line and facts for each thing that it does, and how far it is meanwhile."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["delta", "log", "history", "store"]
+"""Of what: a table, its change log, its history; or the destination."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a table or a destination: `text` for people, `facts` for programs and for Dagster. `good` is False
+    where it is not as it should be; `reloaded`: all rows of the table were replaced."""
+
+    text: str
+    facts: Mapping[str, Any]
+    good: bool = True
+    reloaded: bool = False
+
+
+class Report(ABC):
+    """To a terminal, or to Dagster. `reason`: why it is done."""
+
+    reason: str = ""
+
+    @abstractmethod
+    def one(self, name: str, work: Callable[[], Done], kind: Kind = "delta") -> None:
+        """Does the work and reports it. Raises what the work raises."""
+
+    @abstractmethod
+    def each(
+        self, name: str, work: Callable[[], Done], kind: Kind = "delta", otherwise: Mapping[str, Any] | None = None
+    ) -> None:
+        """The same as one of several: whatever it fails with is reported, with the facts `otherwise`."""
+
+    @abstractmethod
+    def progress(self, text: str) -> None:
+        """Shows how far the work is that is under way."""
+
+    def stopped(self, table: str, position: str) -> None:  # noqa: B027 - a terminal shows it otherwise
+        """Reports that the work has stopped a table."""

@@ -1,0 +1,72 @@
+"""Tables compared with the source while others write, and their rows repaired where that is asked.
+
+It may be killed and run again: what it has repaired does not differ any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from cdc_core.client.connector import Connector
+from cdc_core.schema.names import split_name
+from orchestration.source import source_of
+from orchestration.verbs.access import Access
+from orchestration.verbs.orders import Verify
+from orchestration.verbs.report import Done, Report
+from spark_jobs.verify.beside import TableComparer, compared
+from spark_jobs.verify.history import histories_compared
+from spark_jobs.verify.repair import RowRepair
+from spark_jobs.verify.verified import Verified
+
+
+def run(order: Verify, at: Access, report: Report) -> None:
+    with at.connect() as connector, at.sessions() as sessions:
+        beside = comparison(at, connector, order.timeout_seconds)
+        if not order.tables:  # a RENAME that neither service nor lake has followed leaves them the old name
+            beside.await_lake()
+        named = order.tables or [table.name for table in connector.tables()]
+        besides = [] if order.tables else sorted({*at.lake.live_tables(connector.destination)} - {*named})
+        if order.repair:
+            beside = replace(beside, settle=RowRepair(sessions, at.run_id).of)
+        for table in named:
+            report.each(table, partial(_compared, beside, table, report))
+        for table in besides:
+            if found := next(compared(beside, [], [split_name(table)]), None):
+                report.each(table, partial(outcome, found))
+        for table in named:
+            if found := next(histories_compared(beside, [table]), None):
+                report.each(table, partial(outcome, found), "history")
+
+
+def comparison(at: Access, connector: Connector, timeout_seconds: float) -> TableComparer:
+    """What compares tables of the destination. Raises ConfigError when the source's configuration is unknown."""
+    return TableComparer(connector, source_of(at.instance, connector), at.lake, timeout_seconds)
+
+
+def _compared(beside: TableComparer, table: str, report: Report) -> Done:
+    report.progress(f"{table}: is compared")
+    return outcome(next(compared(beside, [split_name(table)])))
+
+
+def outcome(found: Verified) -> Done:
+    """What a comparison found."""
+    return Done(f"{text(found)}. {found.remedy}".strip(), facts(found), good=not found.differences)
+
+
+def facts(found: Verified) -> dict[str, Any]:
+    """The counts, where they were taken, and what to do."""
+    return {name: value for name, value in found.to_dict().items() if name != "table"}
+
+
+def text(found: Verified) -> str:
+    """For people."""
+    counted = found.comparison
+    if counted is None:
+        return f"not compared: {found.error}"
+    repaired = f"{found.repaired:,} rows repaired; " if found.repaired else ""
+    if not found.differences:
+        return f"{repaired}{counted.lake_rows:,} rows, as at the source"
+    rows = f"{counted.missing:,} rows missing, {counted.extra:,} extra, {counted.different:,} different"
+    return "; ".join([f"{repaired}{rows}", *found.definition])

@@ -1,1 +1,0 @@
-"""Jobs that a person starts."""

@@ -1,0 +1,56 @@
+"""The job that decides on a statement that waits, without a source: what it does and what the asset's history has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_core.client.connector import Connector
+from cdc_core.doors.http import HttpDoor
+from cdc_core.position import EntryPosition
+from cdc_core.schema.table import Column, TableSchema
+from orchestration.verbs.orders import Ddl
+from spark_jobs.apply.ddl.consent import PROPOSAL
+from spark_jobs.copy.repair import Repair
+from spark_jobs.copy.result import Copied
+from spark_jobs.snapshot.place import SnapshotPlace
+from tests.support.door_double import Destination, Server, opened
+from tests.support.jobs import executed, write_conf
+
+AT = EntryPosition("mysql-bin.000001", 4)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is reloaded."""
+    found: list[str] = []
+
+    def table(_: Repair, database: str, name: str, **__: Any) -> Copied:
+        found.append(f"{database}.{name}")
+        return Copied(TableSchema("shop", "orders", (Column("id", 3, 0),), ("id",)), SnapshotPlace(AT, AT), 7, 3)
+
+    monkeypatch.setattr(Repair, "table", table)
+    return found
+
+
+def test_what_waits_is_decided_once(made: list[str], tmp_path: Path) -> None:
+    """Approved, the table is reloaded; rejected, its stop says so. Its asset's history has both."""
+    conf, order = write_conf(tmp_path / "conf"), {"tables": ["shop.orders"], "reason": "agreed"}
+    with opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door, Connector(door.url, "shop") as connector:
+        early = executed(Ddl, door.url, conf, decision="approve", **order)
+        connector.stop_table("shop.orders", reason=f"{PROPOSAL}: DROP TABLE orders", hint="", position=AT)
+        approved = executed(Ddl, door.url, conf, decision="approve", **order)
+        rejected = executed(Ddl, door.url, conf, decision="reject", **order)
+        (stop,) = connector.client_status().stopped
+        late = executed(Ddl, door.url, conf, decision="approve", **order)
+
+    assert [one.success for one in (early, approved, rejected, late)] == [False, True, True, False]
+    assert made == ["shop.orders"]
+    assert stop.reason == "a change was rejected (agreed): DROP TABLE orders"
+    for run, action in ((approved, "approve"), (rejected, "reject")):
+        asset, told = run.history[1]
+        assert (asset, told["action"], told["outcome"]) == ("delta/shop/shop/orders", action, "done")
+        assert (told["reason"], told["statement"]) == ("agreed", "DROP TABLE orders")
+    assert approved.history[2][1]["rows"] == 7

@@ -1,0 +1,91 @@
+"""The job that maintains tables, without Spark: what it tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_core.errors import LakeError
+from orchestration.verbs import maintain
+from orchestration.verbs.orders import Maintain
+from spark_jobs.lake.tables import Lake
+from spark_jobs.maintain.logs import LogUpkeep, Retention
+from spark_jobs.maintain.result import Maintained
+from spark_jobs.maintain.shape import Shape
+from spark_jobs.maintain.upkeep import Upkeep
+from tests.support.jobs import executed
+
+
+@pytest.fixture
+def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def table(_: Upkeep, database: str, table: str) -> Maintained:
+        if table == "odd":
+            raise LakeError("the disk is full", place="/lake", hint="Make room.")
+        if table == "paused":
+            return Maintained(f"{database}.{table}", left="it is stopped: paused")
+        done = Shape(12, 40, 4000, 40), Shape(13, 1, 3000, 1)
+        return Maintained(f"{database}.{table}", *done, compacted=True, deleted=7, retention_hours=168, seconds=1.5)
+
+    monkeypatch.setattr(maintain.Upkeep, "table", table)
+    return tmp_path
+
+
+def run(conf: Path, *tables: str, reason: str = "nightly") -> Any:
+    return executed(Maintain, "http://127.0.0.1:1", conf, tables=list(tables), reason=reason)
+
+
+def test_each_table_has_its_figures(conf: Path) -> None:
+    """In the history of its asset; a table that is left alone says why, and fails nothing."""
+    done = run(conf, "shop.orders", "shop.paused")
+    assert done.success
+    history = {asset.rpartition("/")[2]: told for asset, told in done.history if told["outcome"] == "done"}
+    told = history["orders"]
+    assert (told["files_before"], told["files_after"], told["bytes_before"], told["bytes_after"]) == (40, 1, 4000, 3000)
+    assert (told["version_after"], told["files_deleted"], told["retention_hours"], told["seconds"]) == (13, 7, 168, 1.5)
+    assert history["paused"]["left_alone"] == "it is stopped: paused"
+    assert done.summary["files_deleted"].value == 7
+
+
+def test_a_table_that_fails_fails_the_run_and_no_other_table(conf: Path) -> None:
+    """The others are looked after."""
+    done = run(conf, "shop.odd", "shop.orders")
+    assert not done.success
+    assert done.failure == "1 of 2 tables failed: shop.odd\nshop.odd: failed: the disk is full at /lake. Make room."
+    outcomes = {asset.rpartition("/")[2]: told["outcome"] for asset, told in done.history}
+    assert outcomes == {"odd": "failed", "orders": "done"}
+
+
+def test_change_logs_are_looked_after_as_log_retention_says(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in the history of its own asset; those of tables that are not named are left out."""
+    asked = []
+
+    def log(_: LogUpkeep, table: str, kept: Retention) -> Maintained:
+        asked.append((table, kept))
+        return Maintained(f"{table}__log", left="the table has no change log")
+
+    monkeypatch.setattr(maintain.LogUpkeep, "log", log)
+    monkeypatch.setattr(Lake, "logs", lambda *_: ["shop.orders", "shop.users"])
+    done = run(conf, "shop.orders")
+    assert done.success
+    assert asked == [("shop.orders", Retention(None, alone=False))]
+    assert "orders__log" in {asset.rpartition("/")[2] for asset, _ in done.history}
+
+
+def test_histories_are_looked_after(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in the history of its own asset; most logs have none."""
+    monkeypatch.setattr(maintain.LogUpkeep, "log", lambda _, table, __: Maintained(f"{table}__log", left="none"))
+    monkeypatch.setattr(Lake, "logs", lambda *_: ["shop.orders", "shop.users"])
+    monkeypatch.setattr(maintain.Upkeep, "has_history", lambda _, table: table == "shop.users")
+    monkeypatch.setattr(maintain.Upkeep, "history", lambda _, table: Maintained(f"{table}__history", left="new"))
+    done = run(conf, "shop.orders", "shop.users")
+    assert done.success
+    told = {asset.rpartition("/")[2]: told for asset, told in done.history if told["outcome"] == "done"}
+    assert told["users__history"]["left_alone"] == "new"
+    assert "orders__history" not in told
+
+
+def test_an_empty_reason_is_refused(conf: Path) -> None:
+    """Before anything is done."""
+    assert "the reason is empty" in run(conf, "shop.orders", reason=" ").failure

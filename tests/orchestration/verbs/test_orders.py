@@ -1,0 +1,55 @@
+"""A verb's model, and the command and the job that are made of it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from orchestration.cli import app
+from orchestration.jobs.by_hand import job_of
+from orchestration.settings import Settings
+from orchestration.verbs.orders import JOBS, Cli, Copy, Maintain, Order, Remake, Repair, Rewind, Snapshot, Verify
+
+COMMANDS = {"copy": Copy, "snapshot": Snapshot, "remake": Remake, "maintain": Maintain, "reset": Rewind}
+
+
+def fields_of(order: type[Order]) -> dict[str, Any]:
+    """The configuration of the verb's job."""
+    job = job_of(order, Settings(destination="shop", lake="/lake"))
+    (node,) = job.graph.nodes
+    return dict(node.definition.config_schema.config_type.fields)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("order", JOBS)
+def test_a_job_has_the_fields_of_its_model(order: type[Order]) -> None:
+    """In their order, behind the reason, with their descriptions and defaults."""
+    found = fields_of(order)
+    assert list(found) == ["reason", *order.model_fields]
+    for name, field in order.model_fields.items():
+        assert found[name].description == field.description
+        assert found[name].is_required == field.is_required()
+        assert field.is_required() or found[name].default_value == field.default
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_the_fields_of_its_model(name: str) -> None:
+    """With their descriptions and defaults; a flag that ends the dry run is the reverse of the job's field."""
+    command = next(one.callback for one in app.registered_commands if one.name == name)
+    assert command is not None
+    parameters = inspect.signature(command).parameters
+    for field, info in COMMANDS[name].model_fields.items():
+        cli = next((one for one in info.metadata if isinstance(one, Cli)), Cli())
+        parameter = parameters[cli.argument or field]
+        assert parameter.annotation.__metadata__[0].help == info.description
+        if not info.is_required():
+            assert (parameter.default or None) == (info.default or None)
+    if "dry_run" in COMMANDS[name].model_fields:
+        assert parameters["dry_run"].annotation.__metadata__[0].default == "--dry-run/--yes"
+
+
+def test_the_command_that_compares_and_the_job_that_repairs_differ_in_one_default() -> None:
+    """Of the field `repair`."""
+    asked, done = Verify().model_dump(), Repair().model_dump()
+    assert {name for name in asked if asked[name] != done[name]} == {"repair"}
