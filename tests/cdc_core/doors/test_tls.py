@@ -176,7 +176,7 @@ def _flight_serial(port: int, authority: Authority) -> int:
     """0 while the door does not listen."""
     try:
         return serial(port, authority, ("h2",))
-    except ConnectionError:
+    except (ConnectionError, ssl.SSLEOFError):
         return 0
 
 
