@@ -33,7 +33,7 @@ from cdc_core.destination.kept import make_kept
 from cdc_core.destination.kept_room import disk_room
 from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.positions import Waiting
-from cdc_core.destination.refilter import Refilter
+from cdc_core.destination.refilter import make_refilter
 from cdc_core.destination.reporter import Reporter
 from cdc_core.destination.servers import make_heartbeat
 from cdc_core.destination.service import CanalService
@@ -44,9 +44,8 @@ from cdc_core.destination.tsdb import make_tsdb
 from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
 from cdc_core.gtid import Gtid, Gtids
 from cdc_core.meta.cursors import Cursors
-from cdc_core.meta.filter_notes import FilterText
 from cdc_core.meta.nodes import Nodes
-from cdc_core.position import EntryPosition, LogPosition
+from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.session.durable_session import DurableSession
 from cdc_core.session.session import Session
@@ -104,7 +103,12 @@ class Capture:
         self._tsdb = make_tsdb(config, nodes, catalogue, clock) if config.tsdb else None
         ddl = DdlReader(captured, self._traits, self._tsdb)
         cursors = Cursors(nodes, config.destination)
-        self.sessions = self._make_sessions(cursors, ddl, self._make_refilter(cursors, catalogue))
+        refilter = make_refilter(config, cursors, catalogue, self._tsdb, lambda: self.sessions.server_uuid)
+        first_batch = int(clock() * 1000) * 1000
+        session = Session(config.destination, ring, self.registry.get, first_batch, self._gtid_after)
+        self.sessions = DurableSession.configured(
+            config, self.settings, self.store, session, cursors, clock, ddl.statements, refilter
+        )
         self._stop = threading.Event()
         stopped = self._stop.is_set
         self.kept = make_kept(config, self.settings, self.store, self.registry, clock, on_damaged, stopped)
@@ -136,29 +140,6 @@ class Capture:
 
     def __repr__(self) -> str:
         return f"<Capture {self.config.destination} {self.settings.address} {self.state} {self.store!r}>"
-
-    def _make_refilter(self, cursors: Cursors, catalogue: Catalogue) -> Refilter:
-        config = self.config
-        now, own = FilterText(config.filter_regex, config.filter_black_regex), config.client_filter == "override"
-        return Refilter(cursors, now, own, catalogue, self._tsdb, lambda: self.sessions.server_uuid)
-
-    def _make_sessions(self, cursors: Cursors, ddl: DdlReader, refilter: Refilter) -> DurableSession:
-        config, clock = self.config, self._clock
-        ring, first_batch = self.store.ring, int(clock() * 1000) * 1000
-        session = Session(config.destination, ring, self.registry.get, first_batch, self._gtid_after)
-        here = LogPosition(self.settings.host, self.settings.port, EntryPosition("start.0", 0))
-        return DurableSession(
-            self.store,
-            session,
-            cursors,
-            here,
-            config.filter_regex,
-            clock,
-            ddl.statements,
-            clients=config.clients,
-            patience=config.lease_seconds,
-            refilter=refilter,
-        )
 
     def _make_reporter(self) -> Reporter:
         return Reporter(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from cdc_core.config.models import InstanceConfig
 from cdc_core.contract.stopped_table import FILTERED_OUT, StoppedTable
 from cdc_core.destination.catalogue import Catalogue
 from cdc_core.destination.tsdb import Tsdb
@@ -79,6 +80,14 @@ class Refilter:
         name = self.cursors.destination
         hint = f"Copy it from the source: sluice snapshot {name} {table}, or the job snapshot_{name} in Dagster."
         return StoppedTable(table, FILTERED_OUT, hint, at, passed=at, copy_needed=True)
+
+
+def make_refilter(
+    config: InstanceConfig, cursors: Cursors, catalogue: Catalogue, tsdb: Tsdb | None, source: Callable[[], str]
+) -> Refilter:
+    """That of a destination's present configuration."""
+    now, own = FilterText(config.filter_regex, config.filter_black_regex), config.client_filter == "override"
+    return Refilter(cursors, now, own, catalogue, tsdb, source)
 
 
 def accepts(text: FilterText) -> TableFilter:

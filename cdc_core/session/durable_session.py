@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Self
 
 from cdc_core.binlog.block import BlockSlice
-from cdc_core.contract.claim import Claim
+from cdc_core.config.models import InstanceConfig
 from cdc_core.contract.reached import Reached
 from cdc_core.errors import RangeGone
 from cdc_core.meta.cursors import Cursors
@@ -23,6 +23,7 @@ from cdc_core.meta.filter_notes import FilterChange
 from cdc_core.meta.set_backs import SetBack
 from cdc_core.position import EntryPosition, LogPosition, journal_number
 from cdc_core.schema.ddl import Ddl
+from cdc_core.session.claiming import Claiming, Limits
 from cdc_core.session.filters import ClientFilters
 from cdc_core.session.open_snapshots import OpenSnapshots
 from cdc_core.session.readers import Readers
@@ -31,25 +32,9 @@ from cdc_core.session.state import Dropped, PendingAck
 from cdc_core.session.stops import Stops
 from cdc_core.session.subscriptions import DEFAULT_CLIENT, Subscriptions
 from cdc_core.session.upcoming import Upcoming
+from cdc_core.source.settings import SourceSettings
 from cdc_core.store.disk.stored import StoredSegment
 from cdc_core.store.store import Store
-
-
-class Limits(NamedTuple):
-    """What a claim has at most."""
-
-    rows: int
-    nbytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A claim, and its events if there are DDL statements among them: they are read outside of the lock. Or no claim,
-    but what is to be compared with its checksums before there can be one."""
-
-    claim: Claim | None = None
-    slices: tuple[BlockSlice, ...] = ()
-    unchecked: Sequence[StoredSegment] = ()
 
 
 class DurableSession:
@@ -76,13 +61,11 @@ class DurableSession:
     ) -> None:
         self.session = session
         self.server_uuid = ""
-        self.identity = ""
         self._store = store
         self._cursors = cursors
         self._source = source
         self._filter_text = filter_text
         self._clock = clock
-        self._read_ddl = read_ddl
         self._refilter = refilter
         self._writing = threading.Lock()  # of cursors; never waited for under the store's lock
         self._closed = False
@@ -90,16 +73,53 @@ class DurableSession:
         self.snapshots = OpenSnapshots(cursors.snapshots, self.stops, session, self._open, clock)
         self.filters = ClientFilters(cursors, self._open)
         self.readers = Readers(cursors, self._open)
+        self._claiming = Claiming(
+            store, session, self.stops, self.snapshots, self.readers, clock, read_ddl, self.rollback
+        )
+        self.claim = self._claiming.claim
         self.subscriptions = Subscriptions(store, session, cursors, self._keep, self._open, clients, patience, clock)
 
+    @classmethod
+    def configured(
+        cls,
+        config: InstanceConfig,
+        settings: SourceSettings,
+        store: Store,
+        session: Session,
+        cursors: Cursors,
+        clock: Callable[[], float],
+        read_ddl: Callable[[Sequence[BlockSlice]], tuple[Ddl, ...]],
+        refilter: Callable[[int, EntryPosition], FilterChange | None],
+    ) -> Self:
+        """That of a destination that reads the server of `settings`."""
+        here = LogPosition(settings.host, settings.port, EntryPosition("start.0", 0))
+        clients, patience = config.clients, config.lease_seconds
+        return cls(
+            store,
+            session,
+            cursors,
+            here,
+            config.filter_regex,
+            clock,
+            read_ddl,
+            refilter=refilter,
+            clients=clients,
+            patience=patience,
+        )
+
     # -- clients
+
+    @property
+    def identity(self) -> str:
+        """The destination's; empty until `identify`."""
+        return self._claiming.identity
 
     def identify(self) -> None:
         """Reads the identity of the destination, or gives it one. Before any cursor is read: a move of them that was
         interrupted is finished."""
         with self._open():
             self._cursors.finish_move()
-            self.identity = self._cursors.identity()
+            self._claiming.identity = self._cursors.identity()
 
     def kept_source(self, client_id: int, cursor: LogPosition) -> str:
         """The uuid of the server that a kept cursor belongs to; empty when it is not known."""
@@ -151,46 +171,6 @@ class DurableSession:
 
     # -- claim, ack, rollback
 
-    def claim(
-        self,
-        client_id: int,
-        max_rows: int,
-        timeout: float,
-        owner: str,
-        lease_seconds: float,
-        max_bytes: int | None = None,
-        *,
-        entries: bool = False,
-    ) -> Claim | None:
-        """Waits up to `timeout` seconds for rows or DDL statements; None when none came. `entries`: who asks reads
-        Canal's entries, which also show statements that change nothing in the lake.
-
-        Raises SessionError for a client that is not subscribed.
-        """
-        limits = Limits(max_rows, max_bytes)
-        with self._store.changed:
-            self.session.client(client_id)
-        self.readers.note(client_id, entries=entries)
-        found = self._wait(client_id, limits, timeout, owner, lease_seconds)
-        while found is not None and found.claim is None:
-            for part in found.unchecked:
-                part.check()
-            found = self._wait(client_id, limits, timeout, owner, lease_seconds)
-        if found is None or found.claim is None:
-            return None
-        return self._with_ddl(found.claim, found.slices) if found.slices else found.claim
-
-    def _with_ddl(self, claim: Claim, slices: Sequence[BlockSlice]) -> Claim:
-        """The claim with its DDL statements; given back where they cannot be read."""
-        try:
-            claim = replace(claim, ddl=self._read_ddl(slices))
-        except BaseException:
-            self.rollback(claim.client_id, claim.batch_id, claim.owner)
-            raise
-        with self._store.changed:
-            self.session.keep_ddl(claim)
-        return claim
-
     def await_change(self, seen: int, seconds: float) -> tuple[int, bool]:
         """Returns when more was put than the `seen` events, when something was acked or rolled back, or after so long:
         the events put by now, and whether any of it happened. So a put between two calls is not missed."""
@@ -204,46 +184,6 @@ class DurableSession:
         """The client's outstanding batches of this owner, in the order of their claims."""
         with self._store.changed:
             return [one.id for one in self.session.client(client_id).batches if one.claim.owner == owner]
-
-    def _wait(
-        self, client_id: int, limits: Limits, timeout: float, owner: str, lease_seconds: float
-    ) -> _Candidate | None:
-        return self._store.wait_for(
-            lambda: self._take(client_id, limits, owner, lease_seconds),
-            timeout,
-            lambda: self._until_expiry(client_id),
-        )
-
-    def _unchecked(self, client_id: int, limits: Limits) -> list[StoredSegment]:
-        """What the next range has on disk that nobody has compared with its checksums yet."""
-        ring = self._store.ring
-        found = ring.take(client_id, *limits) if ring.log.parts.stored else None
-        return [] if found is None else ring.log.parts.unchecked(found.start.sequence, found.end.sequence)
-
-    def _take(self, client_id: int, limits: Limits, owner: str, lease_seconds: float) -> _Candidate | None:
-        if unchecked := self._unchecked(client_id, limits):
-            return _Candidate(unchecked=unchecked)
-        claim = self.session.claim(
-            client_id,
-            limits.rows,
-            owner,
-            lease_seconds,
-            self._clock(),
-            limits.nbytes,
-            entries=self.readers.of_entries(client_id),
-        )
-        if claim is None:
-            return None
-        batch = self.session.client(client_id).batches[-1]
-        slices = self.session.slices(client_id, batch.id) if batch.range.statements else None
-        stopped, snapshots = self.stops.names(client_id), self.snapshots.names(client_id)
-        return _Candidate(
-            replace(claim, stopped=stopped, snapshots=snapshots, identity=self.identity), tuple(slices or ())
-        )
-
-    def _until_expiry(self, client_id: int) -> float | None:
-        deadline = self.session.next_deadline(client_id)
-        return None if deadline is None else deadline - self._clock()
 
     def ack(self, client_id: int, batch_id: int, owner: str, mended: Collection[str] = ()) -> EntryPosition | None:
         """The client's cursor after it. Repeating the owner's last ack changes nothing.
@@ -324,7 +264,7 @@ class DurableSession:
                 if rolled_back := self.session.expire(client_id, self._clock()):
                     expired[client_id] = rolled_back
                     self._store.changed.notify_all()
-                unchecked = self._unchecked(client_id, Limits(1))
+                unchecked = self._claiming.unchecked(client_id, Limits(1))
             _check(unchecked)
             with self._store.changed:
                 pending = self.session.begin_skip(client_id, entries=self.readers.of_entries(client_id))

@@ -15,17 +15,14 @@ from cdc_core.binlog.block import BlockSlice
 from cdc_core.contract.claim import Claim
 from cdc_core.contract.reached import How, Reached
 from cdc_core.errors import SessionError
-from cdc_core.gtid import Gtid, Gtids
 from cdc_core.meta.epoch import Epoch
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import TableSchema
+from cdc_core.session.ranges import GtidAfter, Ranges
 from cdc_core.session.state import Batch, ClientState, Dropped, PendingAck
-from cdc_core.session.summary import summarize
 from cdc_core.session.upcoming import BEHIND, Upcoming
 from cdc_core.store.range import Range
 from cdc_core.store.ring import Ring
-
-GtidAfter = Callable[[list[BlockSlice], Gtid | Gtids | None], Gtid | Gtids | None]
 
 
 class Session:
@@ -45,10 +42,9 @@ class Session:
         self.clients: dict[int, ClientState] = {}
         self._destination = destination
         self._ring = ring
-        self._table_of = table_of
         self._next_batch = first_batch
         self._generation = first_batch
-        self._gtid_after = gtid_after
+        self._ranges = Ranges(destination, ring, table_of, gtid_after)
 
     def __repr__(self) -> str:
         out = {c.client_id: [b.id for b in c.batches] for c in self.clients.values()}
@@ -94,7 +90,7 @@ class Session:
         last = min(clients, key=lambda client: self._ring.marks(client.client_id).ack.sequence)
         low, high = self._ring.marks(last.client_id).ack.sequence, self._ring.log.committed.sequence
         start = last.batches[0].claim.start if last.batches else last.next_start
-        return self._position(low, high, start) if high > low else last.cursor
+        return self._ranges.position(low, high, start) if high > low else last.cursor
 
     # -- claim
 
@@ -121,37 +117,12 @@ class Session:
         found = self._ring.take(client_id, max_rows, max_bytes, entries=entries)
         if found is None or (found.empty and not (entries and self._tells(client, found))):
             return None
-        claim = self._claim(client, found, owner, now + lease_seconds)
+        claim = self._ranges.claim(client, found, self._next_batch, owner, now + lease_seconds)
         self._next_batch += 1
         client.batches.append(Batch(claim, found))
         client.next_start = claim.end
         self._ring.advance(client_id, found.end)
         return claim
-
-    def _claim(self, client: ClientState, found: Range, owner: str, deadline: float) -> Claim:
-        low, high = found.start.sequence, found.end.sequence
-        slices = self._ring.log.slices(low, high)
-        summary = summarize(slices, self._table_of)
-        end = self._position(found.start.sequence, high, client.next_start)
-        return Claim(
-            destination=self._destination,
-            client_id=client.client_id,
-            batch_id=self._next_batch,
-            start=client.next_start or EntryPosition(slices[0].block.journal_name, slices[0].block.start),
-            end=end,
-            tables=summary.tables,
-            transactions=self._ring.log.commits_within(low, high),
-            events=found.events,
-            nbytes=found.nbytes,
-            execute_times=summary.execute_times,
-            epoch=client.epoch.number,
-            owner=owner,
-            lease_deadline=deadline,
-            partial=found.partial,
-            moved=client.epoch.moved,
-            seamless=tuple(sorted(client.epoch.seamless.items())),
-            reached=_reached_by(client),
-        )
 
     def slices(self, client_id: int, batch_id: int) -> list[BlockSlice] | None:
         """The events of an outstanding claim; None when it is not outstanding."""
@@ -228,14 +199,9 @@ class Session:
 
     def _begin(self, client: ClientState, found: Range, start: EntryPosition | None) -> PendingAck:
         low, committed = found.start.sequence, found.committed
-        cursor = None if committed is None else self._position(low, committed.sequence, start)
+        cursor = None if committed is None else self._ranges.position(low, committed.sequence, start)
         client.busy = True
-        return PendingAck(client.client_id, found, self._position(low, found.end.sequence, start), cursor)
-
-    def _position(self, low: int, high: int, start: EntryPosition | None) -> EntryPosition:
-        """Where the range (low, high] ends, with the GTID or the GTID set there."""
-        gtid = self._gtid_after(self._ring.log.slices(low, high), start.gtid if start else None)
-        return replace(self._ring.log.position(high), gtid=gtid)
+        return PendingAck(client.client_id, found, self._ranges.position(low, found.end.sequence, start), cursor)
 
     def finish(self, pending: PendingAck) -> EntryPosition | None:
         """Ends an ack whose cursor was written: the range leaves the ring. The client's cursor."""
@@ -330,10 +296,3 @@ class Session:
 
     def _place(self, client_id: int) -> str:
         return f"{self._destination}/{client_id}"
-
-
-def _reached_by(client: ClientState) -> Reached | None:
-    """What the lake must have before the client's next claim: all that is acked or claimed already."""
-    if not client.batches:
-        return client.reached
-    return Reached(How.BATCH, client.epoch.number, client.batches[-1].claim.end)

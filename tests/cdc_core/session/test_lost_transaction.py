@@ -275,10 +275,10 @@ def test_a_claim_whose_statements_cannot_be_read_is_given_back() -> None:
     def fails(_: object) -> tuple[Ddl, ...]:
         raise CursorError("no history", hint="None.")
 
-    one.serving._read_ddl = fails
+    one.serving._claiming.read_ddl = fails
     with pytest.raises(CursorError):
         one.claim()
-    one.serving._read_ddl = lambda _: ()
+    one.serving._claiming.read_ddl = lambda _: ()
 
     assert one.take().rows == 1
 
