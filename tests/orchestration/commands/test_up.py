@@ -1,93 +1,33 @@
-"""`sluice up` on a real source, with real processes; its Spark is one that nobody asks."""
+"""`sluice up` on a real source, with real processes."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
+import ssl
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import psutil
 import pytest
+from cryptography import x509
 
 from orchestration.stack.mysql.server import MySqlServer
-from orchestration.stack.ports import free_port
+from spark_jobs.lake.tables import Lake
+from tests.support.certificates import Authority
+from tests.support.plain_lake import rows_of
+from tests.support.up import Up, launched
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
-PROJECT = Path(__file__).parents[3]
-
-
-@dataclass
-class Up:
-    """The command, what it has said so far, and its parts by a word of their command lines."""
-
-    process: subprocess.Popen[bytes]
-    log: Path
-    url: str
-    database: str
-
-    @property
-    def said(self) -> str:
-        return self.log.read_text()
-
-    def part(self, word: str) -> int | None:
-        """The leader of the group of the part whose command line has the word."""
-        for child in psutil.Process(self.process.pid).children():
-            if any(word in argument for argument in child.cmdline()):
-                return child.pid
-        return None
-
-    def sensors(self) -> set[str]:
-        selector = '{repositoryName: "__repository__", repositoryLocationName: "sluice"}'
-        query = f"{{sensorsOrError(repositorySelector: {selector}) {{... on Sensors {{results {{name}}}}}}}}"
-        answer = httpx.post(f"{self.url}/graphql", json={"query": query}, timeout=30, trust_env=False).json()
-        return {sensor["name"] for sensor in answer["data"]["sensorsOrError"].get("results", [])}
 
 
 @pytest.fixture
 def up(mysql8: MySqlServer, tmp_path: Path) -> Iterator[Up]:
-    """Of a database without a table, on ports of its own; the defs.yaml names neither the service nor Spark."""
-    http, flight, dagster = free_port(), free_port(), free_port()
-    database = f"up_{http}"
-    mysql8.execute(f"CREATE DATABASE {database}")
-    service = {
-        "canal.ip": "127.0.0.1",
-        "canal.metrics.pull.port": http,
-        "sluice.flight.port": flight,
-        "canal.withoutNetty": "true",
-    }
-    instance = {
-        "canal.instance.master.address": f"{mysql8.host}:{mysql8.port}",
-        "canal.instance.dbUsername": mysql8.user,
-        "canal.instance.dbPassword": "${SLUICE_TEST_PASSWORD}",
-        "canal.instance.filter.regex": rf"{database}\\..*",
-    }
-    conf = tmp_path / "conf"
-    (conf / "shop").mkdir(parents=True)
-    for file, keys in ((conf / "canal.properties", service), (conf / "shop" / "instance.properties", instance)):
-        file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
-    defs = tmp_path / "mine" / "defs.yaml"
-    defs.parent.mkdir()
-    attributes = {"destination": "shop", "lake": str(tmp_path / "lake"), "snapshot": "initial"}
-    defs.write_text(json.dumps({"type": "orchestration.destination.CdcDestination", "attributes": attributes}))
-    log = tmp_path / "log"
-    own = {"SPARK_REMOTE": "sc://127.0.0.1:1", "SLUICE_HOME": str(tmp_path), "SLUICE_TEST_PASSWORD": mysql8.password}
-    command = [sys.executable, "-m", "orchestration.cli", "up", "--lake", str(tmp_path / "lake"), "--conf", str(conf)]
-    command += ["--defs", str(defs), "--dagster-port", str(dagster)]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=PROJECT, env=os.environ | own, stdout=output, stderr=output)
-    one = Up(process, log, f"http://127.0.0.1:{dagster}", database)
-    yield one
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-    mysql8.execute(f"DROP DATABASE {database}")
+    """Its Spark is one that nobody asks."""
+    with launched(mysql8, tmp_path, "sc://127.0.0.1:1") as one:
+        yield one
 
 
 @pytest.mark.timeout(600)
@@ -115,3 +55,49 @@ def test_parts_that_are_killed_are_started_again(up: Up, mysql8: MySqlServer) ->
     up.process.send_signal(signal.SIGINT)
     assert up.process.wait(60) == 0
     until(lambda: not any(map(psutil.pid_exists, parts)), 60)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_a_certificate_is_renewed_under_a_drain(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
+    """Again and again, while rows come: no run fails, no part is started again, and the lake has every row."""
+    (tmp_path / "tls").mkdir()
+    authority, over = Authority(tmp_path / "tls"), threading.Event()
+    authority.issue(1)
+    keys = {"certificate": authority.certificate, "key": authority.key, "ca": authority.path}
+    tls = {f"sluice.tls.{name}": path for name, path in keys.items()}
+    with launched(mysql8, tmp_path, spark_remote, tls) as up:
+        mysql8.execute(f"CREATE TABLE {up.database}.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(100))")
+        until(lambda: "Ctrl-C stops everything" in up.said or up.process.poll() is not None)
+
+        def write() -> None:
+            rows = ", ".join(["(REPEAT('x', 80))"] * 500)
+            with mysql8.root(up.database) as connection, connection.cursor() as cursor:
+                while not over.wait(0.2):
+                    cursor.execute(f"INSERT INTO t (v) VALUES {rows}")
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            lake = Lake(tmp_path / "lake")
+            path = lake.path(up.database, "t")
+            until(lambda: rows_of(lake, path))
+            for number in range(2, 6):
+                authority.issue(number)
+                until(lambda number=number: shown(up.http_port, authority) == number)
+        finally:
+            over.set()
+            writer.join()
+        with mysql8.root(up.database) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) FROM t")
+            (count,) = cursor.fetchone() or (0,)
+        until(lambda: len(rows_of(lake, path)) == count)
+        assert up.runs("FAILURE") == 0
+        assert "runs again" not in up.said
+        assert up.process.poll() is None
+
+
+def shown(port: int, authority: Authority) -> int:
+    """The number of the certificate that the service shows."""
+    pem = ssl.get_server_certificate(("127.0.0.1", port), ca_certs=str(authority.path))
+    return x509.load_pem_x509_certificate(pem.encode()).serial_number
