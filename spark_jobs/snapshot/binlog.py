@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,10 +46,17 @@ def ddl_on(
     for kind, text in _events(connection, low, high, at_once=_EVENTS):
         if not kind.startswith("Query"):
             continue
-        plain = text.lower().replace("``", "`").replace('""', '"')
-        if table.lower() in plain or (database.lower() in plain and any(word in plain for word in _WHOLE)):
+        if _names(text, table) or (_names(text, database) and any(word in text.lower() for word in _WHOLE)):
             return text
     return None
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a statement has the name in it, as a word of its own. BEGIN and COMMIT name nothing."""
+    plain = text.lower().replace("``", "`").replace('""', '"')
+    if plain in ("begin", "commit"):
+        return False
+    return re.search(rf"(?<![\w$]){re.escape(name.lower())}(?![\w$])", plain) is not None
 
 
 def changes(
@@ -58,11 +66,9 @@ def changes(
     or an XA transaction whose rows stand before its commit."""
     mapped = f"({database}.{table})".lower()
     for kind, text in _events(connection, low, high, at_once=_EVENTS):
-        plain = text.lower()
-        if kind.startswith("Table_map") and mapped in plain:
+        if kind.startswith("Table_map") and mapped in text.lower():
             return True
-        named = table.lower() in plain and plain not in ("begin", "commit")
-        if kind.startswith("Query") and (named or plain.startswith("xa ")):
+        if kind.startswith("Query") and (_names(text, table) or text.lower().startswith("xa ")):
             return True
         if kind in _OPAQUE:
             return True

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pymysql
@@ -25,7 +26,7 @@ from spark_jobs.lake.remedy import copy_hint, repair_hint
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, spark_type
-from spark_jobs.snapshot.binlog import position, reaches
+from spark_jobs.snapshot.binlog import ddl_on, position, reaches
 from spark_jobs.snapshot.foreign_keys import ancestors, read_foreign_keys
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.snapshot.sql import quote
@@ -34,7 +35,7 @@ from spark_jobs.verify.definition import LakeDefinition, definition_differences
 from spark_jobs.verify.standing import ComparedTable
 from spark_jobs.verify.verified import Comparison, Verified, or_why_not
 
-_DROPPED_SECONDS = 0.2  # in which the binlog has a table's DROP; MySQL 5.7 drops it a moment before
+_LOGGED_SECONDS = 0.2  # in which the binlog has a statement; MySQL 5.7 drops a table a moment before
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,32 +73,43 @@ class TableComparer:
         """
         name, in_time = full_name(database, table), self._deadline()
         low = self.await_lake(in_time)
+        return self._with_remedy(or_why_not(name, low, lambda: self._settled(database, table, low, in_time)))
 
-        def compared() -> Verified:
-            found = self._compared(database, table, low, in_time)
-            while found.definition:  # the source may have changed it after the lake's place was read
-                before = self._definition(database, table)
-                again = self._compared(database, table, self.await_lake(in_time), in_time)
-                found = replace(again, repaired=found.repaired + again.repaired)
-                if self._definition(database, table) == before:
-                    break
-                if not in_time():
-                    hint = "Verify again when no statement changes it."
-                    raise LakeError("the table's definition changed while it was compared", place=name, hint=hint)
-            return found
+    def _settled(self, database: str, table: str, low: EntryPosition, in_time: Callable[[], bool]) -> Verified:
+        """What is found while no statement on the table runs. Where one did, since the lake had all up to `low`, a
+        difference or an error means nothing, and the table is compared again."""
+        name, repaired = full_name(database, table), 0
+        while (found := or_why_not(name, low, partial(self._compared, database, table, low, in_time))).differences:
+            if not self._is_redefined(database, table, low):
+                break
+            if not in_time():
+                hint = "Verify again when no statement changes it."
+                raise LakeError("the table's definition changed while it was compared", place=name, hint=hint)
+            repaired += found.repaired
+            low = self.await_lake(in_time)
+        return replace(found, repaired=found.repaired + repaired)
 
-        return self._with_remedy(or_why_not(name, low, compared))
+    def _is_redefined(self, database: str, table: str, low: EntryPosition) -> bool:
+        """Whether a statement on the table has run since the source's binlog ended at `low`."""
+        self.sleep(_LOGGED_SECONDS)
+        with closing(connect(self.source)) as connection:
+            connection.autocommit(True)
+            return ddl_on(connection, database, table, low, position(connection)) is not None
 
     def dropped_unseen(self, database: str, table: str) -> Verified | None:
         """The error of a table that the lake has and the source has not, when the lake has followed every statement up
         to now: it may have been dropped or renamed after the tables of the lake were listed. Raises LakeError."""
-        with closing(connect(self.source)) as connection:
-            if _exists(connection, database, table):
+        name, in_time = full_name(database, table), self._deadline()
+        while True:
+            with closing(connect(self.source)) as connection:
+                if _exists(connection, database, table):
+                    return None
+            self.sleep(_LOGGED_SECONDS)
+            at = self.await_lake(in_time)
+            if not self.lake.is_live(name):
                 return None
-        self.sleep(_DROPPED_SECONDS)
-        at, name = self.await_lake(), full_name(database, table)
-        if not self.lake.is_live(name):
-            return None
+            if not self._is_redefined(database, table, at):
+                break
         error = "the lake has the table, and the source has not: it was dropped unseen"
         return Verified(name, None, at, error=error)
 
@@ -109,10 +121,6 @@ class TableComparer:
         hint = "Is the service running, and does Dagster drain it? Give more time, or stop the writes at the source."
         place = f"{self.connector.destination}/{self.connector.client_id}"
         return LakeError(f"the lake has not reached {end}: acked to {cursor}", place=place, hint=hint)
-
-    def _definition(self, database: str, table: str) -> TableSchema | None:
-        with closing(connect(self.source)) as connection:
-            return definition(connection, database, table)
 
     def _state(self, database: str, table: str) -> TableState | None:
         client = self.connector

@@ -222,6 +222,16 @@ def test_statements_that_name_a_table_are_seen(server: MySqlServer) -> None:
 
         assert "t``x" in (seen("CREATE TABLE `t``x` (v INT)") or "")
         assert seen("INSERT INTO `t``x` VALUES (1), (2)") is None
+        low = position(connection)
+        server.execute("CREATE TABLE b (v INT)", "INSERT INTO b VALUES (1)", database=database)
+        for name, is_named in (("b", True), ("beg", False), ("gin", False), ("tabl", False), ("v", True)):
+            named = ddl_on(connection, database, name, low, position(connection))
+            assert (named is not None) is is_named
+            assert changes(connection, database, name, low, position(connection)) is is_named
+        low = position(connection)
+        server.execute("INSERT INTO b VALUES (1)", database=database)
+        assert ddl_on(connection, database, "b", low, position(connection)) is None
+        assert changes(connection, database, "b", low, position(connection))
         assert seen("CREATE TABLE u (v INT)", "FLUSH BINARY LOGS", "DROP TABLE u") is None
         assert seen("FLUSH BINARY LOGS", "ALTER TABLE `t``x` ADD w INT") is not None
         assert seen("RENAME TABLE `t``x` TO u, u TO `t``x`") is not None

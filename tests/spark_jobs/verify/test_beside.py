@@ -18,6 +18,7 @@ from deltalake.schema import PrimitiveType
 
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.verify import beside as comparing
 from spark_jobs.verify.beside import TableComparer
 from spark_jobs.verify.counts import counted
 from spark_jobs.verify.verified import Comparison
@@ -188,6 +189,57 @@ def test_a_statement_while_the_lake_is_awaited(shop: Shop) -> None:
     shop.execute("ALTER TABLE t ADD COLUMN d INT")
     shop.skip()
     assert beside.table(shop.database, "t").definition == ("the lake has no column 'd'",)
+
+
+MEANWHILE = {  # where a statement runs while the table is compared, the statement, and what is found then
+    "renamed": ("shared", "ALTER TABLE t RENAME COLUMN id TO k", "", Comparison(1, 1, 0, 0, 0)),
+    "unknown column": ("audit", "ALTER TABLE t DROP COLUMN c", "", Comparison(1, 1, 0, 0, 0)),
+    "dropped": ("_rows", "DROP TABLE u", "there is no such table", None),
+    "no table": ("audit", "DROP TABLE t", "there is no such table", None),
+    "made": ("_rows", "RENAME TABLE t TO v, u TO t, v TO u", "", Comparison(1, 1, 0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("case", MEANWHILE)
+def test_a_statement_while_the_table_is_compared(shop: Shop, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """Whatever it makes of the comparison, a difference or an error, is no answer: it is compared once more, when the
+    lake has followed."""
+    where, statement, error, comparison = MEANWHILE[case]
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, c INT)", "CREATE TABLE u (id INT PRIMARY KEY, c INT)")
+    shop.execute("INSERT INTO t VALUES (1, 1)", "INSERT INTO u VALUES (1, 1)")
+    path, steps = brought(shop, "t"), iter(["run", "follow"])
+    if case == "renamed":
+        shop.execute("ALTER TABLE t DROP COLUMN c")
+        write_deltalake(path, pa.table({"id": pa.array([1], pa.int32())}), mode="overwrite", schema_mode="overwrite")
+        shop.skip()
+    real = getattr(comparing, where)
+
+    def runs(*given: Any, **more: Any) -> Any:
+        if where == "_rows":  # the rows are counted before it
+            counted_before = real(*given, **more)
+        if next(steps, None) == "run":
+            shop.execute(statement)
+            shop.skip()
+        return counted_before if where == "_rows" else real(*given, **more)
+
+    def follows(_: float) -> None:
+        step = next(steps, None)
+        if step == "follow" and case == "renamed":
+            rows = pa.table({"k": pa.array([1], pa.int32())})
+            write_deltalake(path, rows, mode="overwrite", schema_mode="overwrite")
+        elif step == "follow" and case == "unknown column":
+            rows = pa.table({"id": pa.array([1], pa.int32())})
+            write_deltalake(path, rows, mode="overwrite", schema_mode="overwrite")
+        elif step == "follow" and case == "made":
+            brought(shop, "u")
+        time.sleep(0.1)
+
+    monkeypatch.setattr(comparing, where, runs)
+    beside = TableComparer(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=60, sleep=follows)
+    row = beside.table(shop.database, "u" if where == "_rows" else "t")
+    assert next(steps, None) is None
+    assert (row.comparison, row.definition) == (comparison, ())
+    assert error in row.error
 
 
 def test_zero_dates_as_text(mysql8: MySqlServer, tmp_path: Path) -> None:
