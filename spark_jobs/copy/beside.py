@@ -19,8 +19,8 @@ from cdc_core.schema.names import full_name
 from spark_jobs.copy.open import opened
 from spark_jobs.copy.registration import registered
 from spark_jobs.copy.result import Broken, Copied, NoSuchTable
-from spark_jobs.copy.staged import Staging
-from spark_jobs.copy.switch import StagedRows, Switch
+from spark_jobs.copy.staged import StagedRows, Staging
+from spark_jobs.copy.switch import Switch
 from spark_jobs.copy.table import stage_view
 from spark_jobs.snapshot.source import Source
 
@@ -82,9 +82,8 @@ class TableReloader:
         with opened(self.source, database, table, as_text=as_text, sleep=sleep) as there:
             if isinstance(there, NoSuchTable):
                 return there
-            path = Staging(lake, self.connector.destination, snapshot_id).path
-            rows = stage_view(lake, path, there, self.zero_dates, progress)
-            return StagedRows(path, there.schema, there.place, rows)
+            staging = Staging(lake, self.connector.destination, snapshot_id)
+            return stage_view(staging, there, self.zero_dates, progress)
 
     def _give_up(self, name: str, snapshot_id: str, *, lift: bool) -> None:
         """`lift`: the snapshot's own stop ends too, where nothing has passed it."""

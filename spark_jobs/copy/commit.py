@@ -1,4 +1,4 @@
-"""The rows staged beside the lake's tables, then one commit that replaces rows and definition of one of them.
+"""One commit of Spark's that replaces rows and definition of a table.
 
 The commit is Spark's, because a table may have features that delta-rs cannot write. It carries the table's app id and
 the copy's mark: Delta skips it when the table has gone on meanwhile, and refuses it when a commit came in between.
@@ -6,19 +6,14 @@ the copy's mark: Delta skips it when the table has gone on meanwhile, and refuse
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
-from deltalake import write_deltalake
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.connect.functions import col
 from pyspark.sql.connect.session import SparkSession
 
-from cdc_core.errors import LakeError
 from cdc_core.schema.table import TableSchema
-from spark_jobs.copy.files import numbered
 from spark_jobs.copy.result import WentOn
 from spark_jobs.copy.target import Target
 from spark_jobs.lake.ddl import table_properties
@@ -27,45 +22,11 @@ from spark_jobs.lake.record import CopyNote, Mark, copied_properties
 from spark_jobs.lake.replacement import MAPPING, replace_table
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import COMPLETE, TableState
-from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import transaction
 from spark_jobs.lake.types import LakeColumn
 
 _MAPPED = "delta.columnMapping."  # its other properties are Delta's own count
 CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
-
-
-def stage(lake: Lake, path: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
-    """Writes the rows as they come, the columns under numbers."""
-    rows = Numbered(batches, numbered(schema))
-    try:
-        write_deltalake(path, rows.reader(), storage_options=lake.storage or None)
-    except Exception as error:
-        if rows.error is not None:
-            raise rows.error from None
-        hint = "Make the lake writable and give it room for one more copy of the table."
-        raise LakeError(f"the copy cannot be staged: {error}", place=path, hint=hint) from error
-
-
-@dataclass
-class Numbered:
-    """Batches on their way through delta-rs, their columns under the names of `schema`. `error` is the one that they
-    ended with, which delta-rs would make a text of."""
-
-    batches: Iterator[pa.RecordBatch]
-    schema: pa.Schema
-    error: Exception | None = None
-
-    def reader(self) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(self.schema, self._renamed())
-
-    def _renamed(self) -> Iterator[pa.RecordBatch]:
-        try:
-            for batch in self.batches:
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
-        except Exception as error:
-            self.error = error
-            raise
 
 
 @dataclass(frozen=True, slots=True)

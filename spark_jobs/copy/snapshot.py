@@ -27,8 +27,8 @@ from spark_jobs.copy.registration import Registration, registered
 from spark_jobs.copy.repair import Repair
 from spark_jobs.copy.result import Broken, Copied, NoSuchTable
 from spark_jobs.copy.span import asked, begun, check_definition, ended, estimated_rows
-from spark_jobs.copy.staged import Groups, Staging
-from spark_jobs.copy.switch import StagedRows, Switch
+from spark_jobs.copy.staged import Groups, StagedRows, Staging
+from spark_jobs.copy.switch import Switch
 from spark_jobs.copy.table import stage_view
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
@@ -247,15 +247,8 @@ class TableSnapshots:
             if isinstance(there, NoSuchTable) or there.schema.version != schema.version or there.schema.primary_key:
                 raise Broken("its definition changed", place=schema.name, hint="Start the snapshot again.")
             registration.note(Progress(there.place.low, there.place.high, schema.version))
-            rows = stage_view(
-                self.lake,
-                staging.path,
-                there,
-                self.instance.zero_dates,
-                lambda count: told(Read(schema.name, count, 1)),
-                self.manner.limits,
-            )
-        return StagedRows(staging.path, schema, there.place, rows)
+            progress = lambda rows: told(Read(schema.name, rows, 1))  # noqa: E731
+            return stage_view(staging, there, self.instance.zero_dates, progress, self.manner.limits)
 
 
 def is_job(owner: str) -> bool:

@@ -7,7 +7,7 @@ begins. A group whose commit carries a number that is there already is not commi
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -19,10 +19,12 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from cdc_core.errors import LakeError
-from spark_jobs.copy.files import StagedFile, unwritable
+from cdc_core.schema.table import TableSchema
+from spark_jobs.copy.files import Files, StagedFile, staged_schema, unwritable
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.chunk import Chunk
+from spark_jobs.snapshot.place import SnapshotPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,24 @@ class Groups:
         return cls(fields["groups"], fields["chunks"], rows, last)
 
 
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """A table's rows as they were read, in the staging table at `path`. They have every transaction up to `place.low`,
+    and none behind `place.high`; without a key the two are one place."""
+
+    path: str
+    schema: TableSchema
+    place: SnapshotPlace
+    rows: int
+
+
 class Staging:
     """Where a snapshot's rows lie until they are in their table."""
 
     def __init__(self, lake: Lake, destination: str, snapshot_id: str) -> None:
         self.lake, self.id = lake, snapshot_id
-        self._home = lake.staging_path(destination, snapshot_id)
-        self.path = f"{self._home}/rows"
+        self.home = lake.staging_path(destination, snapshot_id)
+        self.path = f"{self.home}/rows"
 
     def staged(self) -> Groups:
         """Raises LakeError for a log that cannot be read."""
@@ -101,6 +114,16 @@ class Staging:
         except (DeltaError, OSError) as error:
             raise unwritable(self.path, error) from error
 
+    def write(self, batches: Iterable[pa.RecordBatch], schema: TableSchema) -> int:
+        """Stages all rows of a table as one group; how many there are. Raises LakeError, and what `batches` raise."""
+        columns = staged_schema(schema)
+        table, files = self.table(columns), Files(self.path, self.lake.storage, columns)
+        for batch in batches:
+            files.add(batch)
+        written = files.end()
+        self.commit(table, written, Groups().then([Chunk(0)]))
+        return sum(file.rows for file in written)
+
     def clear(self) -> None:
         """Removes the rows. The change log stays, which runs write."""
         with suppress(OSError, DeltaError):
@@ -108,4 +131,4 @@ class Staging:
 
     def remove(self) -> None:
         with suppress(OSError, DeltaError):
-            DeltaStorageHandler(self._home, self.lake.storage or None).delete_dir("")
+            DeltaStorageHandler(self.home, self.lake.storage or None).delete_dir("")

@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, FileType, PyFileSystem
 
+from spark_jobs.copy.staged import Staging
 from spark_jobs.lake.tables import Lake
 
 _MARK, _ONE_ROW = "_alive", pa.table({"0": [1]})  # a table of its own: what delta-rs writes, every store takes
@@ -26,21 +27,21 @@ _PATIENCE = 3600.0  # seconds without any
 
 
 @contextmanager
-def staging(lake: Lake, destination: str, every: float = _EVERY) -> Iterator[str]:
-    """A path for the rows, removed with the block. Folders without an owner are removed before."""
+def temporary(lake: Lake, destination: str, every: float = _EVERY) -> Iterator[Staging]:
+    """A staging that is removed with the block. Those without an owner are removed before."""
     store, name, ended = DeltaStorageHandler(lake.root, lake.storage or None), uuid.uuid4().hex, threading.Event()
-    path = lake.staging_path(destination, f"{COPIES}/{name}")
-    below, root = (one.removeprefix(f"{lake.root}/") for one in (path, lake.staging_path(destination, COPIES)))
-    _mark(lake, path)
+    staging = Staging(lake, destination, f"{COPIES}/{name}")
+    root = lake.staging_path(destination, COPIES).removeprefix(f"{lake.root}/")
+    _mark(lake, staging.home)
     _remove_dead(store, root, name)
-    thread = threading.Thread(target=_keep_marked, args=(lake, path, ended, every), name="staging", daemon=True)
+    thread = threading.Thread(target=_keep_marked, args=(lake, staging.home, ended, every), name="staging", daemon=True)
     thread.start()
     try:
-        yield path
+        yield staging
     finally:
         ended.set()
         thread.join()
-        _remove(store, below)
+        staging.remove()
 
 
 def _keep_marked(lake: Lake, path: str, ended: threading.Event, every: float) -> None:

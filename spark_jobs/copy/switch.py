@@ -35,7 +35,7 @@ from spark_jobs.copy.lost import LostKeys
 from spark_jobs.copy.overlay import laid_over
 from spark_jobs.copy.result import Broken, Copied, LakeClient, WentOn
 from spark_jobs.copy.span import asked
-from spark_jobs.copy.staged import Staging
+from spark_jobs.copy.staged import StagedRows, Staging
 from spark_jobs.copy.target import Target
 from spark_jobs.lake.equality import FEWER_COPIES
 from spark_jobs.lake.failures import lake_errors
@@ -56,17 +56,6 @@ _BREAKS = {  # the word of an error in Spark: what it means for the snapshot
     FEWER_COPIES: "the changes take rows that were not read",
     NO_KEY: "a column of the primary key has a zero or partial date, which becomes NULL",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class StagedRows:
-    """A table's rows as they were read, in a Delta table at `path` whose columns are under numbers. They have every
-    transaction up to `place.low`, and none behind `place.high`; without a key the two are one place."""
-
-    path: str
-    schema: TableSchema
-    place: SnapshotPlace
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)

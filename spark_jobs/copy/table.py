@@ -14,10 +14,11 @@ import pyarrow as pa
 from cdc_core.position import EntryPosition
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.rows.columns.cells import ZeroDates
-from spark_jobs.copy.commit import Replacement, replace, stage, staged_rows
+from spark_jobs.copy.commit import Replacement, replace, staged_rows
 from spark_jobs.copy.open import Opened, opened
 from spark_jobs.copy.result import Copied, LakeClient, NoSuchTable
-from spark_jobs.copy.staging import staging
+from spark_jobs.copy.staged import StagedRows, Staging
+from spark_jobs.copy.staging import temporary
 from spark_jobs.copy.target import Target
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import Fence
@@ -60,47 +61,35 @@ def copy_table(
         note = CopyNote(client.epoch, there.place.low.version(), there.place.high.version())
         mark = target.mark(before, note.low)
         columns = lake_columns(pa.schema(arrow_fields(there.schema)), there.schema)
-        with staging(lake, client.destination) as staged:
-            rows = stage_view(lake, staged, there, zero_dates, progress)
+        with temporary(lake, client.destination) as staging:
+            staged = stage_view(staging, there, zero_dates, progress)
             confirm(there.place.low)
-            about = client.note(target.name, there.place, rows)
+            about = client.note(target.name, there.place, staged.rows)
             new = Replacement(target, there.schema, columns, before, note, mark, about)
             if before is not None:
                 fence.check(target.path)
             with sessions.take() as spark, lake_errors(target.path):
-                replace(spark, staged_rows(spark, staged), new)
-    return Copied(there.schema, there.place, rows, target.committed(about))
+                replace(spark, staged_rows(spark, staged.path), new)
+    return Copied(there.schema, there.place, staged.rows, target.committed(about))
 
 
 def stage_view(
-    lake: Lake,
-    path: str,
+    staging: Staging,
     there: Opened,
     zero_dates: ZeroDates,
     progress: Callable[[int], None],
     limits: Limits | None = None,
-) -> int:
-    """Stages all rows of a table that is opened in one view. Returns how many; `progress` is told those so far.
+) -> StagedRows:
+    """Stages all rows of a table that is opened in one view. `progress` is told how many there are so far.
 
     Raises DecodeError for a refused value, LakeError where they cannot be staged, and pymysql's errors.
     """
-    counted = _Counted(read_rows(there.connection, there.schema, zero_dates, limits=limits), progress)
-    stage(lake, path, counted, pa.schema(arrow_fields(there.schema)))
-    return counted.rows
 
+    def counted() -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in read_rows(there.connection, there.schema, zero_dates, limits=limits):
+            rows += batch.num_rows
+            progress(rows)
+            yield batch
 
-class _Counted:
-    """Passes batches on, and tells how many rows they had so far."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch], progress: Callable[[int], None]) -> None:
-        self.rows = 0
-        self._batches, self._progress = batches, progress
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        batch = next(self._batches)
-        self.rows += batch.num_rows
-        self._progress(self.rows)
-        return batch
+    return StagedRows(staging.path, there.schema, there.place, staging.write(counted(), there.schema))

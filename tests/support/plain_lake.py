@@ -33,7 +33,7 @@ from spark_jobs.changes.columns import NTH, VERSION
 from spark_jobs.copy import switch
 from spark_jobs.copy.changes import ChangeLog
 from spark_jobs.copy.commit import Replacement
-from spark_jobs.copy.switch import StagedRows
+from spark_jobs.copy.staged import StagedRows
 from spark_jobs.lake.ddl import table_properties
 from spark_jobs.lake.evolution import check_key
 from spark_jobs.lake.fence import Fence

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from cdc_core.contract.snapshot import Snapshot
-from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.table import TableSchema
-from spark_jobs.copy.commit import stage
 from spark_jobs.copy.open import Opened, opened
-from spark_jobs.copy.switch import StagedRows, Switch
+from spark_jobs.copy.staged import StagedRows, Staging
+from spark_jobs.copy.switch import Switch
 from spark_jobs.snapshot.binlog import position
 from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.reading import read_chunk, read_rows
@@ -75,6 +74,5 @@ class SnapshotTrial:
     def _staged(
         self, snapshot: Snapshot, schema: TableSchema, place: SnapshotPlace, batches: Iterator[pa.RecordBatch]
     ) -> StagedRows:
-        path = f"{self.shop.lake.lake.staging_path('shop', snapshot.id)}/rows"
-        stage(self.shop.lake.lake, path, batches, pa.schema(arrow_fields(schema)))
-        return StagedRows(path, schema, place, 0)
+        staging = Staging(self.shop.lake.lake, "shop", snapshot.id)
+        return StagedRows(staging.path, schema, place, staging.write(batches, schema))

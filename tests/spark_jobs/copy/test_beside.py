@@ -1,81 +1,32 @@
-"""A copy beside the stream at a real service. The fold and the commit are done by hand here, without Spark."""
+"""A copy beside the stream at a real service, which takes the staged files as they are: without Spark."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_core import config
-from cdc_core.rows.system_columns import BEFORE
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.changes.columns import NAMES, NTH, OP, VERSION
-from spark_jobs.copy import switch as switching
-from spark_jobs.copy.commit import Replacement
 from spark_jobs.copy.repair import Repair
 from spark_jobs.copy.result import Copied, NoSuchTable
-from spark_jobs.session import Sessions
+from tests.support.plain_lake import rows_of
 from tests.support.shop import Shop, opened_shop
 
 pytestmark = pytest.mark.integration
 NOWHERE = "sc://127.0.0.1:1"
 
 
-class NoSessions:
-    """In the place of Spark's sessions."""
-
-    @contextmanager
-    def take(self) -> Iterator[None]:
-        yield None
-
-
-def staged_rows(_: None, path: str) -> pa.Table:
-    return DeltaTable(path).to_pyarrow_table()
-
-
-def folded(_: None, staged: str, log: str, _types: Sequence[str], key: Sequence[int], low: int, upto: int) -> pa.Table:
-    table = staged_rows(None, staged)
-    rows = {tuple(row[str(at)] for at in key): row for row in table.to_pylist()}
-    for change in DeltaTable(log).to_pyarrow_table().sort_by([(VERSION, "ascending"), (NTH, "ascending")]).to_pylist():
-        place, gone = change[VERSION], change[OP] in BEFORE
-        change = {name: value for name, value in change.items() if name not in NAMES}
-        if low < place <= upto:
-            at = tuple(change[str(number)] for number in key)
-            rows.pop(at, None)
-            if not gone:
-                rows[at] = change
-    return pa.Table.from_pylist(list(rows.values()), schema=table.schema)
-
-
-def replace(_: None, rows: pa.Table, new: Replacement) -> None:
-    named = rows.rename_columns([column.name for column in new.columns])
-    commit = CommitProperties(
-        custom_metadata={"userMetadata": new.metadata}, app_transactions=[Transaction(new.target.app, new.mark.upto)]
-    )
-    write_deltalake(new.target.path, named, mode="overwrite", commit_properties=commit)
-
-
-@pytest.fixture
-def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    for step in (staged_rows, folded, replace):
-        monkeypatch.setattr(switching, step.__name__, step)
-
-
 def repair(shop: Shop, tmp_path: Path) -> Repair:
     instance, _ = config.load_instance(tmp_path / "conf", "shop")
-    return Repair(shop.connector, instance, shop.lake.lake, cast("Sessions", NoSessions()))
+    return Repair(shop.connector, instance, shop.lake.lake, shop.lake.sessions)
 
 
 def rows(shop: Shop, table: str) -> list[tuple[Any, ...]]:
-    found = DeltaTable(shop.lake.lake.path(shop.database, table)).to_pyarrow_table().to_pylist()
-    return sorted(tuple(row.values()) for row in found)
+    return sorted(rows_of(shop.lake.lake, shop.lake.lake.path(shop.database, table)))
 
 
 def stopped(shop: Shop) -> str:
@@ -88,13 +39,6 @@ def stopped(shop: Shop) -> str:
     return name
 
 
-def elsewhere(work: Callable[[], list[str]]) -> list[str]:
-    """In a thread: delta-rs asks for the next rows in one where it takes no other call."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
-
-
-@pytest.mark.usefixtures("by_hand")
 def test_others_drain_while_a_table_is_read(mysql8: MySqlServer, tmp_path: Path) -> None:
     """What is written and acked while the rows are read is in the table with its one commit, and its stop is lifted. A
     claim that waits comes to the next run. A table that the source does not have leaves nothing behind."""
@@ -105,7 +49,7 @@ def test_others_drain_while_a_table_is_read(mysql8: MySqlServer, tmp_path: Path)
 
         def meanwhile(_: int) -> None:
             shop.execute("UPDATE t SET v = 9 WHERE id = 1", "DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (4, 4)")
-            assert elsewhere(shop.drain) == []
+            assert shop.drain() == []
             shop.execute("INSERT INTO t VALUES (5, 5)")
 
         found = repair(shop, tmp_path).table(shop.database, "t", progress=meanwhile)
@@ -121,7 +65,6 @@ def test_others_drain_while_a_table_is_read(mysql8: MySqlServer, tmp_path: Path)
         assert (status.stopped, status.snapshots) == ((), ())
 
 
-@pytest.mark.usefixtures("by_hand")
 def test_images_without_columns_are_copied_while_a_claim_is_held(
     mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +83,7 @@ def test_images_without_columns_are_copied_while_a_claim_is_held(
             shop.execute("SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE t SET v = v + 1")
             deadline = time.monotonic() + 60
             while not shop.connector.client_status().snapshots[0].broken and time.monotonic() < deadline:
-                elsewhere(shop.drain)
+                shop.drain()
 
         repair(shop, tmp_path).table(shop.database, "t", progress=lose_columns)
         assert held == [name]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from spark_jobs.copy.staging import dead, staging
+from spark_jobs.copy.staging import dead, temporary
 from spark_jobs.lake.tables import Lake
 
 HOURS = 3600.0
@@ -37,9 +37,9 @@ def test_the_next_copy_removes_what_a_killed_one_left(tmp_path: Path) -> None:
         write_deltalake(str(folder), pa.table({"0": [1]}))
     for folder in (left, snapshot):
         age(folder, 2 * HOURS)
-    with staging(lake, "d") as own:
-        write_deltalake(own, pa.table({"0": [1]}))
-        assert _with_files(left.parent) == {"fresh", Path(own).name}
+    with temporary(lake, "d") as own:
+        write_deltalake(own.path, pa.table({"0": [1]}))
+        assert _with_files(left.parent) == {"fresh", Path(own.home).name}
     assert _with_files(left.parent) == {"fresh"}
     assert _with_files(snapshot.parent) == {"copies", "5f1c"}
 
@@ -47,14 +47,14 @@ def test_the_next_copy_removes_what_a_killed_one_left(tmp_path: Path) -> None:
 def test_a_copy_that_lives_says_so(tmp_path: Path) -> None:
     """It marks its folder again and again, also while it writes no rows: another copy leaves it alone."""
     lake = Lake(tmp_path)
-    with staging(lake, "d", every=0.05) as own:
-        age(Path(own), 2 * HOURS)
+    with temporary(lake, "d", every=0.05) as own:
+        age(Path(own.home), 2 * HOURS)
         deadline = time.monotonic() + 60
-        while all(file.stat().st_mtime < time.time() - HOURS for file in Path(own).rglob("*.json")):
+        while all(file.stat().st_mtime < time.time() - HOURS for file in Path(own.home).rglob("*.json")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        with staging(lake, "d"):
-            assert Path(own).name in _with_files(Path(own).parent)
+        with temporary(lake, "d"):
+            assert Path(own.home).name in _with_files(Path(own.home).parent)
 
 
 def test_age_is_told_by_the_stores_clock() -> None:

@@ -19,7 +19,7 @@ from cdc_core.errors import LakeError
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply import batch as applying
 from spark_jobs.copy import switch as switching
-from spark_jobs.copy.switch import StagedRows
+from spark_jobs.copy.staged import StagedRows
 from tests.support.shop import Shop, opened_shop
 from tests.support.snapshot_trial import SnapshotTrial
 
@@ -28,11 +28,12 @@ TABLES = ("keyed", "halted", "fresh", "copies")
 SAME = dict.fromkeys(TABLES, (0, 0, 0))
 
 
-def prepared(shop: Shop) -> None:
-    """In the lake, `keyed` and `copies` have lost rows, `halted` is stopped, and `fresh` is not there."""
+def prepared(shop: Shop, last: str = "w,") -> None:
+    """In the lake, `keyed` and `copies` have lost rows, `halted` is stopped, and `fresh` is not there. `last` is the
+    name of the last column of `halted`: Parquet cannot hold a comma, so that Spark writes the rows."""
     for table in TABLES:
-        key = "" if table == "copies" else " PRIMARY KEY"
-        shop.execute(f"CREATE TABLE {table} (id INT{key}, v DOUBLE, w VARCHAR(9))")
+        key, name = "" if table == "copies" else " PRIMARY KEY", last if table == "halted" else "w"
+        shop.execute(f"CREATE TABLE {table} (id INT{key}, v DOUBLE, `{name}` VARCHAR(9))")
         rows = ", ".join(f"({number}, {number / 2}, 'w{number}')" for number in range(60))
         shop.execute(f"INSERT INTO {table} VALUES {rows}")
     assert shop.drain() == []
@@ -110,19 +111,21 @@ def killed(monkeypatch: pytest.MonkeyPatch, where: Any, what: str, work: Callabl
             work()
 
 
+@pytest.mark.parametrize(("last", "commit"), [("w", "adopt"), ("w,", "replace")])
 def test_a_switch_that_is_killed_is_done_again(
-    mysql8: MySqlServer, spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    last: str, commit: str, mysql8: MySqlServer, spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before and behind the commit, before the stop is lifted and before the snapshot is closed; a run is killed before
-    its merge as well. Another owner goes on each time, while others write and drain."""
+    """Before and behind the commit, which takes the staged files or is Spark's, before the stop is lifted and before
+    the snapshot is closed; a run is killed before its merge as well. Another owner goes on each time, while others
+    write and drain."""
     chosen = random.Random(5)
     with opened_shop(mysql8, spark_remote, tmp_path) as shop:
-        prepared(shop)
+        prepared(shop, last)
         trial = SnapshotTrial(shop, "halted", lease=0.01)
         snapshot = trial.open("0")
         staged = read(trial, snapshot, lambda: write(shop, chosen, "halted"))
         steps = (
-            (switching, "replace"),
+            (switching, commit),
             (switching.Target, "committed"),
             (Connector, "lift_stop"),
             (SnapshotCalls, "close"),
