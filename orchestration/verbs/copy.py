@@ -15,31 +15,31 @@ from cdc_core.schema.names import full_name, split_name
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Copy
 from orchestration.verbs.report import Done, Report
-from spark_jobs.copy.repair import Repair
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied, NoSuchTable
 
 NOT_COPIED = {"copied": False}  # facts of a table that was not copied
 
 
 def run(order: Copy, at: Access, report: Report) -> None:
-    with at.connect() as connector, opened_repair(at, connector) as repair:
+    with at.connect() as connector, opened_loader(at, connector) as loader:
         for table in order.tables:
-            report.each(table, partial(reloaded, repair, table, report), otherwise=NOT_COPIED)
+            report.each(table, partial(reloaded, loader, table, report), otherwise=NOT_COPIED)
 
 
 @contextmanager
-def opened_repair(at: Access, connector: Connector) -> Iterator[Repair]:
+def opened_loader(at: Access, connector: Connector) -> Iterator[Loader]:
     """What reloads tables. Raises ConfigError when the source's configuration is unknown."""
     instance = at.instance
     with at.sessions() as sessions:
-        yield Repair(connector, instance, at.lake, sessions, at.run_id)
+        yield Loader(connector, instance, at.lake, sessions, run_id=at.run_id)
 
 
-def reloaded(repair: Repair, table: str, report: Report) -> Done:
-    """Reloads a table and lifts its stop. Raises what `Repair.table` raises."""
+def reloaded(loader: Loader, table: str, report: Report) -> Done:
+    """Reloads a table and lifts its stop. Raises what `Loader.copy` raises."""
     report.progress(f"{table}: waits for a place in the binlog")
     return outcome(
-        repair.table(*split_name(table), progress=lambda rows: report.progress(f"{table}: {rows:,} rows so far"))
+        loader.copy(*split_name(table), told=lambda read: report.progress(f"{table}: {read.rows:,} rows so far"))
     )
 
 

@@ -10,7 +10,7 @@ from cdc_core.client.connector import Connector
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import ConfigError
 from orchestration.verbs.access import Access
-from orchestration.verbs.copy import opened_repair, reloaded
+from orchestration.verbs.copy import opened_loader, reloaded
 from orchestration.verbs.orders import Ddl
 from orchestration.verbs.report import Done, Report
 from spark_jobs.apply.ddl.consent import PROPOSAL
@@ -51,8 +51,8 @@ def _decided(order: Ddl, at: Access, connector: Connector, stop: StoppedTable, r
         _reject(connector, stop, proposal, report.reason)
         facts = {"rejected": True, "statement": proposal.statement, "reason": report.reason}
         return Done(f"rejected: {proposal.statement}", facts)
-    with opened_repair(at, connector) as repair:
-        done = reloaded(repair, stop.table, report)
+    with opened_loader(at, connector) as loader:
+        done = reloaded(loader, stop.table, report)
     return replace(done, facts={**done.facts, "statement": proposal.statement})
 
 

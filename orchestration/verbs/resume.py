@@ -10,7 +10,7 @@ from cdc_core.client.connector import Connector
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import SessionError
 from orchestration.verbs.access import Access
-from orchestration.verbs.copy import opened_repair, reloaded
+from orchestration.verbs.copy import opened_loader, reloaded
 from orchestration.verbs.orders import WHOLE, Resume
 from orchestration.verbs.pause import check_captured
 from orchestration.verbs.report import Done, Report
@@ -29,8 +29,8 @@ def _resumed(at: Access, connector: Connector, table: str, report: Report) -> Do
     if stop is None:
         return Done("resumed", {"copied": False})
     report.progress(f"changes of {table} up to {stop.passed} passed: it is copied from the source")
-    with opened_repair(at, connector) as repair:
-        return reloaded(repair, table, report)
+    with opened_loader(at, connector) as loader:
+        return reloaded(loader, table, report)
 
 
 def lift(connector: Connector, table: str) -> StoppedTable | None:

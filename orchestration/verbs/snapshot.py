@@ -11,8 +11,9 @@ from orchestration.verbs.access import Access
 from orchestration.verbs.copy import NOT_COPIED, outcome
 from orchestration.verbs.orders import Snapshot
 from orchestration.verbs.report import Done, Report
+from spark_jobs.copy.base import Manner, Read
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
-from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
 from spark_jobs.snapshot.limits import Limits
 
 _CANCELLED = {True: "its snapshot is cancelled; the lake's table is as it was", False: "has no open snapshot"}
@@ -21,10 +22,10 @@ _CANCELLED = {True: "its snapshot is cancelled; the lake's table is as it was", 
 def run(order: Snapshot, at: Access, report: Report) -> None:
     instance = at.instance
     with at.connect() as connector, at.sessions() as sessions:
-        snapshots = TableSnapshots(connector, instance, at.lake, sessions, manner_of(order), at.run_id)
+        loader = Loader(connector, instance, at.lake, sessions, manner_of(order), at.run_id)
         work = _cancelled if order.cancel else _taken
         for table in order.tables or [one.name for one in connector.tables()]:
-            report.each(table, partial(work, snapshots, table, report), otherwise=NOT_COPIED)
+            report.each(table, partial(work, loader, table, report), otherwise=NOT_COPIED)
 
 
 def manner_of(order: Snapshot) -> Manner:
@@ -41,10 +42,10 @@ def progress(read: Read, seconds: float) -> str:
     return f"{read.table}: {read.rows:,}{of} rows in {read.chunks} chunks{rate}"
 
 
-def _taken(snapshots: TableSnapshots, table: str, report: Report) -> Done:
+def _taken(loader: Loader, table: str, report: Report) -> Done:
     begun = time.monotonic()
     report.progress(f"{table}: waits for a place in the binlog")
-    found = snapshots.table(
+    found = loader.table(
         *split_name(table), told=lambda read: report.progress(progress(read, time.monotonic() - begun))
     )
     done, seconds = outcome(found), max(time.monotonic() - begun, 0.001)
@@ -55,6 +56,6 @@ def _taken(snapshots: TableSnapshots, table: str, report: Report) -> Done:
     return replace(done, text=f"{done.text}, {rate:,} rows/s", facts=facts)
 
 
-def _cancelled(snapshots: TableSnapshots, table: str, _: Report) -> Done:
-    was = snapshots.cancel(table)
+def _cancelled(loader: Loader, table: str, _: Report) -> Done:
+    was = loader.cancel(table)
     return Done(_CANCELLED[was], {"cancelled": was})

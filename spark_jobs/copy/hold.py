@@ -10,15 +10,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.lease import Lease
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import SessionError, SluiceError
 from cdc_core.position import EntryPosition
+from spark_jobs.copy.result import WentOn
 
+_Made = TypeVar("_Made")
 _LEASE_SECONDS = 60.0
 _PATIENCE_SECONDS = 900.0  # for a batch of somebody else
+_TRIES = 5  # where others write the table meanwhile
 
 
 class Hold:
@@ -58,6 +62,24 @@ def held(
         finally:
             with suppress(SluiceError):  # then it is free when its lease ends
                 connector.rollback(claim, reason=reason)
+
+
+def under_hold(
+    connector: Connector, owner: str, work: Callable[[Hold], _Made], sleep: Callable[[float], None]
+) -> _Made:
+    """What `work` returns, which is done while a claim is held, and again where it raises WentOn.
+
+    Raises what `held` and `work` raise, WentOn when others keep writing the table.
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            with held(connector, owner) as hold:
+                return work(hold)
+        except WentOn:
+            if not left:
+                raise
+        sleep(1.0)
+    raise AssertionError("unreachable")
 
 
 def _claimed(connector: Connector, owner: str, clock: Callable[[], float]) -> Claim | None:

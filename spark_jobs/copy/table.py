@@ -1,7 +1,8 @@
-"""`copy_table`: one table of the lake reloaded from the source, at a known position, in one commit.
+"""One table read in one view of the source.
 
-Rows of the stream up to the position are left out afterwards, rows behind it apply once. Until the commit the old table
-stays whole. The caller sees to it that no row behind the position is acked meanwhile: it holds a claim.
+`copy_table` makes the lake's table of it, while the caller holds a claim: so a table is loaded whose changes no log can
+keep (images that leave columns out), and one of a run that has the claim already. Rows of the stream up to the place
+are left out afterwards, rows behind it apply once. Until the commit the old table stays whole.
 """
 
 from __future__ import annotations
@@ -11,20 +12,13 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from cdc_core.position import EntryPosition
-from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.rows.columns.cells import ZeroDates
-from spark_jobs.copy.commit import Replacement, replace, staged_rows
 from spark_jobs.copy.open import Opened, opened
-from spark_jobs.copy.result import Copied, LakeClient, NoSuchTable
+from spark_jobs.copy.result import Copied, NoSuchTable
 from spark_jobs.copy.staged import StagedRows, Staging
 from spark_jobs.copy.staging import temporary
+from spark_jobs.copy.switch import Load, entered, switch
 from spark_jobs.copy.target import Target
-from spark_jobs.lake.failures import lake_errors
-from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.record import CopyNote
-from spark_jobs.lake.tables import Lake
-from spark_jobs.lake.types import lake_columns
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.reading import read_rows
@@ -33,44 +27,31 @@ from spark_jobs.snapshot.source import Source
 
 def copy_table(
     source: Source,
-    lake: Lake,
+    target: Target,
     sessions: Sessions,
-    fence: Fence,
-    client: LakeClient,
-    database: str,
-    table: str,
     *,
     zero_dates: ZeroDates = "fail",
     progress: Callable[[int], None] = lambda _: None,
-    confirm: Callable[[EntryPosition], None] = lambda _: None,
+    confirm: Callable[[], None] = lambda: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Copied | NoSuchTable:
-    """Makes the lake's table anew. A table that the source does not have is told; nothing is written then.
+    """Reloads the lake's table. Where the source has no such table nothing is written.
 
-    `progress` is told the rows so far. `confirm` is called with the position before the commit, and raises where the
-    caller lost what keeps rows behind it from being acked.
+    `progress` is told the rows so far. `confirm` is called before the commit, and raises where the caller lost what
+    keeps rows behind the place from being acked.
     Raises SourceError where no position can be had (`snapshot.place`), TableStopped for a table that a lake cannot
     have or that somebody else made, DecodeError for a refused value, WentOn when somebody wrote the table meanwhile.
     """
-    target = Target(lake, fence, client, database, table)
-    lake.check_writable()
-    before = target.entered()
-    with opened(source, database, table, as_text=zero_dates == "string", sleep=sleep) as there:
+    target.lake.check_writable()
+    before, as_text = entered(target), zero_dates == "string"
+    with (
+        opened(source, target.database, target.table, as_text=as_text, sleep=sleep) as there,
+        temporary(target.lake, target.client.destination) as staging,
+    ):
         if isinstance(there, NoSuchTable):
             return there
-        note = CopyNote(client.epoch, there.place.low.version(), there.place.high.version())
-        mark = target.mark(before, note.low)
-        columns = lake_columns(pa.schema(arrow_fields(there.schema)), there.schema)
-        with temporary(lake, client.destination) as staging:
-            staged = stage_view(staging, there, zero_dates, progress)
-            confirm(there.place.low)
-            about = client.note(target.name, there.place, staged.rows)
-            new = Replacement(target, there.schema, columns, before, note, mark, about)
-            if before is not None:
-                fence.check(target.path)
-            with sessions.take() as spark, lake_errors(target.path):
-                replace(spark, staged_rows(spark, staged.path), new)
-    return Copied(there.schema, there.place, staged.rows, target.committed(about))
+        staged = stage_view(staging, there, zero_dates, progress)
+        return switch(target, sessions, Load.of(staged), before, confirm)
 
 
 def stage_view(

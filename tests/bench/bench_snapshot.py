@@ -34,8 +34,9 @@ from orchestration.stack.ivy import Artifact, fetch
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.spark import SparkConnect
 from spark_jobs.apply.spark_lake import SparkLake
+from spark_jobs.copy.base import Manner, Read
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
-from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
@@ -90,7 +91,7 @@ class Arena:
 
     def ours(self) -> str:
         instance, _ = config.load_instance(self.service.conf, "bench")
-        snapshots = TableSnapshots(self.connector, instance, self.lake, self.sessions, self.manner)
+        snapshots = Loader(self.connector, instance, self.lake, self.sessions, self.manner)
         found = snapshots.table(self.database, "t", told=self._told)
         assert isinstance(found, Copied)
         return self.lake.path(self.database, "t")

@@ -10,8 +10,9 @@ import pytest
 from cdc_core import config
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.copy import groups
+from spark_jobs.copy.base import Manner, Read
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
-from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
 from spark_jobs.snapshot.limits import Limits
 from tests.support.certificates import Authority
 from tests.support.shop import opened_shop, reading_source
@@ -149,7 +150,7 @@ def test_a_snapshot_has_what_cascades_changed_meanwhile(
         ):
             instance, _ = config.load_instance(tmp_path / "conf", "shop")
             manner = Manner(40, Limits(connections=2), read_on="driver")
-            taken = TableSnapshots(shop.connector, instance, shop.lake.lake, shop.lake.sessions, manner)
+            taken = Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions, manner)
             assert isinstance(taken.table(database, "p"), Copied)
             begun: list[int] = []
 

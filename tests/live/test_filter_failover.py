@@ -20,7 +20,7 @@ from cdc_core.errors import SluiceError
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
-from spark_jobs.copy.repair import Repair
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
 from spark_jobs.lake.tables import Lake
 from tests.support.failover import Node, node, until
@@ -108,10 +108,10 @@ class World:
         """The remedy of each stop."""
         active, _ = self.roles()
         instance, _ = config.load_instance(active.conf, "shop")
-        repair = Repair(self.connector, instance, self.lake.lake, self.lake.sessions)
+        loader = Loader(self.connector, instance, self.lake.lake, self.lake.sessions)
         with replacing():
             for stop in self.connector.client_status().stopped:
-                assert isinstance(repair.table(*stop.table.split(".")), Copied)
+                assert isinstance(loader.copy(*stop.table.split(".")), Copied)
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ import pytest
 from cdc_core import config
 from orchestration.first_rows import waiting
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.copy.base import Manner
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
-from spark_jobs.copy.snapshot import Manner, TableSnapshots
 from tests.support.plain_lake import PlainLake, replacing
 from tests.support.shop import Shop, opened_shop, until_running
 
@@ -61,9 +62,7 @@ class Filtered:
         """What the sensor of `snapshot: initial` starts, done here. The names of the tables."""
         due = waiting(self.shop.connector.client_status(), time.time(), complete=False)
         instance, _ = config.load_instance(self.conf, "shop")
-        snapshots = TableSnapshots(
-            self.shop.connector, instance, self.lake.lake, self.lake.sessions, Manner(read_on="driver")
-        )
+        snapshots = Loader(self.shop.connector, instance, self.lake.lake, self.lake.sessions, Manner(read_on="driver"))
         names = [name.partition(".")[2] for name in due]
         with replacing():
             for name in names:

@@ -10,8 +10,8 @@ import pytest
 from cdc_core import config
 from cdc_core.errors import PositionPurged
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
-from spark_jobs.copy.snapshot import TableSnapshots
 from tests.support.servers import purge
 from tests.support.shop import opened_shop, until_running
 
@@ -51,7 +51,7 @@ def test_no_change_is_missed_after_a_purge(mysql8: MySqlServer, spark_remote: st
         shop.execute("UPDATE orders SET v = 2 WHERE id = 3", "INSERT INTO log VALUES (3)")
         assert shop.drain() == []
         instance, _ = config.load_instance(tmp_path / "conf", "shop")
-        snapshots = TableSnapshots(shop.connector, instance, shop.lake.lake, shop.lake.sessions)
+        snapshots = Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions)
         for table in ("orders", "log"):
             assert isinstance(snapshots.table(shop.database, table), Copied)
         shop.execute("UPDATE orders SET v = 3 WHERE id = 3", "DELETE FROM log WHERE line = 3")

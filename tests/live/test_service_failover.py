@@ -26,8 +26,9 @@ from cdc_core.errors import (
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from spark_jobs.copy import groups, registration
+from spark_jobs.copy.base import Manner, Read
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
-from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.limits import Limits
 from tests.support.failover import SESSION, Node, node, until
@@ -153,7 +154,7 @@ def test_a_snapshot_goes_on_at_the_standby(world: World, tmp_path: Path, monkeyp
     manner = Manner(30, Limits(connections=2), read_on="driver")
     with Connector(None, "shop", zk_servers=world.zookeeper.hosts, follow_seconds=180) as connector, replacing():
         lake = PlainLake(connector, Lake(tmp_path))
-        taken = TableSnapshots(connector, instance, lake.lake, lake.sessions, manner)
+        taken = Loader(connector, instance, lake.lake, lake.sessions, manner)
 
         def done() -> bool:
             with suppress(*TRIES_AGAIN):

@@ -24,7 +24,7 @@ from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.verify.beside import TableComparer, compared
 from spark_jobs.verify.repair import RowRepair
-from tests.support.copying import repair_of
+from tests.support.copying import loader_of
 from tests.support.landed import Killed, LandedShop, changes, dies, opened_landed
 from tests.support.shop import Shop, reading_source
 from tests.support.small_lake import briefly, source_of
@@ -331,7 +331,7 @@ def test_a_copy_that_takes_deleted_rows_waits_for_a_person(shop: LandedShop, tmp
         assert waits_for_consent(stop.reason)
         assert "sluice copy" in stop.hint
         assert set(rows(shop)) == {1, 2}
-        repair_of(shop, tmp_path / "conf").table(shop.database, "t")
+        loader_of(shop, tmp_path / "conf").copy(shop.database, "t")
         assert set(rows(shop)) == {2}
         assert not shop.connector.client_status().stopped
         assert shop.differences("t", "hard") == {"t": (0, 0, 0), "hard": (0, 0, 0)}
@@ -405,14 +405,14 @@ def test_copies_and_repairs(shop: LandedShop, tmp_path: Path) -> None:
     assert told(shop)[1] == ("d", False, "insert")
     for rules in (None, SOFT):
         shop.lake.lake.rules = rules
-        repair_of(shop, tmp_path / "conf").table(shop.database, "t")
+        loader_of(shop, tmp_path / "conf").copy(shop.database, "t")
         assert told(shop) == {1: ("d", False, None), 2: ("b", False, None)}
         shop.execute("DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (2, 'b')")
         ruled(shop, SOFT)
         assert shop.drain() == []
         assert shop.differences("t") == RIGHT
     ruled(shop, RowRules())
-    repair_of(shop, tmp_path / "conf").table(shop.database, "t")
+    loader_of(shop, tmp_path / "conf").copy(shop.database, "t")
     assert set(rows(shop)[1]) == {"id", "v"}
     assert shop.differences("t") == RIGHT
     assert shop.warnings == []

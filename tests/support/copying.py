@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc_core import config
-from spark_jobs.copy.repair import Repair
+from spark_jobs.copy.loader import Loader
 from tests.support.shop import Shop
 
 
-def repair_of(shop: Shop, conf: Path) -> Repair:
+def loader_of(shop: Shop, conf: Path) -> Loader:
     """What copies its tables. `conf`: where the shop's configuration is."""
     instance, _ = config.load_instance(conf, "shop")
-    return Repair(shop.connector, instance, shop.lake.lake, shop.lake.sessions)
+    return Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions)

@@ -16,7 +16,7 @@ from spark_jobs.apply import batch
 from spark_jobs.apply.ddl import altering, copies, follow, renaming
 from spark_jobs.apply.gate import gate
 from spark_jobs.apply.spark_lake import SparkLake
-from spark_jobs.copy.repair import Repair
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
 from spark_jobs.lake.fence import Fence
 from spark_jobs.landing.notes import Notes
@@ -66,8 +66,8 @@ class Runs:
         """Copies every stopped table that is captured and that the source has; their stops are lifted."""
         lake = self.shop.lake
         for stop in filter(lambda one: captured(one.table), self.shop.connector.client_status().stopped):
-            repair = Repair(self.shop.connector, self.instance, lake.lake, lake.sessions)
-            self.copied += isinstance(repair.table(*split_name(stop.table)), Copied)
+            loader = Loader(self.shop.connector, self.instance, lake.lake, lake.sessions)
+            self.copied += isinstance(loader.copy(*split_name(stop.table)), Copied)
 
     def live(self, databases: Collection[str]) -> set[str]:
         """The tables that the lake takes for tables of the source."""

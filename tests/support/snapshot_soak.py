@@ -23,11 +23,12 @@ from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
 from cdc_core.position import EntryPosition
 from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.copy import groups, registration, share, span, switch
+from spark_jobs.copy import cutover, groups, registration, share, span, switch
+from spark_jobs.copy.base import Manner
+from spark_jobs.copy.cutover import Cutover
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
-from spark_jobs.copy.snapshot import Manner, TableSnapshots
 from spark_jobs.copy.staged import Staging
-from spark_jobs.copy.switch import Switch
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot import place
@@ -46,12 +47,12 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (Staging, "commit"),
     (groups, "_planned"),
     (span, "settled"),
-    (Switch, "_check_log"),
+    (Cutover, "_check_log"),
     (switch, "_folded"),
     (switch, "laid_over"),
     (switch, "adopt"),
     (switch, "replace"),
-    (Switch, "_end"),
+    (cutover, "lift_stop"),
     (Staging, "remove"),
 )
 
@@ -231,7 +232,7 @@ class SnapshotSoak:
         for attempt in range(30):
             rows = self._rng.choice((12, 25, 60, 1000))
             manner = Manner(rows, Limits(connections=self._rng.choice((1, 2, 3))), read_on="driver")
-            taken = TableSnapshots(self._connector, instance, self._lake.lake, self._lake.sessions, manner)
+            taken = Loader(self._connector, instance, self._lake.lake, self._lake.sessions, manner)
             try:
                 with ExitStack() as stack:
                     if attempt < 9 and self._rng.random() < 0.5:

@@ -11,9 +11,9 @@ import pyarrow as pa
 from cdc_core.contract.snapshot import Snapshot
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.table import TableSchema
+from spark_jobs.copy.cutover import Cutover
 from spark_jobs.copy.open import Opened, opened
 from spark_jobs.copy.staged import StagedRows, Staging
-from spark_jobs.copy.switch import Switch
 from spark_jobs.snapshot.binlog import position
 from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.reading import read_chunk, read_rows
@@ -68,8 +68,8 @@ class SnapshotTrial:
             batches = read_rows(there.connection, there.schema, "fail")
             return self._staged(snapshot, there.schema, there.place, batches)
 
-    def switch(self) -> Switch:
-        return Switch(self.shop.connector, self.shop.lake.lake, self.shop.lake.sessions)
+    def cutover(self) -> Cutover:
+        return Cutover(self.shop.connector, self.shop.lake.lake, self.shop.lake.sessions)
 
     def _staged(
         self, snapshot: Snapshot, schema: TableSchema, place: SnapshotPlace, batches: Iterator[pa.RecordBatch]

@@ -23,6 +23,7 @@ from spark_jobs.apply.result import Followed, Refusal
 from spark_jobs.apply.table import Batch
 from spark_jobs.copy.result import Copied, LakeClient, NoSuchTable
 from spark_jobs.copy.table import copy_table
+from spark_jobs.copy.target import Target
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.policies import Changed
 from spark_jobs.snapshot.source import Source, connect
@@ -114,10 +115,8 @@ def _copy(batch: Batch, copier: Copier, refusal: Refusal) -> Followed:
     claim, table, why = batch.claim, refusal.table, refusal.error.message
     client = LakeClient(claim.destination, claim.client_id, claim.epoch, batch.run_id)
     database, name = split_name(table)
-    made = copy_table(
-        copier.source, batch.lake, batch.sessions, batch.fence, client, database, name,
-        zero_dates=copier.zero_dates, progress=_bounded(copier, table),
-    )  # fmt: skip
+    target, progress = Target(batch.lake, batch.fence, client, database, name), _bounded(copier, table)
+    made = copy_table(copier.source, target, batch.sessions, zero_dates=copier.zero_dates, progress=progress)
     match made:
         case Copied():
             return Followed(table, "copy", why, made.place.low, f"copied from the source: {made.rows} rows")

@@ -13,7 +13,8 @@ from cdc_core.errors import SourceError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.verbs.orders import Copy
-from spark_jobs.copy.repair import Repair
+from spark_jobs.copy.base import Read
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied, NoSuchTable
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened
@@ -32,12 +33,12 @@ def repair(monkeypatch: pytest.MonkeyPatch, found: Copied | NoSuchTable) -> list
     """What is copied is noted and gives `found`."""
     asked: list[tuple[str, str]] = []
 
-    def table(_: Repair, database: str, name: str, **options: Any) -> Copied | NoSuchTable:
-        options["progress"](7)
+    def table(_: Loader, database: str, name: str, **options: Any) -> Copied | NoSuchTable:
+        options["told"](Read(f"{database}.{name}", 7, 1))
         asked.append((database, name))
         return found
 
-    monkeypatch.setattr(Repair, "table", table)
+    monkeypatch.setattr(Loader, "copy", table)
     return asked
 
 
@@ -93,12 +94,12 @@ def test_a_table_that_fails_stops_no_other(conf: Path, monkeypatch: pytest.Monke
         "last": COPIED,
     }
 
-    def table(_: Repair, database: str, name: str, **__: Any) -> Any:
+    def table(_: Loader, database: str, name: str, **__: Any) -> Any:
         if isinstance(found[name], Exception):
             raise found[name]
         return found[name]
 
-    monkeypatch.setattr(Repair, "table", table)
+    monkeypatch.setattr(Loader, "copy", table)
     with opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door:
         names = [f"shop.{name}" for name in found]
         done = executed(Copy, door.url, conf, tables=names, reason="all are wrong")

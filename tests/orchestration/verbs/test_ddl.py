@@ -13,7 +13,7 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.verbs.orders import Ddl
 from spark_jobs.apply.ddl.consent import PROPOSAL
-from spark_jobs.copy.repair import Repair
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened
@@ -27,11 +27,11 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is reloaded."""
     found: list[str] = []
 
-    def table(_: Repair, database: str, name: str, **__: Any) -> Copied:
+    def table(_: Loader, database: str, name: str, **__: Any) -> Copied:
         found.append(f"{database}.{name}")
         return Copied(TableSchema("shop", "orders", (Column("id", 3, 0),), ("id",)), SnapshotPlace(AT, AT), 7, 3)
 
-    monkeypatch.setattr(Repair, "table", table)
+    monkeypatch.setattr(Loader, "copy", table)
     return found
 
 

@@ -12,7 +12,7 @@ from cdc_core.contract.claim import Claim
 from orchestration.names import Names
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.verbs.orders import Pause, Resume
-from spark_jobs.copy.repair import Repair
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.jobs import NOWHERE, executed
@@ -37,7 +37,7 @@ def copies(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> list[tuple[str, str]]
     """A repair that reads nothing, and lifts the stop as the real one does. The tables that it was asked for."""
     asked: list[tuple[str, str]] = []
 
-    def table(_: Repair, database: str, name: str, **__: Any) -> Copied:
+    def table(_: Loader, database: str, name: str, **__: Any) -> Copied:
         asked.append((database, name))
         (stop,) = shop.connector.client_status().stopped
         assert stop.passed is not None
@@ -45,7 +45,7 @@ def copies(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> list[tuple[str, str]]
         schema = next(one for one in shop.connector.tables() if one.table == name)
         return Copied(schema, SnapshotPlace(stop.passed, stop.passed), 7, 3)
 
-    monkeypatch.setattr(Repair, "table", table)
+    monkeypatch.setattr(Loader, "copy", table)
     return asked
 
 

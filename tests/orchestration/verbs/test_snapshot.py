@@ -15,8 +15,9 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.verbs.orders import Snapshot
 from orchestration.verbs.snapshot import manner_of, progress
+from spark_jobs.copy.base import Manner, Read
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied, NoSuchTable
-from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened
@@ -36,7 +37,7 @@ def manners(monkeypatch: pytest.MonkeyPatch) -> list[Manner]:
     """How tables were read: `secret` may not be, `gone` is not there, all others have seven rows."""
     manners: list[Manner] = []
 
-    def table(self: TableSnapshots, database: str, name: str, **options: Any) -> Copied | NoSuchTable:
+    def table(self: Loader, database: str, name: str, **options: Any) -> Copied | NoSuchTable:
         manners.append(self.manner)
         options["told"](Read(f"{database}.{name}", 7, 2, 9))
         if name == "secret":
@@ -44,7 +45,7 @@ def manners(monkeypatch: pytest.MonkeyPatch) -> list[Manner]:
         schema = TableSchema(database, name, (Column("id", 3, 0),), ("id",))
         return NoSuchTable(database, name, AT) if name == "gone" else Copied(schema, AT, 7, 3)
 
-    monkeypatch.setattr(TableSnapshots, "table", table)
+    monkeypatch.setattr(Loader, "table", table)
     return manners
 
 

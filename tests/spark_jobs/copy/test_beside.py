@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,9 @@ import pytest
 
 from cdc_core import config
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.copy.repair import Repair
+from spark_jobs.copy import loader as module
+from spark_jobs.copy.base import Manner, Read
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied, NoSuchTable
 from tests.support.plain_lake import rows_of
 from tests.support.shop import Shop, opened_shop
@@ -20,9 +21,9 @@ pytestmark = pytest.mark.integration
 NOWHERE = "sc://127.0.0.1:1"
 
 
-def repair(shop: Shop, tmp_path: Path) -> Repair:
+def loader(shop: Shop, tmp_path: Path) -> Loader:
     instance, _ = config.load_instance(tmp_path / "conf", "shop")
-    return Repair(shop.connector, instance, shop.lake.lake, shop.lake.sessions)
+    return Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions, Manner(read_on="driver"))
 
 
 def rows(shop: Shop, table: str) -> list[tuple[Any, ...]]:
@@ -47,12 +48,14 @@ def test_others_drain_while_a_table_is_read(mysql8: MySqlServer, tmp_path: Path)
         shop.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
         assert shop.drain() == []
 
-        def meanwhile(_: int) -> None:
+        def meanwhile(read: Read) -> None:
+            if not read.chunks:
+                return
             shop.execute("UPDATE t SET v = 9 WHERE id = 1", "DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (4, 4)")
             assert shop.drain() == []
             shop.execute("INSERT INTO t VALUES (5, 5)")
 
-        found = repair(shop, tmp_path).table(shop.database, "t", progress=meanwhile)
+        found = loader(shop, tmp_path).copy(shop.database, "t", told=meanwhile)
         assert isinstance(found, Copied)
         assert rows(shop, "t") == [(1, 9), (3, 3), (4, 4)]
         status = shop.connector.client_status()
@@ -60,7 +63,7 @@ def test_others_drain_while_a_table_is_read(mysql8: MySqlServer, tmp_path: Path)
         later = shop.claim(10, owner="next")
         assert (later.rows, later.stopped, later.snapshots) == (1, (), ())
         shop.connector.rollback(later, reason="test")
-        assert isinstance(repair(shop, tmp_path).table(shop.database, "nowhere"), NoSuchTable)
+        assert isinstance(loader(shop, tmp_path).copy(shop.database, "nowhere"), NoSuchTable)
         status = shop.connector.client_status()
         assert (status.stopped, status.snapshots) == ((), ())
 
@@ -71,20 +74,19 @@ def test_images_without_columns_are_copied_while_a_claim_is_held(
     """No change log can be kept of them; the other way does without."""
     held: list[str] = []
 
-    def while_held(_: Repair, database: str, table: str, **__: Callable[..., None]) -> None:
-        held.append(f"{database}.{table}")
-
-    monkeypatch.setattr(Repair, "while_held", while_held)
+    monkeypatch.setattr(module._TableLoad, "held", lambda load: held.append(load.name))
     with opened_shop(mysql8, NOWHERE, tmp_path) as shop:
         name = stopped(shop)
         shop.execute("INSERT INTO t VALUES (1, 1)")
 
-        def lose_columns(_: int) -> None:
+        def lose_columns(read: Read) -> None:
+            if not read.chunks:
+                return
             shop.execute("SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE t SET v = v + 1")
             deadline = time.monotonic() + 60
             while not shop.connector.client_status().snapshots[0].broken and time.monotonic() < deadline:
                 shop.drain()
 
-        repair(shop, tmp_path).table(shop.database, "t", progress=lose_columns)
+        loader(shop, tmp_path).copy(shop.database, "t", told=lose_columns)
         assert held == [name]
         assert shop.connector.client_status().snapshots == ()

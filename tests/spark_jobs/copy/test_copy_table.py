@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.copy.result import Copied, LakeClient, NoSuchTable
 from spark_jobs.copy.table import copy_table
+from spark_jobs.copy.target import Target
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.record import FORM, PROGRESS
 from spark_jobs.snapshot.source import Source
@@ -27,7 +28,7 @@ def copied(shop: Shop, table: str, **options: Any) -> Copied | NoSuchTable:
     source = Source(mysql.host, mysql.port, mysql.user, mysql.password)
     client = LakeClient("shop", status.client_id, status.epoch)
     fence = Fence(spark.lake, spark.sessions)
-    return copy_table(source, spark.lake, spark.sessions, fence, client, shop.database, table, **options)
+    return copy_table(source, Target(spark.lake, fence, client, shop.database, table), spark.sessions, **options)
 
 
 def damage(shop: Shop, table: str) -> None:

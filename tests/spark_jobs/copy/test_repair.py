@@ -16,7 +16,7 @@ from cdc_core.errors import SluiceError, SourceError
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.copy.result import Copied
-from tests.support.copying import repair_of
+from tests.support.copying import loader_of
 from tests.support.shop import Shop, opened_shop
 from tests.support.threads import Over, beside
 
@@ -89,18 +89,18 @@ def test_tables_are_copied_under_a_busy_writer(
         shop.connector.stop_table(
             f"{shop.database}.keyed", reason="damaged", hint="Copy it.", position=EntryPosition(*server.position())
         )
-        repair = repair_of(shop, tmp_path / "conf")
+        loader = loader_of(shop, tmp_path / "conf")
         with draining(shop), busy(shop) as until_written:  # the writer ends first, so that nothing is left to drain
             if name != "mariadb":
                 with pytest.raises(SourceError, match=r"does not come to rest.*GRANT LOCK TABLES"):
-                    repair.table(shop.database, "copies", sleep=lambda _: until_written(0))
+                    loader.copy(shop.database, "copies", sleep=lambda _: until_written(0))
             if name == "mysql57":
                 server.execute(f"GRANT LOCK TABLES ON *.* TO '{server.user}'@'%'")
-            keyed = repair.table(shop.database, "keyed", sleep=until_written)
+            keyed = loader.copy(shop.database, "keyed", sleep=until_written)
             if name == "mysql8":
                 assert isinstance(keyed, Copied)
                 server.execute(f"GRANT LOCK TABLES ON *.* TO '{server.user}'@'%'")
-            copies = repair.table(shop.database, "copies")
+            copies = loader.copy(shop.database, "copies")
             assert isinstance(copies, Copied)
             assert copies.place.exact
             time.sleep(3)

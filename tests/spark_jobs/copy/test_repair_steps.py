@@ -13,9 +13,8 @@ from cdc_core.errors import SourceChanged
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.copy import repair as module
-from spark_jobs.copy.beside import TableReloader
-from spark_jobs.copy.repair import Repair
+from spark_jobs.copy import loader as module
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Broken, Copied, WentOn
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.shop import Shop, opened_shop
@@ -25,14 +24,14 @@ NOWHERE = "sc://127.0.0.1:1"
 
 
 def copying(monkeypatch: pytest.MonkeyPatch, shop: Shop, *steps: Callable[[], None]) -> list[EntryPosition]:
-    """In the place of `copy_table`: each try does a step, and confirms its position."""
+    """In the place of `copy_table`: each try does a step, and confirms it."""
     places: list[EntryPosition] = []
 
-    def copy(*_: Any, confirm: Callable[[EntryPosition], None], **__: Any) -> Copied:
+    def copy(*_: Any, confirm: Callable[[], None], **__: Any) -> Copied:
         place = EntryPosition(*shop.mysql.position())
         places.append(place)
         steps[len(places) - 1]()
-        confirm(place)
+        confirm()
         return Copied(TableSchema(shop.database, "t", (Column("id", 3, 0),)), SnapshotPlace(place, place), 1, 1)
 
     monkeypatch.setattr(module, "copy_table", copy)
@@ -59,8 +58,8 @@ def test_a_claim_is_held_and_the_stop_is_lifted(
 
         tries = copying(monkeypatch, shop, lose, others_wait)
         instance, _ = config.load_instance(tmp_path / "conf", "shop")
-        found = Repair(shop.connector, instance, shop.lake.lake, shop.lake.sessions).while_held(
-            shop.database, "t", sleep=lambda _: None
+        found = Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions).copy(
+            shop.database, "t", held=True, sleep=lambda _: None
         )
 
         assert isinstance(found, Copied)
@@ -79,14 +78,14 @@ def test_a_copy_that_is_broken_twice_holds_a_claim(
         shop.read()
         breaks: list[str] = []
 
-        def broken(_: TableReloader, _database: str, table: str, **__: Any) -> Copied:
-            breaks.append(table)
-            raise Broken("a foreign key changes its rows", place=table, hint="")
+        def broken(load: module._TableLoad) -> Copied:
+            breaks.append(load.table)
+            raise Broken("a foreign key changes its rows", place=load.table, hint="")
 
-        monkeypatch.setattr(TableReloader, "table", broken)
+        monkeypatch.setattr(module._TableLoad, "beside", broken)
         tries = copying(monkeypatch, shop, lambda: None)
         instance, _ = config.load_instance(tmp_path / "conf", "shop")
-        found = Repair(shop.connector, instance, shop.lake.lake, shop.lake.sessions).table(shop.database, "t")
+        found = Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions).copy(shop.database, "t")
         assert isinstance(found, Copied)
         assert (breaks, len(tries)) == (["t", "t"], 1)
 
@@ -112,6 +111,6 @@ def test_a_reset_meanwhile_ends_the_copy(mysql8: MySqlServer, tmp_path: Path, mo
         copying(monkeypatch, shop, reset)
         instance, _ = config.load_instance(tmp_path / "conf", "shop")
         with pytest.raises(SourceChanged, match="was reset"):
-            Repair(shop.connector, instance, shop.lake.lake, shop.lake.sessions).while_held(shop.database, "t")
+            Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions).copy(shop.database, "t", held=True)
         monkeypatch.undo()
         assert [stop.table for stop in shop.connector.client_status().stopped] == [name]

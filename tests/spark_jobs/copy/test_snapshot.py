@@ -13,8 +13,9 @@ from cdc_core import config
 from cdc_core.errors import SluiceError
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.copy import adopt, groups, registration
+from spark_jobs.copy.base import Manner, Read
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied, NoSuchTable
-from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
 from spark_jobs.snapshot.limits import Limits
 from tests.support.shop import Shop, opened_shop
 from tests.support.threads import Over, beside
@@ -49,10 +50,10 @@ def opened(mysql: MySqlServer, spark_remote: str, folder: Path, *tables: str, mo
             yield shop
 
 
-def snapshots(shop: Shop, folder: Path) -> TableSnapshots:
+def snapshots(shop: Shop, folder: Path) -> Loader:
     instance, _ = config.load_instance(folder / "conf", "shop")
     manner = Manner(30, Limits(connections=2))
-    return TableSnapshots(shop.connector, instance, shop.lake.lake, shop.lake.sessions, manner)
+    return Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions, manner)
 
 
 @contextmanager

@@ -11,8 +11,9 @@ import pytest
 
 from cdc_core import config
 from spark_jobs.copy import groups, registration
+from spark_jobs.copy.base import Manner, Read
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Copied
-from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
 from spark_jobs.snapshot.limits import Limits
 from tests.support.pair import FALLBACK, Pair
 from tests.support.plain_lake import PlainLake, replacing
@@ -64,7 +65,7 @@ def test_it_begins_once_more_on_the_other_server(
     lake = PlainLake(shop.connector, shop.lake.lake)
     instance, _ = config.load_instance(tmp_path / "conf", "shop")
     manner = Manner(30, Limits(connections=2), read_on="driver")
-    taken = TableSnapshots(shop.connector, instance, lake.lake, lake.sessions, manner)
+    taken = Loader(shop.connector, instance, lake.lake, lake.sessions, manner)
 
     def change(number: int) -> None:
         for table in ("t", "copies"):

@@ -19,13 +19,12 @@ from orchestration.first_rows import waiting
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.copy import adopt as adopting
 from spark_jobs.copy import groups, registration
-from spark_jobs.copy import snapshot as snapshot_room
-from spark_jobs.copy.beside import TableReloader
-from spark_jobs.copy.repair import Repair
+from spark_jobs.copy import loader as loader_room
+from spark_jobs.copy.base import Manner, Read
+from spark_jobs.copy.cutover import Cutover
+from spark_jobs.copy.loader import Loader
 from spark_jobs.copy.result import Broken, Copied, NoSuchTable
-from spark_jobs.copy.snapshot import Manner, Read, TableSnapshots
 from spark_jobs.copy.staged import StagedRows, Staging
-from spark_jobs.copy.switch import Switch
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.limits import Limits
@@ -34,7 +33,7 @@ from tests.support.shop import Shop, opened_shop
 
 pytestmark = pytest.mark.integration
 
-SWITCHED = Switch.table
+SWITCHED = Cutover.table
 ROWS = 400
 NO_SPARK = "sc://127.0.0.1:1"
 
@@ -43,14 +42,14 @@ NO_SPARK = "sc://127.0.0.1:1"
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of two chunks; leases that end soon; the switch ends the snapshot, and leaves the lake as it is."""
 
-    def switched(self: Switch, snapshot: Snapshot, staged: StagedRows, **options: Any) -> Copied:
+    def switched(self: Cutover, snapshot: Snapshot, staged: StagedRows, **options: Any) -> Copied:
         options["check"]()
         self.connector.snapshots.close(snapshot)
         return Copied(staged.schema, staged.place, staged.rows, 0)
 
     monkeypatch.setattr(groups, "ROWS_PER_GROUP", 1)
     monkeypatch.setattr(registration, "LEASE_SECONDS", 4.0)
-    monkeypatch.setattr(Switch, "table", switched)
+    monkeypatch.setattr(Cutover, "table", switched)
 
 
 @pytest.fixture
@@ -63,10 +62,10 @@ def shop(mysql8: MySqlServer, tmp_path: Path) -> Iterator[Shop]:
 
 
 @pytest.fixture
-def taken(shop: Shop, tmp_path: Path) -> TableSnapshots:
+def taken(shop: Shop, tmp_path: Path) -> Loader:
     instance, _ = config.load_instance(tmp_path / "conf", "shop")
     manner = Manner(30, Limits(connections=2), read_on="driver")
-    return TableSnapshots(shop.connector, instance, shop.lake.lake, shop.lake.sessions, manner)
+    return Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions, manner)
 
 
 def at(chunks: int, then: Callable[[], object]) -> Callable[[Read], None]:
@@ -83,7 +82,7 @@ def killed() -> None:
     raise KeyboardInterrupt
 
 
-def test_one_that_was_killed_goes_on_behind_its_last_group(taken: TableSnapshots, shop: Shop) -> None:
+def test_one_that_was_killed_goes_on_behind_its_last_group(taken: Loader, shop: Shop) -> None:
     """With its first place in the binlog. The next begins at the first row, and at another place."""
     with pytest.raises(KeyboardInterrupt):
         taken.table(shop.database, "t", told=at(6, killed))
@@ -105,11 +104,11 @@ def test_one_that_was_killed_goes_on_behind_its_last_group(taken: TableSnapshots
 
 
 def test_a_switch_killed_between_its_commit_and_the_properties_is_done_again(
-    taken: TableSnapshots, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    taken: Loader, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the lake's table is at the client's place, the commit has the number behind it. The snapshot that is staged
     goes on, and no row is read again."""
-    monkeypatch.setattr(Switch, "table", SWITCHED)
+    monkeypatch.setattr(Cutover, "table", SWITCHED)
     lake, path = shop.lake.lake, shop.lake.lake.path(shop.database, "t")
     PlainLake(shop.connector, lake).drain(1000)
     before = lake.state(path, app_id("shop", 1001, f"{shop.database}.t", 0))
@@ -133,7 +132,7 @@ def test_a_switch_killed_between_its_commit_and_the_properties_is_done_again(
     assert shop.connector.client_status().snapshots == ()
 
 
-def test_two_at_once_are_refused(taken: TableSnapshots, shop: Shop) -> None:
+def test_two_at_once_are_refused(taken: Loader, shop: Shop) -> None:
     """The second waits for the end of a lease, which the first renews. One that is cancelled ends."""
     name = f"{shop.database}.t"
 
@@ -148,7 +147,7 @@ def test_two_at_once_are_refused(taken: TableSnapshots, shop: Shop) -> None:
     assert not taken.cancel(name)
 
 
-def test_a_table_that_changes_meanwhile_is_read_once_more(taken: TableSnapshots, shop: Shop) -> None:
+def test_a_table_that_changes_meanwhile_is_read_once_more(taken: Loader, shop: Shop) -> None:
     """With its new definition; the second time it is an error. It stays open as a broken one, so that whoever looks for
     tables to be read finds it, and the next one begins anew."""
     numbers = iter(range(9))
@@ -173,17 +172,18 @@ def test_a_table_that_changes_meanwhile_is_read_once_more(taken: TableSnapshots,
     assert isinstance(dropped, NoSuchTable)
 
 
-def test_what_a_copy_left_that_was_killed_is_not_read(
-    taken: TableSnapshots, shop: Shop, monkeypatch: pytest.MonkeyPatch
+def test_what_a_copy_left_that_was_killed_is_gone_on_with(
+    taken: Loader, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its rows are staged, in no group, and its snapshot is open: whoever goes on with it begins at the first row."""
+    """Its rows are staged, and its snapshot is open: whoever goes on with it reads each row once. A copy that fails
+    leaves neither."""
     with monkeypatch.context() as patched:
-        patched.setattr(TableReloader, "_give_up", lambda *_, **__: None)
-        patched.setattr(Switch, "table", lambda *_, **__: killed())
-        copy = TableReloader(Switch(shop.connector, taken.lake, taken.sessions), taken._source())
+        patched.setattr(loader_room._TableLoad, "_give_up", lambda *_, **__: None)
+        patched.setattr(Cutover, "table", lambda *_, **__: killed())
         with pytest.raises(KeyboardInterrupt):
-            copy.table(shop.database, "t")
+            taken.copy(shop.database, "t")
     (left,) = shop.connector.client_status().snapshots
+    shop.execute("INSERT INTO t VALUES (-1, 'staged already')")
     ids: list[int] = []
 
     def look(read: Read) -> None:
@@ -193,15 +193,20 @@ def test_what_a_copy_left_that_was_killed_is_not_read(
     found = taken.table(shop.database, "t", told=look)
     assert isinstance(found, Copied)
     assert (found.rows, sorted(ids)) == (ROWS, list(range(ROWS)))
+    left_there = sorted(Path(taken.lake.root).rglob("*.parquet"))
+    with pytest.raises(KeyboardInterrupt):
+        taken.copy(shop.database, "t", told=at(2, killed))
+    assert shop.connector.client_status().snapshots == ()
+    assert sorted(Path(taken.lake.root).rglob("*.parquet")) == left_there
 
 
 def test_a_killed_reader_of_images_without_columns_leaves_it_open(
-    taken: TableSnapshots, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    taken: Loader, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table stays among those that wait to be read. When it was read nothing is left open."""
     name, copied = f"{shop.database}.t", iter([killed, lambda: None])
-    monkeypatch.setattr(snapshot_room, "whole_images", lambda _: False)
-    monkeypatch.setattr(Repair, "while_held", lambda *_, **__: next(copied)())
+    monkeypatch.setattr(loader_room, "whole_images", lambda _: False)
+    monkeypatch.setattr(loader_room._TableLoad, "held", lambda _: next(copied)())
     shop.connector.snapshots.open(name, owner="the first start", first=True, lease_seconds=0.1)
     with pytest.raises(KeyboardInterrupt):
         taken.table(shop.database, "t")
@@ -210,7 +215,7 @@ def test_a_killed_reader_of_images_without_columns_leaves_it_open(
     assert shop.connector.client_status().snapshots == ()
 
 
-def test_a_table_without_a_key_has_an_exact_place(taken: TableSnapshots, shop: Shop) -> None:
+def test_a_table_without_a_key_has_an_exact_place(taken: Loader, shop: Shop) -> None:
     """It is read in one view, at rest or under a short lock, and not resumed."""
     shop.execute("CREATE TABLE copies AS SELECT v FROM t", "INSERT INTO copies SELECT v FROM t")
     with pytest.raises(KeyboardInterrupt):
@@ -220,7 +225,7 @@ def test_a_table_without_a_key_has_an_exact_place(taken: TableSnapshots, shop: S
     assert (found.rows, found.place.exact) == (2 * ROWS, True)
 
 
-def test_what_cannot_be_read_or_written_is_told(taken: TableSnapshots, shop: Shop, tmp_path: Path) -> None:
+def test_what_cannot_be_read_or_written_is_told(taken: Loader, shop: Shop, tmp_path: Path) -> None:
     """A table that the account may not read, a lake that cannot be written. The snapshot of the first stays open, so
     that it goes on when the privilege is there."""
     blocked = tmp_path / "file"
@@ -262,7 +267,7 @@ def test_what_is_no_table_or_is_damaged_is_told(name: str, tmp_path: Path, reque
         )
         instance, _ = config.load_instance(tmp_path / "conf", "shop")
         manner = Manner(read_on="driver")
-        taken = TableSnapshots(shop.connector, instance, shop.lake.lake, shop.lake.sessions, manner)
+        taken = Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions, manner)
         for table, message in (("shown", "no table but a view"), ("parts", r"may not be read \(1168\).*CHECK TABLE")):
             with pytest.raises(SourceError, match=message):
                 taken.table(shop.database, table)

@@ -90,7 +90,7 @@ def test_tables_are_exact_behind_the_switch(mysql8: MySqlServer, spark_remote: s
                 write(shop, chosen, table)
                 if drains and table != "keyed":  # of `keyed` the client is between the two places
                     shop.drain()
-                trial.switch().table(snapshot, staged, sleep=lambda _: None)
+                trial.cutover().table(snapshot, staged, sleep=lambda _: None)
                 write(shop, chosen, table)
             assert shop.drain() == []
             assert shop.differences(*TABLES) == SAME
@@ -135,14 +135,14 @@ def test_a_switch_that_is_killed_is_done_again(
             killed(monkeypatch, applying, ("keep", "broken_otherwise")[number % 2], shop.drain)
             shop.drain(batch_size=3)
             write(shop, chosen, "halted")
-            killed(monkeypatch, where, what, partial(trial.switch().table, snapshot, staged))
+            killed(monkeypatch, where, what, partial(trial.cutover().table, snapshot, staged))
             write(shop, chosen, "halted")
             if number % 2:
                 shop.drain()
             again = trial.open(str(number + 1))
             assert again.id == snapshot.id
             snapshot = again
-        trial.switch().table(snapshot, staged)
+        trial.cutover().table(snapshot, staged)
         assert shop.drain() == []
         assert shop.differences("halted") == {"halted": (0, 0, 0)}
         assert shop.connector.client_status().stopped == ()

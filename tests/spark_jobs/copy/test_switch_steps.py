@@ -12,8 +12,8 @@ from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply import batch as applying
 from spark_jobs.copy.changes import ChangeLog
+from spark_jobs.copy.cutover import Cutover
 from spark_jobs.copy.result import Broken
-from spark_jobs.copy.switch import Switch
 from spark_jobs.lake.ddl import table_properties
 from spark_jobs.lake.state import app_id
 from tests.support.plain_lake import PlainLake, replacing, rows_of, write
@@ -73,7 +73,7 @@ def test_images_that_leave_columns_out_break_the_snapshot(mysql8: MySqlServer, t
         (status,) = shop.connector.client_status().snapshots
         assert "SET GLOBAL binlog_row_image=FULL" in status.broken
         with pytest.raises(Broken, match="lacks columns"):
-            trial.switch().table(opened, trial.in_two_parts(opened, lambda: None))
+            trial.cutover().table(opened, trial.in_two_parts(opened, lambda: None))
 
 
 def test_what_the_switch_refuses(mysql8: MySqlServer, tmp_path: Path) -> None:
@@ -87,17 +87,17 @@ def test_what_the_switch_refuses(mysql8: MySqlServer, tmp_path: Path) -> None:
         shop.execute("ALTER TABLE t ADD COLUMN v INT", "INSERT INTO t VALUES (1, 1)")
         assert shop.drain() == []  # the statement breaks the snapshot
         with pytest.raises(Broken, match="definition changed"):
-            trial.switch().table(opened, trial.in_two_parts(opened, lambda: None))
+            trial.cutover().table(opened, trial.in_two_parts(opened, lambda: None))
         shop.connector.snapshots.cancel(trial.name)
         opened = trial.open()
         staged = trial.in_two_parts(opened, lambda: shop.execute("INSERT INTO t VALUES (2, 2)"))
         shop.skip()
         with pytest.raises(Broken, match="did not keep them"):
-            trial.switch().table(opened, staged)
+            trial.cutover().table(opened, staged)
         assert "did not keep them" in shop.connector.client_status().snapshots[0].broken
         shop.connector.snapshots.cancel(trial.name)
         with pytest.raises(SessionError, match="was cancelled"):
-            trial.switch().table(opened, staged)
+            trial.cutover().table(opened, staged)
         assert [stop.table for stop in shop.connector.client_status().stopped] == [trial.name]
 
 
@@ -116,8 +116,8 @@ def test_a_statement_that_a_killed_run_followed_is_not_undone(mysql8: MySqlServe
         shop.execute("TRUNCATE TABLE t")
         followed = EntryPosition(*shop.mysql.position()).version()
         write(lake.lake, path, staged.schema, [], Transaction(app, followed), {})
-        switch = Switch(shop.connector, lake.lake, lake.sessions)
+        cutover = Cutover(shop.connector, lake.lake, lake.sessions)
         with pytest.raises(Broken, match="followed a statement"):
-            switch.table(opened, staged)
+            cutover.table(opened, staged)
         assert rows_of(lake.lake, path) == []
         assert "followed a statement" in shop.connector.client_status().snapshots[0].broken
