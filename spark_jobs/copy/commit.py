@@ -6,6 +6,8 @@ the copy's mark: Delta skips it when the table has gone on meanwhile, and refuse
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
@@ -22,11 +24,10 @@ from spark_jobs.lake.record import CopyNote, Mark, copied_properties
 from spark_jobs.lake.replacement import MAPPING, replace_table
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import COMPLETE, TableState
-from spark_jobs.lake.transaction import transaction
+from spark_jobs.lake.transaction import is_conflict, transaction
 from spark_jobs.lake.types import LakeColumn
 
 _MAPPED = "delta.columnMapping."  # its other properties are Delta's own count
-CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,18 @@ def replace(spark: SparkSession, rows: DataFrame, new: Replacement) -> None:
     spark.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "CORRECTED")
     names = [col(quote(str(number))).alias(column.name) for number, column in enumerate(new.columns)]
     target = new.target
+    with one_commit(spark, target.path, target.app, new.mark.upto, new.metadata):
+        replace_table(target.path, rows.select(*names), new.columns, new.properties, new.schema.comment)
+
+
+@contextmanager
+def one_commit(spark: SparkSession, path: str, app: str, version: int, metadata: str) -> Iterator[None]:
+    """One statement of the block is one commit of the table at `path`: see `transaction`. Raises WentOn when another
+    commit came in between."""
     try:
-        with transaction(spark, target.app, new.mark.upto, new.metadata):
-            replace_table(target.path, rows.select(*names), new.columns, new.properties, new.schema.comment)
+        with transaction(spark, app, version, metadata):
+            yield
     except PySparkException as error:
-        if any(word in str(error) for word in CONFLICTS):
-            raise WentOn(target.path) from error
+        if is_conflict(error):
+            raise WentOn(path) from error
         raise

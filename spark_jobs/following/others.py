@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cdc_core.errors import LakeError
-from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.transaction import is_conflict
 
 
 class TakenOver(LakeError):
@@ -18,7 +18,7 @@ class TakenOver(LakeError):
 
 def is_anothers(lake: Lake, fence: Fence, path: str, error: LakeError) -> bool:
     """Whether the error comes of another writer of the table at `path`, and not of the table."""
-    if any(word in error.message for word in CONFLICTS):
+    if is_conflict(error):
         return True
     state = lake.state(path, "")
     return state is not None and not fence.owns(state)

@@ -1,38 +1,31 @@
 """`Remaker`: a table reloaded from one of its earlier versions, or from nothing, and its change log; in one commit.
 
-Neither source nor binlog is needed. The table is at the same place before and after: only its rows are replaced. The
-commit carries the app id of the table's batches and the number behind the last batch's version, at which no event ends,
-as a repair's does: Delta skips or refuses it when a batch was written meanwhile. Killed before it, the table is as it
-was; killed behind it, it is right. It is done again in either case.
+Neither source nor binlog is needed. The table is at the same place before and after (`Rewrite`): only its rows are
+replaced.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import LakeError
 from spark_jobs.changes.columns import EPOCH, OP, TRUNCATE, VERSION
 from spark_jobs.changes.net import ImageQuery, within
-from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.copy.result import WentOn
+from spark_jobs.copy.rewrite import Rewrite
 from spark_jobs.following.base import Base, base_of
 from spark_jobs.following.now import logged, shown
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import lake_errors
-from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.record import REPAIRS, Mark, marked_property
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import replace_table
 from spark_jobs.lake.sql import quote, table_at
-from spark_jobs.lake.state import TableState
-from spark_jobs.lake.transaction import transaction
+from spark_jobs.lake.state import DeltaCommit, TableState
 from spark_jobs.session import Sessions
 
 _TRIES = 5  # a try is lost to a run that wrote the table meanwhile
@@ -77,46 +70,19 @@ class Remaker:
 
     def _made(self, base: Base) -> Remade:
         follows, path = self.follows, self.follows.path(base.table)
-        fence = Fence(follows.lake, self.sessions)
-        mark = self._mark(base)
-        app = follows.app(base.table, mark.epoch)
-        fence.enter(path, app, base.now, marked_property(base.now.properties, mark))
+        remedy, app = copy_hint(follows.destination, base.table), follows.app(base.table, base.place[0])
+        rewrite = Rewrite.begun(follows.lake, self.sessions, path, app, base.place, remedy)
         again = base_of(follows, base.table, base.version)
         if (again.stretches, again.place, again.now.columns) != (base.stretches, base.place, base.now.columns):
             raise WentOn(path)
-        about = self._about(base, fence.token)
-        with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, base.table)):
-            rows = self._rows(spark, again)
-            self._check_fence(fence, path, again.now.version)
-            _commit(spark, path, rows, again.now, (app, mark.upto), about)
-        made = next((one for one in follows.lake.commits(path) if one.user_metadata == about), None)
-        if made is None or made.version != again.now.version + 1:  # what came in between is in the log: once more
+        told = {"table": base.table, "from": base.version, "place": list(base.place), "run_id": self.run_id}
+        with self.sessions.take() as spark, lake_errors(path, remedy):
+            query = self._rows(spark, again)
+        rewrite.check(again.now.version)
+        made = _commit(rewrite, query, again.now, rewrite.about("remade", told), remedy)
+        if made.version != again.now.version + 1:  # what came in between is in the log: once more
             raise WentOn(path)
         return Remade(again, made.version, made.count("numOutputRows"))
-
-    def _check_fence(self, fence: Fence, path: str, version: int) -> None:
-        """Raises WentOn where the table is not this run's any more, or not at the version that was looked at."""
-        try:
-            fence.check(path)
-        except LakeError as error:
-            raise WentOn(path) from error
-        if self.follows.lake.open(path).version() != version:
-            raise WentOn(path)
-
-    def _mark(self, base: Base) -> Mark:
-        """The mark of the commit. Raises LakeError when there is none left."""
-        (epoch, at), path = base.place, self.follows.path(base.table)
-        app = self.follows.app(base.table, epoch)
-        mark = Mark.behind(epoch, at, self.follows.lake.applied(path, [app])[0], REPAIRS)
-        if mark is None:
-            hint = copy_hint(self.follows.destination, base.table)
-            raise LakeError(f"its rows were replaced {REPAIRS} times since its last batch", place=path, hint=hint)
-        return mark
-
-    def _about(self, base: Base, token: str) -> str:
-        """Delta's user metadata, as JSON without a `$`, which Spark would replace. No other commit has the same."""
-        told = {"table": base.table, "from": base.version, "place": list(base.place), "run_id": self.run_id}
-        return json.dumps({"remade": told | {"token": token}}).replace("$", "\\u0024")
 
     def _rows(self, spark: SparkSession, base: Base) -> str:
         """The query of the rows that the table must have. Raises WentOn where its log has not the last statement that
@@ -154,12 +120,8 @@ def _within(base: Base) -> str:
     return " OR ".join(parts) or "1 = 0"  # Spark takes `WHERE (false)` for an alias
 
 
-def _commit(spark: SparkSession, path: str, query: str, state: TableState, at: tuple[str, int], about: str) -> None:
-    """`at`: app id and txnVersion. Raises WentOn where another commit came in between."""
-    try:
-        with transaction(spark, *at, about):
-            replace_table(path, spark.sql(query), state.columns, state.own_properties, state.comment)
-    except PySparkException as error:
-        if any(word in str(error) for word in CONFLICTS):
-            raise WentOn(path) from error
-        raise
+def _commit(rewrite: Rewrite, query: str, state: TableState, about: str, remedy: str) -> DeltaCommit:
+    def replaced(spark: SparkSession) -> None:
+        replace_table(rewrite.path, spark.sql(query), state.columns, state.own_properties, state.comment)
+
+    return rewrite.commit(about, replaced, remedy)

@@ -18,6 +18,7 @@ _COPIED = "spark.databricks.delta.merge.materializeSource"
 _SHUFFLED = "spark.databricks.delta.merge.repartitionBeforeWrite.enabled"
 _WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
 MANY_ROWS = 50_000  # so many are written where they are, whatever partition they go to
+_CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 FEW_ROWS = 5_000  # for so few, compiling a projection's code takes longer than running it; whole stages stay compiled
 
 
@@ -63,6 +64,11 @@ def transaction(
         with suppress(PySparkException):  # the block's own error is on its way; `Sessions` ends such a session
             for key in settings:
                 spark.conf.unset(key)
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether Delta refused a commit because another one came in between."""
+    return any(word in str(error) for word in _CONFLICTS)
 
 
 def commit_nothing(spark: SparkSession, path: str, column: str) -> None:

@@ -20,11 +20,11 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.functions import col
 
-from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import UPKEEP, TableState
 from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.transaction import is_conflict
 from spark_jobs.maintain.slices import AS_SHIPPED, Key, KeyFile, Plan, RewriteLimits, Slice, plan
 from spark_jobs.session import Sessions
 
@@ -82,7 +82,7 @@ class KeyOrder:
             try:
                 rows.write.format("delta").mode("overwrite").options(**options).save(path)
             except PySparkException as error:
-                if any(word in str(error) for word in CONFLICTS):
+                if is_conflict(error):
                     return False
                 raise
         return True

@@ -20,11 +20,11 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.client.connector import Connector
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import full_name, split_name
-from spark_jobs.copy.commit import CONFLICTS
 from spark_jobs.lake.failures import first_line, lake_errors
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import HISTORY, TableState, app_id
 from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.transaction import is_conflict
 from spark_jobs.landing.log import TableLog
 from spark_jobs.maintain.key_order import KeyOrder, Reorder
 from spark_jobs.maintain.result import Maintained, Ordered
@@ -155,7 +155,7 @@ class Upkeep:
             try:
                 _with(spark, _OPTIMIZE, f"OPTIMIZE delta.{quote(path)}")
             except PySparkException as error:
-                if any(word in str(error) for word in CONFLICTS):
+                if is_conflict(error):
                     return False
                 raise
         return True

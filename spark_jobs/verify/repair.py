@@ -1,36 +1,28 @@
 """`RowRepair`: the rows of the lake that differ from the source's are brought right, in one commit under a held claim.
 
-The commit carries the app id of the table's batches and the number behind the last batch's version, at which no event
-ends: a note in the table's properties says that it means that version. So Delta skips or refuses the commit when a
-batch was written since the rows were compared, and the next batch finds the table where it was. Killed anywhere it is
-done again: the rows are right, or as they were.
+The table is at the same place before and after (`Rewrite`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import TableSchema
-from spark_jobs.copy.commit import CONFLICTS
-from spark_jobs.lake.failures import lake_errors
-from spark_jobs.lake.fence import Fence
+from spark_jobs.copy.result import WentOn
+from spark_jobs.copy.rewrite import Rewrite
 from spark_jobs.lake.own_columns import DELETED, Own
-from spark_jobs.lake.record import REPAIRS, Mark, marked_property
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.sql import quote
-from spark_jobs.lake.state import TableState, app_id
-from spark_jobs.lake.transaction import transaction
+from spark_jobs.lake.state import DeltaCommit, app_id
 from spark_jobs.lake.types import OP
 from spark_jobs.session import Sessions
 from spark_jobs.verify.audit import Differences, Settle, differing
@@ -60,23 +52,24 @@ class RowRepair:
     def _repair(self, place: ComparedTable, standing: ExpectedRows, differences: Differences) -> None:
         """Raises Moving where somebody wrote the table meanwhile, TableStopped for a table that is stopped or that
         refuses the rows, LakeError for one that was repaired too often at one place."""
-        lake, path = place.lake, place.path
         check_takes_changes(place)
-        app, mark = _mark(place, standing)
-        standing.state.check_owner(place.connector.destination, place.schema.name, path)
-        standing.state.check_form(place.schema.name)
-        fence = Fence(lake, self.sessions)
-        after = fence.enter(path, app, standing.state, marked_property(standing.state.properties, mark))
-        _check_same(standing, after, path)
-        about = _about(place, standing, differences, self.run_id, fence.token)
-        standing.hold.check()
-        fence.check(path)
-        with self.sessions.take() as spark, lake_errors(path, _refusal(path)):
-            _commit(spark, path, place.schema, _rows(place.schema, differences, after.own), (app, mark.upto), about)
-        made = next((one.version for one in lake.commits(path) if one.user_metadata == about), None)
-        if made is None:
-            raise Moving("a run wrote the table meanwhile", place=path, hint="Repair it again.")
-        _check(place, replace(standing, state=replace(after, version=made)), differences)
+        state, name, path = standing.state, place.schema.name, place.path
+        state.check_owner(place.connector.destination, name, path)
+        state.check_form(name)
+        app = app_id(place.connector.destination, place.connector.client_id, name, standing.epoch)
+        remedy = copy_hint(place.connector.destination, name)
+        try:
+            rewrite = Rewrite.begun(place.lake, self.sessions, path, app, (standing.epoch, state.applied or 0), remedy)
+            if rewrite.state.columns != state.columns:
+                raise WentOn(path)
+            about = rewrite.about("repair", _told(place, standing, differences, self.run_id))
+            standing.hold.check()
+            rewrite.check()
+            rows = _rows(place.schema, differences, rewrite.state.own)
+            made = _commit(rewrite, place.schema, rows, about)
+        except WentOn as error:
+            raise Moving("a run wrote the table meanwhile", place=path, hint="Repair it again.") from error
+        _check(place, replace(standing, state=replace(rewrite.state, version=made.version)), differences)
 
 
 def _check(place: ComparedTable, standing: ExpectedRows, found: Differences) -> None:
@@ -95,47 +88,20 @@ def check_takes_changes(place: ComparedTable) -> None:
             raise TableStopped(f"the table is stopped: {stop.reason}", place=stop.table, hint=stop.hint)
 
 
-def _mark(place: ComparedTable, standing: ExpectedRows) -> tuple[str, Mark]:
-    """The app id and the mark of the commit. Raises LakeError when there is none left, Moving for a table that
-    has gone on since it was compared."""
-    connector, name = place.connector, place.schema.name
-    app = app_id(connector.destination, connector.client_id, name, standing.epoch)
-    last = place.lake.applied(place.path, [app])[0]  # read first: what comes later is above it
-    _check_same(standing, place.lake.state(place.path, app), place.path)
-    mark = Mark.behind(standing.epoch, standing.state.applied or 0, last, REPAIRS)
-    if mark is None:
-        hint = copy_hint(connector.destination, name)
-        raise LakeError(f"its rows were repaired {REPAIRS} times since its last batch", place=name, hint=hint)
-    return app, mark
-
-
-def _check_same(standing: ExpectedRows, now: TableState | None, path: str) -> None:
-    """Raises Moving for a table that has other batches or columns than when it was compared."""
-    before = standing.state
-    if now is None or (now.applied, now.columns) != (before.applied, before.columns):
-        raise Moving("a run wrote the table meanwhile", place=path, hint="Repair it again.")
-
-
-def _about(place: ComparedTable, standing: ExpectedRows, found: Differences, run_id: str, token: str) -> str:
-    """Delta's user metadata, as JSON without a `$`, which Spark would replace. No other commit has the same."""
+def _told(place: ComparedTable, standing: ExpectedRows, found: Differences, run_id: str) -> dict[str, Any]:
+    """What the commit's user metadata says."""
     counts = {"missing": found.missing, "extra": found.extra, "different": found.different}
-    told: dict[str, Any] = {"table": place.schema.name, "place": str(standing.place), "epoch": standing.epoch, **counts}
-    return json.dumps({"repair": {**told, "run_id": run_id, "token": token}}).replace("$", "\\u0024")
+    told = {"table": place.schema.name, "place": str(standing.place), "epoch": standing.epoch}
+    return {**told, **counts, "run_id": run_id}
 
 
-def _commit(
-    spark: SparkSession, path: str, schema: TableSchema, rows: pa.Table, at: tuple[str, int], about: str
-) -> None:
-    """`at`: app id and txnVersion. Raises Moving where another commit came in between."""
-    types = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
-    spark.createDataFrame(rows, types).createOrReplaceTempView(_VIEW)
-    try:
-        with transaction(spark, *at, about):
-            spark.sql(statement(path, schema)).collect()
-    except PySparkException as error:
-        if any(word in str(error) for word in CONFLICTS):
-            raise Moving("somebody wrote the table meanwhile", place=path, hint="Repair it again.") from error
-        raise
+def _commit(rewrite: Rewrite, schema: TableSchema, rows: pa.Table, about: str) -> DeltaCommit:
+    def merged(spark: SparkSession) -> None:
+        types = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+        spark.createDataFrame(rows, types).createOrReplaceTempView(_VIEW)
+        spark.sql(statement(rewrite.path, schema)).collect()
+
+    return rewrite.commit(about, merged, _refusal(rewrite.path))
 
 
 def statement(path: str, schema: TableSchema) -> str:

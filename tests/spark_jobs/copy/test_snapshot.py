@@ -94,7 +94,7 @@ def test_tables_are_exact_while_others_write_and_drain(mysql8: MySqlServer, spar
                     found = taken.table(shop.database, table, told=seen.append)
                     assert isinstance(found, Copied)
                     assert found.rows > ROWS // 2
-                    assert adopted(shop, table) == (table == "keyed")
+                    assert table == "copies" or adopted(shop, table)  # Spark lays changes over rows without a key
         finally:
             mysql8.execute(f"REVOKE LOCK TABLES ON *.* FROM '{mysql8.user}'@'%'")
         assert max(read.chunks for read in seen if read.table.endswith("keyed")) >= ROWS // 30 // 2

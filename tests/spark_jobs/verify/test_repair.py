@@ -17,6 +17,7 @@ from cdc_core.position import EntryPosition
 from orchestration.commands.verb import access_of, run
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.verbs.orders import Verify
+from spark_jobs.copy import rewrite
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.record import MARKS
 from spark_jobs.lake.sql import quote
@@ -173,11 +174,11 @@ def test_a_batch_that_comes_in_between(shop: Shop) -> None:
     in_lake(shop, "t", *DAMAGE)
     commit, turns = repair._commit, iter(["DELETE FROM t WHERE id = 1", "UPDATE t SET v = 'x' WHERE id = 2"])
 
-    def late(*args: Any) -> None:
+    def late(*args: Any) -> Any:
         if change := next(turns, None):
             shop.execute(change)
             shop.drain()
-        commit(*args)
+        return commit(*args)
 
     with mock.patch.object(repair, "_commit", late):
         (found,) = repaired(shop, "t")
@@ -241,8 +242,8 @@ def test_what_cannot_be_repaired(shop: Shop) -> None:
 def test_too_often_at_one_place(shop: Shop) -> None:
     """There are as many versions as no event can end at; then the table is reloaded, or takes a batch first."""
     made(shop, 20)
-    with mock.patch.object(repair, "REPAIRS", 1):
-        for expected in ("", "repaired 1 times since its last batch"):
+    with mock.patch.object(rewrite, "REPAIRS", 1):
+        for expected in ("", "replaced 1 times since its last batch"):
             in_lake(shop, "t", "DELETE FROM {} WHERE id = 1")
             (found,) = repaired(shop, "t")
             assert expected in found.error
