@@ -9,19 +9,22 @@ from typing import Any
 
 import pytest
 
-from cdc_core.config import load_service
+from cdc_core.config import InstanceConfig, load_service
 from cdc_core.contract.stopped_table import CHANGES_PURGED, StoppedTable
+from cdc_core.destination.events import Configuration
 from cdc_core.destination.rewind import Move, RewindPlan, RewindTarget, carry_out, plan
+from cdc_core.destination.runner import Destination
 from cdc_core.errors import CursorError, PositionError, RangeGone, SessionError
 from cdc_core.gtid import Gtids
 from cdc_core.meta.cursors import Cursors
-from cdc_core.meta.nodes import MemoryNodes
+from cdc_core.meta.nodes import MemoryNodes, Nodes
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.server.server import CanalServer
 from cdc_core.source.settings import source_settings
 from cdc_core.source.start.tree import ByGtid
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import claim, config, execute, running
+from tests.support.mortal import Mortal, dies
 from tests.support.servers import executed_gtids
 
 AT = LogPosition("127.0.0.1", 3306, EntryPosition("mysql-bin.000003", 900))
@@ -65,6 +68,42 @@ def test_tables_to_be_made_anew_stop_with_the_cursor() -> None:
     assert (orders.reason, paused.reason) == (CHANGES_PURGED, "a person")
     assert "sluice snapshot shop s.orders" in orders.hint
     assert {(one.passed, one.copy_needed) for one in (orders, paused)} == {(later.postion, True)}
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("known", range(1, 5))
+def test_a_rewind_of_a_stopped_destination_finishes_a_move_first(known: int, *, after: bool) -> None:
+    """A move that was killed at any of its writes, and a rewind that is killed at any of its own: the client that is
+    rewound is where the person wants it, in the last epoch; every other one is moved, once."""
+    there, back = LogPosition("10.0.0.2", 3306, AT.postion), AT.at(EntryPosition("mysql-bin.000001", 4))
+    for dies_at in range(10):
+        nodes, clients = MemoryNodes(), (1001, 1002, 1003)
+        for client in clients:
+            Cursors(nodes, "shop").subscribe(client)
+            Cursors(nodes, "shop").write(client, AT, AT.postion)
+        moving = Cursors(Mortal(nodes, known, after=after), "shop")
+        dies(lambda: moving.move(clients, there, "uuid"))  # noqa: B023 called at once
+        planned = RewindPlan(back, (Move(1002, AT, None, moved=True),))
+        mortal = Mortal(nodes, dies_at, after=after, error=ZeroDivisionError)
+        if dead := dies(lambda: stopped(mortal).rewind(planned), ZeroDivisionError):  # noqa: B023
+            stopped(nodes).rewind(planned)
+
+        cursors = Cursors(nodes, "shop")
+        assert nodes.read("/otter/canal/destinations/shop/sluice_move") is None
+        assert [cursors.read(client) for client in clients] == [there, back, there]
+        assert [cursors.epoch(client).number for client in (1001, 1003)] == [1, 1]
+        assert [cursors.epoch(client).moved for client in (1001, 1003)] == [1, 1]
+        epoch = cursors.epoch(1002)
+        assert epoch.moved == epoch.number >= 2
+        if not dead:
+            break
+    assert not dead
+
+
+def stopped(nodes: Nodes) -> Destination:
+    """A destination that a person has stopped."""
+    instance = InstanceConfig.model_validate({"destination": "shop", "address": "127.0.0.1:9"})
+    return Destination("shop", Configuration(instance), nodes)
 
 
 @pytest.mark.integration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from cdc_core.meta.nodes import Change, MemoryNodes, Node, Nodes
 from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.zookeeper import ZooKeeper
+from tests.support.mortal import Mortal, dies
 
 CLIENT = 1001
 HOME = f"/otter/canal/destinations/shop/{CLIENT}"
@@ -42,29 +43,6 @@ def stops(count: int, offset: int = 100) -> list[StoppedTable]:
         StoppedTable(f"shop_of_a_long_name_{n % 7}.orders_of_month_{n:05}", REASON, HINT, at(offset))
         for n in range(count)
     ]
-
-
-class Mortal:
-    """Nodes of a process that is killed before or after its nth write."""
-
-    def __init__(self, nodes: Nodes, dies_at: int, *, after: bool) -> None:
-        self.nodes, self.left, self.after = nodes, dies_at, after
-        self.place, self.read, self.children, self.close = nodes.place, nodes.read, nodes.children, nodes.close
-
-    def write(self, changes: Mapping[str, Change]) -> None:
-        self.left -= 1
-        if self.left >= 0 or self.after:
-            self.nodes.write(changes)
-        if self.left < 0:
-            raise KeyboardInterrupt
-
-
-def dies(work: Callable[[], object]) -> bool:
-    try:
-        work()
-    except KeyboardInterrupt:
-        return True
-    return False
 
 
 def state(nodes: Nodes) -> tuple[int, int, int]:
