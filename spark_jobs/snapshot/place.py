@@ -6,7 +6,8 @@ between them, which is enough for a table with a key: what comes again from ther
 without a key, LOCK TABLES keeps the writes of this table waiting for a moment. It waits for transactions that wrote the
 table, not for queries, and meanwhile nobody waits for it. FLUSH TABLES WITH READ LOCK would make every other query on a
 table wait until a long one ends, also after it was given up; so it is never used.
-A transaction is in the binlog before the engine shows it; hence the pause before a snapshot that has no lock.
+A transaction is in the binlog before the engine shows it; hence the pause before a snapshot that has no lock. Where the
+drain would wait for that too, those transactions that last are waited for before (`lasting`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pymysql
@@ -28,6 +30,7 @@ from spark_jobs.snapshot.sql import quote
 _SETTLE_SECONDS = 1.0
 _TRIES = 20  # for a server that should come to rest
 _STALLED = 60  # pauses for written transactions; of those that a replica applies, one may last for longer
+_BRIEF = 3  # the same while others wait
 _LOCK_SECONDS = 5  # for transactions that wrote the table; nobody waits for LOCK TABLES READ before it has the lock
 _PARENTS = """
     SELECT 1 FROM information_schema.referential_constraints WHERE constraint_schema = %s AND table_name = %s LIMIT 1"""
@@ -35,7 +38,8 @@ _START = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 
 class NoRest(SourceError):
-    """Others write a table all the time, so that a snapshot has no exact place."""
+    """Others write a table all the time, so that a snapshot has no exact place; or the binlog may have transactions
+    that the engine does not show, because they are not committed in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +63,30 @@ def begin(
     by_key: bool,
     sleep: Callable[[float], None],
     tries: int = _TRIES,
+    known: frozenset[str] | None = None,
 ) -> SnapshotPlace:
     """Begins a snapshot of a table in the connection's transaction. `by_key`: the place need not be exact. Locks are
-    taken over another connection to `source`. A try takes a second to some seconds.
+    taken over another connection to `source`. A try takes a second to some seconds. `known`: as of `settled`.
 
     Raises NoRest when the place must be exact, others write the table all the time, and the account may not keep their
-    writes waiting.
+    writes waiting; and as `settled` does.
     """
+    settle = partial(settled, connection, sleep, known)
     if (exact := _own_word(connection)) is not None:
         return SnapshotPlace(exact, exact)
     for _ in range(tries):
-        place = _between(connection, sleep)
+        place = _between(connection, settle)
         if place.exact or by_key:
             return place
         if not changes(connection, database, table, place.low, place.high):
             return SnapshotPlace(place.low, place.low)
         connection.rollback()
-        if (locked := _locked(connection, source, database, table, sleep)) is not None:
+        if (locked := _locked(connection, source, database, table, settle)) is not None:
             return SnapshotPlace(locked, locked)
     hint = "GRANT LOCK TABLES ON *.* to the account, so that it can keep writes of the table waiting for a moment; end "
     hint += "transactions that stay open, stop the writes, or give the table a primary key."
-    raise NoRest("the source does not come to rest", place=f"{full_name(database, table)} {place.high}", hint=hint)
+    message = "others write the table all the time, so that the source does not come to rest"
+    raise NoRest(message, place=f"{full_name(database, table)} {place.high}", hint=hint)
 
 
 def _own_word(connection: pymysql.Connection[Any]) -> EntryPosition | None:
@@ -99,7 +106,7 @@ def _locked(
     source: Source,
     database: str,
     table: str,
-    sleep: Callable[[float], None],
+    settle: Callable[[], EntryPosition],
 ) -> EntryPosition | None:
     """While the table is locked for reading; None when the account may not lock it, or others wrote it for too long."""
     with closing(connect(source)) as other, other.cursor() as cursor:
@@ -110,7 +117,7 @@ def _locked(
         except pymysql.MySQLError:
             return None
         # MySQL 5.7 locks no table for a cascade into it.
-        at = settled(connection, sleep) if _has_parent(connection, database, table) else position(connection)
+        at = settle() if _has_parent(connection, database, table) else position(connection)
         with connection.cursor() as reader:
             reader.execute(_START)
         return at
@@ -122,26 +129,57 @@ def _has_parent(connection: pymysql.Connection[Any], database: str, table: str) 
         return cursor.fetchone() is not None
 
 
-def _between(connection: pymysql.Connection[Any], sleep: Callable[[float], None]) -> SnapshotPlace:
-    low = settled(connection, sleep)
+def _between(connection: pymysql.Connection[Any], settle: Callable[[], EntryPosition]) -> SnapshotPlace:
+    low = settle()
     with connection.cursor() as cursor:
         cursor.execute(_START)
     return SnapshotPlace(low, position(connection))
 
 
-def settled(connection: pymysql.Connection[Any], sleep: Callable[[float], None]) -> EntryPosition:
+def settled(
+    connection: pymysql.Connection[Any], sleep: Callable[[float], None], known: frozenset[str] | None = None
+) -> EntryPosition:
     """The binlog's end, when the engine shows the transactions up to it to whoever reads from now on. With GTIDs those
-    are waited for that are written and not committed yet: a slow disk may take its time between the two."""
-    end = position(connection)
+    are waited for that are written and not committed yet: a slow disk may take its time between the two.
+
+    `known`: where others are held up meanwhile, the transactions that last, by `lasting`. Any other is waited for some
+    seconds. Raises NoRest where such a one is not committed by then, and where replicas are waited for all the time.
+    """
+    end, has_gtids = position(connection), _has_gtids(connection)
     written = _owned(connection)
     sleep(_SETTLE_SECONDS)
-    while _replicas_awaited(connection):
+    for _ in range(_STALLED if known is None else _BRIEF):
+        written &= _owned(connection)
+        if not written and (has_gtids or not _replicas_awaited(connection)):
+            return end
         sleep(_SETTLE_SECONDS)
-    for _ in range(_STALLED):
-        if not (written := written & _owned(connection)):
-            break
-        sleep(_SETTLE_SECONDS)
+    left = written - known if known is not None else frozenset()
+    if left or _replicas_awaited(connection):
+        what = f"of a GTID ({', '.join(sorted(left)[:3])})" if left else "that wait for a replica"
+        hint = "Try again when they have ended, or see what they wait for: a disk, a replica, a session with GTID_NEXT."
+        raise NoRest(f"transactions {what} are not committed", place=str(end), hint=hint)
     return end
+
+
+def lasting(connection: pymysql.Connection[Any], sleep: Callable[[float], None]) -> frozenset[str]:
+    """The transactions that are not committed after a minute: a replica applies them, or a session keeps them open.
+    Waits until there are none of those that there are now, or for that minute. None are known where a replica is waited
+    for: they may be written."""
+    found = _owned(connection)
+    for _ in range(_STALLED):
+        if not found:
+            return found
+        sleep(_SETTLE_SECONDS)
+        found &= _owned(connection)
+    return frozenset() if _replicas_awaited(connection) else found
+
+
+def _has_gtids(connection: pymysql.Connection[Any]) -> bool:
+    """Whether every transaction has a GTID, so that `_owned` has it until it is committed."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL VARIABLES LIKE 'gtid_mode'")
+        _, mode = cursor.fetchone() or ("", "")
+    return str(mode).upper() == "ON"
 
 
 def _owned(connection: pymysql.Connection[Any]) -> frozenset[str]:

@@ -20,6 +20,7 @@ from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import spark_type
 from spark_jobs.snapshot.binlog import changes, position
+from spark_jobs.snapshot.place import NoRest
 from spark_jobs.verify.candidates import SourceSide, candidates, rows_about
 from spark_jobs.verify.counts import LakeSide, counted
 from spark_jobs.verify.definition import holds
@@ -141,7 +142,7 @@ def _by_buckets(place: ComparedTable, in_time: Callable[[], bool], sleep: Callab
                     hint = "Verify again while nobody writes it, or give it an engine with transactions."
                     raise Moving("the table was written while it was read", place=place.schema.name, hint=hint)
                 return Audited(found, there.place)
-        except Moving:
+        except (Moving, NoRest):
             if not in_time():
                 raise
             sleep(3.0)  # the drain's turn
@@ -176,7 +177,7 @@ def _looked_at(
                 decided = [key for key in keys if key not in standing.undecided]
                 differences = differing(place, standing, decided)
                 right = bool(differences) and settle(standing, differences)
-        except Moving:
+        except (Moving, NoRest):
             if not in_time():
                 raise
             sleep(1.0)

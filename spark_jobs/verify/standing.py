@@ -31,7 +31,7 @@ from spark_jobs.following.pending import Follows
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.binlog import position, reaches
-from spark_jobs.snapshot.place import NoRest, begin, settled
+from spark_jobs.snapshot.place import begin, lasting, settled
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.verify.counts import Copies
@@ -120,15 +120,15 @@ class ComparedTable:
     def standing(self, keys: Collection[bytes], sleep: Callable[[float], None]) -> Iterator[ExpectedRows]:
         """The lake stands for the length of the block.
 
-        Raises Moving; SessionError when somebody else has a claim for too long; what `read_rows` raises.
+        Raises Moving, NoRest; SessionError when somebody else has a claim for too long; what `read_rows` raises.
         """
-        owner = _owner()
+        owner, known = _owner(), self._lasting(sleep)
         with held(self.connector, owner, reason=_REASON) as hold:
             self._await_merged(sleep)
             before = self.connector.client_status()
             with connect(self.source) as connection:
                 connection.autocommit(True)
-                settled(connection, sleep)  # what the lake has, the engine shows
+                settled(connection, sleep, known)  # what the lake has, the engine shows
                 rows = self._at_source(keys)
                 end = position(connection)
                 lag = self._lag(hold, owner, before, lambda at: reaches(connection, at, end), sleep)
@@ -149,23 +149,27 @@ class ComparedTable:
 
         Raises Moving; SessionError when somebody else has a claim for too long; what `begin` raises.
         """
-        owner = _owner()
+        owner, known = _owner(), self._lasting(sleep)
         with connect(self.source) as connection:
             with held(self.connector, owner, reason=_REASON) as hold:
                 self._await_merged(sleep)
                 before = self.connector.client_status()
-                end = self._begun(connection, sleep)
+                end = self._begun(connection, sleep, known)
                 lag = self._lag(hold, owner, before, lambda at: reaches(connection, at, end), sleep)
                 since = [copies for claim in lag.claims for copies in self._copies(claim, lag, end)]
             yield Pinned(connection, self.lake.open(self.path, lag.state.version), Copies.all(since), lag.place, end)
 
-    def _begun(self, connection: pymysql.Connection[Any], sleep: Callable[[float], None]) -> EntryPosition:
+    def _lasting(self, sleep: Callable[[float], None]) -> frozenset[str]:
+        """The source's transactions for which the drain need not wait; before a claim is held."""
+        with connect(self.source) as connection:
+            return lasting(connection, sleep)
+
+    def _begun(
+        self, connection: pymysql.Connection[Any], sleep: Callable[[float], None], known: frozenset[str]
+    ) -> EntryPosition:
         """The exact place of a snapshot that begins. The drain waits meanwhile, so there is one try."""
         names = self.schema.database, self.schema.table
-        try:
-            return begin(connection, self.source, *names, by_key=False, sleep=sleep, tries=1).low
-        except NoRest as error:
-            raise Moving("others write the table all the time", place=self.schema.name, hint=error.hint) from error
+        return begin(connection, self.source, *names, by_key=False, sleep=sleep, tries=1, known=known).low
 
     def _lag(
         self,

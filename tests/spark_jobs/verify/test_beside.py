@@ -6,7 +6,7 @@ import itertools
 import random
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from deltalake.schema import PrimitiveType
 
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.copy.hold import Hold, held
 from spark_jobs.verify import beside as comparing
+from spark_jobs.verify import standing as standing_room
 from spark_jobs.verify.beside import TableComparer
 from spark_jobs.verify.counts import counted
 from spark_jobs.verify.verified import Comparison
@@ -301,6 +303,55 @@ def test_a_table_that_never_rests_says_what_is_missing(mysql8: MySqlServer, tmp_
         assert row.comparison is None
         assert "others write the table all the time" in row.error
         assert "LOCK TABLES" in row.error
+
+
+@pytest.mark.parametrize("table", ["keyed", "child"])
+@pytest.mark.parametrize("known", [True, False])
+def test_the_drain_does_not_wait_for_a_transaction_that_lasts(
+    mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, *, known: bool
+) -> None:
+    """A GTID is held for ever, as of a transaction that a replica applies. It is waited for before the claim is held,
+    and the rows are compared; one that came later is given up for a while, and the error names it."""
+    gtid, paused = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23", {True: 0, False: 0}
+    holding = [False]
+
+    @contextmanager
+    def noted(*given: Any, **more: Any) -> Iterator[Hold]:
+        with held(*given, **more) as hold:
+            holding[0] = True
+            try:
+                yield hold
+            finally:
+                holding[0] = False
+
+    def pause(_: float) -> None:
+        paused[holding[0]] += 1
+        time.sleep(0.01)
+
+    monkeypatch.setattr(standing_room, "held", noted)
+    if not known:
+        monkeypatch.setattr(standing_room, "lasting", lambda *_: frozenset())
+    with opened_shop(mysql8, NO_SPARK, tmp_path) as shop, closing(mysql8.root()) as other, other.cursor() as cursor:
+        shop.execute(
+            "CREATE TABLE keyed (id INT PRIMARY KEY)",
+            "INSERT INTO keyed VALUES (1), (2), (3)",
+            "CREATE TABLE child (id INT, FOREIGN KEY (id) REFERENCES keyed (id))",
+            "INSERT INTO child VALUES (1), (2), (3)",
+        )
+        DeltaTable(brought(shop, table)).delete("id = 2")
+        cursor.execute(f"SET GTID_NEXT = '{gtid}'")
+        comparer = TableComparer(shop.connector, source_of(shop), shop.lake.lake, timeout_seconds=1, sleep=pause)
+        row = comparer.table(shop.database, table)
+        cursor.execute("ROLLBACK")
+        cursor.execute("SET GTID_NEXT = 'AUTOMATIC'")
+    if known:
+        assert row.comparison == Comparison(3, 2, 1, 0, 0), row.error
+        assert paused[False] >= 50
+    else:
+        assert row.comparison is None
+        assert gtid in row.error
+        assert "not committed" in row.error
+    assert paused[True] <= 20
 
 
 @contextmanager
