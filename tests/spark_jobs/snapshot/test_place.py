@@ -14,7 +14,6 @@ from pymysql.connections import Connection
 from cdc_core.errors import SourceChanged, SourceError
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.snapshot import place
 from spark_jobs.snapshot.binlog import changes, ddl_on, position
 from spark_jobs.snapshot.place import SnapshotPlace, begin, settled
 from spark_jobs.snapshot.source import Source, connect
@@ -71,8 +70,10 @@ def pause(_: float) -> None:
         threading.Event().wait(0.002)
 
 
-def started(connection: Connection[Any], server: MySqlServer, database: str, *, by_key: bool = False) -> SnapshotPlace:
-    return begin(connection, source(server), database, "t", by_key=by_key, sleep=pause)
+def started(
+    connection: Connection[Any], server: MySqlServer, database: str, *, by_key: bool = False, tries: int = 20
+) -> SnapshotPlace:
+    return begin(connection, source(server), database, "t", by_key=by_key, sleep=pause, tries=tries)
 
 
 def test_the_snapshot_has_what_the_binlog_has_at_its_place(server: MySqlServer) -> None:
@@ -127,12 +128,9 @@ def test_no_query_waits_for_a_snapshot(mysql8: MySqlServer) -> None:
 
 
 @pytest.mark.parametrize("name", ["mysql57", "mysql8", "mysql9"])
-def test_nobody_waits_for_a_lock_that_is_not_had(
-    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_waits_for_a_lock_that_is_not_had(name: str, request: pytest.FixtureRequest) -> None:
     """Where a transaction that wrote the table stays open: neither queries nor writes wait."""
     server: MySqlServer = request.getfixturevalue(name)
-    monkeypatch.setattr(place, "_TRIES", 1)
     with server.database() as database, locking(server):
         server.execute("CREATE TABLE t (v INT)", database=database)
         with closing(server.root(database)) as idle, idle.cursor() as cursor:
@@ -141,7 +139,7 @@ def test_nobody_waits_for_a_lock_that_is_not_had(
             with writes(server, database) as took, connect(source(server)) as connection:
                 begun = time.monotonic()
                 with pytest.raises(SourceError, match="does not come to rest"):
-                    started(connection, server, database)
+                    started(connection, server, database, tries=1)
                 assert time.monotonic() > begun + 4  # it has waited for the lock
         assert max(took) < 2
 
