@@ -15,18 +15,17 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from cdc_core.errors import SluiceError
-from orchestration.cli_client import client
-from orchestration.cli_consume import consume
-from orchestration.cli_mirror import mirror
-from orchestration.cli_now import now
+from orchestration.cli_canal import consume, mirror
 from orchestration.cli_verbs import add_verbs
 from orchestration.options import (
     LOCAL,
+    Client,
     Conf,
     DagsterPort,
     FlightPort,
     HttpPort,
     Json,
+    LakeRoot,
     Name,
     Token,
     Url,
@@ -43,6 +42,7 @@ app = typer.Typer(
 
 destination = typer.Typer(help="Start, stop or reload one destination of the running service.", no_args_is_help=True)
 app.add_typer(destination, name="destination")
+client = typer.Typer(help="The clients of a destination of the running service.", no_args_is_help=True)
 app.add_typer(client, name="client")
 
 
@@ -114,9 +114,9 @@ def positions(
 
 
 def _switch(verb: Literal["start", "stop", "reload"], name: str, service: str, token: str, as_json: bool) -> NoReturn:
-    from orchestration.commands.destination import run
+    from orchestration.commands.status import switch
 
-    raise typer.Exit(run(verb, name, service, token, as_json=as_json))
+    raise typer.Exit(switch(verb, name, service, token, as_json=as_json))
 
 
 @destination.command()
@@ -138,7 +138,46 @@ def reload(name: Name, service: Url = LOCAL, token: Token = "", as_json: Json = 
 
 
 add_verbs(app)
-app.command()(now)
+
+
+@client.command("list")
+def show_clients(name: Name, service: Url = LOCAL, token: Token = "", as_json: Json = False) -> None:
+    """Show the subscribed clients: cursor, backlog, outstanding batches, and who holds the others up."""
+    from orchestration.commands.client import show
+
+    raise typer.Exit(show(name, service, token, as_json=as_json))
+
+
+@client.command("remove")
+def remove_client(
+    name: Name,
+    client_id: Annotated[int, typer.Argument(min=0, help="The client's number.", show_default=False)],
+    service: Url = LOCAL,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Forget a client and its cursor, so that it holds nothing back. One that is configured stays."""
+    from orchestration.commands.client import remove
+
+    raise typer.Exit(remove(name, client_id, service, token, as_json=as_json))
+
+
+@app.command()
+def now(
+    name: Name,
+    lake: LakeRoot,
+    table: Annotated[
+        list[str] | None, typer.Argument(help="database.table; all with a change log without it.", show_default=False)
+    ] = None,
+    client: Client = 1001,
+    as_json: Json = False,
+) -> None:
+    """Print the SQL of the views that show landed tables as of the end of their change logs."""
+    from orchestration.commands.now import run
+
+    raise typer.Exit(run(name, tuple(table or ()), lake, client, as_json=as_json))
+
+
 app.command()(consume)
 app.command()(mirror)
 

@@ -10,7 +10,7 @@ from cdc_core.errors import ConfigError, SluiceError
 
 
 class TablesUnknown(ConfigError):
-    """A destination that cannot be loaded yet: which tables it has is not known before the service can tell."""
+    """A destination that cannot be loaded yet: the service does not say yet which tables it has."""
 
 
 def error_metadata(error: SluiceError) -> dict[str, dg.MetadataValue[Any]]:

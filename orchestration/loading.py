@@ -15,7 +15,7 @@ import re
 import sys
 import types
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -26,12 +26,14 @@ from cdc_core.errors import ConfigError, SluiceError
 from orchestration.destination import one_load
 from orchestration.failures import TablesUnknown
 from orchestration.internals import ResolutionException, job_of_process, noted
-from orchestration.shared_paths import check_paths
 from orchestration.stack.dagster import BROKEN, LOADABLE, WAITING
+from spark_jobs.lake.tables import Lake
 
 FOLDER_VARIABLE = "SLUICE_DEFS"
 JOBS = "sluice/jobs"  # in the metadata of the code location: the digest and the jobs of each file, as JSON
 SHIPPED = Path(__file__).parent / "defs"
+Paths = dict[str, tuple[str, str]]
+"""By a table's folder, whatever its case: its asset, and the folder itself."""
 _REMEDY = "Correct the file, then reload this code location; orchestration/defs/example.yaml shows every key."
 
 
@@ -91,6 +93,28 @@ def _each(files: Sequence[Path]) -> dg.Definitions:
             jobs[str(file)] = read, [job.name for job in one.jobs or ()]
             parts.append(one)
     return dg.Definitions.merge(*parts).with_reconstruction_metadata({JOBS: json.dumps(jobs)})
+
+
+def check_paths(definitions: dg.Definitions, place: str, others: Paths) -> Paths:
+    """The folders of the Delta tables of a destination, with those of the `others`. Raises ConfigError for two tables
+    of one folder: of two destinations that share a lake, or of names that differ only in case where the lake's store
+    ignores it."""
+    own: Paths = {}
+    for spec in _specs(definitions):
+        if spec.metadata.get("dagster/storage_kind") != "delta":
+            continue
+        table, path = spec.key.to_user_string(), str(spec.metadata["path"].value)
+        other, there = others.get(path.casefold()) or own.setdefault(path.casefold(), (table, path))
+        if other != table and (there == path or Lake(path.rsplit("/", 2)[0]).ignores_case()):
+            hint = "Leave one out (canal.instance.filter.black.regex, or `tables` in defs.yaml), or use two lakes."
+            raise ConfigError(f"{other} and {table} would share a folder of the lake: {path}", place=place, hint=hint)
+    return own
+
+
+def _specs(definitions: dg.Definitions) -> Iterable[dg.AssetSpec]:
+    for asset in definitions.assets or ():
+        if isinstance(asset, dg.AssetsDefinition):
+            yield from asset.specs
 
 
 def load_destination(file: Path) -> dg.Definitions:

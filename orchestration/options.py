@@ -14,7 +14,7 @@ Conf = Annotated[Path, typer.Option(help="Directory of canal.properties and */in
 HttpPort = Annotated[int, typer.Option(help="Port of the service's page and control.")]
 FlightPort = Annotated[int, typer.Option(help="Port of the service's data.")]
 DagsterPort = Annotated[int, typer.Option(help="Port of Dagster's page.")]
-Warm = Annotated[bool, typer.Option("--warm/--no-warm", help="Warm the Spark that is started, beside the rest.")]
+Warm = Annotated[bool, typer.Option("--warm/--no-warm", help="Warm the Spark that is started, while the rest starts.")]
 Url = Annotated[str, typer.Option("--service", envvar="SLUICE_SERVICE", help="URL of the service.")]
 Token = Annotated[str, typer.Option(envvar="SLUICE_TOKEN", help="Bearer token of the service.", show_default=False)]
 Name = Annotated[str, typer.Argument(help="Name of the destination.", show_default=False)]

@@ -126,8 +126,8 @@ class DeleteRules(dg.Model, dg.Resolvable):
 
 
 class ColumnRules(dg.Model, dg.Resolvable):
-    """Which columns tell the last change of each row: docs/soft-deletes.md. `tables` maps patterns, `shop.*` as in a
-    shell, to lists; the first that fits counts."""
+    """Which columns describe the last change of each row: docs/soft-deletes.md. `tables` maps patterns, `shop.*` as in
+    a shell, to lists; the first that fits counts."""
 
     names: list[LastChange] = []
     tables: dict[str, list[LastChange]] = {}
@@ -264,7 +264,7 @@ class Settings(dg.Model, dg.Resolvable):
 
     @property
     def row_rules(self) -> RowRules:
-        """What becomes of each table's deleted rows, and which columns it has beside the source's."""
+        """What becomes of each table's deleted rows, and which columns it has besides the source's."""
         deletes = self.deletes if isinstance(self.deletes, DeleteRules) else DeleteRules(mode=self.deletes)
         columns = self.columns if isinstance(self.columns, ColumnRules) else ColumnRules(names=self.columns)
         listed = {pattern: tuple(names) for pattern, names in columns.tables.items()}

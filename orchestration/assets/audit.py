@@ -7,6 +7,7 @@ It repairs nothing: a table that differs says how many rows do, and what to run.
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -54,11 +55,11 @@ def audit_checks(settings: Settings, tables: Sequence[str]) -> dg.AssetChecksDef
         try:
             at = access_of(context.resources, settings, context.run.run_id)
             with at.connect() as connector:
-                beside = comparison(at, connector, _TIMEOUT)
-                for found in compared(beside, map(split_name, rows)):
+                comparer = comparison(at, connector, _TIMEOUT)
+                for found in compared(comparer, map(split_name, rows)):
                     yield _result(settings, found)
                 for table in versions:
-                    yield _of_history(settings, table, next(histories_compared(beside, [table]), None))
+                    yield _of_history(settings, table, next(histories_compared(comparer, [table]), None))
         except SluiceError as error:
             raise failure(error) from error
 
@@ -91,14 +92,7 @@ def _result(settings: Settings, found: Verified) -> dg.AssetCheckResult:
     metadata = known(facts(found))
     if found.remedy:
         metadata["job"] = f"repair_{settings.names.safe}" if found.repairable else f"snapshot_{settings.names.safe}"
-    return dg.AssetCheckResult(
-        passed=not found.differences,
-        asset_key=settings.names.delta(found.table),
-        check_name=VERIFIED,
-        severity=dg.AssetCheckSeverity.ERROR if found.comparison else dg.AssetCheckSeverity.WARN,
-        description=f"{text(found)}. {found.remedy}".strip(),
-        metadata=metadata,
-    )
+    return _shown(settings.names.delta(found.table), found, f"{text(found)}. {found.remedy}".strip(), metadata)
 
 
 def _of_history(settings: Settings, table: str, found: Verified | None) -> dg.AssetCheckResult:
@@ -112,11 +106,16 @@ def _of_history(settings: Settings, table: str, found: Verified | None) -> dg.As
             severity=dg.AssetCheckSeverity.WARN,
             description=_NO_HISTORY,
         )
+    words = f"{text(found)}. {found.remedy}".replace("at the source", "in the table").strip()
+    return _shown(key, found, words, known(facts(found)))
+
+
+def _shown(key: dg.AssetKey, found: Verified, words: str, metadata: dict[str, Any]) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         passed=not found.differences,
         asset_key=key,
         check_name=VERIFIED,
         severity=dg.AssetCheckSeverity.ERROR if found.comparison else dg.AssetCheckSeverity.WARN,
-        description=f"{text(found)}. {found.remedy}".replace("at the source", "in the table").strip(),
-        metadata=known(facts(found)),
+        description=words,
+        metadata=metadata,
     )

@@ -6,7 +6,8 @@ checks Dagster plans: a run of the sensor plans none, and has events of those th
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import dagster as dg
 
@@ -60,7 +61,7 @@ def delta_asset(settings: Settings, tables: Schemas) -> dg.AssetsDefinition:
         ],
         check_specs=checks.check_specs(settings, list(merged), logs),
         can_subset=True,
-        config_schema=_config_schema(settings.limits),
+        config_schema=config_schema(Limits, dict(settings.limits)),
         required_resource_keys={names.canal, names.lake},
         pool=names.asset,
         description=f"Claims the backlog of {settings.destination} and {does} it, batch after batch.",
@@ -92,9 +93,9 @@ def _retry_or_failure(error: Exception, tried: int) -> Exception:
     return failure(error) if isinstance(error, SluiceError) else error
 
 
-def _config_schema(limits: Limits) -> dict[str, dg.Field]:
-    """The limits as a run's config; the destination's are the defaults."""
+def config_schema(model: type[dg.Config], known: Mapping[str, Any]) -> dict[str, dg.Field]:
+    """A model as a run's config, with the destination's own defaults."""
     return {
-        name: dg.Field(field.annotation, default_value=getattr(limits, name), description=field.description)
-        for name, field in type(limits).model_fields.items()
+        name: dg.Field(field.annotation, default_value=known.get(name, field.default), description=field.description)
+        for name, field in model.model_fields.items()
     }

@@ -15,6 +15,7 @@ import dagster as dg
 from cdc_core.contract.claim import Claim
 from cdc_core.schema.names import split_name
 from cdc_core.schema.table import TableSchema
+from orchestration.assets.lineage import spec_of, stored
 from orchestration.assets.metadata import lag_seconds
 from orchestration.settings import Settings
 from spark_jobs.lake.tables import Lake
@@ -34,7 +35,7 @@ class LandedTables:
     schemas: Mapping[str, TableSchema | None]
 
     def mode(self, table: str) -> Mode:
-        """What a run does with it, as far as its definition tells."""
+        """What a run does with it, as far as its definition shows."""
         schema = self.schemas.get(table)
         mode = self.modes.of(table)
         if schema is not None and why_not(schema):
@@ -49,27 +50,21 @@ class LandedTables:
         return self.mode(table).follows
 
     def keeps(self, table: str) -> bool:
-        """Whether it has a history beside it."""
+        """Whether it has a history."""
         return self.mode(table) is Mode.HISTORY
 
 
 def log_spec(settings: Settings, table: str) -> dg.AssetSpec:
     """One table's change log."""
     names = settings.names
-    return dg.AssetSpec(
+    return spec_of(
+        settings,
         names.log(table),
+        {"delta"},
+        f"Every change of {table} as of the last acked batch: a row for each image, appended exactly once.",
+        stored(f"{table}__log", Lake(settings.lake).log_path(*split_name(table))),
         deps=[names.store, names.source(table)],
-        group_name=settings.group or names.safe,
-        kinds={"delta"},
-        owners=settings.owners,
-        tags={**settings.tags, "cdc/destination": names.safe},
         skippable=True,
-        description=f"Every change of {table} as of the last acked batch: a row for each image, appended exactly once.",
-        metadata={
-            "dagster/table_name": f"{table}__log",
-            "dagster/storage_kind": "delta",
-            "path": dg.MetadataValue.path(Lake(settings.lake).log_path(*split_name(table))),
-        },
     )
 
 

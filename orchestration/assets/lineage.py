@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -26,17 +27,36 @@ def external_assets(settings: Settings, tables: Schemas) -> list[dg.AssetSpec]:
     """What no run makes: MySQL's tables, and the store that holds their changes."""
     names = settings.names
     sources = [_source(settings, table, schema) for table, schema in tables.items()]
-    store = dg.AssetSpec(
+    store = spec_of(
+        settings,
         names.store,
+        {"canal"},
+        f"Changes of {settings.destination} waiting to be claimed. Observed by cdc_{names.safe}_backlog.",
+        {"service": _service(settings), "client_id": settings.client_id},
         deps=[spec.key for spec in sources],
-        group_name=_group(settings),
-        kinds={"canal"},
-        owners=settings.owners,
-        tags={**settings.tags, "cdc/destination": names.safe},
-        description=f"Changes of {settings.destination} waiting to be claimed. Observed by cdc_{names.safe}_backlog.",
-        metadata={"service": _service(settings), "client_id": settings.client_id},
     )
     return [*sources, store]
+
+
+def spec_of(
+    settings: Settings,
+    key: dg.AssetKey,
+    kinds: set[str],
+    description: str,
+    metadata: Mapping[str, Any],
+    **more: Any,
+) -> dg.AssetSpec:
+    """An asset of the destination, with its group, owners and tags."""
+    return dg.AssetSpec(
+        key,
+        group_name=settings.group or settings.names.safe,
+        kinds=kinds,
+        owners=settings.owners,
+        tags={**settings.tags, "cdc/destination": settings.names.safe},
+        description=description,
+        metadata=metadata,
+        **more,
+    )
 
 
 def delta_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg.AssetSpec:
@@ -44,23 +64,20 @@ def delta_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg
     names = settings.names
     known, trouble = _lake_columns(settings, schema)
     key = f"one row per {', '.join(schema.primary_key)}" if schema and schema.primary_key else "the source's rows"
-    return dg.AssetSpec(
+    return spec_of(
+        settings,
         names.delta(table),
+        {"delta", "spark"},
+        f"{_comment(schema)}{table} as of the last acked batch: {key}, each change applied exactly once.{trouble}",
+        {**stored(table, Lake(settings.lake).path(*split_name(table))), **known},
         deps=[names.store, names.source(table)],
-        group_name=_group(settings),
-        kinds={"delta", "spark"},
-        owners=settings.owners,
-        tags={**settings.tags, "cdc/destination": names.safe},
         skippable=True,
-        description=f"{_comment(schema)}{table} as of the last acked batch: {key}, each change applied exactly once."
-        f"{trouble}",
-        metadata={
-            "dagster/table_name": table,
-            "dagster/storage_kind": "delta",
-            "path": dg.MetadataValue.path(Lake(settings.lake).path(*split_name(table))),
-            **known,
-        },
     )
+
+
+def stored(name: str, path: str) -> dict[str, Any]:
+    """The metadata of a Delta table: its name and where it is."""
+    return {"dagster/table_name": name, "dagster/storage_kind": "delta", "path": dg.MetadataValue.path(path)}
 
 
 def merged_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg.AssetSpec:
@@ -80,12 +97,12 @@ def history_spec(settings: Settings, table: str, schema: TableSchema | None) -> 
         "whether it is the present one."
     )
     known = {key: value for key, value in spec.metadata.items() if key != "dagster/column_schema"}
-    path = dg.MetadataValue.path(Lake(settings.lake).history_path(*split_name(table)))
+    place = stored(f"{table}__history", Lake(settings.lake).history_path(*split_name(table)))
     return spec.replace_attributes(
         key=settings.names.history(table),
         deps=[settings.names.log(table), settings.names.delta(table)],
         description=text,
-        metadata=known | {"dagster/table_name": f"{table}__history", "path": path},
+        metadata=known | place,
     )
 
 
@@ -103,19 +120,9 @@ def _lake_columns(settings: Settings, schema: TableSchema | None) -> tuple[dict[
 
 def _source(settings: Settings, table: str, schema: TableSchema | None) -> dg.AssetSpec:
     known = {"dagster/column_schema": source_columns(schema)} if schema else {}
-    return dg.AssetSpec(
-        settings.names.source(table),
-        group_name=_group(settings),
-        kinds={"mysql"},
-        owners=settings.owners,
-        tags=settings.tags,
-        description=_comment(schema) or f"{table} in MySQL.",
-        metadata={"dagster/table_name": table, "dagster/storage_kind": "mysql", **known},
-    )
-
-
-def _group(settings: Settings) -> str:
-    return settings.group or settings.names.safe
+    metadata = {"dagster/table_name": table, "dagster/storage_kind": "mysql", **known}
+    text = _comment(schema) or f"{table} in MySQL."
+    return spec_of(settings, settings.names.source(table), {"mysql"}, text, metadata)
 
 
 def _service(settings: Settings) -> dg.MetadataValue:

@@ -16,10 +16,10 @@ from pydantic import Field
 
 from cdc_core.errors import LakeError, SluiceError
 from orchestration import processes
-from orchestration.assets.drain_asset import MAX_RETRIES, RETRY_SECONDS
+from orchestration.assets.drain_asset import MAX_RETRIES, RETRY_SECONDS, config_schema
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import history_spec, merged_spec
-from orchestration.assets.reports import Reports, checks_reported
+from orchestration.assets.reports import Reports, checks_reported, evaluation_of
 from orchestration.assets.turns import queued
 from orchestration.failures import failure
 from orchestration.freshness import parse_freshness
@@ -95,15 +95,7 @@ class Run:
         if table not in self.tables or (parked is None) == (table not in self.red):
             return
         self.red ^= {table}
-        one = _check(self.names.followed(table), parked, self.done.get(table))
-        shown = dg.AssetCheckEvaluation(
-            asset_key=self.names.followed(table),
-            check_name=MERGED,
-            passed=one.passed,
-            description=one.description,
-            metadata=one.metadata,
-        )
-        self.context.log_event(shown)
+        self.context.log_event(evaluation_of(_check(self.names.followed(table), parked, self.done.get(table))))
 
     def _report(self, merged: Merged) -> None:
         if merged.contradiction:
@@ -228,7 +220,4 @@ def _config_schema(settings: Settings) -> dict[str, dg.Field]:
     known = {name: getattr(limits, name) for name in ("parallelism", "linger_seconds", "max_seconds")}
     known |= {"linger_seconds": limits.max_seconds} if settings.merges_stay else {}
     known |= {"freshness_seconds": parse_freshness(settings.freshness).seconds}
-    return {
-        name: dg.Field(field.annotation, default_value=known.get(name, field.default), description=field.description)
-        for name, field in Following.model_fields.items()
-    }
+    return config_schema(Following, known)

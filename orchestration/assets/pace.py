@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 _MEMORY = 0.8  # what each claim leaves of the weight of those before it
-_SPREAD = 0.05  # claims that differ by less than this share of their rows do not tell what a row costs
+_SPREAD = 0.05  # claims that differ by less than this share of their rows do not show what a row costs
 _PAYS = 0.97  # a claim of twice the rows pays when a row costs less than this of what it cost
 _SMALLEST = 100_000  # rows of a claim that is cut from a backlog
 _MARGIN = 0.9  # of the freshness is used
@@ -68,8 +68,8 @@ class Pace:
     """`freshness`: seconds that a row may wait until it is in the lake; 0 for as few as can be. `most`: rows that no
     claim exceeds by intent. `parallelism`: tables that are merged side by side.
 
-    `tables` are the costs of their merges, `shares` their parts of a claim's rows, `rest` what a claim costs beside
-    them, `rate` the rows that come in a second."""
+    `tables` are the costs of their merges, `shares` their parts of a claim's rows, `rest` what else a claim
+    costs, `rate` the rows that come in a second."""
 
     freshness: float
     most: int
@@ -116,7 +116,7 @@ class Pace:
         if not self.shares or not self.freshness:
             return self.most
         rows = best = _SMALLEST
-        while rows < self.most:  # tables of few rows come in at a jump, behind which more may pay again
+        while rows < self.most:  # tables of few rows come in at a jump, after which more may pay again
             if self.seconds(2 * rows) < 2 * self.seconds(rows) * _PAYS:
                 best = 2 * rows
             rows *= 2

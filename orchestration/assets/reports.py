@@ -92,16 +92,19 @@ def checks_reported(
     selected = context.selected_asset_check_keys
     yield from (one for one in results if _key(one) in selected)
     for one in _changed(context.instance, [one for one in results if _key(one) not in selected]):
-        context.log_event(
-            dg.AssetCheckEvaluation(
-                asset_key=_key(one).asset_key,
-                check_name=_key(one).name,
-                passed=one.passed,
-                severity=one.severity,
-                description=one.description,
-                metadata=one.metadata or {},
-            )
-        )
+        context.log_event(evaluation_of(one))
+
+
+def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
+    """The result of a check as an event."""
+    return dg.AssetCheckEvaluation(
+        asset_key=_key(result).asset_key,
+        check_name=_key(result).name,
+        passed=result.passed,
+        severity=result.severity,
+        description=result.description,
+        metadata=result.metadata or {},
+    )
 
 
 def _changed(instance: dg.DagsterInstance, results: Sequence[dg.AssetCheckResult]) -> Iterator[dg.AssetCheckResult]:

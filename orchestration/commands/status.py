@@ -1,16 +1,17 @@
-"""`sluice status`: what every destination does."""
+"""`sluice status`: what every destination does; `sluice destination`: one started, stopped or reloaded."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Literal
 
 from rich.console import Console
 from rich.text import Text
 
 from cdc_core.contract.snapshot import FIRST_START, Snapshot
 from cdc_core.contract.status import Status
-from orchestration.commands.service import call
+from orchestration.commands.service import call, path_of
 from orchestration.commands.text import number, place, position, print_error, table, text
 
 
@@ -27,6 +28,16 @@ def run(service: str, token: str, *, as_json: bool) -> int:
 def statuses(service: str, token: str = "") -> list[Status]:
     """Of all destinations. Raises ServiceUnavailable, AccessDenied."""
     return [Status.from_dict(fields) for fields in call(service, token, "GET", "/v1/destinations")]
+
+
+def switch(verb: Literal["start", "stop", "reload"], name: str, service: str, token: str, *, as_json: bool) -> int:
+    """0 when the service has done it. A destination that fails after its start shows so in `sluice status`."""
+    status = Status.from_dict(call(service, token, "POST", f"{path_of(name)}/{verb}"))
+    if as_json:
+        print(json.dumps(status.to_dict()))
+    else:
+        show([status])
+    return 0
 
 
 def show(found: Sequence[Status]) -> None:

@@ -158,7 +158,7 @@ def _start_spark(
     claimed = partial(holds_claims, service, os.environ.get("SLUICE_TOKEN", ""), ca)
     warming = Warming(server.remote, server.scratch / FOLDER, progress, claimed)
     warming.clean()
-    parts.callback(warming.clean)  # behind Spark's end
+    parts.callback(warming.clean)  # after Spark's end
     keeping.launch(f"Spark Connect, {server.remote}", server)
     parts.callback(warming.stop)
     if service:

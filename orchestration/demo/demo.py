@@ -23,13 +23,12 @@ from cdc_core.contract.status import Status
 from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.position import EntryPosition
 from orchestration.demo import files as demo_files
-from orchestration.demo import lake_ledger, shop
+from orchestration.demo import shop
 from orchestration.demo.files import DESTINATION, PASSWORD_VARIABLE
-from orchestration.demo.freshness import percentiles
+from orchestration.demo.freshness import batches, percentiles
 from orchestration.demo.workload import Workload, add_history, open_shop
 from orchestration.stack.dagster import Dagster
 from orchestration.stack.home import sluice_home
-from orchestration.stack.launch import launch
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.ports import Ports, free_port
 from orchestration.stack.progress import Progress
@@ -93,15 +92,15 @@ class Demo:
         )
 
     def start(self, parts: ExitStack) -> None:
-        """Starts every server, Spark beside the others. `parts` stops them in reverse order."""
-        with ThreadPoolExecutor(1) as beside:
+        """Starts every server, Spark in parallel to the others. `parts` stops them in reverse order."""
+        with ThreadPoolExecutor(1) as threads:
             with self.progress.step("Delta's and Spark's jars") as notify:
                 spark = self.spark = SparkConnect(self.state / "spark", free_port(), notify)
             warming = Warming(spark.remote, spark.scratch / FOLDER, self.progress, self._claimed)
-            parts.callback(warming.clean)  # behind Spark's end
+            parts.callback(warming.clean)  # after Spark's end
             parts.callback(spark.stop)
             parts.callback(warming.stop)
-            spark_ready = beside.submit(self._start_spark, spark, warming)
+            spark_ready = threads.submit(self._start_spark, spark, warming)
             self._start_source(parts)
             with self.progress.step(f"Spark Connect, {spark.remote}"):
                 spark_ready.result()
@@ -113,12 +112,18 @@ class Demo:
             defs=self.state / "defs",
             environment={PASSWORD_VARIABLE: self.mysql.password, **warming.environment},
         )
-        launch(parts, self.progress, f"Dagster, {self.dagster.url}", self.dagster)
+        self._launch(parts, f"Dagster, {self.dagster.url}", self.dagster)
 
     def _start_spark(self, spark: SparkConnect, warming: Warming) -> None:
         spark.start()
         if self.warm:
             warming.start()
+
+    def _launch(self, parts: ExitStack, label: str, server: Dagster | Service | ZooKeeper) -> None:
+        """Starts a server as one step of the progress. `parts` stops it, also when its start fails."""
+        parts.callback(server.stop)
+        with self.progress.step(label):
+            server.start()
 
     def _claimed(self) -> bool:
         return holds_claims(f"http://127.0.0.1:{self.ports.http}")
@@ -135,12 +140,12 @@ class Demo:
         grant = f"GRANT LOCK TABLES ON *.* TO '{self.mysql.user}'@'%'"
         self.mysql.execute(grant)  # for the exact place of the table without a key
         zookeeper = ZooKeeper(self.state / "zookeeper", free_port())
-        launch(parts, self.progress, f"ZooKeeper, {zookeeper.hosts}", zookeeper)
+        self._launch(parts, f"ZooKeeper, {zookeeper.hosts}", zookeeper)
         conf = self.state / "conf"
         demo_files.write_conf(conf, self.ports, zookeeper.hosts, self.mysql, self.mysql.position())
         environment = {PASSWORD_VARIABLE: self.mysql.password}
         self.service = Service(conf, self.state, http_port=self.ports.http, environment=environment)
-        launch(parts, self.progress, f"the capture service, {self.service.url}", self.service)
+        self._launch(parts, f"the capture service, {self.service.url}", self.service)
 
     def load(self, seconds: float) -> None:
         """Runs the workload until the first batches are acked, then for `seconds`, in which freshness is measured."""
@@ -193,20 +198,20 @@ class Demo:
 
         with self.progress.step("comparing source and lake"), self.connector() as connector:
             source = Source(self.mysql.host, self.mysql.port, self.mysql.user, self.mysql.password)
-            beside = TableComparer(connector, source, Lake(self.lake))
-            return list(compared(beside, [(shop.DATABASE, table) for table in shop.TABLES]))
+            comparer = TableComparer(connector, source, Lake(self.lake))
+            return list(compared(comparer, [(shop.DATABASE, table) for table in shop.TABLES]))
 
     def figures(self, compared: list[Verified]) -> Figures:
-        batches = lake_ledger.batches(self.lake, DESTINATION, 1001)
+        applied = batches(self.lake, DESTINATION, 1001)
         samples = self.workload.samples[self._measured_from :]
-        p50, p95 = percentiles(samples, [batch.visible for batch in batches], (0.5, 0.95))
+        p50, p95 = percentiles(samples, [batch.visible for batch in applied], (0.5, 0.95))
         differences = sum(row.differences for row in compared)
-        return Figures(len(compared), differences, len(batches), sum(batch.rows for batch in batches), p50, p95)
+        return Figures(len(compared), differences, len(applied), sum(batch.rows for batch in applied), p50, p95)
 
     def _until_acked(self, notify: Any) -> None:
         deadline = time.monotonic() + _FIRST_BATCH_SECONDS
         with self.connector() as connector:
-            while (acked := len(lake_ledger.batches(self.lake, DESTINATION, 1001))) < _WARM_BATCHES:
+            while (acked := len(batches(self.lake, DESTINATION, 1001))) < _WARM_BATCHES:
                 self._check(connector)
                 if time.monotonic() > deadline:
                     raise SluiceError(

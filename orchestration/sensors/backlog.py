@@ -2,7 +2,7 @@
 
 It ends runs whose process is gone, gives back claims whose run is dead, and observes the store. It never claims,
 because a tick that times out goes on in the background. A dead run's claim is given back in three ways, each by its
-owner's name: by the drain's own `with`, by the sensors on ended runs, and here. The claim's lease is behind them all.
+owner's name: by the drain's own `with`, by the sensors on ended runs, and here. If all fail, the claim's lease ends.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from orchestration.internals import kept_instance
 from orchestration.names import UNTIL_TAG
 from orchestration.sensors.decision import dead_owners, decide, drained, waits_for
 from orchestration.sensors.round import Connect, Round
-from orchestration.sensors.runs import has_ended, summarize
+from orchestration.sensors.runs import has_ended, recent
 from orchestration.settings import Settings
 from orchestration.store import lag_evaluation, store_metadata
 
 _OBSERVE_SECONDS = 10.0  # between observations, and only of what changed: Dagster never prunes event logs
-_RECENT_RUNS = 12
 
 
 def backlog_sensor(settings: Settings, job: dg.JobDefinition, connect: Connect, shared: Round) -> dg.SensorDefinition:
@@ -106,8 +105,7 @@ def _decide(
     age: float,
     now: float,
 ) -> dg.RunRequest | dg.SkipReason:
-    filters = dg.RunsFilter(tags=settings.names.run_tags)
-    runs = summarize(instance.get_run_records(filters, limit=_RECENT_RUNS))
+    runs = recent(instance, settings.names.run_tags)
     starts, by_clock = settings.starts, settings.starts.kind == "schedule"
     if by_clock and not (runs.left or runs.active):
         return dg.SkipReason(f"{client.backlog_rows} rows are waiting for the schedule")
@@ -130,7 +128,7 @@ def _decide(
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What the sensor observed last, kept in its cursor: the store and when, and the verdict of the store's check.
-    `waits`: how far the client had acked when rows were found to wait behind that, and when."""
+    `waits`: how far the client had acked when rows were found to wait after that, and when."""
 
     seen: list[Any] | None = None
     at: float = 0.0

@@ -34,7 +34,7 @@ def decide(
     for claim in client.claims:
         return dg.SkipReason(f"batch {claim.batch_id} in flight by run {_short(claim.owner)}")
     if runs.active:
-        return dg.SkipReason(f"run {_short(runs.active)} is {runs.active_status.replace('_', ' ')}")
+        return dg.SkipReason(runs.held_up("run", now))
     if waiting == 0 and not standing:
         return dg.SkipReason(drained(client))
     full = client.holds_back_seconds is not None  # nothing more comes before this client acks, not even a commit
@@ -71,7 +71,7 @@ def run_key(destination: str, client: ClientStatus, runs: Runs) -> str:
     Dagster keeps a key for ever, also that of a failed run. So it names how far the client acked, its generation (which
     changes with a rollback and with a restart of the service), and the last run. A run that fails is tried again.
     """
-    return f"{destination}:{client.ack}:{client.generation}:{_short(runs.last) or 'first'}"
+    return f"{destination}:{client.ack}:{client.generation}:{runs.key}"
 
 
 def _short(run_id: str) -> str:

@@ -6,6 +6,7 @@ for a while, so not every change starts one.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,14 +17,12 @@ from cdc_core.errors import LakeError, SluiceError, TableStopped
 from orchestration.internals import kept_instance
 from orchestration.resources import LakeResource
 from orchestration.sensors.round import Round
-from orchestration.sensors.runs import Runs, summarize
+from orchestration.sensors.runs import Runs, hash_of, recent
 from orchestration.settings import Settings, Trigger
 from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.history.standing import Histories, lacks
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, Pending
-
-_RECENT_RUNS = 12
 
 
 def merging_sensor(
@@ -47,18 +46,16 @@ def merging_sensor(
     def sensor(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         instance = kept_instance(context)
         shared.fail_gone(context, instance)
-        records = instance.get_run_records(dg.RunsFilter(tags=names.merge_tags), limit=_RECENT_RUNS)
-        runs = summarize(records)
+        runs = recent(instance, names.merge_tags)
         if runs.active:
-            return dg.SkipReason(f"run {runs.active[:8]} is {runs.active_status.replace('_', ' ')}")
+            return dg.SkipReason(runs.held_up("run", math.inf))
         follows = Follows(lake.lake, settings.destination, settings.client_id)
         try:
             waiting, troubled = _waiting(follows, is_landed, keeps, time.time())
         except SluiceError as error:
             return dg.SkipReason(f"the lake is away: {error}")
         if troubled and time.time() >= runs.next_try:  # the run says what is wrong, and notes when to look again
-            last = runs.last[:8] or "first"
-            return dg.RunRequest(run_key=f"{settings.destination}:{last}:{hash_of(','.join(troubled))}")
+            return dg.RunRequest(run_key=f"{settings.destination}:{runs.key}:{hash_of(','.join(troubled))}")
         return decide(settings.destination, waiting, runs, settings.merge_starts(len(waiting)), time.time())
 
     return sensor
@@ -73,23 +70,16 @@ def decide(
     rows, since = sum(one.rows for one in waiting), min(one.since for one in waiting)
     if rows < trigger.minimum_rows and now - since < trigger.freshness_seconds:
         return dg.SkipReason(f"{rows} rows are to be merged; a run starts at {trigger.minimum_rows}")
-    if now < runs.next_try:
-        return dg.SkipReason(f"the last run failed ({runs.last[:8]}); next try in {runs.next_try - now:.0f} s")
+    if reason := runs.held_up("run", now):
+        return dg.SkipReason(reason)
     ends = ",".join(f"{one.table}:{one.part.epoch}:{one.part.after}" for one in waiting)
-    return dg.RunRequest(run_key=f"{destination}:{runs.last[:8] or 'first'}:{hash_of(ends)}")
-
-
-def hash_of(text: str) -> str:
-    """A short name for a long text."""
-    import hashlib
-
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return dg.RunRequest(run_key=f"{destination}:{runs.key}:{hash_of(ends)}")
 
 
 def _waiting(
     follows: Follows, is_landed: Callable[[str], bool], keeps: Callable[[str], bool], now: float
 ) -> tuple[list[Pending], list[str]]:
-    """What is to be merged, and the tables and histories of which nobody can tell, but for those that wait after a
+    """What is to be merged, and the tables and histories of which that is unknown; not those that wait after a
     failure."""
     parked = Parking(follows.lake, follows.destination, follows.client_id).tables()
     histories = Histories(follows.lake, follows.destination, follows.client_id)

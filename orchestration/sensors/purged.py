@@ -14,11 +14,9 @@ from cdc_core.contract.status import Status
 from cdc_core.errors import PositionPurged
 from orchestration import processes
 from orchestration.jobs.by_hand import run_config, tag_of
-from orchestration.sensors.runs import Runs, summarize
+from orchestration.sensors.runs import Runs, recent
 from orchestration.settings import Settings
 from orchestration.verbs.orders import Rewind
-
-_RECENT_RUNS = 12
 
 
 def begin_anew(
@@ -36,20 +34,17 @@ def begin_anew(
     tags = {tag_of(Rewind): settings.destination}
     for run_id in processes.fail_gone(instance, tags):
         context.log.warning(f"run {run_id} has no process any more: failed")
-    runs = summarize(instance.get_run_records(dg.RunsFilter(tags=tags), limit=_RECENT_RUNS))
-    return decide(settings, lost, runs, now)
+    return decide(settings, lost, recent(instance, tags), now)
 
 
 def decide(settings: Settings, lost: PositionPurged, runs: Runs, now: float) -> dg.RunRequest | dg.SkipReason:
     """One such run at a time; later after each failure."""
-    if runs.active:
-        return dg.SkipReason(f"run {runs.active[:8]} is {runs.active_status.replace('_', ' ')}")
-    if now < runs.next_try:
-        return dg.SkipReason(f"the last rewind failed; next try in {runs.next_try - now:.0f} s: {lost}")
+    if reason := runs.held_up("rewind", now):
+        return dg.SkipReason(f"{reason}: {lost}")
     job = f"{Rewind.JOB}_{settings.names.safe}"
     reason = f"snapshot: {settings.snapshot}; {lost.message} at {lost.place}"[:1000]
     return dg.RunRequest(
-        run_key=f"{settings.destination}:anew:{lost.place}:{runs.last[:8] or 'first'}",
+        run_key=f"{settings.destination}:anew:{lost.place}:{runs.key}",
         job_name=job,
         run_config=run_config(job, reason=reason, anew=True, dry_run=False),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import dagster as dg
 
 from orchestration.names import ACKED_TAG, LEFT_TAG, UNTIL_TAG
 
+_RECENT_RUNS = 12
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds after one failed run, and at most after many
 
 
@@ -27,6 +29,19 @@ class Runs:
     last_ended: float = 0.0
     failures: int = 0
     left: str = ""
+
+    @property
+    def key(self) -> str:
+        """The part of a run's key that differs after each run."""
+        return self.last[:8] or "first"
+
+    def held_up(self, what: str, now: float) -> str:
+        """Why no run may start, "" where one may: one at a time, and later after each failure."""
+        if self.active:
+            return f"run {self.active[:8]} is {self.active_status.replace('_', ' ')}"
+        if now < self.next_try:
+            return f"the last {what} failed; next try in {self.next_try - now:.0f} s"
+        return ""
 
     @property
     def next_try(self) -> float:
@@ -63,6 +78,16 @@ def _left(last: dg.RunRecord) -> str:
     if run.status == dg.DagsterRunStatus.FAILURE:
         return run.tags.get(UNTIL_TAG) or str(int(1000 * (last.start_time or last.create_timestamp.timestamp())))
     return run.tags.get(LEFT_TAG, "") if run.status == dg.DagsterRunStatus.SUCCESS else ""
+
+
+def recent(instance: dg.DagsterInstance, tags: dict[str, str]) -> Runs:
+    """The runs with these tags."""
+    return summarize(instance.get_run_records(dg.RunsFilter(tags=tags), limit=_RECENT_RUNS))
+
+
+def hash_of(text: str) -> str:
+    """A short name for a long text, in the key of a run."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def has_ended(instance: dg.DagsterInstance, run_id: str) -> bool:

@@ -4,7 +4,6 @@ place to go on."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Sequence
@@ -22,11 +21,10 @@ from orchestration.jobs.by_hand import run_config, tag_of
 from orchestration.resources import LakeResource
 from orchestration.sensors.purged import begin_anew
 from orchestration.sensors.round import Connect, Round
-from orchestration.sensors.runs import Runs, summarize
+from orchestration.sensors.runs import Runs, hash_of, recent
 from orchestration.settings import Settings
 from orchestration.verbs.orders import Snapshot
 
-_RECENT_RUNS = 12
 _INTERVAL = 15  # seconds: a snapshot takes longer, and many destinations have many sensors
 _LOOK_SECONDS = 30.0
 _NOTHING = 0, -1
@@ -124,12 +122,8 @@ def _tick(
     due = waiting(client, time.time(), complete=settings.snapshot == "when_needed")
     if not due:
         return _skipped(_NONE)
-    filters = dg.RunsFilter(tags={tag_of(Snapshot): settings.destination})
-    runs = summarize(instance.get_run_records(filters, limit=_RECENT_RUNS))
-    decision = decide(settings, due, runs, time.time())
-    if isinstance(decision, dg.SkipReason):
-        return dg.SensorResult(skip_reason=decision, cursor=_CURSOR)
-    return dg.SensorResult(run_requests=[decision], cursor=_CURSOR)
+    runs = recent(instance, {tag_of(Snapshot): settings.destination})
+    return _result(decide(settings, due, runs, time.time()))
 
 
 def _begin(
@@ -148,17 +142,21 @@ def decide(settings: Settings, due: Sequence[str], runs: Runs, now: float) -> dg
     """One run at a time, of all tables that are due; later after each failure."""
     if not due:
         return dg.SkipReason(_NONE)
-    if runs.active:
-        return dg.SkipReason(f"run {runs.active[:8]} is {runs.active_status.replace('_', ' ')}")
-    if now < runs.next_try:
-        return dg.SkipReason(f"the last snapshot failed; next try in {runs.next_try - now:.0f} s")
-    job, text = f"{Snapshot.JOB}_{settings.names.safe}", ",".join(due)
+    if reason := runs.held_up("snapshot", now):
+        return dg.SkipReason(reason)
+    job = f"{Snapshot.JOB}_{settings.names.safe}"
     return dg.RunRequest(
         job_name=job,
-        run_key=f"{settings.destination}:{hashlib.sha256(text.encode()).hexdigest()[:12]}:{runs.last[:8] or 'first'}",
+        run_key=f"{settings.destination}:{hash_of(','.join(due))}:{runs.key}",
         run_config=run_config(job, tables=list(due), reason=f"snapshot: {settings.snapshot}"),
     )
 
 
 def _skipped(reason: str) -> dg.SensorResult:
-    return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=_CURSOR)
+    return _result(dg.SkipReason(reason))
+
+
+def _result(decision: dg.RunRequest | dg.SkipReason) -> dg.SensorResult:
+    if isinstance(decision, dg.SkipReason):
+        return dg.SensorResult(skip_reason=decision, cursor=_CURSOR)
+    return dg.SensorResult(run_requests=[decision], cursor=_CURSOR)

@@ -1,4 +1,4 @@
-"""Warms Spark beside what starts after it. Its failure is a warning of the progress.
+"""Warms Spark while other servers start. Its failure is a warning of the progress.
 
 Runs of the stack wait for it, within a bound: `warmth`. It ends at once when somebody has claimed a batch, who then
 needs Spark more.
@@ -100,8 +100,8 @@ class Warming:
         except Exception as error:
             if not self._ended.is_set():
                 words = error.message if isinstance(error, SluiceError) else f"{type(error).__name__}: {error}"
-                told = f"Spark is not warm, so the first batch takes longer: {escape(words[:300])}"
-                self._progress.say(f"[yellow]![/yellow] {told}")
+                text = f"Spark is not warm, so the first batch takes longer: {escape(words[:300])}"
+                self._progress.say(f"[yellow]![/yellow] {text}")
             return
         if not self._ended.is_set():
             self._progress.say(f"[green]✓[/green] Spark is warm [dim]{time.monotonic() - began:.1f} s[/dim]")

@@ -23,20 +23,20 @@ from spark_jobs.verify.verified import Verified
 
 def run(order: Verify, at: Access, report: Report) -> None:
     with at.connect() as connector, at.sessions() as sessions:
-        beside = comparison(at, connector, order.timeout_seconds)
+        comparer = comparison(at, connector, order.timeout_seconds)
         if not order.tables:  # a RENAME that neither service nor lake has followed leaves them the old name
-            beside.await_lake()
+            comparer.await_lake()
         named = order.tables or [table.name for table in connector.tables()]
         besides = [] if order.tables else sorted({*at.lake.live_tables(connector.destination)} - {*named})
         if order.repair:
-            beside = replace(beside, settle=RowRepair(sessions, at.run_id).of)
+            comparer = replace(comparer, settle=RowRepair(sessions, at.run_id).of)
         for table in named:
-            report.each(table, partial(_compared, beside, table, report))
+            report.each(table, partial(_compared, comparer, table, report))
         for table in besides:
-            if found := next(compared(beside, [], [split_name(table)]), None):
+            if found := next(compared(comparer, [], [split_name(table)]), None):
                 report.each(table, partial(outcome, found))
         for table in named:
-            if found := next(histories_compared(beside, [table]), None):
+            if found := next(histories_compared(comparer, [table]), None):
                 report.each(table, partial(outcome, found), "history")
 
 
@@ -45,9 +45,9 @@ def comparison(at: Access, connector: Connector, timeout_seconds: float) -> Tabl
     return TableComparer(connector, source_of(at.instance, connector), at.lake, timeout_seconds)
 
 
-def _compared(beside: TableComparer, table: str, report: Report) -> Done:
+def _compared(comparer: TableComparer, table: str, report: Report) -> Done:
     report.progress(f"{table}: is compared")
-    return outcome(next(compared(beside, [split_name(table)])))
+    return outcome(next(compared(comparer, [split_name(table)])))
 
 
 def outcome(found: Verified) -> Done:

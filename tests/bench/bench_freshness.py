@@ -18,10 +18,10 @@ from statistics import median
 import psutil
 from deltalake import DeltaTable
 
-from orchestration.demo import lake_ledger, shop
+from orchestration.demo import shop
 from orchestration.demo.demo import Demo, running
 from orchestration.demo.files import DESTINATION
-from orchestration.demo.freshness import percentiles
+from orchestration.demo.freshness import batches, percentiles
 from orchestration.stack.ports import Ports, free_port
 from orchestration.stack.progress import Progress
 from spark_jobs.following.pending import Follows
@@ -63,7 +63,7 @@ def measured(apply: str, rate: float, seconds: float, rows: int) -> Mode:
         demo.workload.stop()
         demo.drain()
         found.cpu_per_thousand = (cpu(spark) - used) / (demo.workload.rows - changed) * 1000
-        visible = [batch.visible for batch in lake_ledger.batches(demo.lake, DESTINATION, 1001)]
+        visible = [batch.visible for batch in batches(demo.lake, DESTINATION, 1001)]
         found.load = percentiles(demo.workload.samples[first:], visible, (0.5, 0.95))
         time.sleep(20)  # until the merges behind are done
         for number in range(rows):
@@ -101,8 +101,8 @@ def one(demo: Demo, number: int, found: Mode) -> None:
 def _reached(demo: Demo, end: tuple[str, int]) -> bool:
     from cdc_core.position import EntryPosition
 
-    batches = lake_ledger.batches(demo.lake, DESTINATION, 1001)
-    return bool(batches) and batches[-1].visible.version >= EntryPosition(*end).version()
+    applied = batches(demo.lake, DESTINATION, 1001)
+    return bool(applied) and applied[-1].visible.version >= EntryPosition(*end).version()
 
 
 def main() -> None:
