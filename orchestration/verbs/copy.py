@@ -15,8 +15,8 @@ from cdc_core.schema.names import full_name, split_name
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Copy
 from orchestration.verbs.report import Done, Report
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied, NoSuchTable
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.result import Copied, NoSuchTable
 
 NOT_COPIED = {"copied": False}  # facts of a table that was not copied
 

@@ -11,9 +11,9 @@ from orchestration.verbs.access import Access
 from orchestration.verbs.copy import NOT_COPIED, outcome
 from orchestration.verbs.orders import Snapshot
 from orchestration.verbs.report import Done, Report
-from spark_jobs.copy.base import Manner, Read
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.reader import Manner, Read
+from spark_jobs.load.result import Copied
 from spark_jobs.snapshot.limits import Limits
 
 _CANCELLED = {True: "its snapshot is cancelled; the lake's table is as it was", False: "has no open snapshot"}

@@ -13,9 +13,9 @@ from cdc_core.schema.names import full_name
 from spark_jobs.apply.cascade_sql import KEYS
 from spark_jobs.apply.lost_keys import MOST, Lost, create_known_keys, may_lose
 from spark_jobs.apply.table import Batch
-from spark_jobs.copy.lost import LostKeys
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.sql import quote
+from spark_jobs.load.lost_keys import LostKeys
 from spark_jobs.snapshot.foreign_keys import ForeignKey, descendants
 
 

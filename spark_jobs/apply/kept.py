@@ -11,7 +11,7 @@ from cdc_core.contract.claim import TableRange
 from cdc_core.errors import DecodeError, SchemaError, TableStopped
 from spark_jobs.apply.result import BrokenSnapshot, Followed
 from spark_jobs.apply.table import Batch
-from spark_jobs.copy.changes import ChangeLog
+from spark_jobs.load.change_log import ChangeLog
 
 _COPIED = "a run reloaded the table from the source"
 _BY_KEY = (

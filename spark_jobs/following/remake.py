@@ -15,8 +15,6 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.errors import LakeError
 from spark_jobs.changes.columns import EPOCH, OP, TRUNCATE, VERSION
 from spark_jobs.changes.net import ImageQuery, within
-from spark_jobs.copy.result import WentOn
-from spark_jobs.copy.rewrite import Rewrite
 from spark_jobs.following.base import Base, base_of
 from spark_jobs.following.now import logged, shown
 from spark_jobs.following.parked import Parking
@@ -26,6 +24,8 @@ from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import replace_table
 from spark_jobs.lake.sql import quote, table_at
 from spark_jobs.lake.state import DeltaCommit, TableState
+from spark_jobs.load.result import WentOn
+from spark_jobs.load.rewrite import Rewrite
 from spark_jobs.session import Sessions
 
 _TRIES = 5  # a try is lost to a run that wrote the table meanwhile

@@ -17,7 +17,7 @@ from itertools import takewhile
 from cdc_core.client.connector import Connector
 from cdc_core.errors import LakeError
 from cdc_core.position import EntryPosition
-from spark_jobs.copy.hold import held
+from spark_jobs.load.hold import held
 
 _TRIES = 5  # a try is lost to a run that wrote the table meanwhile
 _PATIENCE_SECONDS = 900.0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
 import pymysql
 
 from cdc_core.errors import SourceError, SourceUnavailable
-from spark_jobs.snapshot.source import Source
+from spark_jobs.snapshot.source import Source, connect
 
 _PASSING = (pymysql.err.OperationalError, pymysql.err.InterfaceError, pymysql.err.InternalError)
 _HINTS = {
@@ -40,3 +44,15 @@ def source_error(
             return SourceUnavailable(message, place=place, hint=hint)
         return SourceUnavailable(message, place=place, hint=f"See that it runs, and {again}.")
     return SourceError(f"the source answers ({code}): {text}", place=place, hint="Correct what the message names.")
+
+
+@contextmanager
+def asked(
+    source: Source, what: str, again: str = "start the snapshot again: it goes on"
+) -> Iterator[pymysql.Connection[Any]]:
+    """A connection whose errors are ours. `what` is read; `again` is what starts that once more."""
+    try:
+        with closing(connect(source)) as connection:
+            yield connection
+    except pymysql.MySQLError as error:
+        raise source_error(error, source, what, again) from error

@@ -17,13 +17,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import TableSchema
-from spark_jobs.copy.result import WentOn
-from spark_jobs.copy.rewrite import Rewrite
 from spark_jobs.lake.own_columns import DELETED, Own
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import DeltaCommit, app_id
 from spark_jobs.lake.types import OP
+from spark_jobs.load.result import WentOn
+from spark_jobs.load.rewrite import Rewrite
 from spark_jobs.session import Sessions
 from spark_jobs.verify.audit import Differences, Settle, differing
 from spark_jobs.verify.row_text import lake_text

@@ -26,10 +26,10 @@ from cdc_core.position import EntryPosition
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.rows.system_columns import CHANGES, is_before, versions
 from cdc_core.schema.table import TableSchema
-from spark_jobs.copy.hold import Hold, held
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
+from spark_jobs.load.hold import Hold, held
 from spark_jobs.snapshot.binlog import position, reaches
 from spark_jobs.snapshot.place import begin, lasting, settled
 from spark_jobs.snapshot.reading import read_rows

@@ -27,9 +27,9 @@ from orchestration.stack.delta import delta_jars
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.spark import SparkConnect
 from spark_jobs.apply.spark_lake import SparkLake
-from spark_jobs.copy.base import Manner
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.sql import quote
+from spark_jobs.load.reader import Manner
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.verify.beside import TableComparer

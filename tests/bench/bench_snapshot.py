@@ -34,11 +34,11 @@ from orchestration.stack.ivy import Artifact, fetch
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.spark import SparkConnect
 from spark_jobs.apply.spark_lake import SparkLake
-from spark_jobs.copy.base import Manner, Read
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.reader import Manner, Read
+from spark_jobs.load.result import Copied
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.source import Source

@@ -9,10 +9,10 @@ import pytest
 
 from cdc_core import config
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.copy import groups
-from spark_jobs.copy.base import Manner, Read
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied
+from spark_jobs.load import groups
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.reader import Manner, Read
+from spark_jobs.load.result import Copied
 from spark_jobs.snapshot.limits import Limits
 from tests.support.certificates import Authority
 from tests.support.shop import opened_shop, reading_source

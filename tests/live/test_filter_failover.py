@@ -20,9 +20,9 @@ from cdc_core.errors import SluiceError
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied
 from spark_jobs.lake.tables import Lake
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.result import Copied
 from tests.support.failover import Node, node, until
 from tests.support.plain_lake import PlainLake, replacing, rows_of
 from tests.support.reading import nothing_between

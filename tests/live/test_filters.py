@@ -13,9 +13,9 @@ import pytest
 from cdc_core import config
 from orchestration.first_rows import waiting
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.copy.base import Manner
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.reader import Manner
+from spark_jobs.load.result import Copied
 from tests.support.plain_lake import PlainLake, replacing
 from tests.support.shop import Shop, opened_shop, until_running
 

@@ -10,8 +10,8 @@ import pytest
 from cdc_core import config
 from cdc_core.errors import PositionPurged
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.result import Copied
 from tests.support.servers import purge
 from tests.support.shop import opened_shop, until_running
 

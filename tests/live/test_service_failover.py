@@ -25,11 +25,11 @@ from cdc_core.errors import (
 )
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
-from spark_jobs.copy import groups, registration
-from spark_jobs.copy.base import Manner, Read
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied
 from spark_jobs.lake.tables import Lake
+from spark_jobs.load import groups, registration
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.reader import Manner, Read
+from spark_jobs.load.result import Copied
 from spark_jobs.snapshot.limits import Limits
 from tests.support.failover import SESSION, Node, node, until
 from tests.support.marks import mostly_full

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc_core import config
-from spark_jobs.copy.loader import Loader
+from spark_jobs.load.loader import Loader
 from tests.support.shop import Shop
 
 

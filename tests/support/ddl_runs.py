@@ -16,10 +16,10 @@ from spark_jobs.apply import batch
 from spark_jobs.apply.ddl import altering, copies, follow, renaming
 from spark_jobs.apply.gate import gate
 from spark_jobs.apply.spark_lake import SparkLake
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied
 from spark_jobs.lake.fence import Fence
 from spark_jobs.landing.notes import Notes
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.result import Copied
 from tests.support.shop import Shop, reading_source, until_running
 
 _SECONDS = 120.0  # for the service to read what the source has written

@@ -30,16 +30,16 @@ from spark_jobs.apply.kept import keep
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot
 from spark_jobs.apply.table import Batch
 from spark_jobs.changes.columns import NTH, VERSION
-from spark_jobs.copy import switch
-from spark_jobs.copy.changes import ChangeLog
-from spark_jobs.copy.commit import Replacement
-from spark_jobs.copy.staged import StagedRows
 from spark_jobs.lake.ddl import table_properties
 from spark_jobs.lake.evolution import check_key
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
+from spark_jobs.load import switch
+from spark_jobs.load.change_log import ChangeLog
+from spark_jobs.load.replacement import Replacement
+from spark_jobs.load.staging import StagedRows
 from spark_jobs.session import Sessions
 
 Row = tuple[Any, ...]

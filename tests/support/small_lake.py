@@ -13,9 +13,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_core.position import EntryPosition
 from cdc_core.rows.system_columns import COUNT, OP
-from spark_jobs.copy.open import Opened, opened
 from spark_jobs.lake.record import FORM, PROGRESS
 from spark_jobs.lake.state import DESTINATION, TABLE, app_id
+from spark_jobs.load.view import Opened, opened
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source
 from spark_jobs.verify.beside import TableComparer

@@ -23,14 +23,14 @@ from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
 from cdc_core.position import EntryPosition
 from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.copy import cutover, groups, registration, share, span, switch
-from spark_jobs.copy.base import Manner
-from spark_jobs.copy.cutover import Cutover
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied
-from spark_jobs.copy.staged import Staging
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.tables import Lake
+from spark_jobs.load import cutover, groups, reader, registration, switch
+from spark_jobs.load.cutover import Cutover
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.reader import Manner
+from spark_jobs.load.result import Copied
+from spark_jobs.load.staging import Staging
 from spark_jobs.snapshot import place
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.source import Source
@@ -46,7 +46,7 @@ _SECONDS = 120.0  # for the service to read what the source has written
 _PLACES: tuple[tuple[Any, str], ...] = (
     (Staging, "commit"),
     (groups, "_planned"),
-    (span, "settled"),
+    (reader, "settled"),
     (Cutover, "_check_log"),
     (switch, "_folded"),
     (switch, "laid_over"),
@@ -142,7 +142,7 @@ class SnapshotSoak:
                 mock.patch.object(groups, "ROWS_PER_GROUP", 1),
                 mock.patch.object(registration, "LEASE_SECONDS", 1.0),
                 mock.patch.object(place, "_SETTLE_SECONDS", 0.05),
-                mock.patch.object(share, "read_chunks", self._read_chunks(share.read_chunks)),
+                mock.patch.object(groups, "read_chunks", self._read_chunks(groups.read_chunks)),
                 replacing(),
             ):
                 stack.enter_context(patched)

@@ -11,9 +11,9 @@ import pyarrow as pa
 from cdc_core.contract.snapshot import Snapshot
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.table import TableSchema
-from spark_jobs.copy.cutover import Cutover
-from spark_jobs.copy.open import Opened, opened
-from spark_jobs.copy.staged import StagedRows, Staging
+from spark_jobs.load.cutover import Cutover
+from spark_jobs.load.staging import StagedRows, Staging
+from spark_jobs.load.view import Opened, opened
 from spark_jobs.snapshot.binlog import position
 from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.reading import read_chunk, read_rows

@@ -21,11 +21,11 @@ from spark_jobs.apply.ddl.standing import retire, standing
 from spark_jobs.apply.ddl.steps import steps
 from spark_jobs.apply.result import Followed, Refusal
 from spark_jobs.apply.table import Batch
-from spark_jobs.copy.result import Copied, LakeClient, NoSuchTable
-from spark_jobs.copy.table import copy_table
-from spark_jobs.copy.target import Target
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.policies import Changed
+from spark_jobs.load.replacement import Target
+from spark_jobs.load.result import Copied, LakeClient, NoSuchTable
+from spark_jobs.load.view import copy_table
 from spark_jobs.snapshot.source import Source, connect
 
 _MISJUDGED = 2  # statistics are off by less than this factor, or they are of another time

@@ -13,9 +13,9 @@ from cdc_core.errors import SourceError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.verbs.orders import Copy
-from spark_jobs.copy.base import Read
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied, NoSuchTable
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.reader import Read
+from spark_jobs.load.result import Copied, NoSuchTable
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened
 from tests.support.jobs import commanded, executed, write_conf

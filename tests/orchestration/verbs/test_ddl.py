@@ -13,8 +13,8 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.verbs.orders import Ddl
 from spark_jobs.apply.ddl.consent import PROPOSAL
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.result import Copied
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened
 from tests.support.jobs import executed, write_conf

@@ -12,8 +12,8 @@ from cdc_core.contract.claim import Claim
 from orchestration.names import Names
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.verbs.orders import Pause, Resume
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.result import Copied
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.jobs import NOWHERE, executed
 from tests.support.shop import Shop, opened_shop, until_running

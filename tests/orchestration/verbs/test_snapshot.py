@@ -15,9 +15,9 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.verbs.orders import Snapshot
 from orchestration.verbs.snapshot import manner_of, progress
-from spark_jobs.copy.base import Manner, Read
-from spark_jobs.copy.loader import Loader
-from spark_jobs.copy.result import Copied, NoSuchTable
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.reader import Manner, Read
+from spark_jobs.load.result import Copied, NoSuchTable
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened

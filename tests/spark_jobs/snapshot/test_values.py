@@ -18,7 +18,7 @@ from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.stream.annotate import Annotator
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.copy.open import Opened, opened
+from spark_jobs.load.view import Opened, opened
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source
 from tests.support import matrix_characters, type_matrix

@@ -18,7 +18,7 @@ from deltalake.schema import PrimitiveType
 
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.copy.hold import Hold, held
+from spark_jobs.load.hold import Hold, held
 from spark_jobs.verify import beside as comparing
 from spark_jobs.verify import standing as standing_room
 from spark_jobs.verify.beside import TableComparer

@@ -17,11 +17,11 @@ from cdc_core.position import EntryPosition
 from orchestration.commands.verb import access_of, run
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.verbs.orders import Verify
-from spark_jobs.copy import rewrite
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.record import MARKS
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import FENCE, TableState
+from spark_jobs.load import rewrite
 from spark_jobs.verify import repair
 from spark_jobs.verify.beside import TableComparer, compared
 from spark_jobs.verify.repair import RowRepair

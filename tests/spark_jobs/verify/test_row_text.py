@@ -12,7 +12,7 @@ import pytest
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.table import TableSchema
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.copy.open import Opened, opened
+from spark_jobs.load.view import Opened, opened
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.snapshot.sql import quote

@@ -1,0 +1,192 @@
+"""The staged files become the table's own, under one commit of delta-rs that names copies of them.
+
+No row is written anew. It is possible where the files have the table's own columns. The commit has all rows, the
+table's app id and the copy's mark: it is the first one of a new table, and it takes the place of all files of one that
+is there. That one stands on the very version that was looked at: fenced by this run, with the definition that the new
+rows have, before the copy's mark. Where another commit came in between, nothing is written. History and properties
+stay, and files go with their deletion vectors. Tables with features that say more of their files are left to Spark.
+
+The table's properties follow. A switch that is killed between the two is done again: a new table by `claim_own`, one
+that was there because its mark was noted before. No Spark is in it.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from deltalake import CommitProperties, DeltaTable, Field, PostCommitHookProperties, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.transaction import AddAction, create_table_with_add_actions
+from pyarrow.fs import FileSelector, FileType, PyFileSystem, copy_files
+
+from cdc_core.errors import LakeError
+from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.own_columns import OWN
+from spark_jobs.lake.record import marked_property
+from spark_jobs.lake.state import DESTINATION, FENCE, TABLE
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.types import delta_type
+from spark_jobs.load.files import StagedFile
+from spark_jobs.load.replacement import Replacement, Target
+from spark_jobs.load.result import WentOn
+
+_FEATURES = {"appendOnly", "deletionVectors", "invariants", "timestampNtz", "variantType"}  # the last by delta-rs
+_BY_FEATURES = 7  # the protocol of writers that lists its features
+_QUIET = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+_COPIES = 4  # files copied at once
+_CHUNK = 8 << 20  # bytes of each that are in memory
+_COPY = re.compile(r"[0-9a-f]{32}\.parquet")
+
+
+def exchangeable(table: DeltaTable, new: Replacement) -> bool:
+    """Whether the table's definition is that of the new rows, and no feature asks more of files than their names."""
+    state, protocol, metadata = new.state, table.protocol(), table.metadata()
+    if state is None or state.dropped or state.unfilled or metadata.partition_columns:
+        return False
+    if (state.columns, state.comment) != (new.columns, new.schema.comment):
+        return False
+    if any(not field.nullable or field.metadata.keys() - {"comment"} for field in table.schema().fields):
+        return False
+    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    known = protocol.min_writer_version == _BY_FEATURES and features <= _FEATURES
+    return (known or protocol.min_writer_version <= 2) and metadata.configuration.get("delta.appendOnly") != "true"
+
+
+def exchange(table: DeltaTable, added: Sequence[AddAction], new: Replacement) -> None:
+    """Raises WentOn where the table is not as it was, DeltaError and OSError where it cannot be written."""
+    target, mark, once = new.target, new.mark.upto, CommitProperties(max_commit_retries=0)
+    applied, fence = table.transaction_version(target.app), table.metadata().configuration.get(FENCE)
+    if fence != target.fence.token or (applied is not None and applied >= mark) or not exchangeable(table, new):
+        raise WentOn(target.path)
+    noted = CommitProperties(
+        custom_metadata={"userMetadata": new.metadata},
+        max_commit_retries=0,
+        app_transactions=[Transaction(target.app, mark)],
+    )
+    try:
+        if mark > new.mark.at:
+            marked = marked_property(table.metadata().configuration, new.mark)
+            table.alter.set_table_properties(marked, raise_if_not_exists=False, commit_properties=once)
+        table.create_write_transaction(
+            list(added), "overwrite", table.schema(), commit_properties=noted, post_commithook_properties=_QUIET
+        )
+    except CommitFailedError as error:
+        raise WentOn(target.path) from error
+
+
+def adoptable(staged: DeltaTable, new: Replacement) -> bool:
+    """Whether the staged files can be the table's own: the columns are the same, and a table that is there lets its
+    files be exchanged."""
+    there = [(field.name, delta_type(field.type)) for field in staged.schema().fields]
+    if there != [(column.name, column.type) for column in new.columns]:
+        return False
+    if OWN in new.properties or (new.state is not None and OWN in new.state.properties):
+        return False  # the files lack columns that the table has
+    return new.state is None or exchangeable(new.target.lake.open(new.target.path), new)
+
+
+def adopt(staged: DeltaTable, path: str, files: Sequence[StagedFile], new: Replacement) -> None:
+    """Makes the table of files that lie in the staging table's folder at `path`. Raises LakeError where they cannot be
+    copied, WentOn where another one has made or written the table."""
+    target = new.target
+    # Under names of their own where there is a table: it may have files of an earlier try.
+    names = [file.path if new.state is None else f"{uuid.uuid4().hex}.parquet" for file in files]
+    added = [AddAction(name, file.size, {}, 0, True, file.stats) for name, file in zip(names, files, strict=True)]
+    try:
+        _copy(target.lake, path, target.path, [file.path for file in files], names)
+        if new.state is None:
+            _create(staged, added, new)
+        else:
+            exchange(target.lake.open(target.path), added, new)
+        _set_properties(new)
+    except CommitFailedError as error:
+        raise WentOn(target.path) from error
+    except (DeltaError, OSError) as error:
+        if new.state is None and target.lake.has(target.database, target.table):
+            raise WentOn(target.path) from error
+        hint = "Make the lake writable and give it room for one more copy of the table; then start the snapshot again."
+        raise LakeError(f"the rows cannot be copied: {first_line(error)}", place=target.path, hint=hint) from error
+
+
+def _create(staged: DeltaTable, added: list[AddAction], new: Replacement) -> None:
+    target, mark = new.target, Transaction(new.target.app, new.mark.upto)
+    create_table_with_add_actions(
+        target.path,
+        _commented(staged, new),
+        added,
+        "error",
+        description=new.schema.comment or None,
+        storage_options=target.lake.storage or None,
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": new.metadata}, app_transactions=[mark]),
+    )
+
+
+def _set_properties(new: Replacement) -> None:
+    """Ours as they are now."""
+    old = new.state.properties if new.state else {}
+    changed = {key: value for key, value in new.properties.items() if old.get(key) != value}
+    new.target.lake.open(new.target.path).alter.set_table_properties(changed, raise_if_not_exists=False)
+
+
+def remove_copies(target: Target) -> None:
+    """What a switch that was killed before its commit has copied: Spark makes no table where files lie. Nothing where
+    there is a table by now, whose files they may be."""
+    if target.lake.state(target.path, target.app) is not None:
+        return
+    with suppress(DeltaError, OSError):
+        folder = PyFileSystem(DeltaStorageHandler(target.path, target.lake.storage or None))
+        for one in folder.get_file_info(FileSelector("")):
+            if one.type is FileType.File and _COPY.fullmatch(one.base_name):
+                folder.delete_file(one.path)
+
+
+def claim_own(target: Target) -> None:
+    """Names the owner of a table whose first commit is ours, of this epoch or an earlier one, and that a switch which
+    was killed left without one. Nobody else's commit has such an app id. What is there is replaced then as any table
+    is."""
+    lake, client = target.lake, target.client
+    state = lake.state(target.path, target.app)
+    if state is None or DESTINATION in state.properties:
+        return
+    apps = [replace(client, epoch=epoch).app(target.name) for epoch in range(client.epoch + 1)]
+    if any(applied is not None for applied in lake.applied(target.path, apps)):
+        owner = {DESTINATION: client.destination, TABLE: target.name}
+        lake.open(target.path).alter.set_table_properties(owner, raise_if_not_exists=False)
+
+
+def _copy(lake: Lake, source: str, into: str, names: Sequence[str], others: Sequence[str]) -> None:
+    """Files `names` of one folder into another, where they are `others`. On a local disk by links, which cost nothing,
+    where it has them."""
+    pairs = list(zip(names, others, strict=True))
+    if "://" not in into:
+        Path(into).mkdir(parents=True, exist_ok=True)
+        pairs = [(name, other) for name, other in pairs if not _linked(Path(source, name), Path(into, other))]
+    here, there = (PyFileSystem(DeltaStorageHandler(path, lake.storage or None)) for path in (source, into))
+    copy = partial(copy_files, source_filesystem=here, destination_filesystem=there, chunk_size=_CHUNK)
+    with ThreadPoolExecutor(_COPIES) as pool:
+        list(pool.map(copy, *zip(*pairs, strict=True)) if pairs else ())
+
+
+def _linked(file: Path, into: Path) -> bool:
+    """A file that is gone was staged for a table that is there: what lies at its place is that table's."""
+    try:
+        file.stat()
+        into.unlink(missing_ok=True)
+        into.hardlink_to(file)
+    except OSError:
+        return False
+    return True
+
+
+def _commented(staged: DeltaTable, new: Replacement) -> Schema:
+    comments = [{"comment": column.comment} if column.comment else {} for column in new.columns]
+    fields = zip(staged.schema().fields, comments, strict=True)
+    return Schema([Field(field.name, field.type, metadata=comment) for field, comment in fields])

@@ -1,0 +1,164 @@
+"""`Cutover`: a snapshot's rows become the table while the stream stands for a moment.
+
+A claim is held, so that nothing is applied or acked. The change log brings the rows to where the client is. Behind the
+commit the stop is lifted, the snapshot closed and its staging removed. Killed anywhere it is done again: each step
+leaves the table right, and the snapshot open until the last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cdc_core.client.connector import Connector
+from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.reached import How
+from cdc_core.contract.snapshot import Snapshot
+from cdc_core.errors import LakeError, SessionError
+from cdc_core.position import EntryPosition
+from cdc_core.rows.columns.cells import ZeroDates
+from spark_jobs.changes.net import NO_KEY
+from spark_jobs.lake.equality import FEWER_COPIES
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.progress import landed_ends
+from spark_jobs.lake.tables import Lake
+from spark_jobs.load.change_log import ChangeLog
+from spark_jobs.load.hold import Hold, under_hold
+from spark_jobs.load.replacement import Target
+from spark_jobs.load.result import Broken, Copied, LakeClient, WentOn
+from spark_jobs.load.staging import StagedRows, Staging
+from spark_jobs.load.switch import Changes, Load, columns_of, entered, switch
+from spark_jobs.session import Sessions
+from spark_jobs.snapshot.place import SnapshotPlace
+from spark_jobs.snapshot.source import Source
+
+_BEGIN_ANEW = "Begin the snapshot anew."
+_BREAKS = {  # the word of an error in Spark: what it means for the snapshot
+    FEWER_COPIES: "the changes take rows that were not read",
+    NO_KEY: "a column of the primary key has a zero or partial date, which becomes NULL",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cutover:
+    """For tables of one client. Each table is fenced by a token of its own. `source`: where rows are looked up that
+    foreign keys changed; without it such a snapshot is begun anew."""
+
+    connector: Connector
+    lake: Lake
+    sessions: Sessions
+    run_id: str = ""
+    source: Source | None = None
+    zero_dates: ZeroDates = "fail"
+
+    def table(
+        self,
+        snapshot: Snapshot,
+        staged: StagedRows,
+        *,
+        check: Callable[[], None] = lambda: None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Copied:
+        """Makes the staged rows the table, and ends the snapshot. `check` is called under the hold, before the commit.
+
+        Raises Broken for a snapshot that cannot be finished, SessionError for one that was cancelled or is another
+        owner's, LakeError for a lake that is not the destination's, WentOn when others keep writing the table.
+        """
+        made = under_hold(
+            self.connector, snapshot.owner, lambda hold: self._switched(hold, snapshot, staged, check), sleep
+        )
+        Staging(self.lake, self.connector.destination, snapshot.id).remove()
+        return made
+
+    def _switched(self, hold: Hold, snapshot: Snapshot, staged: StagedRows, check: Callable[[], None]) -> Copied:
+        client, schema = self.connector.client_status(), staged.schema
+        self._check_open(snapshot)
+        writes = LakeClient(self.connector.destination, self.connector.client_id, snapshot.epoch, self.run_id)
+        target = Target(self.lake, Fence(self.lake, self.sessions), writes, schema.database, schema.table)
+        check_lake(self.lake, self.connector, client, target.app, target.path)
+        self.lake.check_writable()
+        before = entered(target)
+        log = ChangeLog(self.lake, self.connector.destination, snapshot.id)
+        acked = hold.start or _acked(client)
+        low = staged.place.low.version()
+        reached = max(low, acked.version() if acked else low)
+        # Of what landed and is not acked, a merge may be under way: its statement must find that the table has it.
+        landed = landed_ends(Ledger(self.lake, writes.destination, writes.client_id), schema.name, writes.epoch)
+        upto = max(reached, (before and before.applied) or low, landed.get(writes.epoch, low))
+        self._check_log(log, snapshot, staged, client, upto if upto > reached else None)
+        at = max(staged.place.low, acked or staged.place.low)
+        place = SnapshotPlace(at, max(at, staged.place.high))
+
+        def confirm() -> None:
+            check()
+            hold.check()
+            self.connector.snapshots.renew(snapshot)
+
+        load = Load(staged, place, upto, Changes(log, self.source, self.zero_dates))
+        try:
+            found = switch(target, self.sessions, load, before, confirm)
+        except Broken as error:
+            self._break(snapshot, error.message)
+        except LakeError as error:
+            for word, reason in _BREAKS.items():
+                if word in error.message:
+                    self._break(snapshot, reason)
+            raise
+        lift_stop(self.connector, client, snapshot.table, place.low, snapshot.owner)
+        self.connector.snapshots.close(snapshot)
+        return found
+
+    def _check_open(self, snapshot: Snapshot) -> None:
+        """Raises Broken, and SessionError for one that is not the owner's any more."""
+        now = self.connector.snapshots.renew(snapshot)
+        if now.broken:
+            raise Broken(now.broken, place=snapshot.table, hint=_BEGIN_ANEW)
+
+    def _check_log(
+        self, log: ChangeLog, snapshot: Snapshot, staged: StagedRows, client: ClientStatus, beyond: int | None
+    ) -> None:
+        """`beyond`: the version that the table has of a batch that is not acked. Raises Broken for a log that lacks
+        changes that were acked or are in the table, or has other columns than the rows."""
+        acked = next((one.acked for one in client.snapshots if one.id == snapshot.id), None)
+        end, types = log.end(), log.types()
+        if acked is not None and acked > staged.place.low and (end is None or end < acked.version()):
+            self._break(snapshot, f"changes up to {acked} were acked by a run that did not keep them for the snapshot")
+        if beyond is not None and (end is None or end < beyond):
+            self._break(snapshot, "a run followed a statement on the table, or reloaded it, and ended before its ack")
+        if types is not None and types != [column.type for column in columns_of(staged.schema)]:
+            self._break(snapshot, "the changes have other columns than the rows that were read")
+
+    def _break(self, snapshot: Snapshot, reason: str) -> None:
+        self.connector.snapshots.break_off(snapshot.table, snapshot.id, reason)
+        raise Broken(reason, place=snapshot.table, hint=_BEGIN_ANEW)
+
+
+def lift_stop(connector: Connector, client: ClientStatus, table: str, copied: EntryPosition, owner: str) -> None:
+    """Lifts the table's stop, if any. Raises WentOn where changes behind the copy were acked: then nothing was held."""
+    if any(stop.table == table for stop in client.stopped):
+        try:
+            connector.lift_stop(table, copied=copied, owner=owner)
+        except SessionError as error:
+            raise WentOn(table) from error
+
+
+def check_lake(lake: Lake, connector: Connector, client: ClientStatus, app: str, path: str) -> None:
+    """Raises LakeError for a lake that is not the destination's: a copy in a wrong place would lift a stop all the
+    same."""
+    ledger = Ledger(lake, connector.destination, connector.client_id)
+    ledger.check_writer(client.epoch, client.reached, client.identity)
+    acked = client.reached is not None and client.reached.how is How.BATCH
+    if acked and not ledger.stretches() and lake.state(path, app) is None:
+        hint = "Name the lake that the destination's runs write, or restore its ledger."
+        raise LakeError("the lake has nothing of this destination", place=lake.root, hint=hint)
+
+
+def _acked(client: ClientStatus) -> EntryPosition | None:
+    """Up to where everything is acked, where nobody has a claim."""
+    reached = client.reached
+    places = [client.cursor] if client.cursor else []
+    if reached is not None and reached.how is How.BATCH and reached.epoch == client.epoch:
+        places.append(reached.position)
+    return max(places, default=None)

@@ -1,0 +1,249 @@
+"""`Loader`: tables brought into the lake, or reloaded, while the source is written and others drain.
+
+Each is read beside the stream (`base`), and becomes visible by one commit (`cutover`). A table whose images leave
+columns out is read while a claim is held: no log can keep its changes.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from cdc_core.client.connector import Connector
+from cdc_core.config import InstanceConfig
+from cdc_core.contract.snapshot import Snapshot
+from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
+from cdc_core.schema.names import full_name
+from cdc_core.schema.table import TableSchema
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.tables import Lake
+from spark_jobs.load.cutover import Cutover, check_lake, lift_stop
+from spark_jobs.load.hold import Hold, under_hold
+from spark_jobs.load.reader import Manner, Read, TableReader
+from spark_jobs.load.registration import Registration, registered
+from spark_jobs.load.replacement import Target
+from spark_jobs.load.result import Broken, Copied, LakeClient, NoSuchTable
+from spark_jobs.load.staging import StagedRows, Staging
+from spark_jobs.load.view import copy_table, readable, whole_images
+from spark_jobs.session import Sessions
+from spark_jobs.snapshot.binlog import position
+from spark_jobs.snapshot.failures import asked
+from spark_jobs.snapshot.place import SnapshotPlace
+from spark_jobs.snapshot.source import Source, captured_source
+
+_JOB = "job-"  # how the owner of a snapshot begins that a run of Dagster reads
+_SWITCH_TRIES = 60  # a second each
+_TRIES = 2  # the first, and one more after the definition or the server changed
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """What is needed to load tables of one destination. `instance` says how to reach the source."""
+
+    connector: Connector
+    instance: InstanceConfig
+    lake: Lake
+    sessions: Sessions
+    manner: Manner = field(default_factory=Manner)
+    run_id: str = ""
+
+    def table(
+        self,
+        database: str,
+        table: str,
+        *,
+        told: Callable[[Read], None] = lambda _: None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Copied | NoSuchTable:
+        """Brings one table into the lake and lifts its stop. Once more from the beginning where its definition, the
+        source's server or the epoch changed meanwhile. A table that the source does not have keeps what it has. What
+        was read stays when this ends before the table is there: the next one goes on with it.
+
+        Raises SourceError, SourceUnavailable, LakeError, DecodeError, TableStopped; SessionError while another run
+        reads the table, or where the snapshot was cancelled. After each the lake's table is as it was.
+        """
+        self.lake.check_writable()
+        owner = f"{_JOB if self.run_id else 'snapshot-'}{uuid.uuid4().hex[:12]}"
+        load = _TableLoad(self, database, table, owner, told, sleep)
+        for left in reversed(range(_TRIES)):
+            try:
+                return load.online()
+            except Broken:
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    def copy(
+        self,
+        database: str,
+        table: str,
+        *,
+        held: bool = False,
+        told: Callable[[Read], None] = lambda _: None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Copied | NoSuchTable:
+        """The same, but nothing stays open behind an error. Where reading it beside the stream fails twice, a claim is
+        held meanwhile, or from the first try (`held`). Raises what `table` raises."""
+        self.lake.check_writable()
+        load = _TableLoad(self, database, table, f"copy-{uuid.uuid4().hex[:12]}", told, sleep, resumable=False)
+        for _ in range(0 if held else _TRIES):
+            with suppress(Broken):
+                return load.online()
+        return load.while_held()
+
+    def cancel(self, name: str) -> bool:
+        """Ends a table's snapshot, whoever reads it; whether there was one. The lake's table stays as it is."""
+        found = [one.id for one in self.connector.client_status().snapshots if one.table == name]
+        for snapshot_id in found:
+            self.connector.snapshots.cancel(name)
+            self.staging(snapshot_id).remove()
+        return bool(found)
+
+    def staging(self, snapshot_id: str) -> Staging:
+        """What a snapshot has staged."""
+        return Staging(self.lake, self.connector.destination, snapshot_id)
+
+    def source(self) -> Source:
+        """The server that the service reads."""
+        return captured_source(self.instance, self.connector.status().source)
+
+
+@dataclass(frozen=True, slots=True)
+class _TableLoad:
+    """One table for one owner. `resumable`: after an error its snapshot stays open, for the next one to go on with."""
+
+    loader: Loader
+    database: str
+    table: str
+    owner: str
+    told: Callable[[Read], None]
+    sleep: Callable[[float], None]
+    resumable: bool = True
+
+    @property
+    def name(self) -> str:
+        return full_name(self.database, self.table)
+
+    def online(self) -> Copied | NoSuchTable:
+        """Reads the table while others go on; while a claim is held where images leave columns out."""
+        loader, name = self.loader, self.name
+        with asked(loader.source(), name) as connection:
+            schema, whole = readable(connection, self.database, self.table), whole_images(connection)
+            if schema is None:
+                at = position(connection)
+                return NoSuchTable(self.database, self.table, SnapshotPlace(at, at))
+        self._remove_broken()
+        if not whole:
+            return self._open_and_held() if self.resumable else self.while_held()
+        schema = schema.with_dates_as_text() if loader.instance.zero_dates == "string" else schema
+        with self._registered() as registration:
+            staged, zero_dates = self._staged(registration, schema), loader.instance.zero_dates
+            cutover = Cutover(
+                loader.connector, loader.lake, loader.sessions, loader.run_id, loader.source(), zero_dates
+            )
+            return cutover.table(registration.snapshot, staged, check=registration.check, sleep=self.sleep)
+
+    def while_held(self) -> Copied | NoSuchTable:
+        """Reads the table while a claim is held from the beginning: nobody gets what lies behind it.
+
+        Raises what `copy_table` raises; LakeError for a lake that is not the destination's, SourceChanged when the
+        service goes to another server or is reset meanwhile.
+        """
+        return under_hold(self.loader.connector, self.owner, self._copied, self.sleep)
+
+    def _copied(self, hold: Hold) -> Copied | NoSuchTable:
+        loader, connector, name = self.loader, self.loader.connector, self.name
+        client, source = connector.client_status(), loader.source()
+        writes = LakeClient(connector.destination, connector.client_id, client.epoch, loader.run_id)
+        target = Target(loader.lake, Fence(loader.lake, loader.sessions), writes, self.database, self.table)
+        check_lake(loader.lake, connector, client, target.app, target.path)
+
+        def confirm() -> None:
+            hold.check()
+            now = connector.status().source
+            if connector.client_status().epoch != client.epoch or now.server_id != source.server_id:
+                hint = "Copy the table again."
+                raise SourceChanged("the destination was reset, or reads another server now", place=name, hint=hint)
+
+        found = copy_table(
+            source,
+            target,
+            loader.sessions,
+            zero_dates=loader.instance.zero_dates,
+            progress=lambda rows: self.told(Read(name, rows, 1)),
+            confirm=confirm,
+            sleep=self.sleep,
+        )
+        if isinstance(found, Copied):
+            lift_stop(connector, client, name, found.place.low, self.owner)
+        return found
+
+    def _open_and_held(self) -> Copied | NoSuchTable:
+        """The snapshot is open meanwhile, so that one that is killed is begun again."""
+        connector = self.loader.connector
+        with registered(connector, self.name, self.owner, first=False, sleep=self.sleep) as registration:
+            self._break(registration.snapshot, "row images leave columns out")
+            found = self.while_held()
+            connector.snapshots.close(registration.snapshot)
+            return found
+
+    @contextmanager
+    def _registered(self) -> Iterator[Registration]:
+        """The table's snapshot. One that is Broken stays open as such: whoever comes next begins it anew."""
+        connector, first = self.loader.connector, not self.loader.lake.has(self.database, self.table)
+        stopped = any(one.table == self.name for one in connector.client_status().stopped)
+        with registered(connector, self.name, self.owner, first=first, sleep=self.sleep) as registration:
+            done = self.resumable
+            try:
+                yield registration
+                done = True
+            except Broken as error:
+                if self.resumable:
+                    self._break(registration.snapshot, error.message)
+                raise
+            finally:
+                if not done:
+                    self._give_up(registration.snapshot, lift=first and not stopped)
+
+    def _staged(self, registration: Registration, schema: TableSchema) -> StagedRows:
+        """Raises Broken where the source went away and the service reads another server by then. One that has a standby
+        gets a minute for that."""
+        loader, staging = self.loader, self.loader.staging(registration.snapshot.id)
+        base = TableReader(
+            loader.connector, loader.sessions, loader.source(), schema, staging, registration, loader.manner,
+            loader.instance.zero_dates, self.told, self.sleep,
+        )  # fmt: skip
+        try:
+            return base.staged()
+        except SourceUnavailable:
+            for _ in range(_SWITCH_TRIES if loader.instance.standby_address else 1):
+                registration.renew()
+                self.sleep(1.0)
+            raise
+
+    def _break(self, snapshot: Snapshot, reason: str) -> None:
+        """Claims name it no more, and what it has staged is removed."""
+        self.loader.connector.snapshots.break_off(snapshot.table, snapshot.id, reason)
+        self.loader.staging(snapshot.id).remove()
+
+    def _give_up(self, snapshot: Snapshot, *, lift: bool) -> None:
+        """`lift`: the snapshot's own stop ends too, where nothing has passed it."""
+        with suppress(SluiceError):
+            self.loader.connector.snapshots.cancel(self.name)
+            if lift:
+                self.loader.connector.lift_stop(self.name)
+        self.loader.staging(snapshot.id).remove()
+
+    def _remove_broken(self) -> None:
+        """What one has staged whose reader is gone: the next one has another id."""
+        for one in self.loader.connector.client_status().snapshots:
+            if one.table == self.name and one.broken:
+                self.loader.staging(one.id).remove()
+
+
+def is_job(owner: str) -> bool:
+    """Whether a snapshot's owner is a run of the job, which may be started again."""
+    return owner.startswith(_JOB)

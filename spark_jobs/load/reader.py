@@ -1,0 +1,185 @@
+"""The rows of a table as the source has them: what a load begins with.
+
+With a key they are read in chunks, each at its own time; a run that was killed goes on behind the last group of them.
+Without one they are read in one view, whose place in the binlog is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from cdc_core.client.connector import Connector
+from cdc_core.contract.snapshot import Progress
+from cdc_core.errors import ConfigError, DecodeError, SchemaError, SluiceError, SourceError
+from cdc_core.position import EntryPosition
+from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.information_schema import definition
+from cdc_core.schema.table import TableSchema
+from spark_jobs.load.executors import is_cluster, on_executors
+from spark_jobs.load.groups import Readers, Reading, in_threads, stage_groups
+from spark_jobs.load.registration import Registration
+from spark_jobs.load.result import Broken, NoSuchTable
+from spark_jobs.load.staging import Groups, StagedRows, Staging
+from spark_jobs.load.view import opened, stage_view
+from spark_jobs.session import Sessions
+from spark_jobs.snapshot.binlog import ddl_on, position
+from spark_jobs.snapshot.failures import asked
+from spark_jobs.snapshot.limits import Limits
+from spark_jobs.snapshot.place import SnapshotPlace, settled
+from spark_jobs.snapshot.replica import await_place, executed
+from spark_jobs.snapshot.source import Source
+
+_AGAIN = "Start the snapshot again when the statements that change the table have ended."
+_ESTIMATE = "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+_READERS = ("", "driver", "executors")
+_REPLICA_SECONDS = 600.0
+
+
+def begun(
+    source: Source, registration: Registration, schema: TableSchema, sleep: Callable[[float], None]
+) -> tuple[EntryPosition, Progress]:
+    """The place from which on the runs keep the table's changes, and the progress that notes it: the end of the binlog
+    after the registration, or what a run that is gone has noted. Raises Broken where the definition is another one
+    since."""
+    registration.check()
+    known = registration.snapshot.progress
+    if known.low is None:
+        with asked(source, schema.name) as connection:
+            known = Progress(settled(connection, sleep), definition=schema.version)
+        registration.note(known)
+    if known.definition != schema.version:
+        raise Broken("the table's definition changed while it was read", place=schema.name, hint=_AGAIN)
+    assert known.low is not None
+    return known.low, known
+
+
+def ended(source: Source, schema: TableSchema, low: EntryPosition, cursor: EntryPosition | None) -> EntryPosition:
+    """The end of the binlog behind the last chunk. Raises Broken where a DDL statement stands before it that no run
+    has seen: those up to the client's cursor have been seen, and would have broken the snapshot."""
+    with asked(source, schema.name) as connection:
+        high = position(connection)
+        seen = low if cursor is None or cursor < low else cursor
+        statement = ddl_on(connection, schema.database, schema.table, seen, high)
+    if statement is not None:
+        raise Broken(f"the table was altered while it was read: {statement[:200]}", place=schema.name, hint=_AGAIN)
+    check_definition(source, schema)
+    return high
+
+
+def check_definition(source: Source, schema: TableSchema, cause: SluiceError | None = None) -> None:
+    """Raises Broken where the source's definition is another one by now."""
+    with asked(source, schema.name) as connection:
+        there = definition(connection, schema.database, schema.table)
+    version = there and (there.with_dates_as_text() if any(c.as_text for c in schema.columns) else there).version
+    if version != schema.version:
+        what = "was altered" if there else "was dropped or renamed"
+        raise Broken(f"the table {what} while it was read", place=schema.name, hint=_AGAIN) from cause
+
+
+def estimated_rows(source: Source, schema: TableSchema) -> int | None:
+    """About how many rows the table has, by the engine's statistics."""
+    with asked(source, schema.name) as connection, connection.cursor() as cursor:
+        cursor.execute(_ESTIMATE, (schema.database, schema.table))
+        (rows,) = cursor.fetchone() or (None,)
+        return None if rows is None else int(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """How far a table is. `of_rows` is the server's estimate of all rows, None where it has none; `before`: so many
+    rows had been staged by a run that is gone."""
+
+    table: str
+    rows: int
+    chunks: int
+    of_rows: int | None = None
+    before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How tables are read. `replica`: host and port to read from instead of the source, by the same account. `read_on`:
+    what reads tables with a key, "" where it is the executors of a cluster and this process beside a local Spark."""
+
+    rows_per_chunk: int = 250_000
+    limits: Limits = field(default_factory=Limits)
+    replica: tuple[str, int] | None = None
+    read_on: str = ""
+
+    def __post_init__(self) -> None:
+        if self.read_on not in _READERS:
+            hint = "Name driver or executors, or nothing: the executors of a cluster, else the driver."
+            raise ConfigError(f"no rows are read on {self.read_on!r}", place="read_on", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class TableReader:
+    """One table of the source, as its registration says how far it is read. `source` is the server that the service
+    reads; `told` hears how far the table is."""
+
+    connector: Connector
+    sessions: Sessions
+    source: Source
+    schema: TableSchema
+    staging: Staging
+    registration: Registration
+    manner: Manner
+    zero_dates: ZeroDates
+    told: Callable[[Read], None]
+    sleep: Callable[[float], None]
+
+    def staged(self) -> StagedRows:
+        """All rows, in the staging table.
+
+        Raises SourceError and SourceUnavailable, DecodeError for a refused value, LakeError where they cannot be
+        staged; Broken for a table that was altered meanwhile, and what `Registration.check` raises.
+        """
+        return self._in_chunks() if self.schema.primary_key else self._in_one_view()
+
+    def _in_chunks(self) -> StagedRows:
+        source, schema, staging, manner = self.source, self.schema, self.staging, self.manner
+        low, progress = begun(source, self.registration, schema, self.sleep)
+        reading = Reading(self._server(low), schema, self.zero_dates, manner.limits, manner.rows_per_chunk)
+        of_rows, before = estimated_rows(source, schema), staging.staged().rows
+        of_groups = None if of_rows is None else of_rows // (reading.chunks_per_group * reading.rows_per_chunk) + 1
+
+        def note(staged: Groups) -> None:
+            check_definition(source, schema)
+            self.registration.note(replace(progress, groups=staged.count, of_groups=of_groups))
+            self.told(Read(schema.name, staged.rows, staged.chunks, of_rows, before))
+
+        try:
+            staged = stage_groups(reading, staging, note, self._readers())
+        except (SourceError, SchemaError, DecodeError) as error:
+            check_definition(source, schema, error)
+            raise
+        high = ended(source, schema, low, self.connector.client_status().cursor)
+        self.registration.note(replace(progress, high=high, groups=staged.count, of_groups=staged.count))
+        return StagedRows(staging.path, schema, SnapshotPlace(low, high), staged.rows)
+
+    def _readers(self) -> Readers:
+        cluster = self.manner.read_on == "executors" or (not self.manner.read_on and is_cluster(self.sessions))
+        return partial(on_executors, self.sessions) if cluster else in_threads
+
+    def _server(self, low: EntryPosition) -> Source:
+        """Which server is read: the source, or a replica once it has what the source had at `low`."""
+        if self.manner.replica is None:
+            return self.source
+        host, port = self.manner.replica
+        replica = replace(self.source, host=host, port=port, server_id=None)
+        with asked(self.source, "its GTIDs") as connection:
+            gtids = executed(connection)
+        return await_place(replica, low, gtids, _REPLICA_SECONDS)
+
+    def _in_one_view(self) -> StagedRows:
+        """Of the source itself, whose binlog the place is in. A view ends with its connection: nothing is resumed."""
+        schema, as_text = self.schema, self.zero_dates == "string"
+        self.staging.clear()
+        with opened(self.source, schema.database, schema.table, as_text=as_text, sleep=self.sleep) as there:
+            if isinstance(there, NoSuchTable) or there.schema.version != schema.version or there.schema.primary_key:
+                raise Broken("its definition changed", place=schema.name, hint="Start the snapshot again.")
+            self.registration.note(Progress(there.place.low, there.place.high, schema.version))
+            progress = lambda rows: self.told(Read(schema.name, rows, 1))  # noqa: E731
+            return stage_view(self.staging, there, self.zero_dates, progress, self.manner.limits)

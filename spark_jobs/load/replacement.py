@@ -1,0 +1,164 @@
+"""What is put in the place of a table of the lake, and the one commit of Spark's that does it.
+
+The target is fenced before, noted with the commit, and found again after it. The commit is Spark's, because a table may
+have features that delta-rs cannot write. It carries the table's app id and the copy's mark: Delta skips it when the
+table has gone on meanwhile, and refuses it when a commit came in between.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.connect.functions import col
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.schema.names import full_name
+from cdc_core.schema.table import TableSchema
+from spark_jobs.lake.ddl import table_properties
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.own_columns import OWN, Own
+from spark_jobs.lake.progress import landed_ends
+from spark_jobs.lake.record import CopyNote, Mark, copied_properties
+from spark_jobs.lake.replacement import MAPPING, replace_table
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.state import COMPLETE, TableState
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.transaction import is_conflict, transaction
+from spark_jobs.lake.types import LakeColumn
+from spark_jobs.load.result import LakeClient, WentOn
+from spark_jobs.stores import flush
+
+_MAPPED = "delta.columnMapping."  # its other properties are Delta's own count
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One table of the lake, for one client."""
+
+    lake: Lake
+    fence: Fence
+    client: LakeClient
+    database: str
+    table: str
+
+    @property
+    def name(self) -> str:
+        return full_name(self.database, self.table)
+
+    @property
+    def path(self) -> str:
+        return self.lake.path(self.database, self.table)
+
+    @property
+    def app(self) -> str:
+        return self.client.app(self.name)
+
+    def entered(self) -> TableState | None:
+        """The table's state, None when there is none. Writers of earlier claims commit no more. Raises TableStopped for
+        a table that somebody else made."""
+        state = self.lake.state(self.path, self.app)
+        if state is None:
+            return None
+        state.check_owner(self.client.destination, self.name, self.path)
+        return self.fence.enter(self.path, self.app, state)
+
+    def mark(self, before: TableState | None, low: int) -> Mark:
+        """The mark of a copy with every row up to version `low`. Raises WentOn for a table that is beyond it."""
+        last, epoch = self.lake.applied(self.path, [self.app])[0] if before else None, self.client.epoch
+        if last is None or last < low:
+            return Mark(epoch, low, low)
+        mark = Mark.behind(epoch, low, last)
+        if mark is None:
+            raise WentOn(self.path)
+        return mark
+
+    def committed(self, about: str) -> int:
+        """The Delta version of the commit with that metadata. It is on the disk, and from here on no statement of an
+        earlier epoch begins. Raises WentOn where Delta skipped the commit, or such a statement came behind it."""
+        for commit in self.lake.commits(self.path):
+            if commit.user_metadata == about:
+                self.fence.skip(self.path)
+                self._pass_epochs(about)
+                flush(self.lake.root)
+                return commit.version
+        raise WentOn(self.path)
+
+    def _pass_epochs(self, about: str) -> None:
+        """A merge of an earlier epoch's changes, which were landed and not merged, may have been sent and not begun: it
+        would not see the copy. An empty commit says that the table has them, so that Delta skips it. Raises WentOn
+        where one came before that."""
+        client = self.client
+        if not client.epoch:
+            return
+        ends = landed_ends(Ledger(self.lake, client.destination, client.client_id), self.name, client.epoch - 1)
+        apps = {dataclasses.replace(client, epoch=epoch).app(self.name): end for epoch, end in ends.items()}
+        applied = dict(zip(apps, self.lake.applied(self.path, [*apps]), strict=True))
+        if passed := {app: end for app, end in apps.items() if (applied[app] or 0) < end}:
+            self.fence.pass_over(self.path, passed)
+        since = takewhile(lambda commit: commit.user_metadata != about, self.lake.commits(self.path))
+        if any(int(commit.note.get("epoch", client.epoch)) < client.epoch for commit in since):
+            raise WentOn(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What a commit puts in a table's place. `state`: the table's, None when there is none; `mark`: the commit's
+    txnVersion, and what it means; `metadata`: Delta's user metadata."""
+
+    target: Target
+    schema: TableSchema
+    columns: tuple[LakeColumn, ...]
+    state: TableState | None
+    note: CopyNote
+    mark: Mark
+    metadata: str
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Ours, and of the old table what others have set, also for Delta. Without rules it has the columns that the
+        old one had. Raises TableStopped for a table that cannot have them."""
+        old, target = self.state.properties if self.state else {}, self.target
+        kept = {key: value for key, value in old.items() if key.startswith("delta.") and not key.startswith(_MAPPED)}
+        kept |= {MAPPING: old[MAPPING]} if MAPPING in old else {}
+        if target.lake.rules is None and OWN in old:
+            Own.of(old).check(self.schema.name, self.schema.primary_key, [column.name for column in self.columns])
+            kept[OWN] = old[OWN]
+        ours = table_properties(target.lake, target.client.destination, self.schema, target.fence.token)
+        sluices = {key: value for key, value in ours.items() if not key.startswith("delta.")}
+        return ours | kept | sluices | copied_properties(self.note, self.mark) | {COMPLETE: "true"}
+
+
+def staged_rows(spark: SparkSession, path: str) -> DataFrame:
+    """The rows of a staging table, the columns under numbers."""
+    rows = spark.read.format("delta").load(path)
+    return rows.toDF(*(str(number) for number in range(len(rows.columns))))
+
+
+def replace(spark: SparkSession, rows: DataFrame, new: Replacement) -> None:
+    """One commit of rows whose columns are under numbers. Nothing is written when the table is at the mark or
+    beyond. Raises WentOn when another commit came in between."""
+    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "CORRECTED")
+    names = [col(quote(str(number))).alias(column.name) for number, column in enumerate(new.columns)]
+    target = new.target
+    with one_commit(spark, target.path, target.app, new.mark.upto, new.metadata):
+        replace_table(target.path, rows.select(*names), new.columns, new.properties, new.schema.comment)
+
+
+@contextmanager
+def one_commit(spark: SparkSession, path: str, app: str, version: int, metadata: str) -> Iterator[None]:
+    """One statement of the block is one commit of the table at `path`: see `transaction`. Raises WentOn when another
+    commit came in between."""
+    try:
+        with transaction(spark, app, version, metadata):
+            yield
+    except PySparkException as error:
+        if is_conflict(error):
+            raise WentOn(path) from error
+        raise

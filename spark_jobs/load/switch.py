@@ -1,0 +1,161 @@
+"""`switch`: staged rows become a table, in one commit at a known place.
+
+What came since they were read is laid over them: the changes of a snapshot's log, or nothing where no row was handed
+out meanwhile. The staged files become the table's own where they can; else Spark writes the rows once more. The commit
+carries the table's app id and that place. Killed before it the table is as it was; killed behind it, it is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.rows.columns.batch import arrow_fields
+from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.table import TableSchema
+from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.record import CopyNote
+from spark_jobs.lake.state import TableState
+from spark_jobs.lake.types import LakeColumn, lake_columns
+from spark_jobs.load.adopt import adopt, adoptable, claim_own, remove_copies
+from spark_jobs.load.change_log import ChangeLog, folded
+from spark_jobs.load.files import files_of
+from spark_jobs.load.lost_keys import LostKeys, looked_up
+from spark_jobs.load.overlay import laid_over
+from spark_jobs.load.replacement import Replacement, Target, replace, staged_rows
+from spark_jobs.load.result import Broken, Copied
+from spark_jobs.load.staging import StagedRows
+from spark_jobs.session import Sessions
+from spark_jobs.snapshot.failures import asked
+from spark_jobs.snapshot.foreign_keys import ForeignKey
+from spark_jobs.snapshot.place import SnapshotPlace
+from spark_jobs.snapshot.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a snapshot's log has behind the place of its rows. `source`: where rows are looked up that foreign keys
+    changed; without it such a snapshot is begun anew."""
+
+    log: ChangeLog
+    source: Source | None = None
+    zero_dates: ZeroDates = "fail"
+
+    @property
+    def lost(self) -> LostKeys:
+        return LostKeys(self.log.lake, self.log.destination, self.log.snapshot_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is put in the place of a table: the `staged` rows, and over them the `changes` up to version `upto`. Without
+    changes the rows have everything up to there. `place` is where the table is behind it."""
+
+    staged: StagedRows
+    place: SnapshotPlace
+    upto: int
+    changes: Changes | None = None
+
+    @classmethod
+    def of(cls, staged: StagedRows) -> Load:
+        """The rows as they were read."""
+        return cls(staged, staged.place, staged.place.low.version())
+
+    @property
+    def low(self) -> int:
+        return self.staged.place.low.version()
+
+    @property
+    def log(self) -> ChangeLog | None:
+        """The log of the changes that are laid over the rows, None where there are none."""
+        if self.changes is None or self.upto <= self.low or self.changes.log.types() is None:
+            return None
+        return self.changes.log
+
+    @property
+    def by_snapshot(self) -> str:
+        """The id of the snapshot that the rows are of, "" for none."""
+        return self.changes.log.snapshot_id if self.changes else ""
+
+
+def entered(target: Target) -> TableState | None:
+    """The table's state, None when there is none. Only this run changes it from now on."""
+    claim_own(target)
+    return target.entered()
+
+
+def switch(
+    target: Target, sessions: Sessions, load: Load, before: TableState | None, confirm: Callable[[], None]
+) -> Copied:
+    """Makes the rows the table. `before` is its state, as it was entered. `confirm` is called before the commit, and
+    raises where the caller lost what keeps rows behind the place from being acked.
+
+    Raises WentOn where somebody wrote the table meanwhile, Broken where the changes cannot be laid over the rows,
+    TableStopped for a table that cannot be, LakeError where it cannot be written.
+    """
+    staged, client = load.staged, target.client
+    note = CopyNote(client.epoch, load.upto, max(staged.place.high.version(), load.upto))
+    mark = target.mark(before, load.upto)
+    about = client.note(target.name, load.place, staged.rows, load.by_snapshot)
+    new = Replacement(target, staged.schema, columns_of(staged.schema), before, note, mark, about)
+    confirm()
+    if before is not None:
+        target.fence.check(target.path)
+    _commit(sessions, load, new)
+    return Copied(staged.schema, load.place, staged.rows, target.committed(about))
+
+
+def columns_of(schema: TableSchema) -> tuple[LakeColumn, ...]:
+    """The columns that the lake's table has."""
+    return lake_columns(pa.schema(arrow_fields(schema)), schema)
+
+
+def _commit(sessions: Sessions, load: Load, new: Replacement) -> None:
+    target, staged = new.target, load.staged
+    if load.changes is not None and load.upto > load.low:
+        for key, path in load.changes.lost.tables():
+            _look_up(sessions, load, load.changes, new.note.epoch, key, path)
+    # A table's own files take a second commit, for its properties: whoever is killed in between must be done again.
+    rows = target.lake.open(staged.path)
+    if load.by_snapshot and adoptable(rows, new):
+        log = load.log
+        over = (staged.path, staged.schema, log, load.low, load.upto) if log else None
+        files = laid_over(target.lake, *over) if over else files_of(rows)
+        if files is not None:
+            adopt(rows, staged.path, files, new)
+            return
+    if new.state is None:
+        remove_copies(target)
+    with sessions.take() as spark, lake_errors(target.path):
+        replace(spark, _rows(spark, load), new)
+
+
+def _rows(spark: SparkSession, load: Load) -> DataFrame:
+    """The rows as they are at `upto`."""
+    if (log := load.log) is not None:
+        return _folded(spark, log, load.staged, load.low, load.upto)
+    return staged_rows(spark, load.staged.path)
+
+
+def _folded(spark: SparkSession, log: ChangeLog, staged: StagedRows, low: int, upto: int) -> DataFrame:
+    columns = columns_of(staged.schema)
+    names = [column.name for column in columns]
+    key = [names.index(name) for name in staged.schema.primary_key]
+    return folded(spark, staged.path, log.path, [column.type for column in columns], key, low, upto)
+
+
+def _look_up(sessions: Sessions, load: Load, changes: Changes, epoch: int, key: ForeignKey, lost: str) -> None:
+    """Brings what a foreign key changed at the source meanwhile into the log. Raises Broken where that cannot be."""
+    staged, name = load.staged, load.staged.schema.name
+    if changes.source is None:
+        hint = "Begin the snapshot anew."
+        raise Broken("a foreign key changed its rows, which is in no binlog", place=name, hint=hint)
+    with asked(changes.source, name) as connection, sessions.take() as spark, lake_errors(staged.path):
+        rows, columns = _rows(spark, load), columns_of(staged.schema)
+        found = looked_up(spark, connection, rows, staged.schema, columns, key, lost, changes.zero_dates)
+    if found is not None:
+        changes.log.correct(found, epoch, load.upto)

@@ -1,0 +1,64 @@
+"""The table that a copy replaces, and what comes late behind it; without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
+
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.state import DESTINATION, LOG, TABLE, app_id, log_app_id
+from spark_jobs.lake.tables import Lake
+from spark_jobs.load.replacement import Target
+from spark_jobs.load.result import LakeClient, WentOn
+from spark_jobs.session import Sessions
+
+NAME, ABOUT = "shop.orders", json.dumps({"copy": {}, "epoch": 2})
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    """In epoch 2. Of epochs 0 and 1 there is a log, of which the table has lately had 0 whole, and 1 not."""
+    lake = Lake(tmp_path)
+    ends = [Transaction(log_app_id("d", 1, NAME, epoch), 50) for epoch in (0, 1)]
+    rows, owner = pa.table({"id": [1]}), {DESTINATION: "d", TABLE: NAME, LOG: "true"}
+    noted = CommitProperties(app_transactions=ends)
+    write_deltalake(lake.log_path("shop", "orders"), rows, commit_properties=noted)
+    lake.open(lake.log_path("shop", "orders")).alter.set_table_properties(owner, raise_if_not_exists=False)
+    write(lake, {"epoch": 0}, Transaction(app_id("d", 1, NAME, 0), 50))
+    write(lake, {"epoch": 1}, Transaction(app_id("d", 1, NAME, 1), 40))
+    write(lake, json.loads(ABOUT), Transaction(app_id("d", 1, NAME, 2), 60))
+    return Target(lake, Fence(lake, Sessions("sc://127.0.0.1:1")), LakeClient("d", 1, 2), "shop", "orders")
+
+
+def write(lake: Lake, about: dict[str, object], applied: Transaction) -> None:
+    noted = CommitProperties(app_transactions=[applied], custom_metadata={"userMetadata": json.dumps(about)})
+    write_deltalake(lake.path("shop", "orders"), pa.table({"id": [1]}), mode="append", commit_properties=noted)
+
+
+def test_behind_a_copy_the_logs_of_earlier_epochs_are_passed(target: Target) -> None:
+    """Delta skips a statement that merges them and comes late. Again nothing is left to do."""
+    lake, apps = target.lake, [app_id("d", 1, NAME, epoch) for epoch in range(3)]
+    assert target.committed(ABOUT) == 2
+    assert lake.applied(target.path, apps) == [50, 50, 60]
+    assert lake.open(target.path).version() == 3
+    assert target.committed(ABOUT) == 2
+    assert lake.open(target.path).version() == 3
+
+
+@pytest.mark.parametrize("upto", [45, 50])
+def test_a_statement_that_comes_right_behind_a_copy_makes_it_be_done_again(target: Target, upto: int) -> None:
+    """Of a part of what was landed, and of all of it."""
+    write(target.lake, {"epoch": 1}, Transaction(app_id("d", 1, NAME, 1), upto))
+    with pytest.raises(WentOn):
+        target.committed(ABOUT)
+
+
+def test_what_comes_behind_a_copy_in_its_epoch_is_right(target: Target) -> None:
+    """And so are commits that say nothing of themselves."""
+    write(target.lake, {"epoch": 2}, Transaction(app_id("d", 1, NAME, 2), 70))
+    write_deltalake(target.path, pa.table({"id": [1]}), mode="append")
+    assert target.committed(ABOUT) == 2
