@@ -39,17 +39,19 @@ def check_root(root: str, options: Mapping[str, str]) -> None:
     scheme, given = scheme_of(root), {key.upper(): value.strip().lower() for key, value in options.items()}
     if scheme not in _KNOWN:
         hint = f"Name a path, or a URI of one of these: {', '.join(f'{one}://' for one in _KNOWN)}."
-        raise LakeError("of this store nobody knows whether it keeps two writers apart", place=root, hint=hint)
+        raise LakeError("it is unknown whether this store keeps two writers apart", place=root, hint=hint)
     if scheme not in _S3:
         return
     if given.get("AWS_S3_LOCKING_PROVIDER"):
         raise _refused(
             root,
-            "AWS_S3_LOCKING_PROVIDER names a table of locks, which delta-rs does not take any more",
+            "AWS_S3_LOCKING_PROVIDER names a table of locks, which delta-rs no longer supports",
             "Unset it: delta-rs creates commits by conditional PUTs, and Spark must too.",
         )
     if any(given.get(key, "etag") != "etag" for key in ("AWS_CONDITIONAL_PUT", "CONDITIONAL_PUT")):
-        raise _refused(root, "delta-rs is told not to create commits by conditional PUTs", "Unset AWS_CONDITIONAL_PUT.")
+        raise _refused(
+            root, "delta-rs is configured not to create commits by conditional PUTs", "Unset AWS_CONDITIONAL_PUT."
+        )
     if any(given.get(key) in _TRUE for key in ("AWS_S3_ALLOW_UNSAFE_RENAME", "ALLOW_UNSAFE_RENAME")):
         raise _refused(root, "AWS_S3_ALLOW_UNSAFE_RENAME lets commits replace others", "Unset it.")
 
@@ -68,7 +70,7 @@ def flush(root: str) -> None:
     try:
         if sync(folder):
             why = os.strerror(ctypes.get_errno())
-            hint = "See to the disk of the lake. The batch stays claimable; claimed again it adds nothing."
+            hint = "Check the lake's disk. The batch stays claimable; claimed again it adds nothing."
             raise LakeError(f"what was written is not on the disk: {why}", place=path, hint=hint)
     finally:
         os.close(folder)

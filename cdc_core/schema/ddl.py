@@ -67,7 +67,7 @@ class ColumnChange:
 @dataclass(frozen=True, slots=True)
 class Effect:
     """What one statement does to one table. `to`: database and table after a RENAME. `changes`: the clauses of an ALTER
-    that matter to the lake; none of them: nothing that the lake shows changed (indexes, engine, partitions by range).
+    that matter to the lake; none of them: no change in the lake changed (indexes, engine, partitions by range).
     Of a CREATE they are its columns, key and comment; `like` is the table whose definition it copies.
     `conditional`: IF NOT EXISTS or IF EXISTS, which is logged also where it did nothing. A table that is there stays,
     with its rows; one that is not there stays away.

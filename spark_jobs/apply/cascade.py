@@ -270,7 +270,7 @@ class Cascades:
         rows, zeros = living_now(path, state.own), self._zero_dates == "null"
         found = spark.sql(referencing(rows, list(wanted), pairs, MOST + 1, zero_dates=zeros)).toArrow()
         if found.num_rows > MOST:
-            raise needs_copy(key, f"more than {MOST:,} of its rows are concerned")
+            raise needs_copy(key, f"more than {MOST:,} of its rows are affected")
         if found.num_rows and not state.primary_key:
             raise needs_copy(key, "it has no primary key, so its rows cannot be looked up")
         return found
@@ -287,8 +287,7 @@ class Cascades:
 
 def _refusal(key: ForeignKey) -> Refusal:
     child, parent = full_name(*key.child), full_name(*key.parent)
-    message = (
-        f"its foreign key to {parent} deletes or changes its rows, which is in no binlog, and {parent} is not captured"
-    )
+    message = f"its foreign key to {parent} deletes or changes its rows, which the binlog does not record, and "
+    message += f"{parent} is not captured"
     hint = f"Capture {parent} too (canal.instance.filter.regex), or drop the foreign key; then `sluice copy` {child}."
     return Refusal(child, TableStopped(message, place=child, hint=hint))

@@ -50,12 +50,12 @@ def key_unique(_claim: Claim, result: TableResult) -> Verdict:
     """No key met more than one row of the table."""
     commits = result.commits if result.decision.keyed else ()
     wrong = [
-        f"{commit.written} keys met {commit.inserted + commit.updated} rows"
+        f"{commit.written} keys matched {commit.inserted + commit.updated} rows"
         for commit in commits
         if commit.inserted + commit.updated != commit.written
     ]
     wrong += [
-        f"{commit.deleted} rows went for {commit.source.net_deletes} deleted keys"
+        f"{commit.deleted} rows were deleted for {commit.source.net_deletes} deleted keys"
         for commit in commits
         if commit.deleted > commit.source.net_deletes
     ]
@@ -94,14 +94,14 @@ def rows_add_up(_claim: Claim, result: TableResult) -> Verdict:
         wrong = [text for commit in commits if (text := _disagreement(commit))]
     agreed = "rows in the lake and changes at the source agree"
     if any(commit.soft for commit in commits):
-        agreed = "deletes leave their rows, so sums do not tell: sluice verify compares the rows"
+        agreed = "soft deletes keep their rows, so counts prove nothing: sluice verify compares the rows"
     return replace(_verdict(ROWS_ADD_UP, result, wrong, agreed, figures), warns=keyed)
 
 
 CHECKS = (
-    Check("key_unique", "Each changed key is there once.", key_unique),
-    Check("position_monotone", "The table goes forward with its batches.", position_monotone),
-    Check(ROWS_ADD_UP, "The lake had the rows that the source's changes presume.", rows_add_up),
+    Check("key_unique", "Each changed key exists once.", key_unique),
+    Check("position_monotone", "The table only moves forward with its batches.", position_monotone),
+    Check(ROWS_ADD_UP, "The lake had the rows that the source's changes expect.", rows_add_up),
 )
 
 

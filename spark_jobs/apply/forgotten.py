@@ -31,7 +31,7 @@ def forgotten_stops(ledger: Ledger, claim: Claim) -> tuple[Refusal, ...]:
             continue
         (applied,) = lake.applied(path, [app])
         if applied is None or applied < note.version:
-            message = "changes of it were acked while it was stopped, and the stop is gone: the lake misses them"
+            message = "its changes were acked while it was stopped, and the stop is gone: the lake lacks them"
             error = TableStopped(message, place=path, hint=copy_hint(claim.destination, table))
             found.append(Refusal(table, error, copy_needed=True))
     return tuple(found)

@@ -15,8 +15,8 @@ from spark_jobs.load.change_log import ChangeLog
 
 _COPIED = "a run reloaded the table from the source"
 _BY_KEY = (
-    "a foreign key deletes or changes rows of the table, which is in no binlog. Begin again when its parent rests, "
-    "or reload the table while all others wait (sluice copy)"
+    "a foreign key deletes or changes rows of the table, which the binlog does not record. Start again when nothing "
+    "writes its parent, or reload the table while all others wait (sluice copy)"
 )
 
 

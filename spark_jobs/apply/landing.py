@@ -50,7 +50,7 @@ def land(batch: Batch, table: TableRange) -> Landed | None:
         batch.notes.instead[table.name] = "row images leave columns out (binlog_row_image is not FULL)"
         return None
     wanted = batch.modes.of(table.name) is Mode.HISTORY and not table.schema.primary_key
-    return replace(landed, no_history="it has no primary key, to which a version belongs") if wanted else landed
+    return replace(landed, no_history="it has no primary key, which versions need") if wanted else landed
 
 
 def check_log(batch: Batch, table: str) -> None:
@@ -164,7 +164,7 @@ def _merge_all(batch: Batch, table: str) -> None:
     """Raises TableStopped where the log cannot be merged, LakeError where this process merges none."""
     if batch.catch_up is None:
         hint = f"Drain {batch.claim.destination} from Dagster, whose runs merge change logs; the batch stays claimable."
-        raise LakeError("its change log must be merged first, and nobody does it here", place=table, hint=hint)
+        raise LakeError("its change log must be merged first, and nothing does that here", place=table, hint=hint)
     try:
         batch.catch_up(batch, table)
     except TableStopped as error:

@@ -161,7 +161,6 @@ def _of_images(spark: SparkSession, batch: Batch, key: ForeignKey) -> list[str]:
 
 
 def needs_copy(key: ForeignKey, why: str) -> CopyNeeded:
-    reason = (
-        f"the source changed its rows by a foreign key to {full_name(*key.parent)}, which is in no binlog, and {why}"
-    )
+    parent = full_name(*key.parent)
+    reason = f"the source changed its rows by a foreign key to {parent}, which the binlog does not record, and {why}"
     return CopyNeeded(reason, full_name(*key.child))

@@ -38,5 +38,5 @@ def whole_images(table: str, remedy: str) -> Iterator[None]:
 
 
 def _lacking(table: str, remedy: str) -> TableStopped:
-    hint = "SET GLOBAL binlog_row_image=FULL (sessions may override it), or except the table in defs.yaml (`deletes`, "
+    hint = "SET GLOBAL binlog_row_image=FULL (sessions may override it), or exempt the table in defs.yaml (`deletes`, "
     return TableStopped(_WHY, place=table, hint=f"{hint}`columns`). {remedy}")

@@ -191,7 +191,7 @@ def check_ledger(batch: Batch, applied: int | None, path: str) -> None:
         return
     if applied < reached.position.version() and not batch.ledger.stretches():
         raise LakeError(
-            f"reading began anew at {reached.position}, behind what the table has, and the lake's ledger is gone",
+            f"reading restarted at {reached.position}, before changes that the table has, and the ledger is gone",
             place=path,
             hint=f"Restore {batch.ledger.path}. Without it: sluice reset {claim.destination} --earliest --yes, or "
             "reload the tables (sluice copy).",

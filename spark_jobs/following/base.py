@@ -79,17 +79,20 @@ def base_of(follows: Follows, table: str, version: int | None) -> Base:
     before = None if version is None else _earlier(follows, table, version, now)
     began = Began.of(log.properties)
     if began is None:
-        message, hint = "its change log does not say since where it is whole", copy_hint(follows.destination, table)
-        raise LakeError(f"the table cannot be made from it: {message}", place=log.log.path, hint=hint)
+        message, hint = (
+            "its change log does not record from where it is complete",
+            copy_hint(follows.destination, table),
+        )
+        raise LakeError(f"the table cannot be rebuilt from it: {message}", place=log.log.path, hint=hint)
     if before is None and now.version <= began.version:
-        raise _refused(follows, table, "the table is not the one beside which its change log began")
+        raise _refused(follows, table, "the table is not the one for which its change log began")
     if before is None and not began.empty:
         raise _refused(follows, table, "the table had rows before its change log began")
     since = before.version if before else began.version
     commits = [one for one in follows.lake.commits(follows.path(table)) if one.version > since]
     followed = before.followed if before else began.followed
     if Marks.of(now.properties).by_epoch and min((one.version for one in commits), default=since + 1) > since + 1:
-        raise _refused(follows, table, "whether its rows were repaired since is not in its history any more")
+        raise _refused(follows, table, "its history no longer shows whether its rows were repaired since")
     truncated = _check_ways(follows, table, commits, followed, now)
     _check_same(follows, table, before, now, log)
     Unfollowed(follows.lake, follows.destination, follows.client_id).check(table, now, follows.path(table))
@@ -106,15 +109,15 @@ def _now(follows: Follows, table: str) -> TableState:
     path = follows.path(table)
     state = follows.lake.state(path, "")
     if state is None:
-        hint = "The job that merges logs makes it, where its log is whole."
+        hint = "The job that merges logs creates it if its log is complete."
         raise LakeError("the lake has no such table", place=path, hint=hint)
     state.check_owner(follows.destination, table, path)
     state.check_form(table)
     if state.dropped:
-        raise LakeError("the source has no such table any more", place=path, hint="Nothing is to be reloaded.")
+        raise LakeError("the source no longer has the table", place=path, hint="No action needed.")
     if state.own:
-        message = f"the table has columns beside the source's ({', '.join(state.own.names)})"
-        raise LakeError(f"{message}, which are not reloaded", place=path, hint=copy_hint(follows.destination, table))
+        message = f"the table has columns besides the source's ({', '.join(state.own.names)})"
+        raise LakeError(f"{message}, which cannot be rebuilt", place=path, hint=copy_hint(follows.destination, table))
     return state
 
 
@@ -158,9 +161,7 @@ def _check_ways(
                 commit.version,
             )
     if now.followed != followed and now.followed not in truncated:
-        raise _refused(
-            follows, table, "the table has followed statements since that its history does not have any more"
-        )
+        raise _refused(follows, table, "the table has followed statements since that its history no longer has")
     return max(truncated, default=None)
 
 
@@ -169,7 +170,7 @@ def _check_same(follows: Follows, table: str, before: TableState | None, now: Ta
     if (before.copied if before else None) != now.copied:
         raise _refused(follows, table, "the table was copied from the source since")
     if before is not None and _types(before) != _types(now):
-        raise _refused(follows, table, "the table has other columns since")
+        raise _refused(follows, table, "the table's columns have changed since")
     if now.unfilled or (before is not None and before.unfilled):
         raise _refused(follows, table, "old rows have no values in an added column yet")
     if before is None and now.unfilled_number:
@@ -209,7 +210,7 @@ def _stretches(
         again = _left_out(follows, table, epoch, present, log)
         after = max((one for one in (had, followed, again) if one is not None), default=None)
         if lacks is not None and (after is None or after < lacks):
-            raise _refused(follows, table, f"its log is whole behind version {lacks} of epoch {epoch} alone")
+            raise _refused(follows, table, f"its log is complete only after version {lacks} of epoch {epoch}")
         if after is None or after < upto:
             yield LogRange(epoch, after, upto)
 
@@ -259,7 +260,7 @@ def _is_anothers(commit: DeltaCommit) -> bool:
 def _refused(follows: Follows, table: str, why: str, later: int | None = None) -> LakeError:
     hint = f"Begin from version {later} or a later one. " if later is not None else "Begin from a later version. "
     return LakeError(
-        f"the table cannot be made from that: {why}",
+        f"the table cannot be rebuilt from there: {why}",
         place=follows.path(table),
         hint=hint + copy_hint(follows.destination, table),
     )

@@ -36,7 +36,7 @@ def log_files(log: DeltaTable) -> list[LogFile]:
     lacks = [name for name in names if name not in actions.column_names or actions[name].null_count]
     if lacks:
         hint = f"Keep statistics of {EPOCH} and {VERSION} (delta.dataSkippingStatsColumns), and rewrite the file."
-        raise TableStopped(f"a file of the change log has no {lacks[0]}", place=log.table_uri, hint=hint)
+        raise TableStopped(f"a file of the change log has no statistic {lacks[0]}", place=log.table_uri, hint=hint)
     written = actions["modification_time"].cast(pa.int64()).to_pylist()
     columns = [actions[name].to_pylist() for name in names[:5]]
     unit = _per_second(actions["modification_time"].type)

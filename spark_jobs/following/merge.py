@@ -254,14 +254,14 @@ class Merger:
         state = lake.state(path, app)
         if state is None or state.applied is None or state.applied < part.upto:
             hint = copy_hint(self.follows.destination, found.table)
-            raise TableStopped(f"the merged table did not take version {part.upto}", place=path, hint=hint)
+            raise TableStopped(f"the merged table is not at version {part.upto}", place=path, hint=hint)
         return commit
 
 
 def _contradiction(commit: DeltaCommit) -> str:
     met = commit.count("numTargetRowsUpdated") + commit.count("numTargetRowsDeleted")
     keys, inserted = commit.count("numSourceRows"), commit.count("numTargetRowsInserted")
-    return f"{keys} keys of the log met {met} rows: a key is there more than once" if inserted + met > keys else ""
+    return f"{keys} keys of the log met {met} rows: a key exists more than once" if inserted + met > keys else ""
 
 
 def every_part(table: str, following: Callable[[str], Merged], sleep: Callable[[float], None]) -> Iterator[Merged]:

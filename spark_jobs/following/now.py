@@ -49,7 +49,7 @@ def now_sql(follows: Follows, table: str) -> str:
         raise TableStopped("the lake has no change log of the table", place=table, hint=hint)
     state = follows.lake.state(path, "")
     if state is None or state.dropped:
-        hint = "Its first merge makes it; start the job that merges."
+        hint = "Its first merge creates it; start the job that merges."
         raise TableStopped("the lake has no such table", place=table, hint=hint)
     key = definition_of(log.metadata().configuration, log.table_uri).primary_key
     where = _behind(follows, table, log, state) if key else _copies_behind(follows, table, log, state)
@@ -75,7 +75,7 @@ def shown(sessions: Sessions, follows: Follows, table: str) -> str:
         with sessions.take() as spark, lake_errors(table):
             make_view(spark, follows, table)
     except SluiceError as error:
-        return f"its view {view_name(table)} is as it was: {error.message}"
+        return f"its view {view_name(table)} was not changed: {error.message}"
     return ""
 
 

@@ -12,7 +12,7 @@ class TakenOver(LakeError):
     """Another run writes the merged table: one that follows a statement, copies it, or merges the same log."""
 
     def __init__(self, path: str) -> None:
-        hint = "Nothing is to be done: its log is merged when that run is through."
+        hint = "No action needed: its log is merged when that run ends."
         super().__init__("another run writes the merged table", place=path, hint=hint)
 
 

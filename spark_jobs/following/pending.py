@@ -189,7 +189,9 @@ class Follows:
         lacked = self.lacks_to(log, table, epoch)
         if lacked is not None and (after is None or after < lacked):
             what = "has none of its changes" if after is None else f"is at version {after}"
-            message = f"the merged table {what}, and its change log is whole behind version {lacked} of epoch {epoch}"
+            message = (
+                f"the merged table {what}, and its change log is complete only after version {lacked} of epoch {epoch}"
+            )
             raise TableStopped(message, place=log.table_uri, hint=copy_hint(self.destination, table))
 
     def merged_to(self, log: DeltaTable, progress: TableProgress | None, epoch: int) -> int | None:
@@ -225,10 +227,10 @@ def opened(lake: Lake, path: str) -> DeltaTable | None:
     except TableNotFoundError:
         return None
     except DeltaError as error:
-        hint = "Restore its _delta_log. If that cannot be: move the log away, and reload the table (sluice copy)."
+        hint = "Restore its _delta_log. If that is impossible, move the log away, and reload the table (sluice copy)."
         raise TableStopped(f"the change log is damaged: {first_line(error)}", place=path, hint=hint) from error
     except OSError as error:
-        hint = "See that the lake can be read; nothing is lost meanwhile."
+        hint = "Make the lake readable; nothing is lost meanwhile."
         raise LakeError(f"the change log cannot be opened: {first_line(error)}", place=path, hint=hint) from error
 
 

@@ -54,7 +54,7 @@ class Remaker:
 
     def table(self, table: str, version: int | None) -> Remade:
         """From `version`, or from nothing. Raises what `base_of` raises, before anything is written; LakeError where
-        runs write the table again and again."""
+        other runs keep writing the table."""
         began, follows = time.perf_counter(), self.follows
         for left in reversed(range(_TRIES)):
             try:
@@ -93,7 +93,7 @@ class Remaker:
         asked = f"SELECT {EPOCH}, {VERSION} FROM {log} WHERE ({where}) AND {OP} = '{TRUNCATE}'"  # noqa: S608
         emptied = max(((int(one[0]), int(one[1])) for one in spark.sql(asked).collect()), default=None)
         if base.truncated is not None and (emptied is None or emptied < base.truncated):
-            hint = f"Begin from a version behind the statement. {copy_hint(self.follows.destination, base.table)}"
+            hint = f"Begin from a version after the statement. {copy_hint(self.follows.destination, base.table)}"
             raise LakeError("the log does not have the statement that emptied the table", place=path, hint=hint)
         listed = ", ".join(quote(column.name) for column in base.now.columns)
         begins = f"SELECT {listed} FROM {table_at(path, base.version or 0)}"  # noqa: S608
@@ -111,7 +111,7 @@ def _busy(follows: Follows, table: str) -> LakeError:
     hint = (
         f"Use the job remake_{follows.destination}, which takes turns with the runs that merge; nothing was replaced."
     )
-    return LakeError("runs write the table again and again", place=follows.path(table), hint=hint)
+    return LakeError("other runs keep writing the table", place=follows.path(table), hint=hint)
 
 
 def _within(base: Base) -> str:

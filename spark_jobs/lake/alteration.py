@@ -62,7 +62,7 @@ def alteration(effect: Effect, lake: Sequence[LakeColumn]) -> Alteration | None:
     Raises CopyNeeded where old rows' values are not known, TableStopped for a definition that no lake table can have.
     """
     if effect.kind is EffectKind.REWRITE:
-        raise CopyNeeded("the statement changed rows without telling which", effect.name)
+        raise CopyNeeded("the statement changed rows, and does not say which", effect.name)
     if all(change.kind in _DEFAULTS for change in effect.changes):
         return None
     _check_understood(effect)

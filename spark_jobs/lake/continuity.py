@@ -67,7 +67,7 @@ def check(seen: Seen, stretches: Mapping[int, EpochSpan], place: str) -> str:
 
 _WHY = {
     How.BATCH: "batches are acked to {}",
-    How.START: "the cursor was lost and reading began anew at {}",
+    How.START: "the cursor was lost and reading restarted at {}",
     How.FOREIGN: "another program moved the cursor to {}",
 }
 

@@ -77,7 +77,7 @@ class Fence:
     def check(self, path: str) -> None:
         """Raises LakeError when another run has fenced the table since this one did."""
         if self._lake.open(path).metadata().configuration.get(FENCE) != self.token:
-            hint = "Nothing is to be done: the run that has the claim now writes this table."
+            hint = "No action needed: the run that has the claim now writes this table."
             raise LakeError("another run has taken the table over, so this run lost its claim", place=path, hint=hint)
 
     def pass_over(self, path: str, versions: Mapping[str, int]) -> None:
@@ -105,8 +105,8 @@ class Fence:
                 words = " ".join(str(error).split())[:500]
                 raise LakeError(f"the table cannot be written: {words}", place=path, hint=hint) from error
             return
-        hint = "See that nobody else writes this table; the batch stays claimable."
-        raise LakeError("others keep committing to the table", place=path, hint=hint)
+        hint = "Make sure that nothing else writes this table; the batch stays claimable."
+        raise LakeError("other writers keep committing to the table", place=path, hint=hint)
 
     def _alter(self, path: str, properties: dict[str, str]) -> None:
         listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())

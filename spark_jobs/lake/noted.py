@@ -50,8 +50,8 @@ class Noted:
             except (DeltaError, OSError) as error:
                 raise self._away(error) from error
             return
-        hint = "See that nobody else writes it. Nothing is lost: the batch stays claimable, the logs are there."
-        raise LakeError("others keep committing to the notes", place=self.path, hint=hint)
+        hint = "Make sure that nothing else writes them. Nothing is lost: the batch stays claimable, the logs are kept."
+        raise LakeError("other writers keep committing to the table notes", place=self.path, hint=hint)
 
     def agree(self, name: str, decide: Callable[[str], str]) -> str:
         """Puts what `decide` makes of the note of that name, "" for none, in its place: no other note came in between.
@@ -74,9 +74,9 @@ class Noted:
             except (DeltaError, OSError) as error:
                 raise self._away(error) from error
             return after
-        hint = "See that nobody else writes it. Nothing is lost: the batch stays claimable, the logs are there."
-        raise LakeError("others keep committing to the notes", place=self.path, hint=hint)
+        hint = "Make sure that nothing else writes them. Nothing is lost: the batch stays claimable, the logs are kept."
+        raise LakeError("other writers keep committing to the table notes", place=self.path, hint=hint)
 
     def _away(self, error: BaseException) -> LakeError:
-        hint = "Make the lake readable and writable. Nothing is lost: the batch stays claimable, the logs are there."
-        return LakeError(f"the notes of tables are away: {first_line(error)}", place=self.path, hint=hint)
+        hint = "Make the lake readable and writable. Nothing is lost: the batch stays claimable, and the logs are kept."
+        return LakeError(f"the table notes are unavailable: {first_line(error)}", place=self.path, hint=hint)

@@ -73,12 +73,12 @@ class Own:
     def check(self, table: str, key: Sequence[str], columns: Iterable[str]) -> None:
         """Raises TableStopped for a source table, with these columns, that cannot have them."""
         if self and not key:
-            hint = f"Give it a primary key, or except it {_THEN}"
+            hint = f"Give it a primary key, or exempt it {_THEN}"
             raise TableStopped("soft deletes and columns of its last change need a primary key", place=table, hint=hint)
         for name in columns:
             if name.lower() in self.names:
-                hint = f"Rename it at the source, or except the table {_THEN}"
-                raise TableStopped(f"column {name!r} has the name of one that Sluice adds", place=table, hint=hint)
+                hint = f"Rename it at the source, or exempt the table {_THEN}"
+                raise TableStopped(f"column {name!r} has the name of a column that Sluice adds", place=table, hint=hint)
 
     def last_change(self, op: str, place: str | None = None, time: str | None = None) -> dict[str, str]:
         """The values in SQL of rows that `op` was done to otherwise than by their images. `place`, and `time` in SQL,

@@ -214,7 +214,7 @@ def check_commits(
     changed nothing."""
     path = ledger.lake.path(*split_name(table))
     if state is not None and ledger.lake.is_torn(path, state.version):
-        raise CopyNeeded(f"its commit {state.version} has no byte: the lake lost what was written last", table)
+        raise CopyNeeded(f"its commit {state.version} is empty: the lake lost its last write", table)
     noted = ledger.merged(table, wanted.epoch.number, opened)
     if not noted:
         return

@@ -88,7 +88,7 @@ class TableState:
 
     @property
     def dropped(self) -> bool:
-        """Whether the source has no such table any more, or one whose columns are not known yet."""
+        """Whether the source no longer has the table, or one whose columns are not known yet."""
         return DROPPED in self.properties
 
     @property

@@ -131,7 +131,7 @@ class Lake:
         try:
             return DeltaTable.is_deltatable(path, self.storage or None)
         except (DeltaError, OSError) as error:
-            hint = "See that the lake can be read."
+            hint = "Make the lake readable."
             raise LakeError(f"the lake cannot be read: {first_line(error)}", place=path, hint=hint) from error
 
     def open(self, path: str, version: int | None = None) -> DeltaTable:
@@ -177,7 +177,7 @@ class Lake:
         except TableNotFoundError:
             return []
         except (DeltaError, OSError) as error:
-            hint = "See that the lake can be read; the batch stays claimable."
+            hint = "Make the lake readable; the batch stays claimable."
             raise LakeError(f"the folder cannot be read: {first_line(error)}", place=path, hint=hint) from error
         return [info.base_name for info in found if info.type is FileType.Directory]
 
@@ -218,7 +218,7 @@ class Lake:
             hint = "Restore its _delta_log, or move the table away and reload it (sluice copy)."
             raise TableStopped(f"the Delta table is damaged: {first_line(error)}", place=path, hint=hint) from error
         except OSError as error:
-            hint = "See that the lake can be read; the batch stays claimable."
+            hint = "Make the lake readable; the batch stays claimable."
             raise LakeError(f"the Delta table cannot be opened: {first_line(error)}", place=path, hint=hint) from error
         properties, fields = dict(table.metadata().configuration), table.schema().fields
         own = Own.of(properties).present([field.name for field in fields])

@@ -129,7 +129,7 @@ def enter(share: LandingTask) -> OpenedLog | None:
             fence.enter(log.path, app, state)
         opened = log.open()
     if opened is not None and opened.fence != fence.token:
-        hint = "Nothing is to be done: the run that has the claim now writes this log."
+        hint = "No action needed: the run that has the claim now writes this log."
         message = "another run has taken the change log over, so this run lost its claim"
         raise LakeError(message, place=log.path, hint=hint)
     return opened
@@ -209,7 +209,7 @@ def _begin_anew(share: LandingTask, opened: OpenedLog, read: TableRead) -> None:
 def _there(log: TableLog) -> OpenedLog:
     opened = log.open()
     if opened is None:
-        hint = "See who removes it; the batch stays claimable."
+        hint = "Find out what removes it; the batch stays claimable."
         raise LakeError("the change log is gone again", place=log.path, hint=hint)
     return opened
 
@@ -279,7 +279,7 @@ def _check_count(log: TableLog, table: DeltaTable, note: str, images: int) -> No
     commit = next((one for one in table.history(1) if one.get("userMetadata") == note), {})
     added = commit.get("operationMetrics", {}).get("num_added_rows")
     if added is not None and int(added) != images:
-        message = f"{added} rows are in the change log, of {images} that came"
+        message = f"{added} rows are in the change log, of {images} that arrived"
         raise TableStopped(message, place=log.path, hint=copy_hint(log.destination, log.name))
 
 

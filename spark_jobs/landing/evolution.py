@@ -45,7 +45,7 @@ def why_not(schema: TableSchema) -> str:
     names = [column.name for column in schema.shown]
     taken = next((name for name in names if name.lower() in NAMES), None)
     if taken is not None:
-        return f"its column {taken!r} has the name of one of the log's own"
+        return f"its column {taken!r} has the name of the log's own column"
     if needs_mapping([LakeColumn(name, "") for name in names]):
         return "a column's name needs Delta's column mapping, which delta-rs does not write"
     return ""

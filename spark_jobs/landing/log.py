@@ -75,7 +75,7 @@ class OpenedLog:
         owner = f"table {found.get(TABLE)!r} of destination {found.get(DESTINATION)!r}"
         whose = owner if TABLE in found else "one that Sluice did not make"
         hint = f"Set `apply: merge` for {log.name} in defs.yaml, name another lake, or rename the table at the source."
-        raise TableStopped(f"where its change log belongs is another Delta table: {whose}", place=log.path, hint=hint)
+        raise TableStopped(f"its change log's path holds another Delta table: {whose}", place=log.path, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class TableLog:
             hint = f"Restore its _delta_log, or move the folder away. {copy_hint(self.destination, self.name)}"
             raise TableStopped(f"the change log is damaged: {first_line(error)}", place=self.path, hint=hint) from error
         except OSError as error:
-            hint, words = "See that the lake can be read; the batch stays claimable.", first_line(error)
+            hint, words = "Make the lake readable; the batch stays claimable.", first_line(error)
             raise LakeError(f"the change log cannot be read: {words}", place=self.path, hint=hint) from error
 
 

@@ -30,7 +30,7 @@ from spark_jobs.lake.types import LakeColumn, delta_type, spark_type
 from spark_jobs.load.files import numbered
 
 _LAST = 1 << 62  # an `NTH` behind those of all changes
-_ANEW = "Begin the snapshot anew."
+_ANEW = "Start the snapshot again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class ChangeLog:
         except DeltaError as error:
             raise TableStopped(f"the log is damaged: {first_line(error)}", place=self.path, hint=_ANEW) from error
         except OSError as error:
-            hint = "See that the lake can be read; the batch stays claimable."
+            hint = "Make the lake readable; the batch stays claimable."
             raise LakeError(f"the log cannot be read: {first_line(error)}", place=self.path, hint=hint) from error
 
 

@@ -25,7 +25,7 @@ from spark_jobs.session import Sessions
 _TYPES = {"path": pa.string(), "size": pa.int64(), "rows": pa.int64(), "stats": pa.string(), "error": pa.string()}
 _TOLD = pa.schema(list(_TYPES.items()))
 _DDL = "path string, size bigint, rows bigint, stats string, error string"
-_REACH = "Give the lake a place that the driver and every executor reach and can write, or read with --read-on driver."
+_REACH = "Name a lake that the driver and every executor can reach and write, or read with --read-on driver."
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -82,4 +82,6 @@ def _check_seen(files: Sequence[StagedFile], share: CopyTask) -> None:
     folder = PyFileSystem(DeltaStorageHandler(share.path, dict(share.storage) or None))
     for file, there in zip(files, folder.get_file_info([one.path for one in files]), strict=True):
         if there.size != file.size:
-            raise LakeError(f"executors wrote {file.path}, which is not here", place=share.path, hint=_REACH)
+            raise LakeError(
+                f"executors wrote {file.path}, which this process cannot see", place=share.path, hint=_REACH
+            )

@@ -91,6 +91,6 @@ def _claimed(connector: Connector, owner: str, clock: Callable[[], float]) -> Cl
         if claim is not None or not others:
             return claim
         if clock() > deadline:
-            message = f"batch {others[0].batch_id} is claimed by {others[0].owner}, which does not end"
-            hint = "Look at that run, or give its claim back (the job rollback); then try again."
+            message = f"batch {others[0].batch_id} is claimed by {others[0].owner}, which never ends"
+            hint = "Check that run, or give its claim back (the job rollback); then try again."
             raise SessionError(message, place=f"{connector.destination}/{connector.client_id}", hint=hint)

@@ -111,7 +111,7 @@ def looked_up(
     if not found.num_rows:
         return None
     if found.num_rows > MOST or not schema.primary_key:
-        why = f"more than {MOST:,} of its rows are concerned" if schema.primary_key else "it has no primary key"
+        why = f"more than {MOST:,} of its rows are affected" if schema.primary_key else "it has no primary key"
         raise _broken(key, why)
     names = [column.name for column in columns]
     named = found.rename_columns(names)
@@ -155,5 +155,5 @@ def _changed(found: pa.Table, names: Sequence[str], key: ForeignKey, there: Touc
 
 def _broken(key: ForeignKey, why: str) -> Broken:
     child, parent = full_name(*key.child), full_name(*key.parent)
-    reason = f"the source changed its rows by a foreign key to {parent}, which is in no binlog, and {why}"
+    reason = f"the source changed its rows by a foreign key to {parent}, which the binlog does not record, and {why}"
     return Broken(reason, place=child, hint="Begin again when its parent rests, or reload the table (sluice copy).")

@@ -37,7 +37,7 @@ class WentOn(LakeError):
 
     def __init__(self, path: str) -> None:
         hint = "A run wrote the table meanwhile. Nothing was replaced; copy the table again."
-        super().__init__("the table went on while it was copied", place=path, hint=hint)
+        super().__init__("the table changed while it was copied", place=path, hint=hint)
 
 
 class Broken(SourceChanged):

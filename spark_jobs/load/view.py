@@ -77,7 +77,7 @@ def readable(connection: pymysql.Connection[Any], database: str, table: str) -> 
     kind, place = _kind(connection, database, table), full_name(database, table)
     if kind == "SYSTEM VERSIONED":
         raise _versioned(place)
-    raise SourceError(f"it is no table but a {kind.lower()}", place=place, hint="Name the tables that it shows.")
+    raise SourceError(f"it is a {kind.lower()}, not a table", place=place, hint="Name the tables that it reads.")
 
 
 def _versioned(place: str) -> SourceError:

@@ -36,8 +36,8 @@ from spark_jobs.maintain.retention import LEAST_HOURS, RETENTION, retention_hour
 from spark_jobs.maintain.shape import LARGE, shape
 
 _TRIES = 5  # a try is lost to a run that rewrote the same files
-_UNKNOWN = "what it had a week ago is not known any more: set delta.logRetentionDuration to more than a week"
-_LACKED = "what its history has yet to take is kept; move a history away that nobody needs any more"
+_UNKNOWN = "its content of a week ago is no longer known: set delta.logRetentionDuration to more than a week"
+_LACKED = "rows that its history lacks are kept; move the history away if nobody needs it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,8 @@ class LogUpkeep:
         except TableStopped as error:
             return Maintained(name, left=str(error))
         except (DeltaError, OSError) as error:
-            hint = "See that the lake can be read and written, then run it again; no row is harmed."
-            raise LakeError(
-                f"the log cannot be looked after: {first_line(error)}", place=log.path, hint=hint
-            ) from error
+            hint = "Make the lake readable and writable, then run it again; no row is affected."
+            raise LakeError(f"the log cannot be maintained: {first_line(error)}", place=log.path, hint=hint) from error
         unread = "" if hours else f"{RETENTION} is {opened.properties[RETENTION]!r}, which is not understood"
         return Maintained(
             name, before, after, compacted, deleted, hours, self.clock() - begun, kept=unread,
@@ -119,7 +117,7 @@ class LogUpkeep:
         path = opened.log.path if kept.alone else follows.path(table)
         state = follows.lake.state(path, "")
         if state is None:
-            return "the table is not there, so all that it lacks is kept"
+            return "the table does not exist, so all rows that it lacks are kept"
         hours = retention_hours(state.properties)
         if hours is None:
             return f"{RETENTION} of the table is not understood"
@@ -185,8 +183,8 @@ def _deleted(log: TableLog, upto: Mapping[int, int]) -> int:
         except CommitFailedError:
             continue
         return int(done.get("num_deleted_rows") or 0)
-    hint = "Run it again; no row is harmed."
-    raise LakeError("runs rewrite the log's files again and again", place=log.path, hint=hint)
+    hint = "Run it again; no row is affected."
+    raise LakeError("other runs keep rewriting the log's files", place=log.path, hint=hint)
 
 
 def _compacted(log: TableLog) -> bool:

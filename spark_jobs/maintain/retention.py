@@ -55,5 +55,5 @@ def log_hours(text: str) -> int | None:
     hours = int(length[1]) * _HOURS[length[2]] if length else 0
     if hours < LEAST_HOURS:
         hint = "Write 7d or more, 4w, or forever: older versions of a table need its log for a week."
-        raise ConfigError(f"{text!r} is no time for which a log keeps rows", place="log_retention", hint=hint)
+        raise ConfigError(f"{text!r} is not a retention of a log", place="log_retention", hint=hint)
     return hours

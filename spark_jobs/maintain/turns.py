@@ -49,8 +49,8 @@ class Turns:
         conflicts, deadline = 0, self.clock() + _PATIENCE_SECONDS
         while len(done) < len(works):
             if conflicts == _TRIES or self.clock() > deadline:
-                hint = "Run it again; no row is harmed."
-                raise LakeError("runs write the table again and again", place=path, hint=hint)
+                hint = "Run it again; no row is affected."
+                raise LakeError("other runs keep writing the table", place=path, hint=hint)
             with held(self.connector, f"maintain-{uuid.uuid4().hex[:12]}", reason=_REASON) as hold:
                 if hold.claim is None and (now := self._cursor()) != cursor:
                     cursor, quiet_since = now, self.clock()

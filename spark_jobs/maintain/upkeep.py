@@ -100,7 +100,7 @@ class Upkeep:
             deleted = self._vacuum(path, hours) if hours else 0
             after, ordered = shape(self.lake, path), order.files(path, state) if keyed else {}
         except (DeltaError, OSError) as error:
-            hint = "See that the lake can be read and written, then run it again."
+            hint = "Make the lake readable and writable, then run it again."
             raise LakeError(f"the table cannot be read: {first_line(error)}", place=path, hint=hint) from error
         kept = "" if hours else f"{RETENTION} is {state.properties[RETENTION]!r}, which is not understood"
         slices = [work.part.size for work in done if isinstance(work, Reorder)]
@@ -137,7 +137,7 @@ class Upkeep:
             state.check_owner(destination, name, path)
         except TableStopped as error:
             return str(error)
-        return "the source has no such table any more" if state.dropped else state
+        return "the source no longer has the table" if state.dropped else state
 
     def _follows_log(self, table: str, state: TableState) -> bool:
         """Whether the table's last rows came from its log. Else runs write it that hold claims."""

@@ -32,7 +32,7 @@ def plan_chunks(
     behind which no other chunk ends, so that the walk does, however fast others append.
 
     A table whose key gives no order is one chunk. The connection is the walk's own from now on.
-    Raises SourceError for a key that does not compare as itself, and pymysql's errors.
+    Raises SourceError for a key that does not match the stored key, and pymysql's errors.
     """
     if after is not None and after.high is None:
         return
@@ -105,4 +105,4 @@ def _ambiguous(schema: TableSchema, bound: Bound) -> SourceError:
         "CHECK TABLE at the source, and rebuild its index where the server was upgraded; or read the table at once: "
         f"`sluice copy DESTINATION {schema.name}`."
     )
-    return SourceError(f"the key ({', '.join(bound)}) does not compare as itself", place=schema.name, hint=hint)
+    return SourceError(f"the key ({', '.join(bound)}) does not match the stored key", place=schema.name, hint=hint)

@@ -75,7 +75,7 @@ def touched(
     """
     schema, generated = _definition(connection, key, zero_dates)
     if {*generated} - {*columns} and {*columns} - {column.name for column in schema.shown}:
-        raise Unproven("its columns have other names at the source by now")
+        raise Unproven("its columns were renamed at the source")
     wanted = (*key.columns, *(name for name in generated if name in columns and name not in key.columns))
     found = _found(connection, schema, primary_key, wanted, rows, zero_dates)
     chosen, gone, numbers = [], [], []
@@ -140,20 +140,20 @@ def _found(
     zero_dates: ZeroDates,
 ) -> _Found:
     if {*primary_key} != {*schema.primary_key}:
-        raise Unproven("the source's table has another primary key by now")
+        raise Unproven("the table's primary key changed at the source")
     names = {*primary_key, *wanted}
     part = replace(schema, columns=tuple(column for column in schema.shown if column.name in names))
     fields = {field.name: field.type for field in arrow_fields(part)}
     for name in primary_key:
         if _kind(fields[name]) != _kind(rows.schema.field(name).type):
-            raise Unproven(f"its key column {name!r} has another type at the source by now")
+            raise Unproven(f"its key column {name!r} changed its type at the source")
     with _as_stored(connection):
         look_up = _LookUp(connection, part, zero_dates)
         asked = look_up.keys(rows)
         read = look_up.rows(asked)
         there = {one: number for number, one in enumerate(look_up.keys(read))}
         if not there.keys() <= set(asked):
-            raise Unproven("the source has keys that compare as equal to the lake's, and are others")
+            raise Unproven("the source has other keys that compare as equal to the lake's")
         if len(there) < len(asked):
             look_up.prove()
     try:
@@ -162,7 +162,7 @@ def _found(
             for name in wanted
         ]
     except pa.ArrowInvalid as error:
-        raise Unproven("its columns have other types at the source by now") from error
+        raise Unproven("its columns changed their types at the source") from error
     return _Found([there.get(one) for one in asked], pa.table(dict(zip(wanted, columns, strict=True))))
 
 
@@ -213,7 +213,7 @@ class _LookUp:
         sample = self.keys(self._read(f"TRUE LIMIT {_SAMPLE}"))
         there = [key for key in sample if self._condition(key)]
         if {*self.keys(self.rows(there))} != {*there}:
-            raise Unproven("rows that are there are not found by their keys")
+            raise Unproven("existing rows are not found by their keys")
 
     def _condition(self, key: Key) -> str:
         """ "" where a value has no literal."""

@@ -186,7 +186,7 @@ def _looked_at(
         keys = tuple(key for key in keys if key in standing.undecided)
         if keys and not in_time():
             hint = "Verify again when the lake has caught up with the reset."
-            raise Moving("rows come again that the lake has", place=place.schema.name, hint=hint)
+            raise Moving("rows that the lake has are read again", place=place.schema.name, hint=hint)
 
 
 def differing(place: ComparedTable, standing: ExpectedRows, keys: Iterable[bytes]) -> Differences:

@@ -110,7 +110,7 @@ class TableComparer:
                 return None
             if not self._is_redefined(database, table, at):
                 break
-        error = "the lake has the table, and the source has not: it was dropped unseen"
+        error = "the lake has the table, and the source does not: its DROP was not captured"
         return Verified(name, None, at, error=error)
 
     def _deadline(self) -> Callable[[], bool]:
@@ -135,7 +135,7 @@ class TableComparer:
             found = definition(connection, database, table)
             if found is None or not found.columns:
                 hint = "Name tables as database.table, and grant SELECT on them."
-                message = "there is no such table, or it may not be read"
+                message = "the table does not exist, or may not be read"
                 raise SourceError(message, place=full_name(database, table), hint=hint)
             state = self._state(database, table)
             if state is None or _waits(found, state):
@@ -211,7 +211,7 @@ def await_merged(follows: Follows, table: str, in_time: Callable[[], bool], slee
     landed = opened(follows.lake, follows.log_path(table)) is not None
     if landed and follows.lake.state(follows.path(table), "") is None:
         hint = "Set its mode to merge or land_first to have a table that can be compared."
-        raise LakeError("its changes are in its log alone", place=table, hint=hint)
+        raise LakeError("only its change log has its changes", place=table, hint=hint)
 
 
 def _unmerged(follows: Follows, table: str, rows: int) -> LakeError:

@@ -101,7 +101,7 @@ def _answer(name: str, found: Comparison, at: EntryPosition) -> Verified:
 
 def _behind(histories: Histories, table: str) -> LakeError:
     parked = Parking(histories.lake, histories.destination, histories.client_id).tables().get(work_of(table))
-    message = "the history has not come to where its table is"
+    message = "the history has not caught up with its table"
     if parked is None:
         hint = "Does Dagster run the job that merges? Give more time (--timeout), or compare while less is written."
         return LakeError(message, place=table, hint=hint)

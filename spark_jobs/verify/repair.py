@@ -78,7 +78,7 @@ def _check(place: ComparedTable, standing: ExpectedRows, found: Differences) -> 
     keys = {text for batch in (*found.wrong, *found.right) for text in lake_text(batch, key).to_pylist()}
     if left := differing(place, standing, keys):
         hint = copy_hint(place.connector.destination, place.schema.name)
-        raise LakeError(f"{left.rows} rows differ still after their repair", place=place.path, hint=hint)
+        raise LakeError(f"{left.rows} rows still differ after their repair", place=place.path, hint=hint)
 
 
 def check_takes_changes(place: ComparedTable) -> None:
@@ -149,6 +149,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 def _refusal(path: str) -> str:
     return (
-        "The Delta table refuses rows that the source has. Take the constraint or NOT NULL away (ALTER TABLE "
+        "The Delta table refuses rows that the source has. Remove the constraint or NOT NULL (ALTER TABLE "
         f"delta.{quote(path)} DROP CONSTRAINT ..., or ALTER COLUMN ... DROP NOT NULL), then repair the table again."
     )

@@ -41,7 +41,7 @@ class _Interruptible(Sessions):
             self._lent.add(spark)  # first: who ends it meanwhile either finds the session here or is seen below
             try:
                 if self.ended:
-                    raise LakeError("the warm-up was ended", hint="Nothing is to be done.")
+                    raise LakeError("the warm-up was ended", hint="No action needed.")
                 yield spark
             finally:
                 self._lent.discard(spark)

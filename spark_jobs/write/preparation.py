@@ -93,5 +93,5 @@ def _allowed(added: tuple[LakeColumn, ...], read: TableRead, changed: Changed) -
 def _made(state: TableState | None, path: str) -> TableState:
     if state is None:
         hint = "Spark and this process must see the same lake: name it by a path or URI that both can open."
-        raise LakeError("the table that Spark made is not there", place=path, hint=hint)
+        raise LakeError("the table that Spark created is not visible here", place=path, hint=hint)
     return state

@@ -219,7 +219,7 @@ def test_a_table_without_a_key_lands_and_has_no_history(shop: Shop) -> None:
     shop.execute("DELETE FROM bare LIMIT 1")
     claim = shop.claim()
     (landed,) = shop.lake.apply(claim, "run", 2, claim.stopped).landed
-    assert landed.no_history == "it has no primary key, to which a version belongs"
+    assert landed.no_history == "it has no primary key, which versions need"
     assert [row[0] for row in changes(shop, "bare", "a")] == ["insert", "insert", "delete"]
     assert lacks(Histories(shop.lake.lake, "shop", shop.connector.client_id), f"{shop.database}.bare") is None
 

@@ -165,7 +165,7 @@ def test_a_table_that_others_wrote_holds_up_no_other(shop: Shop) -> None:
     assert shop.rows("log") == [("x", 1), ("x", 1), ("y", 2), ("z", 3), ("z", 4)]
     (stop,) = shop.connector.client_status().stopped
     assert stop.table == f"{shop.database}.orders"
-    assert "1 keys met 2 rows" in stop.reason
+    assert "1 keys matched 2 rows" in stop.reason
     assert f"`sluice copy shop {shop.database}.orders`" in stop.hint
     assert shop.run().success
     assert "orders takes_changes" in red(shop)

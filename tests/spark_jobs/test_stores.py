@@ -23,8 +23,8 @@ def test_a_store_that_decides_itself_is_taken(root: str) -> None:
 @pytest.mark.parametrize(
     ("root", "options", "why"),
     [
-        ("oss://b/l", {}, "nobody knows"),
-        ("s3n://b/l", {}, "nobody knows"),
+        ("oss://b/l", {}, "it is unknown"),
+        ("s3n://b/l", {}, "it is unknown"),
         ("s3a://b/l", {"AWS_S3_LOCKING_PROVIDER": "dynamodb"}, "AWS_S3_LOCKING_PROVIDER"),
         ("s3a://b/l", {"conditional_put": "disabled"}, "conditional PUTs"),
         ("s3://b/l", {"aws_s3_allow_unsafe_rename": "true"}, "ALLOW_UNSAFE_RENAME"),

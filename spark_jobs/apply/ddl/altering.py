@@ -51,22 +51,22 @@ def alter(at: DdlTarget, step: Step, effect: Effect) -> str:
     state = filled(at) or state
     changed = at.batch.policies.of(at.table).changed
     if not _is_shown(effect):
-        return "nothing that the lake shows"
+        return "no change in the lake"
     if changed is Changed.IGNORE:
         if effect.kind is EffectKind.REWRITE or any(change.kind not in _OF_STRUCTURE for change in effect.changes):
             raise CopyNeeded("its policy is ignore, and the statement changes values or types", at.table)
-        return "left out, as the table's policy says"
+        return "skipped by the table's policy"
     check_consent(at, step)
     plan = alteration(effect, state.columns)
     comments = [one.definition for one in effect.changes if one.kind is ChangeKind.COMMENT]
     comment = [state.comment, *comments][-1]
     if plan is None and comment == state.comment:
-        return "nothing that the lake shows"
+        return "no change in the lake"
     if plan is None:  # the comment is known where the definition is not
         with at.session() as spark:
             _comment(spark, at, comment)
         mark(at, step)
-        return "its comment is another"
+        return "its comment changed"
     if changed is Changed.LENIENT:
         plan = with_dropped(plan, state.columns)
     state.own.check(at.table, plan.schema.primary_key, [one.column.name for one in plan.columns])
@@ -77,7 +77,7 @@ def alter(at: DdlTarget, step: Step, effect: Effect) -> str:
         mark(at, step)
         return "altered in place"
     _write_anew(at, step, state, plan, comment)
-    return "altered, with its rows written anew"
+    return "altered, with its rows rewritten"
 
 
 def _is_shown(effect: Effect) -> bool:

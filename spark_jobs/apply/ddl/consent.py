@@ -10,7 +10,7 @@ from spark_jobs.lake.policies import Changed
 from spark_jobs.lake.remedy import copy_hint
 
 PROPOSAL = "a change waits for approval"  # how the reason of such a stop begins
-TAKES_DELETED = "a copy takes its deleted rows, and waits for a person"
+TAKES_DELETED = "a copy would remove its deleted rows, so it waits for approval"
 _EXCEPTION = "the source changed the table, and its policy is exception"
 
 

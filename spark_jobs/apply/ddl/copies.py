@@ -103,7 +103,7 @@ def _bounded(copier: Copier, table: str) -> Callable[[int], None]:
 
     def check(rows: int) -> None:
         if rows > most:
-            hint = "Copy it while others go on (sluice copy), or raise ddl.copy_rows."
+            hint = "Copy it while the stream goes on (sluice copy), or raise ddl.copy_rows."
             raise SourceError(
                 f"it has more than {most:,} rows, far more than its statistics say", place=table, hint=hint
             )
@@ -125,4 +125,4 @@ def _copy(batch: Batch, copier: Copier, refusal: Refusal) -> Followed:
             at = standing(batch, table, whole=False)
             if at.live is not None:
                 retire(at, steps(gone)[0])
-            return Followed(table, "copy", why, made.place.low, "the source has no such table any more")
+            return Followed(table, "copy", why, made.place.low, "the source no longer has the table")

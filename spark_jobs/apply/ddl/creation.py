@@ -32,18 +32,18 @@ def columns_of(schema: TableSchema) -> tuple[LakeColumn, ...]:
 def create(at: DdlTarget, step: Step, effect: Effect) -> str:
     """The table begins without rows. Rows of an earlier table of that name stay in its history alone.
 
-    Where the definition is not known, the first row makes the table. CREATE TABLE IF NOT EXISTS is in the binlog also
+    Where the definition is not known, the first row creates the table. CREATE TABLE IF NOT EXISTS is in the binlog also
     where the table existed; then nothing happens.
     """
     if at.live is not None and effect.conditional:
-        return "the table is there already"
+        return "the table exists already"
     if at.live is not None:
         check_consent(at, step)
     if effect.schema is None:
         if at.state is None:
-            return "the first row makes the table"
+            return "the first row creates the table"
         retire(at, step)
-        return "emptied; the first row reloads the table"
+        return "emptied; the first row replaces the table"
     batch, columns = at.batch, columns_of(effect.schema)
     batch.lake.check_writable()
     properties = table_properties(batch.lake, batch.claim.destination, effect.schema, batch.fence.token)

@@ -41,7 +41,7 @@ def lacking(have: Sequence[LakeColumn], wanted: Sequence[LakeColumn], path: str)
     for column in wanted:
         if column.name.lower() in NAMES:
             hint = "Rename it at the source, or set `apply: land_first` for the table in defs.yaml."
-            raise TableStopped(f"column {column.name!r} has the name of one of a history's own", place=path, hint=hint)
+            raise TableStopped(f"column {column.name!r} has the name of a history's own column", place=path, hint=hint)
         old = there.get(column.name.lower(), column)
         if (old.name, old.type) != (column.name, column.type):
             was, now = f"{old.name} {old.type}", f"{column.name} {column.type}"
@@ -51,5 +51,5 @@ def lacking(have: Sequence[LakeColumn], wanted: Sequence[LakeColumn], path: str)
 
 ANEW = (
     "Move the folder of the history away, for example to another name: a new one begins with the rows of the table. "
-    "The table itself goes on."
+    "The table itself is not affected."
 )

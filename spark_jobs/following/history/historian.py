@@ -115,7 +115,7 @@ class Historian:
             found.state.check_owner(histories.destination, table, path)
             if HISTORY not in found.state.properties:
                 hint = "Move that table away, or set `apply: land_first` for this one in defs.yaml."
-                raise TableStopped("where its history belongs is another Delta table", place=path, hint=hint)
+                raise TableStopped("its history's path holds another Delta table", place=path, hint=hint)
             if found.state.properties.get(PROGRESS) != FORM:
                 message = "its history notes its progress as an older version of Sluice did"
                 raise TableStopped(message, place=path, hint=ANEW)
@@ -123,7 +123,7 @@ class Historian:
                 return found
         entered = standing(histories, table)
         if entered is None or entered.state is None:
-            hint = "See who removes it; nothing is lost: the log is there."
+            hint = "Find out what removes it; nothing is lost: the log has its rows."
             raise LakeError("the history is gone again", place=path, hint=hint)
         return entered
 
@@ -220,7 +220,7 @@ class Historian:
         mark = Mark.behind(*where, last)
         if mark is None:
             hint = "Nothing is lost: it goes on with the next change of the table."
-            raise TableStopped("it was compared too often at one place", place=path, hint=hint)
+            raise TableStopped("it was compared too often at the same place", place=path, hint=hint)
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             micros = spark.sql(statements.last_time(_log(histories, found, table), *where)).collect()[0][0]
             if micros is None:  # its rows' time is over; without an end, what is closed would seem to last
@@ -273,7 +273,7 @@ class Historian:
     def _state(self, path: str) -> TableState:
         state = self.follows.lake.state(path, "")
         if state is None:
-            hint = "See who removes it; nothing is lost: the log is there."
+            hint = "Find out what removes it; nothing is lost: the log has its rows."
             raise LakeError("the history is gone", place=path, hint=hint)
         return state
 

@@ -188,7 +188,8 @@ def _check_not_back(log: DeltaTable, merged: TableState, there: EpochVersion, ow
         return
     if there.version < own.version:
         message = f"its table went back to version {there.version}, merged without its log; it has {own.version}"
-        hint = f"After a rewind it goes on when the table has come there again. After a move to another server: {ANEW}"
+        hint = "After a rewind it continues when the table has reached that version again. "
+        hint += f"After a move to another server: {ANEW}"
         raise TableStopped(message, place=log.table_uri, hint=hint)
 
 

@@ -162,7 +162,7 @@ def test_ddl_is_an_item_and_ends_its_transaction() -> None:
     ],
 )
 def test_only_ddl_of_captured_tables_is_an_item(text: str, kind: Kind) -> None:
-    """A statement that changes nothing that the lake shows is no item; if Canal's clients are told of it, it is marked
+    """A statement that changes no change in the lake is no item; if Canal's clients are told of it, it is marked
     for them."""
     log = Log()
     log.query(text)

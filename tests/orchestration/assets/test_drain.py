@@ -248,7 +248,7 @@ def test_a_table_that_fails_a_blocking_check_is_parked_alone() -> None:
     assert [m.asset_key.path[-1] for m in materialized(result)] == ["orders", "users", "orders", "orders"]
     failed = {name for name, passed in verdicts(result).items() if not passed}
     assert failed == {"users key_unique", "users rows_add_up", "users takes_changes"}
-    assert "10 keys met 11 rows at shop.users, batch 2" in canal.stopped[0].reason
+    assert "10 keys matched 11 rows at shop.users, batch 2" in canal.stopped[0].reason
     assert "`sluice copy shop shop.users`" in canal.stopped[0].hint
 
 

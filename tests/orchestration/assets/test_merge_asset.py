@@ -115,7 +115,7 @@ def test_a_log_that_cannot_be_read_behind_a_merge_is_no_failure_of_it(
     def away(table: str) -> Pending | None:
         if logs.runs == [table]:
             logs.runs.append("asked")
-            raise LakeError("the lake is away", place=table, hint="See that the lake can be read.")
+            raise LakeError("the lake is away", place=table, hint="Make the lake readable.")
         return pending(table)
 
     monkeypatch.setattr(logs, "pending", away)

@@ -109,7 +109,7 @@ def test_the_check_of_a_history_says_what_differs(conf: Path, monkeypatch: pytes
     """TableComparer the one of its table. A history that is not there yet is no fault."""
     told = {
         "shop.orders": Verified("shop.orders__history", Comparison(7, 8, 0, 1, 0), AT, remedy="Move the folder"),
-        "shop.users": Verified("shop.users__history", None, AT, error="the history has not come to its table"),
+        "shop.users": Verified("shop.users__history", None, AT, error="the history has not caught up with its table"),
     }
     monkeypatch.setattr(audit, "histories_compared", lambda _, tables: (told[one] for one in tables if one in told))
     settings = Settings(destination="shop", lake=str(conf), apply=Mode.HISTORY)
@@ -127,4 +127,4 @@ def test_the_check_of_a_history_says_what_differs(conf: Path, monkeypatch: pytes
     assert found["orders__history"].severity is dg.AssetCheckSeverity.ERROR
     assert "Move the folder" in str(found["orders__history"].description)
     assert found["users__history"].severity is dg.AssetCheckSeverity.WARN
-    assert "not come to its table" in str(found["users__history"].description)
+    assert "not caught up with its table" in str(found["users__history"].description)

@@ -31,14 +31,14 @@ def test_a_key_that_met_two_rows_fails() -> None:
     assert key_unique(claim(), TableResult(DECISION, FINE)).passed
     verdict = key_unique(claim(), TableResult(replace(DECISION, table="s.u"), replace(FINE, updated=3)))
     assert not verdict.passed
-    assert (verdict.table, verdict.text) == ("s.u", "5 keys met 6 rows")
+    assert (verdict.table, verdict.text) == ("s.u", "5 keys matched 6 rows")
 
 
 def test_more_rows_deleted_than_keys_block_the_table() -> None:
     """A key was there twice."""
     verdict = key_unique(claim(), TableResult(DECISION, replace(FINE, deleted=3)))
     assert verdict.blocks
-    assert verdict.text == "3 rows went for 2 deleted keys"
+    assert verdict.text == "3 rows were deleted for 2 deleted keys"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_table_that_contradicts_its_changes_is_parked_alone() -> None:
     batch, verdicts = gate(claim(), BatchResult((good, bad), (refused,)))
     assert batch.applied == (good,)
     assert [(one.table, one.copy_needed) for one in batch.refused] == [("s.v", False), ("s.u", True)]
-    assert "5 keys met 6 rows" in batch.refused[1].error.message
+    assert "5 keys matched 6 rows" in batch.refused[1].error.message
     assert "`sluice copy d s.u`" in batch.refused[1].error.hint
     assert len(verdicts) == 6
 

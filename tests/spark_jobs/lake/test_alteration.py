@@ -151,7 +151,7 @@ def test_what_the_lake_does_not_show_is_nothing(text: str) -> None:
         ("DROP PRIMARY KEY", "its primary key is \\(none\\) now"),
         ("DROP PRIMARY KEY, ADD PRIMARY KEY (v)", "primary key is \\(v\\)"),
         ("DROP COLUMN id", "primary key is \\(none\\)"),
-        ("DROP PARTITION p0", "without telling which"),
+        ("DROP PARTITION p0", "does not say which"),
         ("FROBNICATE ALL", "not understood: FROBNICATE ALL"),
     ],
 )

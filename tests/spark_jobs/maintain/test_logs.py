@@ -138,7 +138,7 @@ def test_a_log_alone_loses_rows_only_where_it_is_said(shop: LandedShop) -> None:
     assert maintained(shop, then, alone=True).rows_deleted == 1
     assert len(versions(shop)) == 1
 
-    with pytest.raises(TableStopped, match="is whole behind version"):
+    with pytest.raises(TableStopped, match="is complete only after version"):
         shop.merger().whole(shop.named("t"))
 
 

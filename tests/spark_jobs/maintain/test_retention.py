@@ -42,5 +42,5 @@ def test_a_time_for_logs(text: str, hours: int | None) -> None:
 @pytest.mark.parametrize("text", ["6d", "200h", "soon", "0w", "-8d"])
 def test_less_than_a_week_is_refused(text: str) -> None:
     """So is what is no time."""
-    with pytest.raises(ConfigError, match="no time for which a log keeps rows"):
+    with pytest.raises(ConfigError, match="is not a retention of a log"):
         log_hours(text)

@@ -169,7 +169,7 @@ def test_what_is_not_found_may_be_there(mysql8: MySqlServer, monkeypatch: pytest
             name.touched(pa.table({"name": ["a"], "p": pa.array([1], pa.int32())}))
         with pytest.raises(Unproven, match="another type"):
             at.touched(pa.table({"at": ["09:00:00"], "p": pa.array([1], pa.int32())}))
-        with pytest.raises(Unproven, match="another primary key"):
+        with pytest.raises(Unproven, match="primary key changed at the source"):
             at.touched(rows.rename_columns(["at", "p"]), key=("p",))
         monkeypatch.setattr(source_rows, "literal", lambda _, value: str(value))
         with pytest.raises(Unproven, match="rows that are there are not found"):

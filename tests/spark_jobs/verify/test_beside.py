@@ -301,7 +301,7 @@ def test_a_table_that_never_rests_says_what_is_missing(mysql8: MySqlServer, tmp_
         with busy(partial(written, shop, "n"), partial(merged, shop, "n")):
             row = found_beside(shop, "n", seconds=5)
         assert row.comparison is None
-        assert "others write the table all the time" in row.error
+        assert "other writers keep writing the table" in row.error
         assert "LOCK TABLES" in row.error
 
 

@@ -77,7 +77,7 @@ def test_damage_is_found_and_what_is_behind_is_not_damage(shop: LandedShop) -> N
     shop.merger().whole(shop.named("t"))
     (found,) = compared(shop, "t", seconds=1)
     assert found.comparison is None
-    assert "has not come to where its table is" in found.error
+    assert "has not caught up with its table" in found.error
     assert found.differences == 1
 
 

@@ -64,7 +64,7 @@ def describe(
 ) -> OracleTable:
     """The table's columns and key from information_schema. `texts`: columns whose dates are read as text.
 
-    Raises SourceError when there is no such table, or it may not be read.
+    Raises SourceError when the table does not exist, or may not be read.
     """
     with connection.cursor() as cursor:
         cursor.execute(_SHOW_HIDDEN_KEYS)
@@ -90,7 +90,7 @@ def describe(
         comment = "".join(row[0] for row in cursor.fetchall())
     if not columns:
         hint = "Name tables as database.table, and grant SELECT on them."
-        raise SourceError("there is no such table, or it may not be read", place=full_name(database, table), hint=hint)
+        raise SourceError("the table does not exist, or may not be read", place=full_name(database, table), hint=hint)
     return OracleTable(database, table, columns, key, comment)
 
 

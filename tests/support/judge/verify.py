@@ -66,7 +66,7 @@ def verify(
             yield _verified(connection, database, table, lake, reader, place, lambda: clock() < deadline, sleep)
         for database, table in besides:
             if _dropped_unseen(connection, database, table, lake, reader, lambda: clock() < deadline, sleep):
-                error = "the lake has the table, and the source has not: it was dropped unseen"
+                error = "the lake has the table, and the source does not: its DROP was not captured"
                 yield Verified(full_name(database, table), None, place, error=error)
 
 
