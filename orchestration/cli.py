@@ -121,7 +121,7 @@ def _switch(verb: Literal["start", "stop", "reload"], name: str, service: str, t
 
 @destination.command()
 def start(name: Name, service: Url = LOCAL, token: Token = "", as_json: Json = False) -> None:
-    """Start a destination that was stopped by hand, or is lazy."""
+    """Start a destination that was stopped by an operator, or is lazy."""
     _switch("start", name, service, token, as_json)
 
 

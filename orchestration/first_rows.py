@@ -64,7 +64,7 @@ class FirstRows:
         if table.primary_key:
             self.connector.snapshots.open(table.name, owner=FIRST_START, first=True, lease_seconds=1)
             return
-        hint = f"Wait for its snapshot; one that was ended goes on with: {_command(self.connector, table)}."
+        hint = f"Wait for its snapshot; an interrupted one continues with: {_command(self.connector, table)}."
         self.connector.stop_table(table.name, reason=REASON, hint=hint, position=at, copy_needed=True)
 
 

@@ -22,7 +22,7 @@ PIECE = 1 << 20
 _QUERY_HEADER, _ROWS_HEADER = 13, 8
 _BITE = 1 << 16  # compressed bytes that are inflated at a time
 _MOST = 1040  # the most bytes that zlib makes of one
-_WRONG_SIZE = "its content does not have the size that it states"
+_WRONG_SIZE = "its content does not have the stated size"
 _ZLIB = 0x80  # upper bits of the first byte; its lower three count the bytes of the size
 
 Bytes = npt.NDArray[np.uint8]

@@ -24,7 +24,7 @@ from cdc_core.errors import DecodeError
 PIECE = 4 * STEP
 _ZSTD, _NONE = 0, 255
 _WINDOW = 1 << 27  # the largest of zstd's levels
-_WRONG_SIZE = "its content does not have the size that it states"
+_WRONG_SIZE = "its content does not have the stated size"
 _NO_ROWS = np.zeros(0, INDEX)
 
 Bytes = npt.NDArray[np.uint8]

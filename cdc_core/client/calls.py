@@ -163,7 +163,7 @@ def _read(url: str, answer: httpx.Response) -> Any:
         body = answer.json()
     except ValueError as error:
         raise SluiceError(
-            f"this is no answer of the service: {answer.status_code} {answer.text[:200]!r}",
+            f"this is not an answer of the service: {answer.status_code} {answer.text[:200]!r}",
             place=url,
             hint="Give the address of the service's HTTP door.",
         ) from error

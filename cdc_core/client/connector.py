@@ -254,7 +254,7 @@ class Connector:
 def _fixed(http_url: str | None, flight_url: str | None) -> Doors:
     if http_url is None:
         raise ConfigError(
-            "there is neither an http_url nor zk_servers", hint="Give the service's HTTP address, or ZooKeeper's."
+            "neither http_url nor zk_servers is set", hint="Give the service's HTTP address, or ZooKeeper's."
         )
     url = http_url.rstrip("/")
     return Doors(url, flight_url or beside(url))
@@ -264,7 +264,7 @@ def _runs(status: dict[str, Any]) -> None:
     """Refuses a standby's status: a connector that follows the active server wants the active one's."""
     if status["state"] == "standby":
         raise RunsElsewhere(
-            "this server stands by", place=str(status["active"]["address"]), hint="Call the active server."
+            "this server is on standby", place=str(status["active"]["address"]), hint="Call the active server."
         )
 
 
@@ -273,7 +273,9 @@ def beside(http_url: str) -> str:
     parts = urlsplit(http_url)
     if parts.scheme not in ("http", "https") or parts.port is None:
         raise ConfigError(
-            "this is no address of an HTTP door", place=http_url, hint="Give it with its port: http://127.0.0.1:11112"
+            "this is not the address of an HTTP door",
+            place=http_url,
+            hint="Give it with its port: http://127.0.0.1:11112",
         )
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"grpc{'+tls' if parts.scheme == 'https' else ''}://{host}:{parts.port + 1}"

@@ -49,7 +49,7 @@ class Trust:
             return
         host = urlsplit(doubtful[0]).hostname or doubtful[0]
         raise AccessDenied(
-            f"ZooKeeper names {doubtful[0]}, which may not have the token: anybody may have written that",
+            f"ZooKeeper names {doubtful[0]}, a host that may not get the token: anybody could have written that",
             place=place,
             hint=f"If this is a server of yours, list its host: `hosts: ['{host}']` under `service` in defs.yaml. Or "
             "give the service sluice.zk.auth and its clients SLUICE_ZK_AUTH, so that ZooKeeper lets nobody else write "

@@ -74,7 +74,9 @@ class QueueConfig(BaseModel):
     @classmethod
     def _acknowledged(cls, value: dict[str, str]) -> dict[str, str]:
         if value.get("acks", "all") not in ("all", "-1"):
-            raise ValueError(f"kafka.acks = {value['acks']} would lose what one broker loses: only all is supported")
+            raise ValueError(
+                f"kafka.acks = {value['acks']} can lose messages when one broker fails: only all is supported"
+            )
         return value
 
     @property

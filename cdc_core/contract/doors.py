@@ -35,7 +35,7 @@ class Doors:
             fields = json.loads(value)
             return cls(str(fields["http"]), str(fields["flight"]))
         except (KeyError, TypeError) as error:
-            raise ValueError(f"this does not describe the doors of a server: {value[:200]!r}") from error
+            raise ValueError(f"this is not a description of a server's doors: {value[:200]!r}") from error
 
 
 def reached_at(config: ServiceConfig) -> str:

@@ -39,7 +39,7 @@ class Progress:
 class Snapshot:
     """A table that is read while the stream goes on. Claims that are handed out while it is open name it.
 
-    `owner` reads the table; without a word of the owner before `lease_deadline` (in seconds since the epoch) another
+    `owner` reads the table; without a renewal by the owner before `lease_deadline` (in seconds since the epoch) another
     may take it over and go on. `epoch` is the client's. `acked` is the end of the last acked batch with changes of the
     table, None when there was none. `broken` says why the snapshot cannot be finished, "" for one that can.
     """

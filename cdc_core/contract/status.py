@@ -118,7 +118,7 @@ class ActiveServer:
 @dataclass(frozen=True, slots=True)
 class Status:
     """`start` says how reading began, `binlog` how far the cursors are from being purged; both are None until known.
-    `note` says why the destination does not read on purpose. Only a standby has `active`."""
+    `note` says why the destination deliberately does not read. Only a standby has `active`."""
 
     destination: str
     state: str

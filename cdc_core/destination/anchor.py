@@ -117,7 +117,7 @@ def match(
         if size is None:
             raise set_back(position, "the server has purged the journal, and not all transactions that it had")
     if reachable:
-        raise set_back(position, "the server has another event at the place than the one that was read from it")
+        raise set_back(position, "the server has a different event at the position that was read from it")
     if older or size == 0 or anchor is None:
         return Match.UNKNOWN  # it was purged, or removed by hand, or the position was set by hand
     what = f"beyond the end of its journal, at {size}" if size else "in a journal that it does not have"
@@ -133,9 +133,9 @@ def renumbered(address: str, end: EntryPosition, cursors: Iterable[EntryPosition
     """The error for a capture that has read up to `end` of journals that begin anew. Positions of both have no order:
     clients ack first what was read, then SourceChanged begins a new epoch."""
     if all(cursor is None or cursor >= end for cursor in cursors):
-        return SourceChanged("the server begins its journals anew", place=address, hint="Reading goes on by GTID.")
+        return SourceChanged("the server has started new journals", place=address, hint="Reading continues by GTID.")
     return SourceUnavailable(
-        "the server begins its journals anew, and clients have not acked all that was read before",
+        "the server has started new journals, and clients have not acked all that was read before",
         place=str(end),
         hint="Let the clients run, and the service: the source does not have these changes any more. Then reading goes "
         "on by GTID.",

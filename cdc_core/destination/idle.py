@@ -11,7 +11,7 @@ from cdc_core.destination.lifecycle import Phase, State
 from cdc_core.errors import RunsElsewhere, RunsNowhere, SessionError, SluiceError, SourceUnavailable
 from cdc_core.ha.candidacy import Holder
 
-STOPPED_BY_HAND = "stopped by hand"
+STOPPED_BY_HAND = "stopped by an operator"
 LAZY = "lazy: reads when a client first asks"
 
 _WORDS = {
@@ -52,10 +52,10 @@ def refusal(name: str, state: State, holder: Holder) -> SluiceError:
         return _standby(name, holder)
     if state.phase is Phase.STOPPED:
         hint = f"Start it: sluice destination start {name}"
-        return SessionError(f"destination {name} was stopped by hand", place=name, hint=hint)
+        return SessionError(f"destination {name} was stopped by an operator", place=name, hint=hint)
     if state.phase is Phase.ENDED:
         hint = "If it was removed, add its configuration again; else call when the service is up."
-        return SourceUnavailable(f"destination {name} has ended", place=name, hint=hint)
+        return SourceUnavailable(f"destination {name} was removed", place=name, hint=hint)
     return SourceUnavailable(f"destination {name} is starting: it has not connected yet", hint="Call again.")
 
 
@@ -65,7 +65,7 @@ def _standby(name: str, holder: Holder) -> SluiceError:
     if holder.here or not holder.address:  # our own address: left from before a restart, or about to be taken
         return RunsNowhere(f"no server runs destination {name} now", place=name, hint="Call again in some seconds.")
     return RunsElsewhere(
-        f"this server stands by for destination {name}: {holder.address} runs it",
+        f"this server is on standby for destination {name}: {holder.address} runs it",
         place=holder.address,
         hint=f"Call {holder.http}." if holder.http else "Look for the active server in ZooKeeper.",
     )

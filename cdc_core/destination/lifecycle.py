@@ -7,7 +7,7 @@
     READING    a capture reads that server; the capture's own health says whether it is connected
     FAILED     could not begin; tries again after a pause
     REFUSED    its configuration cannot be used
-    STOPPED    stopped by hand
+    STOPPED    stopped by an operator
     ENDED      removed, or the service stops: final
 
 No thread, clock or socket is known here: `runner` performs the actions. Times are in epoch seconds.
@@ -95,7 +95,9 @@ def _next(state: State, event: e.Event, now: float) -> Step:
         case e.ReloadedByHand(found):
             return _set_up(state, found, "reloaded by hand", now)
         case e.StoppedByHand():
-            return (state, ()) if state.phase is Phase.STOPPED else _leave(state, Phase.STOPPED, "stopped by hand")
+            return (
+                (state, ()) if state.phase is Phase.STOPPED else _leave(state, Phase.STOPPED, "stopped by an operator")
+            )
         case e.Ended(why):
             return _leave(state, Phase.ENDED, why)
         case e.Started():
@@ -181,7 +183,7 @@ def _rewind(state: State, work: e.Work) -> Step:
         return state, ()
     if state.phase not in ACTIVE:
         return state, (e.SetCursors(work),)
-    ended = _end(state, "its cursors are set by hand")
+    ended = _end(state, "its cursors are being set by an operator")
     state, begun = _begin(state)
     return state, (*ended, e.SetCursors(work), *begun)
 

@@ -66,7 +66,7 @@ class Refilter:
         opened = [split_name(one.table) for one in self.cursors.snapshots.of(client_id)]
         unread = frozenset(full_name(*name) for name in opened if new(*name) != old(*name))
         log.warning(
-            "the filter is another one",
+            "the filter changed",
             destination=self.cursors.destination,
             client=client_id,
             place=str(at),

@@ -175,7 +175,7 @@ class Destination:
         if not done.done():
             raise rewind_refusal(self.name, self._state, self._holder())
         position = str(planned.position.postion)
-        log.warning("cursors set by hand", destination=self.name, position=position, epochs=done.result())
+        log.warning("cursors set by an operator", destination=self.name, position=position, epochs=done.result())
 
     def _address(self) -> str:
         """Of the server that the cursors belong to. Raises CursorError."""

@@ -100,7 +100,7 @@ class Certificate:
         except (OSError, ConfigError) as error:
             if str(error) != self._refused:
                 self._refused = str(error)
-                log.error("a renewed certificate cannot be used, the one before is", why=str(error))
+                log.error("a renewed certificate cannot be used; the previous one stays in use", why=str(error))
             return False
         self.pem, self._stamp, self._refused = pem, stamp, ""
         log.info("a renewed certificate is used", certificate=str(self._files.certificate))

@@ -73,5 +73,5 @@ def _zookeeper_away() -> SluiceError:
     return CursorError(
         "ZooKeeper does not answer, so it is not known which server runs the destination",
         place="canal.zkServers",
-        hint="Start ZooKeeper, or correct canal.zkServers. The call may be made again.",
+        hint="Start ZooKeeper, or correct canal.zkServers. Then try again.",
     )

@@ -5,7 +5,7 @@ servers wait first:
 
     the holder is alive                                            PREFERENCE seconds, as Canal
     it is gone with its session, after a time-out of silence       GRACE seconds
-    it was told to hand over                                       GRACE seconds, and itself HAND_OVER
+    it was asked to hand over                                       GRACE seconds, and itself HAND_OVER
 
 A server may see only that the node is gone, and not that its holder was told to hand over. It then waits PREFERENCE
 and its handicap, which is why the holder waits longer than both.
@@ -191,7 +191,7 @@ def _seen(state: ElectionState, seen: Seen, now: float) -> Step:
     if not seen.ours:
         return _left(replace(state, last=holder, due=None), f"{holder.address} runs it")
     if not holder.active:  # told to hand over: whoever else is there shall have it
-        return _left(replace(state, last=holder, due=None), "it was told to hand over", Remove())
+        return _left(replace(state, last=holder, due=None), "it was asked to hand over", Remove())
     if state.term is None:  # of a term that ended, or of a try whose answer was lost
         return replace(state, last=holder, due=None), (Remove(),)
     return state, ()

@@ -78,7 +78,7 @@ class Seat:
         stat = self._nodes.call(counter, lambda: self._client.exists_async(counter))
         if stat is None:
             raise CursorError(
-                "the node was deleted", place=self._nodes.place(counter), hint="It is made again by itself."
+                "the node was deleted", place=self._nodes.place(counter), hint="It is created again automatically."
             )
         request.set_data(counter, self._me.address.encode(), version=stat.version)
         return int(stat.version)

@@ -154,7 +154,7 @@ class Cursors(EpochNodes):
             changes |= self.filters.changes(client_id, change.note)
             changes |= self.stopped.also(client_id, change.stops, self.acked(client_id))
         if reached != self.reached(client_id):
-            changes |= self.snapshots.broken(client_id, "changes were passed over before any run could keep them")
+            changes |= self.snapshots.broken(client_id, "changes were skipped before any run could store them")
         elif change is not None and change.unread:
             changes |= self.snapshots.broken(client_id, "the filter left its table out meanwhile", change.unread)
         if reached.how is How.LOST and reached.epoch > self._number(client_id, "epoch"):
@@ -171,7 +171,7 @@ class Cursors(EpochNodes):
         present = self._parsed_cursor(path, node)
         if present is not None and cursor.postion < present.postion:
             raise CursorError(
-                f"the new cursor {cursor.postion} is lower than {present.postion}, the kept one",
+                f"the new cursor {cursor.postion} is before the stored cursor {present.postion}",
                 place=self._nodes.place(path),
                 hint="Make sure that no other service runs this destination. To go back on purpose: sluice reset.",
             )

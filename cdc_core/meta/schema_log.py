@@ -24,7 +24,7 @@ from cdc_core.schema.history import Name, SchemaHistory, Version
 _PART = 2 << 20  # characters of JSON in a part; compressed they mostly fit a ZooKeeper node
 _PIECE = 700_000  # bytes in a node
 _PIECES = 32
-_HINT = "Remove the nodes below tsdb: the history begins anew with the present definitions."
+_HINT = "Remove the nodes below tsdb: the history restarts with the present definitions."
 
 
 class SchemaLog:

@@ -137,7 +137,7 @@ class TableStates(ClientNodes):
                 states = self._parsed(first, Node(b"".join(values), 0), self._unpacked, "states of tables")
                 return node, states or {}, names
         raise CursorError(
-            f"a part of the states of tables is away: {names[0]}",
+            f"a part of the table states is missing: {names[0]}",
             place=self._nodes.place(path),
             hint="Restore the node from a backup. Or remove it, then copy the tables that were stopped: sluice status "
             "no longer lists them.",

@@ -66,7 +66,7 @@ def default_in(reader: Reader) -> tuple[str | None, bool]:
         raise NotUnderstood("a function as default")
     value = {"TRUE": "1", "FALSE": "0"}.get(word.keyword, word.text)
     if not (word.string or _CONSTANT.match(value)):
-        raise NotUnderstood(f"{value} is no constant that is known here")
+        raise NotUnderstood(f"{value} is not a known constant")
     return sign + value, False
 
 

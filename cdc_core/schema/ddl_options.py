@@ -27,7 +27,7 @@ def option(reader: Reader) -> tuple[str, str]:
     else:
         name = reader.name().upper()
     if not reader.take("=") and name not in _WITHOUT_EQUALS:
-        raise NotUnderstood(f"{name[:40]} is no option of a table")
+        raise NotUnderstood(f"{name[:40]} is not a table option")
     first = reader.at
     reader.skip()
     value = reader.words[first]

@@ -134,7 +134,7 @@ class Reader:
     def name(self) -> str:
         word = self.word()
         if word.string or not (word.quoted or word.text[:1].isalnum() or word.text[:1] in "_$" or word.text > "\x7f"):
-            raise NotUnderstood(f"{word.text[:40]!r} stands where a name should")
+            raise NotUnderstood(f"{word.text[:40]!r} is not a name")
         return word.text
 
     def table(self, database: str) -> tuple[str, str]:

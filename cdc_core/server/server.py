@@ -111,7 +111,7 @@ class CanalServer:
         return found
 
     def start_destination(self, name: str) -> Status:
-        """Starts one that was stopped by hand or is lazy; one that runs goes on as it is. Its status after it."""
+        """Starts a destination that is lazy or was stopped by an operator, unless it runs. Returns its status then."""
         with self._lock:
             self.destination(name).start_by_hand(self.directory.read(name))
         return self.destination(name).status()

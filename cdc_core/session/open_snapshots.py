@@ -139,9 +139,8 @@ class OpenSnapshots:
         """None for a table that is stopped already."""
         if table in self._stops.of.get(client_id, {}):
             return None
-        hint = (
-            f"Wait until it is done; one that was ended goes on with: sluice snapshot {self._kept.destination} {table}."
-        )
+        resume = f"sluice snapshot {self._kept.destination} {table}"
+        hint = f"Wait until it is done; an interrupted one continues with: {resume}."
         cursor = self._session.client(client_id).cursor
         return StoppedTable(table, "its first snapshot is not in the lake yet", hint, cursor)
 

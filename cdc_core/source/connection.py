@@ -134,7 +134,7 @@ def _open(settings: SourceSettings, context: ssl.SSLContext | None) -> Connectio
             **tls,
         )
         if conn.fetched_key is not None and not same_host(settings.host, "127.0.0.1"):
-            log.warning("the password was sent by a key from the network", source=settings.account, hint=_KEY_HINT)
+            log.warning("the password was sent with a key from the network", source=settings.account, hint=_KEY_HINT)
         return conn
     except pymysql.err.MySQLError as error:
         original = getattr(error, "original_exception", None)

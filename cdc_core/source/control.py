@@ -66,7 +66,7 @@ def server_error(code: int, text: str, place: str) -> SluiceError:
         hint = "Give each reader of this server its own canal.instance.mysql.slaveId (0: a random one)."
         return SourceError("another replica took our server id: " + message, place=place, hint=hint)
     if code != _LOG_UNREADABLE:
-        return SourceError(message, place=place, hint="Mend what the server names, then start the destination again.")
+        return SourceError(message, place=place, hint="Fix what the server names, then start the destination again.")
     if "max_allowed_packet" in lower and "bogus" not in lower:
         hint = "Run SET GLOBAL max_allowed_packet = 1073741824; if it is that already, the position starts no event."
         return SourceError(message, place=place, hint=hint)

@@ -143,7 +143,7 @@ class Keeper:
                 "the store on disk cannot be written: the source waits when memory is full",
                 place=str(self._volumes.path),
                 error=str(error) or repr(error),
-                hint="Make room on the disk, or give sluice.store.dir another one. It is tried again every second.",
+                hint="Make room on the disk, or give sluice.store.dir another one. It is retried every second.",
             )
         if error is None and was:
             log.info("the store on disk is written again", place=str(self._volumes.path))

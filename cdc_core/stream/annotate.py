@@ -147,7 +147,7 @@ class Annotator:
             raise DecodeError(
                 f"{text[:80]!r} takes back changed rows of its transaction",
                 place=place,
-                hint="Report this: they should have been left out before. Start this destination behind it, "
+                hint="Report this: they should have been left out before. Start this destination after it, "
                 "then compare with sluice verify.",
             )
         done = what is Meaning.DDL and not self._state["undone"]

@@ -95,7 +95,7 @@ def rolled_back(texts: Iterable[tuple[int, str]], place: str) -> list[tuple[int,
             raise DecodeError(
                 f"{text[:80]!r} goes back to a savepoint that its transaction does not set",
                 place=place,
-                hint="Start this destination behind it, then compare with sluice verify.",
+                hint="Start this destination after it, then compare with sluice verify.",
             )
     return found
 

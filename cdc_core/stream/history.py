@@ -88,6 +88,6 @@ def _purged(xid: Xid, before: EntryPosition) -> DecodeError:
     return DecodeError(
         f"XA COMMIT {xid}: its rows are in no journal that the server still has",
         place=str(before),
-        hint="Start this destination behind it (canal.instance.master.journal.name and .position, and remove the "
+        hint="Start this destination after it (canal.instance.master.journal.name and .position, and remove the "
         "cursor), reload the tables that it changed (sluice copy), then compare with sluice verify.",
     )

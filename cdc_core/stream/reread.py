@@ -13,7 +13,7 @@ from cdc_core.errors import DecodeError
 from cdc_core.stream.group import Group, body_at, part, prepared_mask, rolled_back, row_mask, statements
 
 Reread = Callable[[Group], Iterator[Block]]
-_RESET = "Its binlogs were reset or replaced: check SHOW BINARY LOGS, then set the position anew."
+_RESET = "Its binlogs were reset or replaced: check SHOW BINARY LOGS, then set the position again."
 
 
 def remaining_events(group: Group, reread: Reread) -> Iterator[Block]:

@@ -251,7 +251,7 @@ def test_a_statement_without_an_equal_stops_with_a_remedy(
         database=database,
     )
     for _ in range(2):
-        with pytest.raises(TableStopped, match="no equal at the target: values of INT may be others") as raised:
+        with pytest.raises(TableStopped, match="no equivalent at the target: values of INT may change") as raised:
             _run(words, door)
     assert postgres.execute(f'SELECT id, w FROM "{database}".c') == [(1, 70)]
     place = raised.value.hint.split("--done ")[1].split(";")[0]

@@ -231,7 +231,7 @@ def test_two_mirrors_of_one_client(world: World) -> None:
     further = replace(reached, position=reached.position + 100)
     other.apply((), further)
     group = RowGroup("insert", (world.database, "n"), ("x",), (), [(7,)])
-    with pytest.raises(PositionError, match="another mirror writes"):
+    with pytest.raises(PositionError, match="another mirror moves"):
         world.target.apply([group], replace(reached, position=reached.position + 50))
     assert world.rows(world.other, "n") == [(1,)]
     world.target.open()

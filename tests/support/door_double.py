@@ -295,7 +295,7 @@ class Server:
         return self._switched(name, "running", None)
 
     def stop_destination(self, name: str) -> Status:
-        return self._switched(name, "stopped", "stopped by hand")
+        return self._switched(name, "stopped", "stopped by an operator")
 
     def reload_destination(self, name: str) -> Status:
         return self._switched(name, "starting", None)

@@ -84,7 +84,7 @@ class Consumer:
                     done += 1
                 pause = self._policy.pause_seconds
             except (ServiceUnavailable, SessionError) as error:
-                log.warning("the consumer connects anew", **error.as_dict())
+                log.warning("the consumer reconnects", **error.as_dict())
                 self._sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 self._connect()

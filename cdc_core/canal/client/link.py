@@ -61,7 +61,7 @@ class Link:
             raise SessionError(
                 f"the server refused: {ack.error_message} ({ack.error_code})",
                 place=self.place,
-                hint="Mend what it says, and connect again.",
+                hint="Fix what it says, and connect again.",
             )
 
     def _exactly(self, size: int) -> bytearray:

@@ -76,7 +76,7 @@ class Mirror(Handler):
         before = self._target.reached or place
         latest = replace(place, execute_time=max(place.execute_time, before.execute_time))
         if by_hand:
-            log.info("a statement was run by hand", place=event.header.place, sql=shown(event.sql, 500))
+            log.info("a statement was run manually", place=event.header.place, sql=shown(event.sql, 500))
             self._target.apply((), latest)
             return
         self._target.define(event.sql, event.database, event.header.table, latest, place.execute_time / 1000)

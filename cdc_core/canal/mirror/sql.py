@@ -10,7 +10,7 @@ from cdc_core.canal.mirror.work import RowGroup
 
 Rows = Iterable[tuple[Any, ...]]
 Kinds = Mapping[str, str]  # types of the target's columns, by their names in lower case
-NO_ROW = "a row that the source changes is not there; put it there, or give the table a primary key at the source"
+NO_ROW = "a row that the source changes is missing; insert it, or give the table a primary key at the source"
 
 
 class Untranslatable(Exception):

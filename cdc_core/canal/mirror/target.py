@@ -49,7 +49,7 @@ class MirrorPlace:
             raise PositionError(
                 f"the target is at {self.journal_name}:{self.position}, and a later event is before it",
                 place=f"{other.journal_name}:{other.position}",
-                hint="The source's binlog began anew. See that the target has all rows of before; then delete the "
+                hint="The source's binlog was reset. Check that the target has all earlier rows; then delete the "
                 "line of this destination in sluice_mirror, and start again.",
             )
         return covered
@@ -211,7 +211,7 @@ class Target:
                     cursor.execute(statement)
         except Untranslatable as error:
             self.close()
-            raise refused("a statement has no equal at the target", error, sql, at) from error
+            raise refused("a statement has no equivalent at the target", error, sql, at) from error
         except self.server.error as error:
             if self.server.is_gone(error):
                 self.close()
@@ -251,9 +251,9 @@ def _place(line: Any) -> MirrorPlace:
 
 def _another(who: tuple[str, int], line: Any) -> PositionError:
     return PositionError(
-        f"another mirror writes the place of {who[0]}, client {who[1]}",
+        f"another mirror moves the position of {who[0]}, client {who[1]}",
         place=f"{line[1]}:{line[2]} in sluice_mirror",
-        hint="Run one mirror alone of a destination and client id, or give each a --client-id of its own.",
+        hint="Run only one mirror for a destination and client id, or give each a --client-id of its own.",
     )
 
 
@@ -272,7 +272,7 @@ def _interrupted(sql: str, at: MirrorPlace) -> TableStopped:
     return TableStopped(
         "a statement was interrupted, and its second run would undo it",
         place=f"{place}: {shown(sql, 100)}",
-        hint=f"Look whether the target has done it: if so, start with --done {place}; if not, start again.",
+        hint=f"Check whether the target has run it: if so, start with --done {place}; if not, start again.",
     )
 
 

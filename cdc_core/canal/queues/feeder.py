@@ -90,7 +90,7 @@ class Feeder:
             try:
                 line.broker.close()
             except Exception:  # of a client that is thrown away
-                log.exception("a broker's client does not end", destination=self._destination.name)
+                log.exception("a broker's client could not be closed", destination=self._destination.name)
 
     def _ready(self) -> CanalService:
         """The destination's service, with the queue as a client. Raises its refusal."""

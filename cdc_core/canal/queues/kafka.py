@@ -57,7 +57,9 @@ def settings(properties: dict[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:9092", "linger.ms": 5}
     for name, value in properties.items():
         if name.startswith("ssl.") and ("truststore" in name or "keystore" in name):
-            raise ConfigError(f"kafka.{name} is a store of Java's", place=f"kafka.{name}", hint=_TEXT_STORES)
+            raise ConfigError(
+                f"kafka.{name} is a Java key store, which is not supported", place=f"kafka.{name}", hint=_TEXT_STORES
+            )
         if name == "sasl.jaas.config":
             found |= _jaas(value)
         elif name not in _NOT_NEEDED:
@@ -243,7 +245,7 @@ class Kafka:
 
 
 def _away(why: str, place: str) -> QueueError:
-    hint = "Look at the brokers; it is tried again by itself, and nothing is lost."
+    hint = "Check the brokers; sending is retried automatically, and nothing is lost."
     return QueueError(f"Kafka: {why}", place=place, hint=hint)
 
 
@@ -262,7 +264,7 @@ def _made(kind: Any, values: dict[str, Any]) -> Any:
         return kind(values)
     except KafkaException as error:
         raise ConfigError(
-            f"the Kafka client does not take this: {error.args[0].str()}",
+            f"the Kafka client rejects a property: {error.args[0].str()}",
             place="kafka.*",
-            hint="Properties are those of librdkafka, or Kafka's own names of them.",
+            hint="Use the properties of librdkafka, or Kafka's names for them.",
         ) from None

@@ -97,7 +97,7 @@ class RocketMQ:
     def _refused(self, place: str, error: Exception) -> QueueError:
         details = getattr(error, "details", None)  # of gRPC's errors
         text = str(details() if callable(details) else error) or type(error).__name__
-        hint = "Look at the proxies and brokers; it is tried again by itself, and nothing is lost."
+        hint = "Check the proxies and brokers; sending is retried automatically, and nothing is lost."
         if "accept message type" in text or "message type" in text.lower():
             hint = _FIFO
         elif "route" in text:

@@ -134,7 +134,7 @@ def _pattern(text: str, key: str) -> Pattern:
     try:
         return Pattern(text, re.compile(text, re.IGNORECASE))
     except re.error as error:
-        raise ConfigError(f"{text!r} is no regular expression: {error}", place=key, hint=f"Correct {key}.") from None
+        raise ConfigError(f"{text!r} is not a regular expression: {error}", place=key, hint=f"Correct {key}.") from None
 
 
 def _topic(item: str) -> tuple[str, Pattern]:

@@ -143,7 +143,7 @@ class Commands:
     def give_back(self, request: Get, batch_id: int) -> None:
         """Rolls back a batch that nobody received."""
         service = self._service(request.destination)
-        service.rollback(request.client_id, batch_id, owner_of(request.client_id), "its client went away")
+        service.rollback(request.client_id, batch_id, owner_of(request.client_id), "its client disconnected")
 
     def fetch(self, request: Get) -> Reply | None:
         """The client's next batch, without waiting for rows; None when there is none. A batch without entries for this

@@ -122,7 +122,7 @@ class Connection:
         try:
             await self._call(destination, function, *args)
         except Exception as error:
-            log.info("a TCP client's leases were not changed", why=str(error))
+            log.info("a TCP client's leases could not be changed", why=str(error))
 
     # -- requests
 
@@ -267,7 +267,7 @@ class Connection:
 def _told(preparing: asyncio.Future[Any]) -> None:
     """An error that nobody waits for."""
     if not preparing.cancelled() and (error := preparing.exception()) is not None:
-        log.warning("a batch could not be encoded before it was asked for", why=str(error), exc_info=error)
+        log.warning("a batch could not be encoded in advance", why=str(error), exc_info=error)
 
 
 def _bug(error: Exception) -> Exception | None:

@@ -101,7 +101,7 @@ class FlightDoor:
                 self.connections.look()
                 self._renew()
             except Exception:  # tried again
-                log.exception("the Flight door could not be looked after", door=self.url)
+                log.exception("the upkeep of the Flight door failed", door=self.url)
 
     def _renew(self) -> None:
         """Listens anew where the certificate is another one. What cannot be done is tried again."""

@@ -52,7 +52,7 @@ class DestinationAnswer(Answer):
     backlog_rows: int = Field(examples=[400])
     clients: list[Any]
     error: dict[str, Any] | None = Field(examples=[None])
-    note: str | None = Field(None, description="why the destination does not read on purpose", examples=[None])
+    note: str | None = Field(None, description="why the destination deliberately does not read", examples=[None])
 
 
 class ClientPositionAnswer(Answer):
@@ -68,7 +68,7 @@ class ClientPositionAnswer(Answer):
     transactions: int | None = Field(description="known where the source has GTIDs", examples=[12])
     seconds: float | None = Field(description="since the cursor's transaction; 0 at the end", examples=[2.5])
     files_left: int | None = Field(description="journals older than the cursor's", examples=[3])
-    kept: bool = Field(False, description="the store on disk has what lies behind the cursor")
+    kept: bool = Field(False, description="the store on disk has the changes after the cursor")
 
 
 class PositionsAnswer(Answer):

@@ -85,7 +85,7 @@ async def _wait(
 
 
 def _give_back(destination: Destination, claim: Claim) -> None:
-    destination.service().rollback(claim.client_id, claim.batch_id, claim.owner, "its claimer went away")
+    destination.service().rollback(claim.client_id, claim.batch_id, claim.owner, "its claimer disconnected")
 
 
 def _lease(destination: Destination, requested: float | None) -> float:

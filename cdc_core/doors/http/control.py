@@ -24,7 +24,7 @@ _FAILURES: dict[int | str, dict[str, Any]] = {
     404: {"model": answers.Failure, "description": "Unknown destination"},
     409: {"model": answers.Failure, "description": "Does not fit the session"},
     410: {"model": answers.Failure, "description": "The range is gone"},
-    503: {"model": answers.Failure, "description": "Source, store or cursor store away"},
+    503: {"model": answers.Failure, "description": "Source, store or cursor store unavailable"},
     "default": {"model": answers.Failure, "description": "Anything else"},
 }
 
@@ -78,7 +78,7 @@ def _add_missing(router: APIRouter, server: CanalServer) -> None:
 def _add_switching(router: APIRouter, server: CanalServer) -> None:
     @router.post(DESTINATION + "/start", response_model=answers.DestinationAnswer)
     def start(destination: str) -> Any:
-        """Starts a destination that is lazy or was stopped by hand."""
+        """Starts a destination that is lazy or was stopped by an operator."""
         return server.start_destination(destination).to_dict()
 
     @router.post(DESTINATION + "/stop", response_model=answers.DestinationAnswer)

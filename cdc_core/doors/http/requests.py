@@ -50,7 +50,7 @@ class OfOwner(Request):
 
 class AckRequest(OfOwner):
     mended: list[str] = Field(
-        [], description="stopped tables that a statement of the claim mended: their stop ends with the ack"
+        [], description="stopped tables that a statement of the claim repaired: their stop ends with the ack"
     )
 
 
@@ -76,15 +76,17 @@ class LiftRequest(Request):
 
 
 class OpenSnapshotRequest(AckRequest):
-    lease_seconds: float = Field(60.0, gt=0, le=86400, description="without a word of the owner", examples=[60])
-    first: bool = Field(False, description="the lake has no such table: it is stopped until the snapshot is there")
+    lease_seconds: float = Field(60.0, gt=0, le=86400, description="without a renewal by the owner", examples=[60])
+    first: bool = Field(
+        False, description="the lake has no such table: it is stopped until its snapshot is in the lake"
+    )
 
 
 class SnapshotProgress(Request):
     """How far the reading is."""
 
     low: Position | None = Field(None, description="the rows have every transaction up to there")
-    high: Position | None = Field(None, description="the rows have no transaction behind it")
+    high: Position | None = Field(None, description="the rows have no transaction after it")
     definition: str = Field("", description="the version of the table's definition", examples=["9f86d081884c7d65"])
     groups: int = Field(0, ge=0, description="groups of chunks that are staged", examples=[3])
     of_groups: int | None = Field(None, ge=0, description="of about how many; null: unknown", examples=[40])

@@ -137,7 +137,7 @@ def _elsewhere(facts: StartFacts) -> str:
     another address now."""
     assert facts.history is not None
     if facts.renumbered:
-        return "the same server with journals that begin anew"
+        return "the same server with new journals"
     if facts.same:
         return ""
     if f"{facts.history.address}:{facts.history.port}" != facts.address:

@@ -62,7 +62,9 @@ def test_what_anybody_may_have_written_gets_no_token(name: Name, found: Callable
     """The error names address and node, and says what to do. Listed hosts get it; without a token nobody is asked."""
     name(PLAIN)
     for trust in (None, Trust(hosts=("192.0.3.*", "db1"))):
-        with pytest.raises(AccessDenied, match=r"http://192\.0\.2\.1:11112, which may not have the token") as refused:
+        with pytest.raises(
+            AccessDenied, match=r"http://192\.0\.2\.1:11112, a host that may not get the token"
+        ) as refused:
             found(trust=trust)
         assert ADDRESS in refused.value.place
         assert "hosts: ['192.0.2.1']" in refused.value.hint

@@ -256,7 +256,7 @@ def test_a_destination_stopped_by_hand_stays_stopped_over_a_reset(mysql8: MySqlS
             execute(mysql8, shop, "INSERT INTO orders VALUES (1)")
             server.stop_destination("shop")
             assert server.reset_destination("shop", RewindTarget(start, 1001), dry_run=False).done
-            assert server.destination("shop").status().note == "stopped by hand"
+            assert server.destination("shop").status().note == "stopped by an operator"
             server.start_destination("shop")
             wait_running(server)
             found = server.destination("shop").service().claim(1001, 10, 60, "run-1", 60)

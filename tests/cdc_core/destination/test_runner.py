@@ -155,7 +155,7 @@ def test_a_seat_is_given_back_when_its_capture_has_ended() -> None:
     second = one.capture
     assert second is not first
     one.stop_by_hand()
-    assert (second.state, one.status().note) == ("stopped", "stopped by hand")
+    assert (second.state, one.status().note) == ("stopped", "stopped by an operator")
     assert seats.calls[2:] == ["nodes of {'/leader': 1}", "nodes of {'/leader': 2}", "withdraw", "delist shop"]
 
     seats.office.enter(Term({"/leader": 3}))

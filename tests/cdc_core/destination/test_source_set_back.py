@@ -225,7 +225,7 @@ def test_journals_that_begin_anew(mysql: MySqlServer, gtid_mode: bool, how: str)
         else:
             refused(capture_of(one), "")
             insert(mysql, *range(300, 400))
-            refused(capture_of(one), "another event at the place" if how != "another log-bin" else "")
+            refused(capture_of(one), "a different event at the position" if how != "another log-bin" else "")
 
 
 _INSERT = "INSERT INTO orders (id, note) VALUES (1, 'a')"
@@ -315,7 +315,7 @@ NO_GTIDS = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
     [
         ("8.0.31", {}, "this server lacks the transactions"),
         ("8.0.31", NO_GTIDS, "is before the oldest journal"),
-        ("mariadb", {}, "the server has another event at the place"),
+        ("mariadb", {}, "the server has a different event at the position"),
     ],
     ids=["gtids", "no gtids", "mariadb"],
 )

@@ -83,9 +83,9 @@ def test_lists_destinations_and_tables(http: httpx.Client, destination: Destinat
 def test_switches_a_destination(http: httpx.Client, guarded: httpx.Client) -> None:
     """Start, stop and reload answer with the new status; a deliberate stop leaves the service ready."""
     home = "/v1/destinations/shop"
-    assert http.post(f"{home}/stop").json()["note"] == "stopped by hand"
+    assert http.post(f"{home}/stop").json()["note"] == "stopped by an operator"
     assert http.get("/readyz").status_code == 200
-    assert "stopped by hand" in http.get("/").text
+    assert "stopped by an operator" in http.get("/").text
     assert http.post(f"{home}/start").json()["state"] == "running"
     assert http.post(f"{home}/reload").json()["state"] == "starting"
     assert http.post("/v1/destinations/nobody/stop").status_code == 404

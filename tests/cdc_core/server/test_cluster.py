@@ -384,7 +384,7 @@ def test_a_destination_is_stopped_at_every_server(
         done = [connector.by_hand.stop() for _ in range(2)]
 
         assert [sorted(one) for one in done] == [sorted(f"http://127.0.0.1:{port}" for port in ports[:2])] * 2
-        assert [server.destination("shop").status().note for server in servers[:2]] == ["stopped by hand"] * 2
+        assert [server.destination("shop").status().note for server in servers[:2]] == ["stopped by an operator"] * 2
         assert connector.by_hand.start() == done[0]
         until(lambda: any(map(leads, servers[:2])))
         unknown = ends.enter_context(Connector(None, "nothing", zk_servers=zookeeper.hosts + zk_root))

@@ -99,11 +99,11 @@ def test_one_stopped_by_hand_rests_until_it_is_started(conf: Path, server: Canal
     server.scan()
     other = server.destination("other").capture
     ran = server.destination("shop").capture
-    assert server.stop_destination("shop").note == "stopped by hand"
+    assert server.stop_destination("shop").note == "stopped by an operator"
     assert ran.status().state == "stopped"
     server.scan()
     assert server.stop_destination("shop").state == "stopped"
-    with pytest.raises(SessionError, match="stopped by hand") as refused:
+    with pytest.raises(SessionError, match="stopped by an operator") as refused:
         server.destination("shop").service().claim(1001, 1, 0, "me", 60)
     assert refused.value.hint == "Start it: sluice destination start shop"
     assert server.start_destination("shop").note is None
@@ -152,8 +152,8 @@ def test_a_lazy_destination_is_read_when_a_client_asks(conf: Path, server: Canal
         late.service().client(1001)
     assert late.capture is woken
 
-    assert server.stop_destination("late").note == "stopped by hand"
-    with pytest.raises(SessionError, match="stopped by hand"):
+    assert server.stop_destination("late").note == "stopped by an operator"
+    with pytest.raises(SessionError, match="stopped by an operator"):
         late.service().client(1001)
     assert server.start_destination("late").note is None
     assert server.reload_destination("late").state == "lazy"

@@ -75,11 +75,11 @@ def test_a_destination_stopped_by_hand_is_skipped(
 ) -> None:
     """It is skipped with the reason; its client is not asked, since that would be refused."""
     canal = MemoryCanal(batches=2)
-    status = replace(canal.status(), state="stopped", note="stopped by hand")
+    status = replace(canal.status(), state="stopped", note="stopped by an operator")
     monkeypatch.setattr(canal, "status", lambda: status)
     monkeypatch.setattr(canal, "client_status", lambda: 1 / 0)
 
-    assert said(tick(canal, instance)) == "shop was stopped by hand"
+    assert said(tick(canal, instance)) == "shop was stopped by an operator"
 
 
 def test_a_batch_in_flight_waits_for_its_run(instance: dg.DagsterInstance) -> None:

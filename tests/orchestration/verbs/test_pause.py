@@ -122,7 +122,7 @@ def test_a_destination_is_paused_and_resumed(shop: Shop, tmp_path: Path) -> None
 
     paused = [executed(Pause, url, conf, table="*", reason="maintenance") for _ in range(2)]
     assert all(one.success for one in paused)
-    assert shop.connector.status().note == "stopped by hand"
+    assert shop.connector.status().note == "stopped by an operator"
     shop.execute("INSERT INTO t VALUES (1)")
     resumed = [executed(Resume, url, conf, table="*", reason="done") for _ in range(2)]
     assert all(one.success for one in resumed)

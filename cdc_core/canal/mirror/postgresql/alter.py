@@ -94,7 +94,7 @@ def _added(change: ColumnChange, table: str) -> Iterator[str]:
     parts, column = read(change.definition), named(change.name)
     value, is_said = value_of_rows(parts, change.definition)
     if not is_said:
-        message = f"the statement does not say which values the rows of before have in {column}"
+        message = f"the statement does not say which values existing rows have in {column}"
         yield stops_where(f"EXISTS (SELECT FROM {table})", message)
     yield f"ALTER TABLE {table} ADD COLUMN {column} {type_of(parts)}{default(value)}"
     if (lasting := default_of(parts, change.definition)) != value:

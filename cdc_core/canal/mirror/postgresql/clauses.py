@@ -50,4 +50,4 @@ def check_charset(change: ColumnChange) -> None:
     """Raises Untranslatable for one that may change values, or make texts bytes."""
     charset = change.definition.lower().removeprefix("collate ").split()[0].partition("_")[0]
     if charset == "binary" or (change.kind is ChangeKind.CHARSET and charset != "utf8mb4"):
-        raise Untranslatable(f"texts may be others in the character set {charset}")
+        raise Untranslatable(f"texts may change in the character set {charset}")

@@ -28,7 +28,7 @@ def modified(change: ColumnChange, name: str, definitions: Mapping[str, str | No
     old, new = read(before), read(change.definition)
     _check(before, change.definition, old, new)
     if reads((one for one in definitions.values() if one), name):
-        raise Untranslatable(f"a generated column is made of {column}, and may have other values")
+        raise Untranslatable(f"a generated column uses {column}, and its values may change")
     yield from _stops(old, new, change.definition, column, table)
     alter = f"ALTER TABLE {table} ALTER COLUMN {column}"
     if type_of(old) != type_of(new):
@@ -42,11 +42,11 @@ def modified(change: ColumnChange, name: str, definitions: Mapping[str, str | No
 
 def _check(before: str, after: str, old: ColumnParts, new: ColumnParts) -> None:
     if before != after and (is_generated(before) or is_generated(after)):
-        raise Untranslatable("a generated column may have other values")
+        raise Untranslatable("values of a generated column may change")
     if any(map(_REAL.match, (before, after))):
         raise Untranslatable("REAL is FLOAT or DOUBLE, as the SQL mode says")
     if not keeps(old, new):
-        raise Untranslatable(f"values of {declared(old)} may be others as {declared(new)}")
+        raise Untranslatable(f"values of {declared(old)} may change as {declared(new)}")
 
 
 def _stops(old: ColumnParts, new: ColumnParts, definition: str, column: str, table: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ def converted(change: ColumnChange, definitions: Definitions, table: str) -> Ite
     Untranslatable."""
     check_charset(change)
     if any(map(is_generated, filter(None, definitions.values()))):
-        raise Untranslatable("a generated column may have other values in another character set")
+        raise Untranslatable("values of a generated column may change with the character set")
     yield from _marked(definitions, table, own=True)
 
 
