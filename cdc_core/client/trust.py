@@ -33,7 +33,7 @@ class Trust:
     hosts: tuple[str, ...] = ()
 
     def context(self) -> ssl.SSLContext:
-        """For HTTP. Raises ConfigError for a `ca` that is none."""
+        """For HTTP. Raises ConfigError for an invalid `ca`."""
         try:
             return _context(self.ca)
         except ssl.SSLError as error:

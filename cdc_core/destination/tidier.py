@@ -52,7 +52,7 @@ class Tidier:
                 stop.wait(_FULL_PAUSE)
 
     def _tidy_definitions(self) -> None:
-        """A failure is told, and tried again in the next round."""
+        """A failure is reported, and retried in the next round."""
         cursors = self.sessions.session.cursors()
         if self.tsdb is None or not cursors:
             return

@@ -7,7 +7,7 @@ servers wait first:
     it is gone with its session, after a time-out of silence       GRACE seconds
     it was asked to hand over                                       GRACE seconds, and itself HAND_OVER
 
-A server may see only that the node is gone, and not that its holder was told to hand over. It then waits PREFERENCE
+A server may see only that the node is gone, and not that its holder was asked to hand over. It then waits PREFERENCE
 and its handicap, which is why the holder waits longer than both.
 
 A server that is cut off from ZooKeeper for as long as a session lasts has to assume that another one has taken over.

@@ -21,7 +21,7 @@ DOORS = "/otter/sluice/cluster"
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """`address` is `ip:port`. `active` is false in the node of a server that is told to hand over."""
+    """`address` is `ip:port`. `active` is false in the node of a server that is asked to hand over."""
 
     address: str
     active: bool = True

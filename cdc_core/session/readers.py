@@ -30,7 +30,7 @@ class Readers:
         return self._entries.get(client_id, False)
 
     def note(self, client_id: int, *, entries: bool) -> None:
-        """Somebody reads the client: kept when this returns. Two readers of different kinds are told in the log, since
+        """Somebody reads the client: kept when this returns. Two readers of different kinds are logged, since
         each of them misses what the other one acks."""
         if entries != self.of_entries(client_id):
             if client_id in self._seen:

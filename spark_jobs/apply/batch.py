@@ -115,7 +115,7 @@ def apply_batch(
     followed = ddl.followed + copies
     return BatchResult(
         applied, refused, followed, done.cascaded, tuple(sorted(whole)), tuple(broken), unapplied,
-        (*landed, *emptied), batch.notes.untold(),
+        (*landed, *emptied), batch.notes.unreported(),
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def snapshots_of(batch: Batch) -> dict[str, str]:
 
 
 def keep(batch: Batch, table: TableRange) -> BrokenSnapshot | None:
-    """Keeps the table's changes where it has an open snapshot. The snapshot that is broken by them, None for none.
+    """Keeps the table's changes if it has an open snapshot. Returns the snapshot that they invalidate, or None.
     Raises LakeError when they cannot be written."""
     claim, snapshot = batch.claim, snapshots_of(batch).get(table.name)
     if snapshot is None:

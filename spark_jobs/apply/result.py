@@ -123,7 +123,7 @@ class BatchResult:
     its DDL statements. `whole`: tables that were stopped, and that a statement or a copy made right before the rows.
     `broken`: snapshots that cannot be finished; `unapplied`: stopped tables whose changes were kept for one alone.
     `landed`: tables whose changes are in their logs; `instead`: why tables that were to be landed are merged in this
-    run, where nobody was told yet."""
+    run, if that was not reported yet."""
 
     applied: tuple[TableResult, ...] = ()
     refused: tuple[Refusal, ...] = ()

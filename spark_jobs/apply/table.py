@@ -150,8 +150,8 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
 
 
 def _odd_rows(batch: Batch, path: str, table: TableRange, read: TableRead, commit: Commit | None) -> Doubt:
-    """The rows that were not as the source's changes presume, by key: once a run, because it costs a statement. Without
-    it the commit's sums count, so an error here is none. Images that leave columns out cannot be asked."""
+    """Returns the rows that were not as the source's changes expect, by key: once a run, because it costs a statement.
+    Without it the commit's sums count, so an error here is ignored. Images that leave columns out cannot be asked."""
     keyed = bool(table.schema.primary_key)
     if not keyed or commit is None or not commit.doubt or read.counts.partial or table.name in batch.sampled:
         return Doubt()

@@ -2,7 +2,7 @@
 
 Refused is whatever would give other rows than the table should have: a log that is not whole behind the base, and what
 changed the table since by another way than its log: statements, batches that were merged directly, copies, repairs.
-What others did to the table since is undone, and told.
+Commits of others since are undone, and reported.
 """
 
 from __future__ import annotations

@@ -219,8 +219,8 @@ def _left(log: DeltaTable, epoch: int) -> int | None:
 
 
 def opened(lake: Lake, path: str) -> DeltaTable | None:
-    """The log at a path, None for none, or for a table of that name. Raises TableStopped for a damaged one, LakeError
-    for one that is away."""
+    """Returns the log at a path; None if there is none, or it is a table. Raises TableStopped for a damaged one,
+    LakeError for one that cannot be read."""
     try:
         found = lake.open(path)
         return found if LOG in found.metadata().configuration else None

@@ -44,7 +44,7 @@ class Remade:
 
 @dataclass(frozen=True, slots=True)
 class Remaker:
-    """For tables of one client. `run_id` is told in the commits; `views`: a table's view is rebuilt."""
+    """For tables of one client. `run_id` is written into the commits; `views`: a table's view is rebuilt."""
 
     follows: Follows
     sessions: Sessions

@@ -1,7 +1,7 @@
 """What an ALTER of the source means for a table of the lake: pure.
 
 In place, where the old rows' values afterwards are known to be the source's; nothing, where the lake shows no
-difference; else the table must be copied, and the reason is told. Nothing is guessed.
+difference; else the table must be copied, and the reason is reported. Nothing is guessed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What becomes of a column's values when its definition changes: pure.
 
-Only conversions that this module knows to leave each value as it is are told. Some leave it as it is unless a value is
+Only conversions known to leave each value as it is are returned. Some leave it as it is unless a value is
 of a certain kind: a number out of the new range, a text that is too long, a NULL. Then a condition in SQL comes along,
 and a table with such a row must be copied. Source: MySQL manual, "ALTER TABLE Statement", "Data Types".
 """

@@ -101,7 +101,7 @@ class Ledger:
         return self.lake.ledger_path(self.destination, self.client_id)
 
     def version(self, epoch: int) -> int | None:
-        """The version of the last end noted in an epoch, None when there is none."""
+        """Returns the version of the last end noted in an epoch, or None."""
         table = self._open()
         return None if table is None else table.transaction_version(self._app(epoch))
 
@@ -179,7 +179,7 @@ class Ledger:
         return {name: doubt for name, doubt in found.items() if doubt}
 
     def opened(self) -> DeltaTable | None:
-        """As it is now, None for none. Raises LakeError."""
+        """Returns the ledger as it is now, or None. Raises LakeError."""
         return self._open()
 
     def last_epoch(self, ledger: DeltaTable | None) -> int:
@@ -189,7 +189,7 @@ class Ledger:
         return max((one for one in known if one is not None), default=-1)
 
     def reached(self, epoch: int, ledger: DeltaTable | None) -> int:
-        """The version of the last end of an epoch that the opened `ledger` has, 0 for none."""
+        """Returns the version of the last end of an epoch that the opened `ledger` has, or 0."""
         return (ledger.transaction_version(self._app(epoch)) or 0) if ledger is not None else 0
 
     def landed(self, table: str, upto: int, ledger: DeltaTable | None) -> dict[int, int]:

@@ -164,5 +164,5 @@ class DeltaCommit:
         return fields if isinstance(fields, dict) else {}
 
     def count(self, *names: str) -> int:
-        """The first of the metrics that the commit has, 0 for none."""
+        """Returns the first of the metrics that the commit has, or 0."""
         return next((int(self.metrics[name]) for name in names if name in self.metrics), 0)

@@ -95,7 +95,7 @@ class TableLog:
         return log_app_id(self.destination, self.client_id, self.name, epoch)
 
     def open(self) -> OpenedLog | None:
-        """None where there is none. Raises TableStopped for a damaged one, LakeError when it cannot be read."""
+        """Returns None if there is none. Raises TableStopped for a damaged one, LakeError when it cannot be read."""
         try:
             return OpenedLog(self, self.lake.open(self.path))
         except TableNotFoundError:

@@ -10,13 +10,13 @@ from deltalake import DeltaTable
 
 @dataclass(slots=True)
 class Notes:
-    """`instead`: why tables are merged in this run although they are to be landed; `told`: those of them of which the
-    run's log has word. `checked`: (table, epoch) whose log was compared with the ledger. `merged`: tables whose log
+    """`instead`: why tables are merged in this run although they are to be landed; `reported`: those of them that the
+    run's log names. `checked`: (table, epoch) whose log was compared with the ledger. `merged`: tables whose log
     is merged whole, and has got nothing since; `unfollowed`: the statements that merged tables lack, as they were read
     once. `past`: by table and epoch, the version up to which changes went past its log."""
 
     instead: dict[str, str] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
     checked: set[tuple[str, int]] = field(default_factory=set)
     ledger: tuple[DeltaTable | None, ...] = ()
     swept: bool = False
@@ -28,8 +28,8 @@ class Notes:
         """These tables have others' rows by now, which went past their logs."""
         self.checked = {one for one in self.checked if one[0] not in renamed}
 
-    def untold(self) -> dict[str, str]:
-        """The reasons that nobody has heard yet, which are told by this."""
-        new = {table: why for table, why in self.instead.items() if table not in self.told}
-        self.told.update(new)
+    def unreported(self) -> dict[str, str]:
+        """Returns the reasons that were not reported yet, and marks them as reported."""
+        new = {table: why for table, why in self.instead.items() if table not in self.reported}
+        self.reported.update(new)
         return new

@@ -105,7 +105,7 @@ class ChangeLog:
             raise LakeError(f"changes cannot be kept: {first_line(error)}", place=self.path, hint=hint) from error
 
     def _opened(self) -> tuple[DeltaTable | None, int | None]:
-        """The log and its end, None for none. delta-rs may read files of the log for each of the two."""
+        """Returns the log and its end, or None. delta-rs may read files of the log for each of the two."""
         try:
             table = self.lake.open(self.path)
             return table, table.transaction_version(self.app)

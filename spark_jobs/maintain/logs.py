@@ -4,7 +4,7 @@ All of it is delta-rs', beside runs that land and merge. delta-rs refuses an app
 deleted; the run does it again. What is deleted the merged table has had for a week at least, so every version of the
 table that can be read still finds in the log what it lacks: merges, views, a table reloaded from an earlier one.
 What a history beside the table has yet to take stays as well.
-The commit that deletes says up to where; from then on a table that lacks such rows is told, and not merged.
+The commit that deletes says up to where; from then on a table that lacks such rows is reported, and not merged.
 """
 
 from __future__ import annotations

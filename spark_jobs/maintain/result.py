@@ -54,27 +54,27 @@ class Maintained:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON and for metadata: what is known."""
-        told: dict[str, Any] = {"table": self.table}
+        facts: dict[str, Any] = {"table": self.table}
         if self.failed:
-            return told | {"error": self.failed}
+            return facts | {"error": self.failed}
         if self.left:
-            return told | {"left_alone": self.left}
+            return facts | {"left_alone": self.left}
         for name, found in (("before", self.before), ("after", self.after)):
             if found:
-                told |= {f"files_{name}": found.files, f"small_{name}": found.small, f"bytes_{name}": found.bytes}
-                told[f"version_{name}"] = found.version
-        told |= {"compacted": self.compacted, "files_deleted": self.deleted, "seconds": round(self.seconds, 1)}
-        told |= {"retention_hours": self.retention_hours} | ({"left_for_later": _IDLE} if self.idle else {})
+                facts |= {f"files_{name}": found.files, f"small_{name}": found.small, f"bytes_{name}": found.bytes}
+                facts[f"version_{name}"] = found.version
+        facts |= {"compacted": self.compacted, "files_deleted": self.deleted, "seconds": round(self.seconds, 1)}
+        facts |= {"retention_hours": self.retention_hours} | ({"left_for_later": _IDLE} if self.idle else {})
         if self.log_hours is not None:
-            told |= {"rows_deleted": self.rows_deleted, "log_retention_hours": self.log_hours}
-        told |= {"rows_kept": self.rows_kept} if self.rows_kept else {}
+            facts |= {"rows_deleted": self.rows_deleted, "log_retention_hours": self.log_hours}
+        facts |= {"rows_kept": self.rows_kept} if self.rows_kept else {}
         if self.ordered is not None:
-            told |= {
+            facts |= {
                 "depth_before": round(self.ordered.depth_before, 2),
                 "depth_after": round(self.ordered.depth_after, 2),
             }
-            told |= {"ranges_ordered": self.ordered.ranges, "bytes_ordered": self.ordered.bytes}
-        return told | ({"files_kept": self.kept} if self.kept else {})
+            facts |= {"ranges_ordered": self.ordered.ranges, "bytes_ordered": self.ordered.bytes}
+        return facts | ({"files_kept": self.kept} if self.kept else {})
 
     @property
     def text(self) -> str:

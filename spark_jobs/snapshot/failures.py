@@ -1,4 +1,4 @@
-"""The errors of ours for those that the server or the network gives while a table is read."""
+"""Our errors for those of the server or the network while a table is read."""
 
 from __future__ import annotations
 

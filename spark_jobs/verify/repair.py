@@ -35,7 +35,7 @@ _ADDED, _GONE = 1, 2  # of OP: a row that the lake must have, and a key whose ro
 
 @dataclass(frozen=True, slots=True)
 class RowRepair:
-    """For tables of one client. `run_id` is told in the commits."""
+    """For tables of one client. `run_id` is written into the commits."""
 
     sessions: Sessions
     run_id: str = ""

@@ -78,7 +78,7 @@ def prepare(
 
 
 def _allowed(added: tuple[LakeColumn, ...], read: TableRead, changed: Changed) -> tuple[LakeColumn, ...]:
-    """What a policy lets come of columns of which no statement told."""
+    """Returns the new columns that a policy allows without a DDL statement."""
     names = ", ".join(column.name for column in added)
     if changed is Changed.LENIENT:
         return added

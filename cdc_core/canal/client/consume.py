@@ -92,7 +92,7 @@ class Consumer:
 
     def _connect(self) -> None:
         """A server that comes back refuses for a moment, as long as the destination is not there yet; a login that was
-        right and is none any more is an error."""
+        right and no longer is one is an error."""
         try:
             self._connector.connect()
         except (ServiceUnavailable, SessionError) as error:

@@ -51,7 +51,7 @@ class AdminRequest:
 
 
 class UnknownAction(Exception):
-    """What nobody does here; its text says so."""
+    """An unsupported admin action; its text is the answer."""
 
 
 Answer = Callable[[AdminRequest], str]

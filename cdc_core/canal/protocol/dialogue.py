@@ -41,7 +41,7 @@ class Dialogue:
         return packets.handshake(self.seed)
 
     def receive(self, data: bytes) -> Iterator[Request | bytes]:
-        """The requests that end in `data`; or bytes that answer what is none, after which the dialogue is over."""
+        """Yields the requests that end in `data`, or the error reply to an invalid one, which ends the dialogue."""
         if self.over:
             return
         try:

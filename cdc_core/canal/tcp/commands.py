@@ -95,7 +95,7 @@ class Commands:
     # -- what
 
     def subscribe(self, request: Subscribe) -> None:
-        """Makes the client known; its filter is kept, an empty one leaves that of before. Raises ConfigError for one
+        """Makes the client known; its filter is kept, an empty one leaves the previous one. Raises ConfigError for one
         that is no regular expression."""
         service = self._service(request.destination)
         service.subscribe(request.client_id, entries=True)

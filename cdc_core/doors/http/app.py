@@ -65,8 +65,8 @@ def _add_pages(app: FastAPI, server: CanalServer, traffic: Traffic, may_read: Ca
     @app.get("/readyz", include_in_schema=False)
     def ready(request: Request) -> Any:
         missing = not_ready(server)
-        told = {"not_ready": missing} if may_read(request) else {}
-        return JSONResponse({"ready": not missing, **told}, errors.AWAY if missing else 200)
+        detail = {"not_ready": missing} if may_read(request) else {}
+        return JSONResponse({"ready": not missing, **detail}, errors.AWAY if missing else 200)
 
 
 def _add_failures(app: FastAPI) -> None:

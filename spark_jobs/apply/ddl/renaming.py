@@ -38,7 +38,7 @@ class RenamedTable:
 
 
 def rename(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Followed | Refusal]:
-    """Gives each table the rows that its name has now. Who was to get the rows of a table that is in `stopped` must be
+    """Gives each table the rows that its name has now. The target of a rename from a table in `stopped` must be
     copied. A stopped table is followed where that mends it."""
     tables: dict[str, DdlTarget] = {}
     for name in step.tables:

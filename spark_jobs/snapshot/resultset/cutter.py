@@ -51,7 +51,7 @@ _PROGRESS = types.UniTuple(types.int64, 4)  # type: ignore[no-untyped-call]
 @helper
 def text_at(data: Bytes, at: int) -> tuple[int, int]:
     """The length of what stands behind a length-encoded integer, and where it starts. A length is negative where the
-    first byte is none of a length."""
+    first byte is not a length prefix."""
     first = int64(data[at])
     if first <= 250:
         return first, at + 1
