@@ -242,7 +242,7 @@ class DurableSession:
             raise RangeGone(
                 f"batch {batch_id} is not outstanding: it was acked, rolled back, or lost with a restart",
                 place=f"{self._cursors.destination}, client {client_id}",
-                hint="Claim again: what was not acked comes again.",
+                hint="Claim again: changes that were not acked are delivered again.",
             )
         return found
 

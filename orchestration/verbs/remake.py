@@ -10,7 +10,7 @@ from typing import Any
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Remake
 from orchestration.verbs.report import Done, Report
-from spark_jobs.following.base import Base, base_of, copied_version
+from spark_jobs.following.base import RebuildBase, base_of, copied_version
 from spark_jobs.following.pending import Follows
 from spark_jobs.following.remake import Remaker
 
@@ -41,14 +41,14 @@ def begin_of(follows: Follows, table: str, begin: str) -> int | None:
     return None if begin == "nothing" else int(begin)
 
 
-def _facts(base: Base) -> dict[str, Any]:
+def _facts(base: RebuildBase) -> dict[str, Any]:
     epoch, place = base.place
     begin = "nothing" if base.version is None else base.version
     facts = {"begin": begin, "epoch": epoch, "applied": place, "log_rows_at_most": base.rows}
     return facts | ({"undone": "; ".join(base.undone)[:2000]} if base.undone else {})
 
 
-def _text(base: Base) -> str:
+def _text(base: RebuildBase) -> str:
     begin = "nothing" if base.version is None else f"version {base.version}"
     undone = f"; undone: {', '.join(base.undone)}" if base.undone else ""
     return f"from {begin} and at most {base.rows} rows of its log, as of {base.place[1]}{undone}"

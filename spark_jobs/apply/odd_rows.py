@@ -26,7 +26,7 @@ _ORDER = f"struct({', '.join(CLAIMED.order)})"
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ClaimChanges:
     """A table's images in a claim, behind version `after`."""
 
     claim: Claim
@@ -35,7 +35,7 @@ class Changes:
     door: RowsDoor
 
 
-def odd_rows(spark: SparkSession, path: str, source: Changes, commit: Commit) -> Doubt:
+def odd_rows(spark: SparkSession, path: str, source: ClaimChanges, commit: Commit) -> Doubt:
     """How many keys of a table with a key, and some of them, such as `id=5`. `commit` is its newest."""
     read = source.door.info(source.claim, source.table, mode="changes", after=source.after)
     if commit.delta_version is None or not read.tickets:

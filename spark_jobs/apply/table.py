@@ -20,7 +20,7 @@ from cdc_core.contract.reached import How
 from cdc_core.errors import LakeError, SluiceError
 from spark_jobs.apply.commits import Commit, SourceCounts, earlier_commits, note, own_commit
 from spark_jobs.apply.decision import Decision, decide
-from spark_jobs.apply.odd_rows import Changes, odd_rows
+from spark_jobs.apply.odd_rows import ClaimChanges, odd_rows
 from spark_jobs.apply.own_images import images_read, whole_images
 from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import TableResult
@@ -157,7 +157,7 @@ def _odd_rows(batch: Batch, path: str, table: TableRange, read: TableRead, commi
         return Doubt()
     batch.sampled.add(table.name)
     with suppress(PySparkException, SluiceError), batch.sessions.take() as spark:
-        source = Changes(batch.claim, table.name, commit.after, batch.door)
+        source = ClaimChanges(batch.claim, table.name, commit.after, batch.door)
         return odd_rows(spark, path, source, commit)
     return Doubt()
 

@@ -41,7 +41,7 @@ class LogRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class RebuildBase:
     """`version` of the merged table, None for nothing. `stretches` are applied to it in order, at most `rows` of the
     log; the table is at `place` (epoch, version) before and after it. `truncated`: the place of the last statement
     since that emptied the table. `undone`: commits of others since, which are lost by it."""
@@ -73,7 +73,7 @@ def copied_version(follows: Follows, table: str) -> int:
     raise LakeError("the table's history has no copy or snapshot of it", place=path, hint=hint)
 
 
-def base_of(follows: Follows, table: str, version: int | None) -> Base:
+def base_of(follows: Follows, table: str, version: int | None) -> RebuildBase:
     """Raises LakeError where the table cannot be made from that, with what can be done; what reading a lake raises."""
     now, log = _now(follows, table), _log(follows, table)
     before = None if version is None else _earlier(follows, table, version, now)
@@ -102,7 +102,7 @@ def base_of(follows: Follows, table: str, version: int | None) -> Base:
     key = definition_of(log.properties, log.log.path).primary_key
     others = takewhile(lambda one: "remade" not in one.note, commits)  # what came before is undone already
     undone = tuple(f"version {one.version}: {one.operation}" for one in others if _is_anothers(one))
-    return Base(table, version, now, log, stretches, place, rows, key, truncated, undone)
+    return RebuildBase(table, version, now, log, stretches, place, rows, key, truncated, undone)
 
 
 def _now(follows: Follows, table: str) -> TableState:

@@ -34,9 +34,9 @@ from spark_jobs.session import Sessions
 from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.source import Source
 
-_BEGIN_ANEW = "Begin the snapshot anew."
+_BEGIN_ANEW = "Start the snapshot again."
 _BREAKS = {  # the word of an error in Spark: what it means for the snapshot
-    FEWER_COPIES: "the changes take rows that were not read",
+    FEWER_COPIES: "the changes delete rows that were not read",
     NO_KEY: "a column of the primary key has a zero or partial date, which becomes NULL",
 }
 
@@ -152,7 +152,7 @@ def check_lake(lake: Lake, connector: Connector, client: ClientStatus, app: str,
     acked = client.reached is not None and client.reached.how is How.BATCH
     if acked and not ledger.stretches() and lake.state(path, app) is None:
         hint = "Name the lake that the destination's runs write, or restore its ledger."
-        raise LakeError("the lake has nothing of this destination", place=lake.root, hint=hint)
+        raise LakeError("the lake has no table of this destination", place=lake.root, hint=hint)
 
 
 def _acked(client: ClientStatus) -> EntryPosition | None:

@@ -111,7 +111,7 @@ class Manner:
     def __post_init__(self) -> None:
         if self.read_on not in _READERS:
             hint = "Name driver or executors, or nothing: the executors of a cluster, else the driver."
-            raise ConfigError(f"no rows are read on {self.read_on!r}", place="read_on", hint=hint)
+            raise ConfigError(f"read_on must be driver or executors, not {self.read_on!r}", place="read_on", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,8 +152,8 @@ def _look_up(sessions: Sessions, load: Load, changes: Changes, epoch: int, key: 
     """Brings what a foreign key changed at the source meanwhile into the log. Raises Broken where that cannot be."""
     staged, name = load.staged, load.staged.schema.name
     if changes.source is None:
-        hint = "Begin the snapshot anew."
-        raise Broken("a foreign key changed its rows, which is in no binlog", place=name, hint=hint)
+        hint = "Start the snapshot again."
+        raise Broken("a foreign key changed its rows, which the binlog does not record", place=name, hint=hint)
     with asked(changes.source, name) as connection, sessions.take() as spark, lake_errors(staged.path):
         rows, columns = _rows(spark, load), columns_of(staged.schema)
         found = looked_up(spark, connection, rows, staged.schema, columns, key, lost, changes.zero_dates)

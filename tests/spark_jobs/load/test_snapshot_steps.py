@@ -268,7 +268,7 @@ def test_what_is_no_table_or_is_damaged_is_told(name: str, tmp_path: Path, reque
         instance, _ = config.load_instance(tmp_path / "conf", "shop")
         manner = Manner(read_on="driver")
         taken = Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions, manner)
-        for table, message in (("shown", "no table but a view"), ("parts", r"may not be read \(1168\).*CHECK TABLE")):
+        for table, message in (("shown", "a view, not a table"), ("parts", r"may not be read \(1168\).*CHECK TABLE")):
             with pytest.raises(SourceError, match=message):
                 taken.table(shop.database, table)
         taken.cancel(f"{shop.database}.parts")
