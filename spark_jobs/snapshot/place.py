@@ -68,7 +68,7 @@ def begin(
     """Begins a snapshot of a table in the connection's transaction. `by_key`: the place need not be exact. Locks are
     taken over another connection to `source`. A try takes a second to some seconds. `known`: as of `settled`.
 
-    Raises NoRest when the place must be exact, others write the table all the time, and the account may not keep their
+    Raises NoRest when the place must be exact, other writers keep writing the table, and the account may not keep their
     writes waiting; and as `settled` does.
     """
     settle = partial(settled, connection, sleep, known)
@@ -85,7 +85,7 @@ def begin(
             return SnapshotPlace(locked, locked)
     hint = "GRANT LOCK TABLES ON *.* to the account, so that it can keep writes of the table waiting for a moment; end "
     hint += "transactions that stay open, stop the writes, or give the table a primary key."
-    message = "others write the table all the time, so that the source does not come to rest"
+    message = "other writers keep writing the table, so that the source does not come to rest"
     raise NoRest(message, place=f"{full_name(database, table)} {place.high}", hint=hint)
 
 

@@ -216,7 +216,8 @@ class ComparedTable:
                 break
             sleep(0.5)
         else:
-            hint = "More waits than the service holds, or it does not read: verify again when the backlog is smaller."
+            hint = "The backlog is larger than the service's store, or the service does not read. "
+            hint += "Verify again when the backlog is smaller."
             raise Moving("the service has not read up to the source's end", place=self.schema.name, hint=hint)
         if hold.claim is None:
             if self.connector.client_status().waiting:
@@ -237,12 +238,12 @@ class ComparedTable:
         hint = "Verify again."
         others = {claim.batch_id for claim in now.claims} - {claim.batch_id for claim in claims}
         if now.epoch != before.epoch or now.reached != before.reached or others:
-            raise Moving("the destination went on meanwhile", place=name, hint=hint)
+            raise Moving("the destination moved on meanwhile", place=name, hint=hint)
         if any(claim.redefines(name) for claim in claims):
-            raise Moving("a statement that changes the table waits", place=name, hint=hint)
+            raise Moving("a statement that changes the table is pending", place=name, hint=hint)
         names = {one for claim in claims for one in claim.table_names}
         if moved := sorted(names & set(self.parents()) if names else ()):
-            raise Moving(f"changes of {moved[0]} wait, whose rows take others with them", place=name, hint=hint)
+            raise Moving(f"pending changes of {moved[0]} cascade to the table", place=name, hint=hint)
         place = claims[0].start if claims else now.cursor
         if place is None:
             raise Moving("the client has no cursor yet", place=name, hint="Verify again when a batch was acked.")
@@ -298,7 +299,7 @@ class ComparedTable:
 
 def _again(table: str) -> Moving:
     hint = "Verify again when the lake has caught up with the reset."
-    return Moving("rows come again that the lake has", place=table, hint=hint)
+    return Moving("rows that the lake has are read again", place=table, hint=hint)
 
 
 def _owner() -> str:

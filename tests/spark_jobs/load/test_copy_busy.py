@@ -92,7 +92,7 @@ def test_tables_are_copied_under_a_busy_writer(
         loader = loader_of(shop, tmp_path / "conf")
         with draining(shop), busy(shop) as until_written:  # the writer ends first, so that nothing is left to drain
             if name != "mariadb":
-                with pytest.raises(SourceError, match=r"transactions at the source do not end.*GRANT LOCK TABLES"):
+                with pytest.raises(SourceError, match=r"does not come to rest.*GRANT LOCK TABLES"):
                     loader.copy(shop.database, "copies", sleep=lambda _: until_written(0))
             if name == "mysql57":
                 server.execute(f"GRANT LOCK TABLES ON *.* TO '{server.user}'@'%'")
