@@ -15,7 +15,7 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.errors import LakeError
 from spark_jobs.changes.columns import EPOCH, OP, TRUNCATE, VERSION
 from spark_jobs.changes.net import ImageQuery, within
-from spark_jobs.following.base import Base, base_of
+from spark_jobs.following.base import RebuildBase, base_of
 from spark_jobs.following.now import logged, shown
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
@@ -35,7 +35,7 @@ _TRIES = 5  # a try is lost to a run that wrote the table meanwhile
 class Remade:
     """A table reloaded: the version that the commit made, and how many rows it has."""
 
-    base: Base
+    base: RebuildBase
     delta_version: int
     rows: int
     seconds: float = 0.0
@@ -68,7 +68,7 @@ class Remaker:
         untold = shown(self.sessions, follows, table) if self.views else ""
         return Remade(made.base, made.delta_version, made.rows, time.perf_counter() - began, untold)
 
-    def _made(self, base: Base) -> Remade:
+    def _made(self, base: RebuildBase) -> Remade:
         follows, path = self.follows, self.follows.path(base.table)
         remedy, app = copy_hint(follows.destination, base.table), follows.app(base.table, base.place[0])
         rewrite = Rewrite.begun(follows.lake, self.sessions, path, app, base.place, remedy)
@@ -84,7 +84,7 @@ class Remaker:
             raise WentOn(path)
         return Remade(again, made.version, made.count("numOutputRows"))
 
-    def _rows(self, spark: SparkSession, base: Base) -> str:
+    def _rows(self, spark: SparkSession, base: RebuildBase) -> str:
         """The query of the rows that the table must have. Raises WentOn where its log has not the last statement that
         emptied it."""
         path = self.follows.path(base.table)
@@ -114,7 +114,7 @@ def _busy(follows: Follows, table: str) -> LakeError:
     return LakeError("other runs keep writing the table", place=follows.path(table), hint=hint)
 
 
-def _within(base: Base) -> str:
+def _within(base: RebuildBase) -> str:
     """The condition for the log's rows that are applied to the base."""
     parts = [f"({within(one.epoch, one.after, one.upto)})" for one in base.stretches]
     return " OR ".join(parts) or "1 = 0"  # Spark takes `WHERE (false)` for an alias
