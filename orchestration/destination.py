@@ -118,6 +118,7 @@ def _lake(settings: Settings) -> LakeResource:
         ddl=policies_json(settings.ddl.policies),
         apply=modes_json(settings.modes),
         rows=rules_json(settings.row_rules),
+        engine=settings.engine,
     )
 
 

@@ -32,6 +32,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode, modes_from
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.source import connect
+from spark_jobs.write.order import Engine
 
 
 class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -79,6 +80,7 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     ddl: str = "{}"  # the policies of the tables, as JSON
     apply: str = "{}"  # their modes, as JSON
     rows: str = "{}"  # their rules for deleted rows and columns of ours, as JSON
+    engine: str = "auto"  # what writes small tables
 
     def has(self, table: TableSchema) -> bool:
         """Whether the lake has the table, whatever it holds; or is to have its change log alone."""
@@ -118,6 +120,7 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
                 catch_up=CatchUp(Parking(lake, connector.destination, connector.client_id)),
                 redefined=lambda table: shown_anew(sessions, follows, table),
                 modes=modes_from(self.apply),
+                engine=Engine(self.engine),
             )
             if self.conf is None:
                 yield spark_lake

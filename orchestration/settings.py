@@ -17,6 +17,7 @@ from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.maintain.retention import LogRetention, log_hours
+from spark_jobs.write.order import Engine
 
 _N = TypeVar("_N", int, float)
 _DRAINS, _STAYS = 300.0, 3000.0  # seconds of a run; Dagster's own limit for one is 3600 where `sluice` starts it
@@ -189,6 +190,7 @@ class Settings(dg.Model, dg.Resolvable):
     deletes: Deletes | DeleteRules = Deletes.HARD
     columns: list[LastChange] | ColumnRules = []
     ddl: DdlRules = DdlRules()
+    engine: Engine = Engine.AUTO
     snapshot: Literal["initial", "never", "when_needed"] = "never"
     audit: str | None = None  # a cron expression
     maintain: str | None = None  # a cron expression

@@ -103,7 +103,6 @@ def spark_conf(settings: SparkSettings) -> dict[str, str]:
         "spark.sql.artifact.isolation.enabled": "false",  # sessions share compiled code and Python workers
         "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
         "spark.databricks.delta.snapshotPartitions": "1",  # 50 by default, which costs more than a small MERGE
-        "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
         "spark.python.worker.reuse": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     }

@@ -60,6 +60,8 @@ def batch_metadata(claim: Claim, result: TableResult, run_id: str) -> dict[str, 
     }
     if claim.end.gtid:
         facts["gtid"] = str(claim.end.gtid)
+    if result.engine:
+        facts["engine"] = result.engine
     if result.delta_version is not None:
         facts["delta_version"] = result.delta_version
     if result.created or result.added_columns:

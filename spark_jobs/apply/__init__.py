@@ -6,6 +6,7 @@ The way of a claim, in order:
     batch          the claim's DDL statements (`ddl`), then all its tables, side by side
     kept           changes of tables with an open snapshot, kept for it before the ack
     table          one table's share: decide, plan, `write`, read back
+    together       the small tables, committed together by one job
     decision       which rows the table has already; `epochs` says which come again after a rewind
     commits        what the commits of the range did, from the table's log
     checks         whether the numbers add up: the gate in front of the ack

@@ -7,9 +7,10 @@ Nothing here acks or rolls back.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from typing import TypeVar
 
 from cdc_core.client.changes import RowsDoor
 from cdc_core.contract.claim import Claim, TableRange
@@ -22,7 +23,8 @@ from spark_jobs.apply.kept import broken_otherwise, keep, snapshots_of
 from spark_jobs.apply.landing import land, land_statements, lands, merge_before_statements, merge_log
 from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot, Refusal, TableResult
-from spark_jobs.apply.table import Batch, CatchUp, apply_table
+from spark_jobs.apply.table import Batch, CatchUp, ReadyTable, apply_table, write
+from spark_jobs.apply.together import Together
 from spark_jobs.lake.failures import tried_twice
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import EVOLVE, Policies
@@ -31,6 +33,10 @@ from spark_jobs.landing.append import Landed
 from spark_jobs.landing.modes import MERGE_ALL, Modes
 from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
+from spark_jobs.write.order import Engine
+
+_Given = TypeVar("_Given")
+_Taken = TableResult | Landed | Refusal | ReadyTable | None
 
 
 def apply_batch(
@@ -56,6 +62,7 @@ def apply_batch(
     catch_up: CatchUp | None = None,
     progress: Progress | None = None,
     ca: str = "",
+    engine: Engine = Engine.AUTO,
 ) -> BatchResult:
     """Follows the claim's DDL statements, then applies every table, but those of `stopped` that no statement mended, up
     to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, of stopped ones too.
@@ -63,7 +70,8 @@ def apply_batch(
     Plans of up to `sent_rows` rows are sent with the statement instead of being pulled by Spark's workers: starting a
     Python worker to plan and to read costs more, and Spark then knows how few they are. A run gives all its batches the
     same `fence`, `notes` and `sampled`, the tables whose odd rows were named. `cascades` are followed when the tables
-    are written. Tables that `modes` names are landed instead. `ca`: the authorities of a Flight door with TLS.
+    are written. Tables that `modes` names are landed instead. `engine`: what writes small tables. `ca`: the authorities
+    of a Flight door with TLS.
 
     Raises LakeError for a batch that goes back. Any error but TableStopped is raised when all tables are at rest. What
     they committed stays; when the claim comes again, they add nothing.
@@ -81,7 +89,7 @@ def apply_batch(
     cascading = cascades.tables(claim) if cascades and modes.any_lands else frozenset[str]()
     batch = Batch(
         claim, lake, sessions, RowsDoor(flight_url, token, ca), run_id, max_splits, sent_rows, fence, clock, policies,
-        sampled, held, modes, cascading, notes or Notes(), catch_up, progress or Progress(),
+        sampled, held, modes, cascading, notes or Notes(), catch_up, progress or Progress(), engine,
     )  # fmt: skip
     batch.progress.begin(len(claim.ddl), len({table.name for table in claim.tables} - held))
     behind = merge_before_statements(batch)
@@ -91,16 +99,14 @@ def apply_batch(
     stopped = {*held, *behind, *(refusal.table for refusal in ddl.refused)} - {*ddl.mended}
     kept = snapshots_of(batch)
     tables = [table for table in claim.tables if table.name not in stopped or table.name in kept]
-    largest_first = sorted(tables, key=lambda table: -table.rows)
-    with ThreadPoolExecutor(max(1, min(parallelism, len(tables))), thread_name_prefix="merge") as pool:
-        futures = {table.name: pool.submit(_take, batch, table, stopped) for table in largest_first}
-        try:
-            wait(futures.values())
-        except BaseException:  # the run is being ended: tables that have begun are finished, others do not begin
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    taken = [futures[table.name].result() for table in tables]
-    results, broken = [one for one, _ in taken], [one for _, one in taken if one]
+    together = Together(batch, tables)
+    taken = _side_by_side(parallelism, tables, lambda table: _take(batch, table, stopped, together))
+    begun = {name: one for name, (one, _) in taken.items() if isinstance(one, ReadyTable) and name not in together.done}
+    left = [table for table in tables if table.name in begun]
+    alone = _side_by_side(parallelism, left, lambda table: _write_or_refuse(batch, begun[table.name]))
+    merged = together.done | alone
+    results = [merged.get(table.name, taken[table.name][0]) for table in tables]
+    broken = [one for _, one in taken.values() if one]
     refused = late + ddl.refused + tuple(one for one in results if isinstance(one, Refusal))
     done = cascades.follow(batch, {*stopped, *(one.table for one in refused)}) if cascades else NOTHING
     applied = tuple(one for one in results if isinstance(one, TableResult))
@@ -119,24 +125,48 @@ def apply_batch(
     )  # fmt: skip
 
 
+def _side_by_side(most: int, tables: Sequence[TableRange], take: Callable[[TableRange], _Given]) -> dict[str, _Given]:
+    """What `take` gives of each table, up to `most` at a time, the largest first. Raises what it raises, when all are
+    at rest."""
+    with ThreadPoolExecutor(max(1, min(most, len(tables))), thread_name_prefix="merge") as pool:
+        futures = {table.name: pool.submit(take, table) for table in sorted(tables, key=lambda table: -table.rows)}
+        try:
+            wait(futures.values())
+        except BaseException:  # the run is being ended: tables that have begun are finished, others do not begin
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return {table.name: futures[table.name].result() for table in tables}
+
+
 def _take(
-    batch: Batch, table: TableRange, stopped: Collection[str]
-) -> tuple[TableResult | Landed | Refusal | None, BrokenSnapshot | None]:
-    """What became of one table, None for a stopped one; and the snapshot that its changes broke. They are kept for it
-    first: what is in the table is in the log."""
-    broken = keep(batch, table)
-    if table.name in stopped:
-        return None, broken
-    with batch.progress.table(table.name):
-        return _apply_or_refuse(batch, table), broken
+    batch: Batch, table: TableRange, stopped: Collection[str], together: Together
+) -> tuple[_Taken, BrokenSnapshot | None]:
+    """Returns what became of one table, None for a stopped one, `ReadyTable` for one that `together` may write; and the
+    snapshot that its changes broke. They are kept for it first: what is in the table is in the log."""
+    with together.part(table):
+        broken = keep(batch, table)
+        if table.name in stopped:
+            return None, broken
+        with batch.progress.table(table.name):
+            return _apply_or_refuse(batch, table, together), broken
 
 
-def _apply_or_refuse(batch: Batch, table: TableRange) -> TableResult | Landed | Refusal:
+def _apply_or_refuse(batch: Batch, table: TableRange, together: Together | None = None) -> _Taken:
     try:
         if lands(batch, table) and (landed := land(batch, table)) is not None:
             return landed
         check_unfollowed(batch, table.name)
         merge_log(batch, table.name)
+        if together and together.takes(table):
+            return tried_twice(lambda: together.begin(table))
         return tried_twice(lambda: apply_table(batch, table))
     except TableStopped as error:
         return Refusal(table.name, error).with_remedy(batch.claim.destination)
+
+
+def _write_or_refuse(batch: Batch, begun: ReadyTable) -> TableResult | Refusal:
+    try:
+        batch.fence.check(begun.path)  # the job took its time, in which another run may have taken the table over
+        return tried_twice(lambda: write(batch, begun))
+    except TableStopped as error:
+        return Refusal(begun.table.name, error).with_remedy(batch.claim.destination)

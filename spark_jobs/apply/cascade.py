@@ -251,7 +251,7 @@ class Cascades:
             now = batch.lake.state(change.path, change.app) or change.state
             state = batch.fence.enter(change.path, change.app, now)
             name = full_name(*change.key.child)
-            state = with_own_columns(spark, batch.lake, batch.fence, change.path, name, state, change.app)
+            state = with_own_columns(batch.sessions, batch.lake, batch.fence, change.path, name, state, change.app)
             spark.createDataFrame(change.fixed).createOrReplaceTempView(FIXED)
             with transaction(spark, change.app, (state.applied or 0) + 1, few=True):
                 references = len(change.key.columns)

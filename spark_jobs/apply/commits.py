@@ -189,7 +189,7 @@ def _commit(commit: DeltaCommit, noted: dict[str, Any], decision: Decision) -> C
         recurring=decision.may_recur(noted["after"], noted["low"]),
         soft=bool(noted.get("soft")),
         source=SourceCounts(**noted["counts"]),
-        inserted=commit.count("numTargetRowsInserted", "numOutputRows"),
+        inserted=commit.count("numTargetRowsInserted", "numOutputRows", "num_added_rows"),
         updated=commit.count("numTargetRowsUpdated"),
         deleted=commit.count("numTargetRowsDeleted"),
         delta_version=commit.version,

@@ -26,7 +26,7 @@ class TableResult:
     range committed; the checks judge it again. `odd`: the rows of `commit` that were not as the source's changes
     presume, where they were counted by key. `written`: the table has the claim's end as its version. `created` and
     `added_columns` say how the table changed. `merge_seconds` is the time that it took, `applied_at` the second since
-    the epoch at which it was done.
+    the epoch at which it was done. `engine`: what made the commit, "" where this try made none.
     """
 
     decision: Decision
@@ -38,6 +38,7 @@ class TableResult:
     odd: Doubt = field(default_factory=Doubt)
     merge_seconds: float = 0.0
     applied_at: float = 0.0
+    engine: str = ""
 
     @property
     def table(self) -> str:

@@ -30,6 +30,7 @@ from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.source import Source
 from spark_jobs.stores import flush
+from spark_jobs.write.order import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class SparkLake:
     """`fence` and `sampled` (the tables whose odd rows were named) are the run's own; `token` opens the service's
     Flight door. `source`: None where a run cannot read the source. `cascades`: None where none follow. `modes`: which
     tables are landed; `notes` are the run's own. `catch_up` merges a table's log; `redefined` is told the tables that
-    followed a statement, behind it. `progress` says what of a batch is done."""
+    followed a statement, behind it. `progress` says what of a batch is done. `engine`: what writes small tables."""
 
     connector: Connector
     lake: Lake
@@ -55,6 +56,7 @@ class SparkLake:
     catch_up: CatchUp | None = None
     redefined: Callable[[str], None] | None = None
     progress: Progress = field(default_factory=Progress)
+    engine: Engine = Engine.AUTO
 
     @property
     def ledger(self) -> Ledger:
@@ -119,6 +121,7 @@ class SparkLake:
             catch_up=self.catch_up,
             progress=self.progress,
             ca=self.connector.ca,
+            engine=self.engine,
         )
         for one in applied.broken:
             self.connector.snapshots.break_off(one.table, one.id, one.reason)

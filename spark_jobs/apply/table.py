@@ -18,7 +18,7 @@ from cdc_core.client.changes import RowsDoor, TableRead
 from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.contract.reached import How
 from cdc_core.errors import LakeError, SluiceError
-from spark_jobs.apply.commits import Commit, SourceCounts, earlier_commits, note, own_commit
+from spark_jobs.apply.commits import Commit, Earlier, SourceCounts, earlier_commits, note, own_commit
 from spark_jobs.apply.decision import Decision, decide
 from spark_jobs.apply.odd_rows import ClaimChanges, odd_rows
 from spark_jobs.apply.own_images import images_read, whole_images
@@ -39,10 +39,12 @@ from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
 from spark_jobs.write.choice import statement
 from spark_jobs.write.net_file import staged
-from spark_jobs.write.preparation import Prepared, prepare
+from spark_jobs.write.order import Engine
+from spark_jobs.write.preparation import Prepared, give_vectors, prepare
 from spark_jobs.write.transaction import run_statement
 from spark_jobs.write.view import create_view
 
+SQL, FUSED = "sql", "fused"  # what makes a commit: a statement of its own, or the job of many tables
 _VIEW = "sluice_net"
 _ROWS_PER_SPLIT = 250_000  # a split costs a worker and a connection, which fewer rows are not worth
 
@@ -74,6 +76,7 @@ class Batch:
     notes: Notes = field(default_factory=Notes)
     catch_up: CatchUp | None = None
     progress: Progress = field(default_factory=Progress)
+    engine: Engine = Engine.AUTO
 
     @property
     def ledger_before(self) -> DeltaTable | None:
@@ -96,9 +99,38 @@ class Batch:
         return TableProgress.read(self.ledger, table, self.claim.epoch)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadyTable:
+    """A table that is ready for its commit: what is decided, what the service hands out, and the table as it was
+    prepared. `metadata` is the commit's note."""
+
+    table: TableRange
+    path: str
+    app: str
+    decision: Decision
+    read: TableRead
+    prepared: Prepared
+    earlier: Earlier
+    metadata: str
+    since: float
+
+
 def apply_table(batch: Batch, table: TableRange) -> TableResult:
-    """Applies the changes of one table. Raises TableStopped when the table cannot take them."""
-    began = time.perf_counter()
+    """Applies the changes of one table by a statement. Raises TableStopped when the table cannot take them."""
+    begun = begin(batch, table)
+    return begun if isinstance(begun, TableResult) else write(batch, begun)
+
+
+def write(batch: Batch, begun: ReadyTable) -> TableResult:
+    """Writes a table that has begun, by a statement. Raises what `apply_table` does."""
+    if begun.read.tickets:
+        _run(batch, begun)
+    return finish(batch, begun, _commit(batch, begun), SQL)
+
+
+def begin(batch: Batch, table: TableRange) -> ReadyTable | TableResult:
+    """The table, ready for its commit; its result where there is nothing to write. Raises what `apply_table` does."""
+    since = time.perf_counter()
     claim, lake = batch.claim, batch.lake
     path = lake.path(table.schema.database, table.schema.table)
     app = app_id(claim.destination, claim.client_id, table.name, claim.epoch)
@@ -110,43 +142,51 @@ def apply_table(batch: Batch, table: TableRange) -> TableResult:
     read = _plan(batch, table, decision)
     if state is not None and state.dropped and not read.counts.raw:  # its rows were all before it was dropped
         return TableResult(decision, earlier=earlier, applied_at=batch.clock())
-    remedy = copy_hint(claim.destination, table.name)
-    with whole_images(table.name, remedy), batch.sessions.take() as spark, lake_errors(path, remedy):
+    with lake_errors(path, copy_hint(claim.destination, table.name)):
         again = decision.may_recur(decision.after, claim.start.version())
-        changed = batch.policies.of(table.name).changed
-        prepared = prepare(spark, lake, batch.fence, path, claim.destination, read, state, app, changed, again=again)
-        own = prepared.state.own
-        metadata = note(claim, table.name, batch.run_id, decision.after, read.counts, soft=own.soft)
-        if read.tickets:
-            seen = images_read(read, claim, decision.after, batch.door) if own else read
-            # Neither sent along nor staged for a fresh table: an append that comes late would add the rows again.
-            sent_rows = 0 if prepared.state.fresh else batch.sent_rows
-            fresh = prepared.state.fresh
-            staging = staged(lake, claim.destination, seen, batch.door, fresh=fresh)
-            few, small = read.rows <= FEW_ROWS, lake.is_small(path)
-            with staging as file:
-                if file is not None:  # writing it takes seconds, in which another run may have taken the table over
-                    batch.fence.check(path)
-                create_view(spark, seen, _VIEW, batch.door, sent_rows, file)
-                sql = statement(lake, path, read, prepared.state, _VIEW)
-                fixed = file is not None
-                with transaction(spark, app, decision.end, metadata, few=few, small=small, fixed=fixed):
-                    run_statement(spark, sql, path)
-    commit = _commit(batch, path, read, metadata, decision, prepared)
+        changed, sessions = batch.policies.of(table.name).changed, batch.sessions
+        prepared = prepare(sessions, lake, batch.fence, path, claim.destination, read, state, app, changed, again=again)
+    metadata = note(claim, table.name, batch.run_id, decision.after, read.counts, soft=prepared.state.own.soft)
+    return ReadyTable(table, path, app, decision, read, prepared, earlier, metadata, since)
+
+
+def finish(batch: Batch, begun: ReadyTable, commit: Commit | None, engine: str) -> TableResult:
+    """The result, once the engine has made the commit; None where another try had made one of that version."""
+    decision, prepared, earlier = begun.decision, begun.prepared, begun.earlier
     if commit is None:
-        earlier = earlier_commits(lake, path, claim, decision, decision.end)
-    odd = _odd_rows(batch, path, table, read, commit)
+        earlier = earlier_commits(batch.lake, begun.path, batch.claim, decision, decision.end)
     return TableResult(
         decision,
         commit,
         earlier,
-        odd=odd,
-        written=bool(read.tickets),
+        odd=_odd_rows(batch, begun.path, begun.table, begun.read, commit),
+        written=bool(begun.read.tickets),
         created=prepared.created,
         added_columns=prepared.added_columns,
-        merge_seconds=time.perf_counter() - began,
+        merge_seconds=time.perf_counter() - begun.since,
         applied_at=batch.clock(),
+        engine=engine if commit is not None and begun.read.tickets else "",
     )
+
+
+def _run(batch: Batch, begun: ReadyTable) -> None:
+    """One statement of Spark, as one commit."""
+    claim, lake, path, read, state = batch.claim, batch.lake, begun.path, begun.read, begun.prepared.state
+    remedy = copy_hint(claim.destination, begun.table.name)
+    with whole_images(begun.table.name, remedy), batch.sessions.take() as spark, lake_errors(path, remedy):
+        seen = images_read(read, claim, begun.decision.after, batch.door) if state.own else read
+        # Neither sent along nor staged for a fresh table: an append that comes late would add the rows again.
+        sent_rows = 0 if state.fresh else batch.sent_rows
+        few, small = read.rows <= FEW_ROWS, lake.is_small(path)
+        with staged(lake, claim.destination, seen, batch.door, fresh=state.fresh) as file:
+            if file is not None:  # writing it takes seconds, in which another run may have taken the table over
+                batch.fence.check(path)
+            give_vectors(spark, lake, batch.fence, path, state)
+            create_view(spark, seen, _VIEW, batch.door, sent_rows, file)
+            sql = statement(lake, path, read, state, _VIEW)
+            fixed = file is not None
+            with transaction(spark, begun.app, begun.decision.end, begun.metadata, few=few, small=small, fixed=fixed):
+                run_statement(spark, sql, path)
 
 
 def _odd_rows(batch: Batch, path: str, table: TableRange, read: TableRead, commit: Commit | None) -> Doubt:
@@ -204,16 +244,15 @@ def _plan(batch: Batch, table: TableRange, decision: Decision) -> TableRead:
     return batch.door.info(batch.claim, table.name, after=decision.after, splits=splits)
 
 
-def _commit(
-    batch: Batch, path: str, read: TableRead, metadata: str, decision: Decision, prepared: Prepared
-) -> Commit | None:
+def _commit(batch: Batch, begun: ReadyTable) -> Commit | None:
     """What this try committed; None when Delta skipped it, because another try had committed that version."""
-    if read.tickets:
-        return own_commit(batch.lake, path, metadata, decision)
+    decision = begun.decision
+    if begun.read.tickets:
+        return own_commit(batch.lake, begun.path, begun.metadata, decision)
     return Commit(  # the changes cancel out: nothing was written
         end=decision.end,
         after=decision.after,
         recurring=decision.may_recur(decision.after, batch.claim.start.version()),
-        source=SourceCounts.from_plan(read.counts),
-        delta_version=prepared.state.version,
+        source=SourceCounts.from_plan(begun.read.counts),
+        delta_version=begun.prepared.state.version,
     )

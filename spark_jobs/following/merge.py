@@ -41,7 +41,7 @@ from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.unfollowed import Unfollowed
 from spark_jobs.session import Sessions
 from spark_jobs.write.choice import key_range
-from spark_jobs.write.preparation import Prepared, prepare
+from spark_jobs.write.preparation import Prepared, give_vectors, prepare
 from spark_jobs.write.statements import append_rows, merge_copies, merge_keyed, merge_last
 from spark_jobs.write.transaction import run_statement
 
@@ -127,12 +127,13 @@ class Merger:
         app = follows.app(found.table, part.epoch)
         metadata = part.note(follows.ledger, found.table, self.run_id)
         with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, found.table)):
-            prepared = self._prepared(spark, found, path, app)
+            prepared = self._prepared(found, path, app)
             with self._images(found, prepared.state) as images:
                 if images is not None:
                     images.create_view(spark, _VIEW)
                 statement = self._statement(path, found, prepared.state, _VIEW if images else None)
                 self.fence.check(path)
+                give_vectors(spark, follows.lake, self.fence, path, prepared.state)
                 few = (images.rows if images else part.rows) <= FEW_ROWS
                 kind = {"few": few, "small": follows.lake.is_small(path), "fixed": images is not None}
                 with transaction(spark, app, part.upto, metadata, **kind):
@@ -156,7 +157,7 @@ class Merger:
             found.table,
             parts=1,
             rows=part.rows,
-            inserted=commit.count("numTargetRowsInserted", "numOutputRows") if commit else 0,
+            inserted=commit.count("numTargetRowsInserted", "numOutputRows", "num_added_rows") if commit else 0,
             updated=commit.count("numTargetRowsUpdated") if commit else 0,
             deleted=commit.count("numTargetRowsDeleted") if commit else 0,
             epoch=part.epoch,
@@ -177,7 +178,7 @@ class Merger:
         with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, found.table)):
             upto = spark.sql(last_emptying(self._log(found), found.part)).collect()[0][0]
             part = replace(found.part, upto=upto, whole=False)
-            state = found.state or self._prepared(spark, found, path, app).state
+            state = found.state or self._prepared(found, path, app).state
             now = follows.lake.state(path, app) or state
             if now.own.soft:  # rows that came before the entry are not in the table, and would not be marked
                 hint = copy_hint(follows.destination, found.table)
@@ -194,13 +195,13 @@ class Merger:
         """The log to read from, in SQL: as it was when the part was chosen."""
         return table_at(self.follows.log_path(found.table), found.log.version())
 
-    def _prepared(self, spark: SparkSession, found: Pending, path: str, app: str) -> Prepared:
+    def _prepared(self, found: Pending, path: str, app: str) -> Prepared:
         """The table with the columns of the part's rows."""
         follows = self.follows
         schema = definition_of(found.log.metadata().configuration, follows.log_path(found.table))
         changed, again = self.policies.of(found.table).changed, self._may_recur(found)
         read, destination, lake = read_of(schema, found), follows.destination, follows.lake
-        return prepare(spark, lake, self.fence, path, destination, read, found.state, app, changed, again=again)
+        return prepare(self.sessions, lake, self.fence, path, destination, read, found.state, app, changed, again=again)
 
     @contextmanager
     def _images(self, found: Pending, state: TableState) -> Iterator[LastImages | None]:

@@ -1,4 +1,4 @@
-"""Makes and alters Delta tables through Spark.
+"""Makes and alters Delta tables: through Spark, where delta-rs cannot.
 
 Use these before any transaction setting is on the session: Delta would count a CREATE that carries a batch's version
 as that batch, and skip the batch itself.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from deltalake import DeltaTable
+from deltalake import Schema as DeltaSchema
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.schema.column_type import ColumnType
@@ -32,14 +34,15 @@ from spark_jobs.lake.state import (
 )
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import transaction
-from spark_jobs.lake.types import LakeColumn, needs_mapping
+from spark_jobs.lake.types import LakeColumn, delta_field, needs_mapping
+from spark_jobs.session import Sessions
 
 _STATISTICS = "delta.dataSkippingNumIndexedCols"
 _INDEXED, _MOST_INDEXED = 32, 256  # columns with statistics: Delta's default, and what is not too dear
 
 
 def create_table(
-    spark: SparkSession,
+    sessions: Sessions,
     lake: Lake,
     path: str,
     destination: str,
@@ -50,11 +53,25 @@ def create_table(
     """Makes the table with the source's comments; its properties name the owner, the key, and the run's fence."""
     lake.check_writable()
     properties = table_properties(lake, destination, schema, token)
+    whole = (*columns, *Own.of(properties).columns)
+    fields = [delta_field(column) for column in whole]
+    if None not in fields and not needs_mapping(columns):
+        DeltaTable.create(
+            path,
+            DeltaSchema([field for field in fields if field is not None]),
+            description=schema.comment or None,
+            configuration=properties,
+            storage_options=lake.storage or None,
+            raise_if_key_not_exists=False,
+        )
+        return
     if needs_mapping(columns):
         properties["delta.columnMapping.mode"] = "name"
     comment = f" COMMENT {literal(schema.comment)}" if schema.comment else ""
-    body = ", ".join(column.ddl for column in (*columns, *Own.of(properties).columns))
-    spark.sql(f"CREATE TABLE delta.{quote(path)} ({body}) USING delta{comment} TBLPROPERTIES ({listed(properties)})")
+    body = ", ".join(column.ddl for column in whole)
+    made = f"CREATE TABLE delta.{quote(path)} ({body}) USING delta{comment} TBLPROPERTIES ({listed(properties)})"
+    with sessions.take() as spark:
+        spark.sql(made)
 
 
 def table_properties(lake: Lake, destination: str, schema: TableSchema, token: str) -> dict[str, str]:
@@ -83,7 +100,7 @@ def delta_properties(schema: TableSchema) -> dict[str, str]:
     names = [column.name for column in schema.columns]
     last = max((names.index(name) for name in schema.primary_key if name in names), default=0)
     indexed = last + 1 + sum(column.type_code == ColumnType.GEOMETRY for column in schema.columns[:last])
-    found = {"delta.enableDeletionVectors": "true", "delta.logRetentionDuration": KEPT_LOG}
+    found = {"delta.logRetentionDuration": KEPT_LOG}
     return found | ({_STATISTICS: str(indexed)} if _INDEXED < indexed <= _MOST_INDEXED else {})
 
 
@@ -126,7 +143,7 @@ def add_columns(
 
 
 def with_own_columns(
-    spark: SparkSession, lake: Lake, fence: Fence, path: str, table: str, state: TableState, app: str
+    sessions: Sessions, lake: Lake, fence: Fence, path: str, table: str, state: TableState, app: str
 ) -> TableState:
     """The state of a table that has the columns beside the source's which the rules want, and no soft-deleted row where
     they want none. Done in part, it is done again. Raises TableStopped for a table that cannot have them."""
@@ -134,13 +151,14 @@ def with_own_columns(
     own.check(table, state.primary_key, [column.name for column in state.columns])
     if own == state.own:
         return state
-    if state.own.soft and not own.soft and DELETED in state.own.names:
-        fence.check(path)
-        spark.sql(f"DELETE FROM delta.{quote(path)} WHERE {DELETED}").collect()  # noqa: S608
-    alter_table(spark, fence, path, f"SET TBLPROPERTIES ({listed(own.note)})")
-    lacking = [column.ddl for column in own.columns if column.name not in state.own.names]
-    if lacking:
-        alter_table(spark, fence, path, f"ADD COLUMNS ({', '.join(lacking)})")
+    with sessions.take() as spark:
+        if state.own.soft and not own.soft and DELETED in state.own.names:
+            fence.check(path)
+            spark.sql(f"DELETE FROM delta.{quote(path)} WHERE {DELETED}").collect()  # noqa: S608
+        alter_table(spark, fence, path, f"SET TBLPROPERTIES ({listed(own.note)})")
+        lacking = [column.ddl for column in own.columns if column.name not in state.own.names]
+        if lacking:
+            alter_table(spark, fence, path, f"ADD COLUMNS ({', '.join(lacking)})")
     return lake.state(path, app) or state
 
 

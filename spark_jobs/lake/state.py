@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -47,7 +48,8 @@ def cascade_id(app: str) -> str:
 class TableState:
     """A table's newest `version`, and `applied`: the txnVersion of the last batch of one app id, None before it.
     `columns` are the source's; `own` are those that Sluice added. `fresh`: the log has one commit, which brought no
-    row. The first commit of a table that was renamed or copied brings rows."""
+    row. The first commit of a table that was renamed or copied brings rows. `features` are those of Delta that who
+    writes it must know."""
 
     version: int
     applied: int | None
@@ -56,6 +58,7 @@ class TableState:
     comment: str = ""
     own: Own = NO_OWN
     fresh: bool = False
+    features: frozenset[str] = frozenset()
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -164,5 +167,6 @@ class DeltaCommit:
         return fields if isinstance(fields, dict) else {}
 
     def count(self, *names: str) -> int:
-        """Returns the first of the metrics that the commit has, or 0."""
-        return next((int(self.metrics[name]) for name in names if name in self.metrics), 0)
+        """Returns the first of the metrics that the commit has, by Spark's name or delta-rs', or 0."""
+        spelled = [one for name in names for one in (name, re.sub("[A-Z]", lambda big: f"_{big[0].lower()}", name))]
+        return next((int(self.metrics[name]) for name in spelled if name in self.metrics), 0)

@@ -230,7 +230,9 @@ class Lake:
             return marks.applied(app, table.transaction_version(app))
 
         fresh = table.version() == 0 and not table.file_uris()
-        return [TableState(table.version(), applied(app), columns, properties, comment, own, fresh) for app in apps]
+        features = frozenset(table.protocol().writer_features or ())
+        version = table.version()
+        return [TableState(version, applied(app), columns, properties, comment, own, fresh, features) for app in apps]
 
     def origin(self, path: str) -> Origin | None:
         """Where the table comes from, None when there is no table that can be read."""
@@ -275,8 +277,12 @@ class Lake:
 
     def is_small(self, path: str) -> bool:
         """Whether to write all of the table's files anew costs Spark less than one deletion vector does."""
+        return self.size(path) <= SMALL_TABLE
+
+    def size(self, path: str) -> int:
+        """The bytes of the table's files."""
         sizes = pa.table(self.open(path).get_add_actions()).column("size_bytes")
-        return int(pc.sum(sizes).as_py() or 0) <= SMALL_TABLE
+        return int(pc.sum(sizes).as_py() or 0)
 
     def is_torn(self, path: str, version: int) -> bool:
         """Whether the file of a commit is there without a byte, as a power cut can leave it. Of local lakes alone."""

@@ -13,6 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
+from deltalake import Field
+from deltalake.schema import PrimitiveType
 
 from cdc_core.errors import TableStopped
 from cdc_core.schema.table import TableSchema
@@ -89,6 +91,14 @@ def lake_columns(schema: pa.Schema, table: TableSchema, partial: bool = False) -
     wrapped = set(schema.names).difference(table.primary_key) if partial else set()
     kinds = {field.name: field.type.field(0).type if field.name in wrapped else field.type for field in fields}
     return tuple(LakeColumn(name, spark_type(kind), comments.get(name, "")) for name, kind in kinds.items())
+
+
+def delta_field(column: LakeColumn) -> Field | None:
+    """The column for delta-rs; None for one of several parts, which Spark makes."""
+    if "<" in column.type:
+        return None
+    name = {sql: delta for delta, sql in _DELTA_NAMES.items()}.get(column.type, column.type)
+    return Field(column.name, PrimitiveType(name), metadata={"comment": column.comment} if column.comment else None)
 
 
 def needs_mapping(columns: Sequence[LakeColumn]) -> bool:

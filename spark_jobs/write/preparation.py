@@ -9,7 +9,14 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.client.changes import TableRead
 from cdc_core.errors import UNNAMED, LakeError, TableStopped
 from spark_jobs.lake.copying import CopyNeeded
-from spark_jobs.lake.ddl import add_columns, create_table, fill_old_rows, table_properties, with_own_columns
+from spark_jobs.lake.ddl import (
+    add_columns,
+    alter_table,
+    create_table,
+    fill_old_rows,
+    table_properties,
+    with_own_columns,
+)
 from spark_jobs.lake.defaults import old_row_values
 from spark_jobs.lake.evolution import added_columns, check_key
 from spark_jobs.lake.fence import Fence
@@ -19,6 +26,8 @@ from spark_jobs.lake.replacement import no_rows, replace_table
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, lake_columns
+from spark_jobs.session import Sessions
+from spark_jobs.write.order import MOST_BYTES, VECTORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +40,7 @@ class Prepared:
 
 
 def prepare(
-    spark: SparkSession,
+    sessions: Sessions,
     lake: Lake,
     fence: Fence,
     path: str,
@@ -50,15 +59,16 @@ def prepare(
     """
     columns = lake_columns(read.schema, read.table, read.counts.partial)
     if state is not None and not state.dropped:
-        state = with_own_columns(spark, lake, fence, path, read.table.name, state, app)
+        state = with_own_columns(sessions, lake, fence, path, read.table.name, state, app)
     if state is None:
-        create_table(spark, lake, path, destination, read.table, columns, fence.token)
+        create_table(sessions, lake, path, destination, read.table, columns, fence.token)
         fence.skip(path)
         return Prepared(_made(lake.state(path, app), path), created=True, added_columns=())
     if state.dropped:
         properties = table_properties(lake, destination, read.table, fence.token) | state.told_statements
         fence.check(path)
-        replace_table(path, no_rows(spark, columns), columns, properties, read.table.comment)
+        with sessions.take() as spark:
+            replace_table(path, no_rows(spark, columns), columns, properties, read.table.comment)
         return Prepared(_made(lake.state(path, app), path), created=True, added_columns=())
     check_key(state.primary_key, read.table.primary_key, read.table.name)
     state.own.check(read.table.name, read.table.primary_key, [column.name for column in columns])
@@ -66,15 +76,24 @@ def prepare(
     added = added_columns(state.columns, columns, read.table.name, gone=tolerant, again=again)
     if added and changed is not Changed.EVOLVE:
         added = _allowed(added, read, changed)
-    if state.unfilled:  # before another note takes its place
-        fill_old_rows(spark, fence, path, state, app)
-    if added:
-        old_rows = {} if again else old_row_values(read.table, added)  # the source dropped such a column later
-        add_columns(spark, fence, path, read.table, columns, added, old_rows, state.version)
-        state = _made(lake.state(path, app), path)
-        if state.unfilled:
-            fill_old_rows(spark, fence, path, state, app)
+    if state.unfilled or added:
+        with sessions.take() as spark:
+            if state.unfilled:  # before another note takes its place
+                fill_old_rows(spark, fence, path, state, app)
+            if added:
+                old_rows = {} if again else old_row_values(read.table, added)  # the source dropped such a column later
+                add_columns(spark, fence, path, read.table, columns, added, old_rows, state.version)
+                state = _made(lake.state(path, app), path)
+                if state.unfilled:
+                    fill_old_rows(spark, fence, path, state, app)
     return Prepared(state, created=False, added_columns=tuple(column.name for column in added))
+
+
+def give_vectors(spark: SparkSession, lake: Lake, fence: Fence, path: str, state: TableState) -> None:
+    """Gives a large table deletion vectors, before a MERGE of Spark's that gains by them. Tables begin without, because
+    delta-rs does not write them, and few readers know them. Raises LakeError when another run has the table."""
+    if VECTORS not in state.features and lake.size(path) > MOST_BYTES:
+        alter_table(spark, fence, path, "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
 
 
 def _allowed(added: tuple[LakeColumn, ...], read: TableRead, changed: Changed) -> tuple[LakeColumn, ...]:

@@ -19,7 +19,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes
 from spark_jobs.verify.beside import TableComparer, compared
-from tests.support.copying import repair_of
+from tests.support.copying import loader_of
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import briefly, source_of
 
@@ -164,9 +164,9 @@ def test_a_table_that_only_landed_while_a_statement_came_is_copied_first(
         assert {one.table for one in outcomes if isinstance(one, Parked)} == wrong
     same = dict.fromkeys(("emptied", "indexed"), (0, 0, 0))
     assert shop.differences(*same) == same
-    repair = repair_of(shop, tmp_path / "conf")
+    loader = loader_of(shop, tmp_path / "conf")
     for name in ("t", "renamed"):
-        repair.table(shop.database, name)
+        loader.copy(shop.database, name)
     assert shop.drain() == []
     follow(shop)
     same = dict.fromkeys(now, (0, 0, 0))

@@ -133,8 +133,9 @@ def retire(at: DdlTarget, step: Step) -> None:
 def empty(at: DdlTarget, step: Step) -> None:
     """The table has no rows, or all are marked as deleted; its definition stays."""
     assert at.state is not None
-    with at.session() as spark:
-        state = with_own_columns(spark, at.batch.lake, at.batch.fence, at.path, at.table, at.state, at.app)
+    batch = at.batch
+    with lake_errors(at.path):
+        state = with_own_columns(batch.sessions, batch.lake, batch.fence, at.path, at.table, at.state, at.app)
     number, offset = split_version(step.version)
     ran = step.ddl.position.timestamp
     time = None if ran is None else f"timestamp_millis({ran:d})"

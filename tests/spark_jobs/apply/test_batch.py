@@ -26,6 +26,7 @@ from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 from spark_jobs.write import net_file
+from spark_jobs.write.order import Engine
 from tests.support.spark_feed import Change, Feed, Table, feed
 
 pytestmark = pytest.mark.integration
@@ -334,9 +335,9 @@ def test_many_changes_are_staged_for_their_statement(
         folder.touch()
     gone = (3, *empty[1:])
     service.put(table, [Change(1, None, gone), Change(1, None, empty)])
-    apply_batch(service.claim(1, 0, 1), lake, sessions, service.url)
+    apply_batch(service.claim(1, 0, 1), lake, sessions, service.url, engine=Engine.SQL)
     service.put(table, [Change(2, gone, None), Change(2, None, full)])
-    apply_batch(service.claim(2, 1, 2), lake, sessions, service.url)
+    apply_batch(service.claim(2, 1, 2), lake, sessions, service.url, engine=Engine.SQL)
     assert rows(lake, "types") == {full: 1, empty: 1}
     assert [file is not None for file in files] == [False, room]
     assert [one.name for one in folder.glob("*")] == (["new.parquet"] if room else [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +19,13 @@ from cdc_core.client.changes import TableRead
 from cdc_core.errors import LakeError
 from cdc_core.schema.table import TableSchema
 from spark_jobs.apply import table as apply_table
+from spark_jobs.apply import together
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
-from spark_jobs.write import net_file
+from spark_jobs.write import fused, net_file
+from spark_jobs.write.order import Engine, Order, Outcome
 from tests.support.marks import mostly_full
 from tests.support.spark_feed import Change, Feed, Table
 
@@ -68,11 +70,13 @@ def rows(lake: Lake, table: str) -> Counter[Any]:
 
 
 @pytest.mark.parametrize(
-    ("table", "first", "epoch", "staged"),
+    ("table", "first", "epoch", "staged", "engine"),
     mostly_full(
-        [(table, first, 1, False) for table in (LINES, ORDERS, ODD) for first in (4, 0)]
-        + [(ORDERS, 4, epoch, staged) for epoch, staged in ((2, False), (1, True), (2, True))],
-        lambda case: case[3] or case[:3] in ((LINES, 0, 1), (ORDERS, 4, 1), (ORDERS, 4, 2)),
+        [(table, first, 1, False, Engine.SQL) for table in (LINES, ORDERS, ODD) for first in (4, 0)]
+        + [(ORDERS, 4, epoch, staged, Engine.SQL) for epoch, staged in ((2, False), (1, True), (2, True))]
+        + [(table, first, 1, False, Engine.AUTO) for table in (LINES, ORDERS) for first in (4, 0)]
+        + [(ORDERS, 4, 2, False, Engine.AUTO)],
+        lambda case: case[4] is Engine.SQL and (case[3] or case[:3] in ((LINES, 0, 1), (ORDERS, 4, 1), (ORDERS, 4, 2))),
     ),
 )
 def test_a_statement_of_a_dead_run_is_not_applied_twice(
@@ -84,9 +88,10 @@ def test_a_statement_of_a_dead_run_is_not_applied_twice(
     first: int,
     epoch: int,
     staged: bool,
+    engine: Engine,
 ) -> None:
-    """The statement of a killed run goes on in Spark, and commits after the next claimer, also of a later epoch, has
-    read the state. One whose rows are staged meanwhile does not begin."""
+    """The statement or the job of a killed run goes on in Spark, and commits after the next claimer, also of a later
+    epoch, has read the state. One whose rows are staged meanwhile does not begin."""
     monkeypatch.setattr(net_file, "LEAST_ROWS", 1 if staged else net_file.LEAST_ROWS)
     lake = Lake(tmp_path)
     service.put(table, [Change(n, None, (n, "x") if table is ORDERS else (n % 2, "x")) for n in range(1, 11)])
@@ -102,11 +107,19 @@ def test_a_statement_of_a_dead_run_is_not_applied_twice(
             left_over.exception(60)
         create_view(spark, read, *rest, **named)
 
+    def write_all_late(spark: SparkSession, orders: Sequence[Order], tasks: int) -> list[Outcome]:
+        """The same before the job of batch 3."""
+        if orders[0].tickets[0].startswith(b"3/"):
+            service.go.set()
+            left_over.exception(60)
+        return fused.write_all(spark, orders, tasks)
+
     monkeypatch.setattr(apply_table, "create_view", create_view_late)
+    monkeypatch.setattr(together, "write_all", write_all_late)
     with ThreadPoolExecutor(1) as beside:
-        left_over = beside.submit(apply_batch, dead, lake, sessions, service.url, sent_rows=0)
+        left_over = beside.submit(apply_batch, dead, lake, sessions, service.url, sent_rows=0, engine=engine)
         assert service.under_way.wait(60)
-        apply_batch(longer, lake, sessions, service.url)
+        apply_batch(longer, lake, sessions, service.url, engine=engine)
 
     assert isinstance(left_over.exception(), LakeError)
     assert sum(rows(lake, table.name).values()) == 10

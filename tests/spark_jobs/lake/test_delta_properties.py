@@ -53,7 +53,7 @@ def test_files_tell_the_range_of_a_late_key(spark_remote: str, tmp_path: Path) -
     path = lake.path("shop", "wide")
     with Sessions(spark_remote) as sessions, sessions.take() as spark:
         columns = [LakeColumn(column.name, "int") for column in table.columns]
-        create_table(spark, lake, path, "shop", table, columns, "")
+        create_table(sessions, lake, path, "shop", table, columns, "")
         values = ", ".join(["7"] * 39)
         spark.sql(f"INSERT INTO delta.{quote(path)} VALUES ({values}, 5), ({values}, 9)").collect()
     files = pa.table(lake.open(path).get_add_actions(flatten=True))

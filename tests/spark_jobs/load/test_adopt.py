@@ -57,7 +57,7 @@ def test_the_first_commit_has_everything_but_the_properties(staging: Staging) ->
     state = staging.lake.state(new.target.path, new.target.app)
     assert state is not None
     assert state.properties == new.properties
-    assert "deletionVectors" in (staging.lake.open(new.target.path).protocol().writer_features or ())
+    assert "deletionVectors" not in (staging.lake.open(new.target.path).protocol().writer_features or ())
 
     table = staging.lake.open(new.target.path, 0)
     assert table.to_pyarrow_table().to_pylist() == ROWS.to_pylist()

@@ -1,0 +1,109 @@
+"""The small tables of a claim, committed together by one job of Spark.
+
+Each table's own thread gets it ready and puts it here; the thread that comes last runs the job for all. A table that
+the job does not commit is written by a statement of its own, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+import structlog
+from pyspark.errors import PySparkException
+
+from cdc_core.contract.claim import TableRange
+from cdc_core.errors import SluiceError
+from spark_jobs.apply.commits import Commit, SourceCounts
+from spark_jobs.apply.result import TableResult
+from spark_jobs.apply.table import FUSED, Batch, ReadyTable, begin, finish
+from spark_jobs.write.fused import write_all
+from spark_jobs.write.order import MOST_ROWS, Engine, Order, Outcome, form_of
+
+log = structlog.get_logger(__name__)
+
+
+class Together:
+    """For one batch. Safe for its tables' threads."""
+
+    def __init__(self, batch: Batch, tables: Sequence[TableRange]) -> None:
+        self._batch = batch
+        self._lock = threading.Lock()
+        self._awaited = sum(map(self.takes, tables))
+        self._ready: dict[str, tuple[ReadyTable, Order]] = {}
+        self._done: dict[str, TableResult] = {}
+
+    @property
+    def done(self) -> dict[str, TableResult]:
+        """The tables that were committed; whole when all threads are through."""
+        return self._done
+
+    def takes(self, table: TableRange) -> bool:
+        """Whether the table is of those that may be small enough to try."""
+        return self._batch.engine is Engine.AUTO and table.rows <= MOST_ROWS
+
+    @contextmanager
+    def part(self, table: TableRange) -> Iterator[None]:
+        """The table's thread gets it ready while the block runs. The last one runs the job."""
+        try:
+            yield
+        finally:
+            if self.takes(table):
+                self._arrived()
+
+    def begin(self, table: TableRange) -> TableResult | ReadyTable:
+        """The table's result where nothing is to be written; else the table, ready for the job or for a statement of
+        its own. Raises what `apply_table` raises."""
+        begun = begin(self._batch, table)
+        if isinstance(begun, TableResult):
+            return begun
+        if begun.read.tickets and (order := self._order(begun)) is not None:
+            with self._lock:
+                self._ready[table.name] = (begun, order)
+        return begun
+
+    def _arrived(self) -> None:
+        with self._lock:
+            self._awaited -= 1
+            ready = dict(self._ready) if not self._awaited else {}
+        if ready:
+            self._write(ready)
+
+    def _order(self, begun: ReadyTable) -> Order | None:
+        batch, state = self._batch, begun.prepared.state
+        form = form_of(begun.read, state)
+        if form is None:
+            return None
+        there = {column.name for column in state.columns}
+        columns = tuple(field.name for field in begun.read.schema if field.name in there)
+        return Order(
+            begun.path, begun.app, begun.decision.end, begun.metadata, batch.fence.token, form, columns,
+            begun.read.table.primary_key, begun.read.tickets, batch.door, batch.lake.storage,
+        )  # fmt: skip
+
+    def _write(self, ready: Mapping[str, tuple[ReadyTable, Order]]) -> None:
+        orders = [order for _, order in ready.values()]
+        outcomes: list[Outcome] = []
+        with suppress(PySparkException, SluiceError), self._batch.sessions.take() as spark:
+            outcomes = write_all(spark, orders, os.cpu_count() or 1)
+        for (name, (begun, _)), outcome in zip(ready.items(), outcomes, strict=False):
+            if outcome.why:
+                log.info("the table goes by a statement of its own", table=name, why=outcome.why)
+                continue
+            self._done[name] = finish(self._batch, begun, _commit(self._batch, begun, outcome), FUSED)
+
+
+def _commit(batch: Batch, begun: ReadyTable, outcome: Outcome) -> Commit:
+    decision = begun.decision
+    return Commit(
+        end=decision.end,
+        after=decision.after,
+        recurring=decision.may_recur(decision.after, batch.claim.start.version()),
+        source=SourceCounts.from_plan(begun.read.counts),
+        inserted=outcome.inserted,
+        updated=outcome.updated,
+        deleted=outcome.deleted,
+        delta_version=outcome.version,
+    )

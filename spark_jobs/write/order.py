@@ -1,0 +1,86 @@
+"""What one commit of a small table is made of: plain values, which Spark hands to its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cdc_core.client.changes import RowsDoor, TableRead
+from spark_jobs.lake.state import TableState
+from spark_jobs.lake.types import LakeColumn, lake_columns
+
+MOST_ROWS = 20_000  # of a table's share; Spark's own MERGE shares more among its tasks
+MOST_BYTES = 16 << 20  # of a table; a larger one gets deletion vectors, which delta-rs does not write
+_FLOATS = ("float", "double")
+VECTORS = "deletionVectors"
+_UNWRITABLE = {VECTORS, "columnMapping"}  # features of a table that delta-rs cannot write
+
+
+class Engine(StrEnum):
+    """What writes a claim's small tables."""
+
+    AUTO = "auto"  # one job of Spark, whose tasks commit many tables
+    SQL = "sql"  # a statement of Spark for each, as for large ones
+
+
+class Form(StrEnum):
+    """How net changes become rows."""
+
+    KEYED = "keyed"  # by key: rows come, change and go
+    INSERTED = "inserted"  # without a key, where rows only come
+    COPIES = "copies"  # without a key: copies of rows come and go
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One commit of the table at `path`: the net changes behind `tickets`, with `version` of the app id and `note` as
+    user metadata. The run owns the table while its fence is `token`. `columns` are those that the table has of the
+    changes, `key` those of its primary key."""
+
+    path: str
+    app: str
+    version: int
+    note: str
+    token: str
+    form: Form
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    tickets: tuple[bytes, ...]
+    door: RowsDoor
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an order: the version of Delta that it made and the rows that it wrote; or `why` there is no
+    commit of it."""
+
+    version: int = -1
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    why: str = ""
+
+
+def form_of(read: TableRead, state: TableState) -> Form | None:
+    """How a small share of a claim is written without a statement of Spark's; None where only Spark writes the same
+    rows: many of them, partial images, columns of ours, keys and copies that Spark compares otherwise than delta-rs,
+    and features of the table that delta-rs cannot write."""
+    if read.rows > MOST_ROWS or read.counts.partial or state.own or _UNWRITABLE & state.features:
+        return None
+    key = set(read.table.primary_key)
+    columns = lake_columns(read.schema, read.table)
+    if not key:
+        if read.counts.insert_only:
+            return Form.INSERTED
+        return None if any(_is_nested(column) or _has_floats(column) for column in columns) else Form.COPIES
+    return None if any(_has_floats(column) for column in columns if column.name in key) else Form.KEYED
+
+
+def _has_floats(column: LakeColumn) -> bool:
+    return any(kind in column.type for kind in _FLOATS)
+
+
+def _is_nested(column: LakeColumn) -> bool:
+    return column.type.startswith(("array", "struct"))
