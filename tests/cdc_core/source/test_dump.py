@@ -18,7 +18,7 @@ from cdc_core.errors import DecodeError, PositionError, SourceError
 from cdc_core.position import EntryPosition
 from cdc_core.source.checks import ServerInfo, check_server
 from cdc_core.source.connection import Connection, connect
-from cdc_core.source.dump import Dump
+from cdc_core.source.dump import _GATHER, Dump
 from cdc_core.source.dump_command import begin_dump
 from cdc_core.source.framing import Framer
 from cdc_core.source.journals import current_end
@@ -66,9 +66,10 @@ class Reader:
     def _reset(self, _: str) -> None:
         self.resets += 1
 
-    def stand(self) -> None:
-        """Time passes no more for the dump, until `standing` is None."""
+    def stand(self) -> float:
+        """Time passes no more for the dump, until `standing` is None. Returns the time at which it stands."""
         self.standing = time.monotonic()
+        return self.standing
 
     def _clock(self) -> float:
         self.looks += 1
@@ -201,10 +202,10 @@ def test_small_transactions_wait_for_each_other(mysql8: MySqlServer) -> None:
     """While the clock stands, those that come are gathered; when it goes on, they come as one block. 64 KB do not
     wait."""
     with table(mysql8) as t, reading(mysql8) as reader:
-        reader.stand()
+        stood = reader.stand()
         reader.reach(mysql8.position())
         insert(mysql8, t)
-        wait(lambda: reader.dump.status.received_bytes > reader.dump._flushed[1])
+        wait(lambda: reader.dump._flushed[0] + _GATHER > stood)
         before = len(reader.blocks)
         insert(mysql8, t, 5)
         time.sleep(0.5)
