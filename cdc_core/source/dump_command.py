@@ -41,7 +41,7 @@ def begin_dump(
     by_gtid = settings.by_gtid and bool(position.gtid)
     known = 0 if by_gtid else position.position
     offset = known if JOURNAL_START <= known <= _MAX_OFFSET else JOURNAL_START
-    statements = _session(settings, info)
+    statements = [_session(settings, info)]
     if by_gtid and info.flavor == "mariadb":
         statements += _connect_state(GtidPosition.parse(str(position.gtid)))
     with conn.cursor() as cursor:
@@ -81,19 +81,20 @@ def _connect_state(gtids: GtidPosition) -> list[str]:
     ]
 
 
-def _session(settings: SourceSettings, info: ServerInfo | ServerVersion) -> list[str]:
-    """Sets both the old and the new names of variables, since servers look for either.
+def _session(settings: SourceSettings, info: ServerInfo | ServerVersion) -> str:
+    """One statement, which sets both the old and the new names of variables, since servers look for either.
 
     Announces CRC32 also to a server without checksums: it may begin to write them while we read.
     """
     period = int(settings.heartbeat_seconds * 1_000_000_000)
-    statements = [f"SET SESSION net_write_timeout = {_WRITE_TIMEOUT}"]
+    values = {"SESSION net_write_timeout": str(_WRITE_TIMEOUT)}
     for prefix in ("master", "source"):
-        statements.append(f"SET @{prefix}_binlog_checksum = 'CRC32', @{prefix}_heartbeat_period = {period}")
-    statements.append(f"SET @slave_uuid = '{settings.replica_uuid}', @replica_uuid = '{settings.replica_uuid}'")
+        values |= {f"@{prefix}_binlog_checksum": "'CRC32'", f"@{prefix}_heartbeat_period": str(period)}
+    for prefix in ("slave", "replica"):
+        values[f"@{prefix}_uuid"] = f"'{settings.replica_uuid}'"
     if info.flavor == "mariadb":
-        statements.append("SET @mariadb_slave_capability = 4")
-    return statements
+        values["@mariadb_slave_capability"] = "4"
+    return "SET " + ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
 def _registration(settings: SourceSettings) -> bytes:

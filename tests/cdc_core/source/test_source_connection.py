@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -197,6 +198,19 @@ def test_tls_modes(tls: tuple[MySqlServer, Path]) -> None:
         with pytest.raises(SourceError, match="TLS") as caught:
             connect(replace(settings, ssl_mode=SslMode.VERIFY_IDENTITY, **wrong))  # type: ignore[arg-type]
         assert server.password not in str(caught.value)
+
+
+@pytest.mark.integration
+def test_certificates_are_read_to_verify(mysql8: MySqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the system take longer than all else of a connection, so a mode that verifies nothing leaves them."""
+    read: list[object] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda *_: read.append(1))
+    for mode in (SslMode.PREFERRED, SslMode.REQUIRED):
+        assert cipher(settings_of(mysql8, ssl_mode=mode))
+    assert not read
+    with pytest.raises(SourceError, match="TLS"):
+        connect(settings_of(mysql8, ssl_mode=SslMode.VERIFY_CA))
+    assert read
 
 
 @pytest.mark.integration
