@@ -82,6 +82,13 @@ class Refilter:
         return StoppedTable(table, FILTERED_OUT, hint, at, passed=at, copy_needed=True)
 
 
+def captured_by(config: InstanceConfig, cursors: Cursors) -> InstanceConfig:
+    """With `sluice.client.filter = override` the filter that the first client brought along is over the configured one,
+    as Canal's `subscribeChange` has it. Raises CursorError."""
+    own = cursors.own_filter(config.clients[0]) if config.client_filter == "override" else ""
+    return config.model_copy(update={"filter_regex": own}) if own else config
+
+
 def make_refilter(
     config: InstanceConfig, cursors: Cursors, catalogue: Catalogue, tsdb: Tsdb | None, source: Callable[[], str]
 ) -> Refilter:

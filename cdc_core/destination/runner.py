@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 
@@ -20,17 +19,16 @@ from cdc_core.config.models import InstanceConfig
 from cdc_core.contract.status import Status
 from cdc_core.destination import events as e
 from cdc_core.destination.capture import PAUSES, Capture
+from cdc_core.destination.competition import Competition, Peers
 from cdc_core.destination.idle import idle_status, refusal, rewind_refusal
 from cdc_core.destination.lifecycle import Phase, State, step
 from cdc_core.destination.mailbox import Mailbox
 from cdc_core.destination.metrics import Metrics
+from cdc_core.destination.refilter import captured_by
 from cdc_core.destination.rewind import RewindPlan, carry_out
 from cdc_core.destination.servers import address_of_cursors
 from cdc_core.destination.service import CanalService
 from cdc_core.errors import SluiceError
-from cdc_core.ha.candidacy import Candidacy, Holder
-from cdc_core.ha.election import Term
-from cdc_core.ha.monitor import Office
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import Nodes
 from cdc_core.source.settings import SourceSettings, source_settings
@@ -40,16 +38,6 @@ _LOOK_SECONDS = 0.05
 _BROKEN_SECONDS = 1.0  # for each thread of a capture of which not all threads could be started
 
 log = structlog.get_logger(__name__)
-
-
-class Peers(Protocol):
-    """The servers that share the destinations, as one of them sees them."""
-
-    def enlist(self, destination: str) -> None: ...
-
-    def delist(self, destination: str) -> None: ...
-
-    def candidacy(self, destination: str, office: Office) -> Candidacy: ...
 
 
 class Destination:
@@ -66,11 +54,11 @@ class Destination:
         pauses: tuple[float, float] = PAUSES,
     ) -> None:
         self.name = name
-        self._nodes, self._peers, self._clock, self._pauses = nodes, peers, clock, pauses
+        self._nodes, self._clock, self._pauses = nodes, clock, pauses
         self._state = State(competes=peers is not None)
         self._mailbox: Mailbox[e.Event] = Mailbox(name, self._handle)
         self._run: _Run | None = None  # whose threads may still be alive
-        self._candidacy: Candidacy | None = None
+        self._competition = Competition(name, peers, self._mailbox, self._left)
         self._mailbox.tell(e.Scanned(found))
 
     def __repr__(self) -> str:
@@ -110,7 +98,7 @@ class Destination:
                 time.sleep(_LOOK_SECONDS)
         capture = self.capture
         if capture is None:
-            raise refusal(self.name, self._state, self._holder())
+            raise refusal(self.name, self._state, self._competition.holder())
         return capture.service
 
     # -- looking
@@ -134,15 +122,11 @@ class Destination:
 
     def status(self) -> Status:
         capture = self.capture
-        return capture.status() if capture else idle_status(self.name, self._state, self._holder())
+        return capture.status() if capture else idle_status(self.name, self._state, self._competition.holder())
 
     def metrics(self) -> Metrics:
         capture = self.capture
         return capture.metrics() if capture else Metrics()
-
-    def _holder(self) -> Holder:
-        candidacy = self._candidacy
-        return candidacy.holder() if candidacy else Holder()
 
     # -- cursors
 
@@ -173,7 +157,7 @@ class Destination:
 
         self._mailbox.tell(e.Rewound(work))
         if not done.done():
-            raise rewind_refusal(self.name, self._state, self._holder())
+            raise rewind_refusal(self.name, self._state, self._competition.holder())
         position = str(planned.position.postion)
         log.warning("cursors set by an operator", destination=self.name, position=position, epochs=done.result())
 
@@ -196,16 +180,14 @@ class Destination:
 
     def _perform(self, action: e.Action) -> e.Report | None:
         match action:
-            case e.Enlist() if self._peers:
-                self._peers.enlist(self.name)
-            case e.Delist() if self._peers:
-                self._peers.delist(self.name)
-            case e.Compete(seat) if self._peers:
-                self._candidacy = self._peers.candidacy(self.name, _Office(self._mailbox, seat, self._left))
-                self._candidacy.start()
-            case e.Withdraw() if self._candidacy:
-                self._candidacy.stop()
-                self._candidacy = None
+            case e.Enlist():
+                self._competition.enlist()
+            case e.Delist():
+                self._competition.delist()
+            case e.Compete(seat):
+                self._competition.compete(seat)
+            case e.Withdraw():
+                self._competition.withdraw()
             case e.Locate(run):
                 return self._attempt(run, lambda: e.Located(run, self._address()))
             case e.LookAgain(run, seconds):
@@ -256,9 +238,8 @@ class Destination:
             self._mailbox.notify()
 
     def _term_nodes(self) -> Nodes:
-        """Those of the present term, whose writes are refused when it is over."""
-        term, candidacy = self._state.term, self._candidacy
-        return candidacy.nodes(term) if term is not None and candidacy is not None else self._nodes
+        """Those of the present term, or those without terms where there is none."""
+        return self._competition.nodes(self._state.term) or self._nodes
 
     def _left(self, lost: e.TermLost) -> bool:
         """Nothing runs any more that was begun on this seat, and nothing will."""
@@ -275,13 +256,6 @@ class Destination:
             log.error("switching to the other server", destination=self.name, **source.switched.to_dict())
 
 
-def captured_by(config: InstanceConfig, cursors: Cursors) -> InstanceConfig:
-    """With `sluice.client.filter = override` the filter that the first client brought along is over the configured one,
-    as Canal's `subscribeChange` has it. Raises CursorError."""
-    own = cursors.own_filter(config.clients[0]) if config.client_filter == "override" else ""
-    return config.model_copy(update={"filter_regex": own}) if own else config
-
-
 @dataclass(frozen=True, slots=True)
 class _Run:
     """A capture, the number of its attempt, and the seat that it was begun on."""
@@ -289,21 +263,3 @@ class _Run:
     number: int
     seat: int
     capture: Capture
-
-
-@dataclass(frozen=True, slots=True)
-class _Office:
-    """What the monitor of one candidacy calls. `leave` returns when nothing of the term runs any more: the seat is
-    given back after it."""
-
-    mailbox: Mailbox[e.Event]
-    seat: int
-    left: Callable[[e.TermLost], bool]
-
-    def enter(self, term: Term) -> None:
-        self.mailbox.post(e.TermWon(self.seat, term))
-
-    def leave(self) -> None:
-        lost = e.TermLost(self.seat)
-        self.mailbox.post(lost)
-        self.mailbox.wait(lambda: self.left(lost))

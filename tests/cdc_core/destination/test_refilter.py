@@ -9,7 +9,7 @@ import pytest
 
 from cdc_core.contract.stopped_table import FILTERED_OUT, StoppedTable
 from cdc_core.destination.capture import Capture
-from cdc_core.destination.runner import captured_by
+from cdc_core.destination.refilter import captured_by
 from cdc_core.errors import CursorError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.filter_notes import FilterChange, FilterNote, FilterText

@@ -320,7 +320,8 @@ def test_the_first_write_reveals_a_lost_session(make: Make, zookeeper: ZooKeeper
     until(lambda: leads(first))
     second = make(21002)
     until(lambda: second.destination("shop").status().active.address)
-    candidacy, nodes, old = first.destination("shop")._candidacy, first._zookeeper, first.destination("shop").capture
+    shop, nodes = first.destination("shop"), first._zookeeper
+    candidacy, old = shop._competition.candidacy, shop.capture
     assert candidacy is not None
     assert nodes is not None
     assert old is not None
