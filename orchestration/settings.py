@@ -13,10 +13,10 @@ from cdc_core.schema.names import split_name
 from orchestration.freshness import parse_freshness
 from orchestration.internals import is_valid_cron_schedule
 from orchestration.names import Names
-from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
+from orchestration.table_rules import ApplyRules, ColumnRules, DdlRules, DeleteRules, LogRules, check_time
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
 from spark_jobs.landing.modes import Mode, Modes
-from spark_jobs.maintain.retention import LogRetention, log_hours
+from spark_jobs.maintain.retention import LogRetention
 from spark_jobs.write.order import Engine
 
 _N = TypeVar("_N", int, float)
@@ -83,69 +83,6 @@ class Trigger(dg.Model, dg.Resolvable):
     @classmethod
     def _positive(cls, value: int) -> int:
         return _at_least(1, value)
-
-
-class TableRule(dg.Model, dg.Resolvable):
-    """What becomes of one table, or of those that a pattern names, where it differs from the destination's rule."""
-
-    changed: Changed | None = None
-    dropped: Dropped | None = None
-
-
-class DdlRules(dg.Model, dg.Resolvable):
-    """What the lake does with the source's DDL statements: docs/ddl.md. `tables` maps patterns, `shop.*` as in a shell,
-    to rules; the first that fits counts."""
-
-    changed: Changed = Changed.EVOLVE
-    dropped: Dropped = Dropped.KEEP
-    copy_rows: int = 1_000_000
-    tables: dict[str, TableRule] = {}
-
-    @property
-    def policies(self) -> Policies:
-        tables = {
-            pattern: TablePolicy(rule.dropped or self.dropped, rule.changed or self.changed)
-            for pattern, rule in self.tables.items()
-        }
-        return Policies(TablePolicy(self.dropped, self.changed), tables, self.copy_rows)
-
-
-class ApplyRules(dg.Model, dg.Resolvable):
-    """How changes come into the lake: docs/landing.md. `tables` maps patterns, `shop.*` as in a shell, to modes; the
-    first that fits counts."""
-
-    mode: Mode = Mode.MERGE
-    tables: dict[str, Mode] = {}
-
-
-class DeleteRules(dg.Model, dg.Resolvable):
-    """What deletes do to rows in the lake: docs/soft-deletes.md. `tables` maps patterns, `shop.*` as in a shell, to
-    modes; the first that fits counts."""
-
-    mode: Deletes = Deletes.HARD
-    tables: dict[str, Deletes] = {}
-
-
-class ColumnRules(dg.Model, dg.Resolvable):
-    """Which columns describe the last change of each row: docs/soft-deletes.md. `tables` maps patterns, `shop.*` as in
-    a shell, to lists; the first that fits counts."""
-
-    names: list[LastChange] = []
-    tables: dict[str, list[LastChange]] = {}
-
-
-class LogRules(dg.Model, dg.Resolvable):
-    """How long change logs keep their rows: docs/landing.md. `tables` maps patterns, `shop.*` as in a shell, to times;
-    the first that fits counts."""
-
-    keep: str = "forever"
-    tables: dict[str, str] = {}
-
-    @model_validator(mode="after")
-    def _are_times(self) -> Self:
-        for text in (self.keep, *self.tables.values()):
-            _log_hours(text)
-        return self
 
 
 class Limits(dg.Config):
@@ -243,7 +180,7 @@ class Settings(dg.Model, dg.Resolvable):
     @classmethod
     def _is_time(cls, value: str | LogRules) -> str | LogRules:
         if isinstance(value, str):
-            _log_hours(value)
+            check_time(value)
         return value
 
     @field_validator("tables")
@@ -262,7 +199,8 @@ class Settings(dg.Model, dg.Resolvable):
     @property
     def modes(self) -> Modes:
         """How each table's changes come into the lake."""
-        return Modes(self.apply.mode, self.apply.tables) if isinstance(self.apply, ApplyRules) else Modes(self.apply)
+        rules = self.apply if isinstance(self.apply, ApplyRules) else ApplyRules(mode=self.apply)
+        return rules.modes
 
     @property
     def row_rules(self) -> RowRules:
@@ -275,10 +213,8 @@ class Settings(dg.Model, dg.Resolvable):
     @property
     def logs_kept(self) -> LogRetention:
         """How long each table's change log keeps its rows."""
-        rules = self.log_retention
-        if isinstance(rules, str):
-            return LogRetention(log_hours(rules))
-        return LogRetention(log_hours(rules.keep), {name: log_hours(text) for name, text in rules.tables.items()})
+        rules = self.log_retention if isinstance(self.log_retention, LogRules) else LogRules(keep=self.log_retention)
+        return rules.retention
 
     @property
     def limits(self) -> Limits:
@@ -313,13 +249,6 @@ class Settings(dg.Model, dg.Resolvable):
             waits = {"minimum_rows": ENDLESS, "freshness_seconds": max(0.0, declared.seconds - needed)}
             return self.trigger.model_copy(update=waits)
         return self.trigger
-
-
-def _log_hours(text: str) -> None:
-    try:
-        log_hours(text)
-    except ConfigError as error:
-        raise ValueError(f"{error.message}; {error.hint}") from error
 
 
 def _at_least(least: int, value: _N) -> _N:
