@@ -142,7 +142,7 @@ class TableReader:
         source, schema, staging, manner = self.source, self.schema, self.staging, self.manner
         low, progress = begun(source, self.registration, schema, self.sleep)
         reading = Reading(self._server(low), schema, self.zero_dates, manner.limits, manner.rows_per_chunk)
-        of_rows, before = estimated_rows(source, schema), staging.staged().rows
+        of_rows, before = estimated_rows(source, schema), staging.keep_groups().rows
         of_groups = None if of_rows is None else of_rows // (reading.chunks_per_group * reading.rows_per_chunk) + 1
 
         def note(staged: Groups) -> None:

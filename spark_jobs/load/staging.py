@@ -41,7 +41,8 @@ _PATIENCE = 3600.0  # seconds without any
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """`last` is the last chunk that is staged, None before the first group."""
+    """`last` is the last chunk that is staged, None before the first group. Rows without a group are those of
+    an earlier version's copy, one commit without a note."""
 
     count: int = 0
     chunks: int = 0
@@ -95,8 +96,9 @@ class Staging:
             table = self.lake.open(self.path)
             texts = (one.user_metadata for one in self.lake.commits(self.path) if one.user_metadata)
             files = pa.table(table.get_add_actions(flatten=True))
-            return Groups.from_json(next(texts), int(pc.sum(files["num_records"]).as_py() or 0))
-        except (TableNotFoundError, StopIteration):
+            rows = int(pc.sum(files["num_records"]).as_py() or 0)
+            return Groups.from_json(text, rows) if (text := next(texts, None)) else Groups(rows=rows)
+        except TableNotFoundError:
             return Groups()
         except (DeltaError, OSError) as error:
             hint = "Cancel the snapshot, which removes what is staged, and begin it anew."
@@ -135,6 +137,14 @@ class Staging:
         written = files.end()
         self.commit(table, written, Groups().then([Chunk(0)]))
         return sum(file.rows for file in written)
+
+    def keep_groups(self) -> Groups:
+        """What is staged; rows that no group has are removed. Raises LakeError."""
+        found = self.staged()
+        if found.rows and not found.count:
+            self.clear()
+            return Groups()
+        return found
 
     def clear(self) -> None:
         """Removes the rows. The change log stays, which runs write."""

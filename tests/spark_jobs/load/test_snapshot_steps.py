@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from cdc_core import config
 from cdc_core.contract.snapshot import Snapshot
@@ -198,6 +199,22 @@ def test_what_a_copy_left_that_was_killed_is_gone_on_with(
         taken.copy(shop.database, "t", told=at(2, killed))
     assert shop.connector.client_status().snapshots == ()
     assert sorted(Path(taken.lake.root).rglob("*.parquet")) == left_there
+
+
+def test_rows_of_an_earlier_versions_copy_are_read_again(taken: Loader, shop: Shop) -> None:
+    """It staged them in one commit, under numbers and without a group. Whoever takes its snapshot over has each row
+    once."""
+    left = shop.connector.snapshots.open(f"{shop.database}.t", owner="copy-1", lease_seconds=0.1)
+    staging = Staging(taken.lake, "shop", left.id)
+    write_deltalake(staging.path, pa.table({"0": pa.array([0, 1, 2], pa.int32()), "1": ["a", "b", "c"]}))
+    ids: list[int] = []
+
+    def look(read: Read) -> None:
+        ids[:] = DeltaTable(staging.path).to_pyarrow_table().column(0).to_pylist() if read.chunks else []
+
+    found = taken.copy(shop.database, "t", told=look)
+    assert isinstance(found, Copied)
+    assert (found.rows, sorted(ids)) == (ROWS, list(range(ROWS)))
 
 
 def test_a_killed_reader_of_images_without_columns_leaves_it_open(

@@ -9,10 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 
+from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.lake.tables import Lake
-from spark_jobs.load.staging import dead, temporary
+from spark_jobs.load.staging import Groups, Staging, dead, temporary
+from spark_jobs.snapshot.chunk import Chunk
 
 HOURS = 3600.0
+TABLE = TableSchema("shop", "t", (Column("id", 3, 0),), ("id",))
 
 
 def age(folder: Path, seconds: float) -> None:
@@ -55,6 +58,16 @@ def test_a_copy_that_lives_says_so(tmp_path: Path) -> None:
             time.sleep(0.05)
         with temporary(lake, "d"):
             assert Path(own.home).name in _with_files(Path(own.home).parent)
+
+
+def test_rows_that_no_group_has_are_removed(tmp_path: Path) -> None:
+    """A copy of an earlier version staged them, and was killed. Groups stay; where nothing is, nothing is done."""
+    staging = Staging(Lake(tmp_path), "d", "5f1c")
+    assert staging.keep_groups() == Groups()
+    write_deltalake(staging.path, pa.table({"0": [1, 2, 3]}))
+    assert staging.keep_groups() == staging.staged() == Groups()
+    staging.write([pa.record_batch({"id": pa.array([1, 2, 3], pa.int32())})], TABLE)
+    assert staging.keep_groups() == staging.staged() == Groups(1, 1, 3, Chunk(0))
 
 
 def test_age_is_told_by_the_stores_clock() -> None:
