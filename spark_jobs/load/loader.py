@@ -30,6 +30,7 @@ from spark_jobs.load.staging import StagedRows, Staging
 from spark_jobs.load.view import copy_table, readable, whole_images
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.binlog import position
+from spark_jobs.snapshot.chunks import UnorderedKey
 from spark_jobs.snapshot.failures import asked
 from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.source import Source, captured_source
@@ -85,13 +86,17 @@ class Loader:
         told: Callable[[Read], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Copied | NoSuchTable:
-        """The same, but nothing stays open behind an error. Where reading it beside the stream fails twice, a claim is
-        held meanwhile, or from the first try (`held`). Raises what `table` raises."""
+        """The same, but nothing stays open behind an error. Where reading it beside the stream fails twice, or its key
+        bounds no chunks, a claim is held meanwhile, or from the first try (`held`). Raises what `table` raises."""
         self.lake.check_writable()
         load = _TableLoad(self, database, table, f"copy-{uuid.uuid4().hex[:12]}", told, sleep, resumable=False)
         for _ in range(0 if held else _TRIES):
-            with suppress(Broken):
+            try:
                 return load.online()
+            except Broken:
+                continue
+            except UnorderedKey:
+                break
         return load.while_held()
 
     def cancel(self, name: str) -> bool:

@@ -20,6 +20,10 @@ from spark_jobs.snapshot.sql import quote
 _AS_STORED = "SET character_set_results = NULL"  # the server converts no answer
 
 
+class UnorderedKey(SourceError):
+    """A key cannot bound chunks, because it does not find its own row. All rows can be read at once."""
+
+
 def plan_chunks(
     connection: pymysql.Connection[Any],
     schema: TableSchema,
@@ -32,7 +36,7 @@ def plan_chunks(
     behind which no other chunk ends, so that the walk does, however fast others append.
 
     A table whose key gives no order is one chunk. The connection is the walk's own from now on.
-    Raises SourceError for a key that does not match the stored key, and pymysql's errors.
+    Raises UnorderedKey for a key that does not match the stored key, and pymysql's errors.
     """
     if after is not None and after.high is None:
         return
@@ -100,9 +104,9 @@ def _table(schema: TableSchema) -> str:
     return f"{quote(schema.database)}.{quote(schema.table)} FORCE INDEX ({quote(schema.key_index)})"
 
 
-def _ambiguous(schema: TableSchema, bound: Bound) -> SourceError:
+def _ambiguous(schema: TableSchema, bound: Bound) -> UnorderedKey:
     hint = (
         "CHECK TABLE at the source, and rebuild its index where the server was upgraded; or read the table at once: "
         f"`sluice copy DESTINATION {schema.name}`."
     )
-    return SourceError(f"the key ({', '.join(bound)}) does not match the stored key", place=schema.name, hint=hint)
+    return UnorderedKey(f"the key ({', '.join(bound)}) does not match the stored key", place=schema.name, hint=hint)

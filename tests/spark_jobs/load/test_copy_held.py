@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from cdc_core import config
-from cdc_core.errors import SourceChanged
+from cdc_core.errors import SluiceError, SourceChanged
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.load import loader as module
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.result import Broken, Copied, WentOn
+from spark_jobs.snapshot.chunks import UnorderedKey
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.shop import Shop, opened_shop
 
@@ -69,25 +70,27 @@ def test_a_claim_is_held_and_the_stop_is_lifted(
         assert claim.stopped == ()
 
 
-def test_a_copy_that_is_broken_twice_holds_a_claim(
-    mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kind", "tries"), [(Broken, 2), (UnorderedKey, 1)])
+def test_a_copy_that_cannot_be_read_beside_the_stream_holds_a_claim(
+    kind: type[SluiceError], tries: int, mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Foreign keys change rows of the table without the binlog, for instance: then nothing is handed out meanwhile."""
+    """Foreign keys change rows of the table without the binlog, for instance: then nothing is handed out meanwhile. A
+    key that bounds no chunks does not at the second try either."""
     with opened_shop(mysql8, NOWHERE, tmp_path) as shop:
         shop.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
         shop.read()
-        breaks: list[str] = []
+        failed: list[str] = []
 
-        def broken(load: module._TableLoad) -> Copied:
-            breaks.append(load.table)
-            raise Broken("a foreign key changes its rows", place=load.table, hint="")
+        def online(load: module._TableLoad) -> Copied:
+            failed.append(load.table)
+            raise kind("it cannot be read", place=load.table, hint="")
 
-        monkeypatch.setattr(module._TableLoad, "online", broken)
-        tries = copying(monkeypatch, shop, lambda: None)
+        monkeypatch.setattr(module._TableLoad, "online", online)
+        held = copying(monkeypatch, shop, lambda: None)
         instance, _ = config.load_instance(tmp_path / "conf", "shop")
         found = Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions).copy(shop.database, "t")
         assert isinstance(found, Copied)
-        assert (breaks, len(tries)) == (["t", "t"], 1)
+        assert (failed, len(held)) == (["t"] * tries, 1)
 
 
 def test_a_reset_meanwhile_ends_the_copy(mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,12 @@ from typing import Any
 import pymysql
 import pytest
 
-from cdc_core.errors import SourceError
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.table import TableSchema
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.snapshot import chunks
 from spark_jobs.snapshot.chunk import COMPARED, Chunk, where
-from spark_jobs.snapshot.chunks import last_key, plan_chunks
+from spark_jobs.snapshot.chunks import UnorderedKey, last_key, plan_chunks
 from spark_jobs.snapshot.reading import read_chunk
 from spark_jobs.snapshot.source import Source, connect
 
@@ -284,7 +283,7 @@ def test_a_key_that_does_not_compare_as_itself_is_refused(mysql8: MySqlServer, m
         cursor.execute("CREATE TABLE t (a INT PRIMARY KEY)")
         cursor.execute("INSERT INTO t VALUES (1), (2), (3)")
         monkeypatch.setattr(chunks, "at", lambda *_: "a = 7")
-        with connect(source(mysql8)) as walk, pytest.raises(SourceError, match=r"\(2\) does not match the stored key"):
+        with connect(source(mysql8)) as walk, pytest.raises(UnorderedKey, match=r"\(2\) does not match the stored key"):
             list(plan_chunks(walk, schema_of(mysql8, database, "t"), 2))
 
 
