@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from cdc_core.errors import SluiceError
 from cdc_core.schema.names import split_name
 from orchestration.freshness import parse_freshness
 from orchestration.verbs.access import Access
@@ -37,8 +38,16 @@ def run(order: Maintain, at: Access, report: Report) -> None:
             if asked and table not in asked:
                 continue
             report.each(table, partial(_work, logs.log, table, kept(table)), "log")
-            if upkeep.has_history(table):
+            if _may_have_history(upkeep, table):
                 report.each(table, partial(_work, upkeep.history, table), "history")
+
+
+def _may_have_history(upkeep: Upkeep, table: str) -> bool:
+    """Also where that is not known: its upkeep fails with the same error then, and is reported."""
+    try:
+        return upkeep.has_history(table)
+    except SluiceError:
+        return True
 
 
 def _work(maintain: Callable[..., Maintained], *of: Any) -> Done:
@@ -47,12 +56,18 @@ def _work(maintain: Callable[..., Maintained], *of: Any) -> Done:
 
 
 def _kept(order: Maintain, at: Access) -> Callable[[str], Retention]:
-    """How long each change log keeps its rows. Raises ConfigError for what is no time."""
+    """How long each change log keeps its rows. The order's time is not for one that is all that there is of its table.
+    Raises ConfigError for what is no time."""
     declared = at.declared.kept or (lambda _: Retention())
     if not order.log_retention:
         return declared
     hours = log_hours(order.log_retention)
-    return lambda table: replace(declared(table), hours=hours)
+
+    def kept(table: str) -> Retention:
+        known = declared(table)
+        return known if known.alone else replace(known, hours=hours)
+
+    return kept
 
 
 def _rhythm(order: Maintain, at: Access) -> tuple[float, bool]:

@@ -21,7 +21,7 @@ from cdc_core.schema.information_schema import definition
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.following.parked import Parking
-from spark_jobs.following.pending import Follows, opened
+from spark_jobs.following.pending import Follows, opened, place_of
 from spark_jobs.lake.remedy import copy_hint, repair_hint
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
@@ -187,14 +187,15 @@ def compared(
     beside: TableComparer, tables: Iterable[tuple[str, str]], besides: Iterable[tuple[str, str]] = ()
 ) -> Iterator[Verified]:
     """Several tables. `besides` are tables that the lake had: those that it still has, and the source has not, are
-    reported.
+    reported, and those of which that cannot be told.
 
-    Raises LakeError when the lake does not reach the source's present end in time.
+    Raises LakeError when the lake does not reach the source's present end in time, for one of `tables`.
     """
     for database, table in tables:
         yield beside.table(database, table)
     for database, table in besides:
-        if found := beside.dropped_unseen(database, table):
+        unseen = partial(beside.dropped_unseen, database, table)
+        if found := or_why_not(full_name(database, table), place_of(0), unseen):
             yield found
 
 

@@ -50,10 +50,11 @@ def executed(
     http_url: str,
     conf: Path,
     tags: dict[str, str] | None = None,
+    settings: Settings | None = None,
     **config: Any,
 ) -> Executed:
     """One job of the destination `shop`, with this configuration of its op."""
-    job = job_of(order, Settings(destination="shop", lake=str(conf / "lake"), conf=str(conf)))
+    job = job_of(order, settings or Settings(destination="shop", lake=str(conf / "lake"), conf=str(conf)))
     with dg.DagsterInstance.ephemeral() as instance:
         run = job.execute_in_process(
             run_config(job.name, **config),

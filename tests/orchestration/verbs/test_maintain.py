@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from cdc_core.errors import LakeError
+from orchestration.settings import ApplyRules, Settings
 from orchestration.verbs import maintain
 from orchestration.verbs.orders import Maintain
 from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.modes import Mode
 from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.maintain.shape import Shape
@@ -71,6 +73,38 @@ def test_change_logs_are_looked_after_as_log_retention_says(conf: Path, monkeypa
     assert done.success
     assert asked == [("shop.orders", Retention(None, alone=False))]
     assert "orders__log" in {asset.rpartition("/")[2] for asset, _ in done.history}
+
+
+def test_a_time_that_is_asked_for_is_not_that_of_logs_alone(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of a table whose mode is `append` are nowhere else: only defs.yaml says how long they are kept."""
+    asked = {}
+
+    def log(_: LogUpkeep, table: str, kept: Retention) -> Maintained:
+        asked[table] = kept
+        return Maintained(f"{table}__log", left="none")
+
+    monkeypatch.setattr(maintain.LogUpkeep, "log", log)
+    monkeypatch.setattr(Lake, "logs", lambda *_: ["shop.events", "shop.orders"])
+    tables = {"shop.events": Mode.APPEND, "shop.orders": Mode.LAND_FIRST}
+    settings = Settings(destination="shop", lake=str(conf), apply=ApplyRules(tables=tables))
+    asking = {"tables": [*tables], "reason": "nightly", "log_retention": "30d"}
+    assert executed(Maintain, "http://127.0.0.1:1", conf, settings=settings, **asking).success
+    assert asked == {"shop.events": Retention(None, alone=True), "shop.orders": Retention(720)}
+
+
+def test_a_history_that_cannot_be_looked_for_fails_alone(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tables are maintained, and the run has its summary."""
+
+    def unreadable(*_: object) -> bool:
+        raise LakeError("the store is away", place="/lake", hint="Look at it.")
+
+    monkeypatch.setattr(maintain.LogUpkeep, "log", lambda _, table, __: Maintained(f"{table}__log", left="none"))
+    monkeypatch.setattr(Lake, "logs", lambda *_: ["shop.orders"])
+    monkeypatch.setattr(maintain.Upkeep, "has_history", unreadable)
+    monkeypatch.setattr(maintain.Upkeep, "history", unreadable)
+    done = run(conf, "shop.orders")
+    assert done.failure.splitlines()[0] == "1 of 3 tables failed: shop.orders__history"
+    assert "the store is away" in done.summary["tables"].value["shop.orders__history"]
 
 
 def test_histories_are_looked_after(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from cdc_core.doors.http import HttpDoor
+from cdc_core.errors import SourceUnavailable
 from cdc_core.position import EntryPosition
 from orchestration.assets import audit
 from orchestration.settings import Settings
@@ -18,8 +20,9 @@ from spark_jobs.lake.remedy import copy_hint, repair_hint
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.beside import TableComparer
+from spark_jobs.verify.beside import TableComparer, compared
 from spark_jobs.verify.verified import Comparison, Verified
+from tests.support.door_double import Destination, Server, opened
 from tests.support.jobs import executed, resources
 
 AT = EntryPosition("bin.000001", 400)
@@ -47,13 +50,13 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         connector: Any = Tables()
         return TableComparer(connector, Source("x", 1, "u", "p"), Lake(tmp_path))
 
-    def compared(_: TableComparer, tables: Any) -> Iterator[Verified]:
+    def found(_: TableComparer, tables: Any) -> Iterator[Verified]:
         for database, table in tables:
             yield FOUND[f"{database}.{table}"]
 
     for module in (verify, audit):
         monkeypatch.setattr(module, "comparison", comparison)
-        monkeypatch.setattr(module, "compared", compared)
+        monkeypatch.setattr(module, "compared", found)
     return tmp_path
 
 
@@ -80,6 +83,25 @@ def test_a_table_that_is_not_right_fails_the_run(conf: Path) -> None:
     assert [history[name]["outcome"] for name in ("log", "odd", "orders")] == ["failed", "failed", "done"]
     assert "sluice copy shop shop.log" in history["log"]["remedy"]
     assert "the table is stopped" in done.summary["tables"].value["shop.odd"]
+
+
+def test_a_table_of_the_lake_that_cannot_be_looked_for_fails_alone(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source does not answer when it is asked for a table that the lake alone has: the others are reported, and the
+    run has its summary."""
+
+    def unanswered(_: TableComparer, database: str, table: str) -> Verified:
+        if table == "gone":
+            raise SourceUnavailable("the source went away", place="x:1", hint="See that it runs.")
+        return FOUND[f"{database}.{table}"]
+
+    monkeypatch.setattr(verify, "compared", compared)
+    monkeypatch.setattr(TableComparer, "await_lake", lambda _: AT)
+    monkeypatch.setattr(TableComparer, "dropped_unseen", unanswered)
+    monkeypatch.setattr(Lake, "live_tables", lambda *_: ["shop.gone", "shop.odd"])
+    with opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door:
+        done = executed(Repair, door.url, conf, tables=[], reason="damaged")
+    assert "2 of 2 tables failed: shop.gone, shop.odd" in done.failure
+    assert "the source went away" in done.summary["tables"].value["shop.gone"]
 
 
 def test_an_empty_reason_is_refused(conf: Path) -> None:
