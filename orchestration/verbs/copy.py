@@ -16,23 +16,25 @@ from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Copy
 from orchestration.verbs.report import Done, Report
 from spark_jobs.load.loader import Loader
+from spark_jobs.load.reader import Manner
 from spark_jobs.load.result import Copied, NoSuchTable
 
 NOT_COPIED = {"copied": False}  # facts of a table that was not copied
 
 
 def run(order: Copy, at: Access, report: Report) -> None:
-    with at.connect() as connector, opened_loader(at, connector) as loader:
+    with at.connect() as connector, opened_loader(at, connector, order.read_on) as loader:
         for table in order.tables:
             report.each(table, partial(reloaded, loader, table, report), otherwise=NOT_COPIED)
 
 
 @contextmanager
-def opened_loader(at: Access, connector: Connector) -> Iterator[Loader]:
-    """What reloads tables. Raises ConfigError when the source's configuration is unknown."""
+def opened_loader(at: Access, connector: Connector, read_on: str = "driver") -> Iterator[Loader]:
+    """What reloads tables, which this process reads, or what `read_on` names. Raises ConfigError when the source's
+    configuration is unknown."""
     instance = at.instance
     with at.sessions() as sessions:
-        yield Loader(connector, instance, at.lake, sessions, run_id=at.run_id)
+        yield Loader(connector, instance, at.lake, sessions, Manner(read_on=read_on), at.run_id)
 
 
 def reloaded(loader: Loader, table: str, report: Report) -> Done:

@@ -33,6 +33,7 @@ class Cli:
 
 
 Tables = Annotated[list[str], Cli(argument="table")]
+ReadOn = Annotated[str, Cli(metavar="driver|executors")]
 _SOME = "database.table, one or more."
 _ALL = "database.table, one or more; all captured tables without one."
 
@@ -65,6 +66,13 @@ class Order(BaseModel):
             _check_name(table)
         return table
 
+    @field_validator("read_on", check_fields=False)
+    @classmethod
+    def _is_reader(cls, read_on: str) -> str:
+        if read_on not in ("", "driver", "executors"):
+            raise ValueError("must be driver or executors")
+        return read_on
+
     def run(self, at: Access, report: Report) -> None:
         """Does it. Raises SluiceError for what keeps all of it from being done; what becomes of a table is reported."""
         module = import_module(f"orchestration.verbs.{self.MODULE}")
@@ -74,12 +82,13 @@ class Order(BaseModel):
 class Copy(Order):
     """Reload tables of the lake from the source, each in one commit, and lift their stops.
 
-    The destination goes on meanwhile. A table that fails does not stop the others."""
+    A table that fails does not stop the others."""
 
     MODULE, JOB = "copy", "rematerialize"
     SUMS = ("rows",)
 
     tables: Tables = Field(min_length=1, description=_SOME)
+    read_on: ReadOn = Field("driver", description="Who reads tables with a key: driver or executors.")
 
 
 class Snapshot(Order):
@@ -99,9 +108,7 @@ class Snapshot(Order):
     replica: Annotated[str, Cli("--from", metavar="HOST:PORT")] = Field(
         "", description="Read from this replica (HOST:PORT), by the same account."
     )
-    read_on: Annotated[str, Cli(metavar="driver|executors")] = Field(
-        "", description="Who reads: driver or executors; by default the executors of a cluster."
-    )
+    read_on: ReadOn = Field("", description="Who reads: driver or executors; by default the executors of a cluster.")
     cancel: bool = Field(False, description="End the tables' open snapshots instead.")
 
     @field_validator("replica")
@@ -111,13 +118,6 @@ class Snapshot(Order):
         if replica and not (host and port.isdigit()):
             raise ValueError("no address; give HOST:PORT, e.g. replica1:3306")
         return replica
-
-    @field_validator("read_on")
-    @classmethod
-    def _is_reader(cls, read_on: str) -> str:
-        if read_on not in ("", "driver", "executors"):
-            raise ValueError("must be driver or executors")
-        return read_on
 
 
 class Remake(Order):
@@ -283,7 +283,8 @@ class Rewind(Order):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         names = ("position", "timestamp", "gtid", "batch", "materialized_by", "earliest", "latest", "anew")
-        given = [name for name in names if getattr(self, name) not in (None, False)]
+        values = [getattr(self, name) for name in names]
+        given = [value for value in values if value is not None and value is not False]
         if len(given) != 1 or (self.batch is None and self.materialized_by is None and self.to is None):
             raise ValueError(f"not exactly one place, or not well formed; give one of {', '.join(names)}")
         return self

@@ -25,7 +25,7 @@ from spark_jobs.session import Sessions
 _TYPES = {"path": pa.string(), "size": pa.int64(), "rows": pa.int64(), "stats": pa.string(), "error": pa.string()}
 _TOLD = pa.schema(list(_TYPES.items()))
 _DDL = "path string, size bigint, rows bigint, stats string, error string"
-_REACH = "Name a lake that the driver and every executor can reach and write, or read with --read-on driver."
+_REACH = "Name a lake that the driver and every executor can reach and write, or read on the driver (--read-on driver)."
 Batches = Iterator[pa.RecordBatch]
 
 

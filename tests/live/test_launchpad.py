@@ -46,7 +46,14 @@ def test_a_table_is_made_anew(shop: Operated, launchpad: Launchpad) -> None:
     assert [(row["table"], row["missing"]) for row in shop.differences("orders", "users")] == [(table, 1)]
 
     launchpad.open("rematerialize_shop")
-    assert launchpad.fields() == ["ops:", "rematerialize_shop_op:", "config:", "reason: ''", "tables: []"]
+    assert launchpad.fields() == [
+        "ops:",
+        "rematerialize_shop_op:",
+        "config:",
+        "reason: ''",
+        "tables: []",
+        "read_on: driver",
+    ]
     launchpad.fill("reason", "somebody deleted a row")
     launchpad.fill("tables", f"[{table}]")
     assert succeeded(shop, launchpad.launch())

@@ -27,7 +27,7 @@ PLACES = ("position", "timestamp", "gtid", "batch", "materialized_by", "earliest
 BY_HAND = {
     "ddl_shop": {"tables": True, "decision": True},
     "pause_shop": {"table": True},
-    "rematerialize_shop": {"tables": True},
+    "rematerialize_shop": {"tables": True, "read_on": False},
     "resume_shop": {"table": True},
     "rewind_shop": dict.fromkeys({*PLACES, "skip", "all_clients", "moved", "epoch", "identity", "dry_run"}, False),
     "rollback_shop": {"batch_id": False},

@@ -14,7 +14,7 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.verbs.orders import Copy
 from spark_jobs.load.loader import Loader
-from spark_jobs.load.reader import Read
+from spark_jobs.load.reader import Manner, Read
 from spark_jobs.load.result import Copied, NoSuchTable
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened
@@ -64,6 +64,17 @@ def test_the_command_tells_each_table(
     position = {"position": "bin.000001:400", "high": "bin.000001:400"}
     assert json.loads(capsys.readouterr().out) == told | position
     assert asked == [("shop", "orders")]
+
+
+@pytest.mark.parametrize(("asked", "read_on"), [({}, "driver"), ({"read_on": "executors"}, "executors")])
+def test_this_process_reads_unless_executors_are_asked(
+    conf: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, str], read_on: str
+) -> None:
+    """Executors must reach the source and the lake, which nobody has promised; also where Spark is a cluster."""
+    manners: list[Manner] = []
+    monkeypatch.setattr(Loader, "copy", lambda loader, *_, **__: manners.append(loader.manner) or COPIED)
+    assert commanded(Copy(tables=["shop.orders"], **asked), "http://127.0.0.1:1", conf) == 0
+    assert manners == [Manner(read_on=read_on)]
 
 
 def test_the_job_makes_each_table_anew(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:

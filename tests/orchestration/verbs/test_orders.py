@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from orchestration.cli import app
 from orchestration.jobs.by_hand import job_of
@@ -53,3 +54,10 @@ def test_the_command_that_compares_and_the_job_that_repairs_differ_in_one_defaul
     """Of the field `repair`."""
     asked, done = Verify().model_dump(), Repair().model_dump()
     assert {name for name in asked if asked[name] != done[name]} == {"repair"}
+
+
+def test_the_first_batch_is_a_place() -> None:
+    """Its number is 0. A flag that is not set is no place."""
+    assert Rewind(batch=0).batch == 0
+    with pytest.raises(ValidationError, match="not exactly one place"):
+        Rewind(earliest=False)
