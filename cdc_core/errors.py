@@ -7,6 +7,7 @@ Dagster show the same three parts, and the error's code.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -20,6 +21,18 @@ BEGIN_ANEW = (
     f"rewind_{UNNAMED} with `anew`, then snapshot_{UNNAMED}."
 )
 """The remedy where the source no longer has changes that the lake lacks."""
+
+_NAMED = re.compile(rf"(?<![\w.`])([a-z]+_)?{UNNAMED}(?!\w)")  # not in the name of a table
+
+
+def safe_name(destination: str) -> str:
+    """The destination in the names of its jobs: Dagster's have letters, digits and underscores alone."""
+    return re.sub("[^A-Za-z0-9_]", "_", destination)
+
+
+def naming(hint: str, destination: str) -> str:
+    """The hint with the destination in the place of the word for it, by itself or in a job's name."""
+    return _NAMED.sub(lambda found: f"{found[1]}{safe_name(destination)}" if found[1] else destination, hint)
 
 
 class ErrorCode(StrEnum):
@@ -78,7 +91,7 @@ class SluiceError(Exception):
 
     def named(self, destination: str) -> Self:
         """Puts the destination's name into the hint."""
-        self.hint = self.hint.replace(UNNAMED, destination)
+        self.hint = naming(self.hint, destination)
         return self
 
     def as_dict(self) -> dict[str, str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from cdc_core.errors import safe_name
 from cdc_core.schema.names import escaped, split_name
 from spark_jobs.following.history.columns import table_of
 
@@ -36,7 +37,7 @@ class Names:
 
     @property
     def safe(self) -> str:
-        return re.sub(r"[^A-Za-z0-9_]", "_", self.destination)
+        return safe_name(self.destination)
 
     @property
     def asset(self) -> str:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import structlog
 
 from cdc_core.contract.status import ErrorReport
-from cdc_core.errors import UNNAMED, DecodeError, SchemaError, SluiceError, SourceUnavailable
+from cdc_core.errors import DecodeError, SchemaError, SluiceError, SourceUnavailable, naming
 from cdc_core.source.dump import DumpStatus
 
 _PROVEN_SECONDS = 3.0  # a connection this old has outlived the error before it
@@ -132,5 +132,5 @@ class Health:
     def _report(self, error: Exception, before: ErrorReport | None) -> ErrorReport:
         """The error's report; `before` itself when it reports the same error, so that `since` stays."""
         report = ErrorReport.of(error, self._clock())
-        report = replace(report, hint=report.hint.replace(UNNAMED, self._destination))
+        report = replace(report, hint=naming(report.hint, self._destination))
         return before if before is not None and report.same_as(before) else report

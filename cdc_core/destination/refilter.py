@@ -16,7 +16,7 @@ from cdc_core.config.models import InstanceConfig
 from cdc_core.contract.stopped_table import FILTERED_OUT, StoppedTable
 from cdc_core.destination.catalogue import Catalogue
 from cdc_core.destination.tsdb import Tsdb
-from cdc_core.errors import ConfigError
+from cdc_core.errors import ConfigError, safe_name
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.filter_notes import FilterChange, FilterNote, FilterText
 from cdc_core.position import EntryPosition
@@ -78,7 +78,8 @@ class Refilter:
 
     def _stop(self, table: str, at: EntryPosition) -> StoppedTable:
         name = self.cursors.destination
-        hint = f"Copy it from the source: sluice snapshot {name} {table}, or the job snapshot_{name} in Dagster."
+        job = f"snapshot_{safe_name(name)}"
+        hint = f"Copy it from the source: sluice snapshot {name} {table}, or the job {job} in Dagster."
         return StoppedTable(table, FILTERED_OUT, hint, at, passed=at, copy_needed=True)
 
 

@@ -15,7 +15,7 @@ import pymysql
 
 from cdc_core.contract.stopped_table import CHANGES_PURGED, StoppedTable
 from cdc_core.destination.kept_places import KeptPlaces
-from cdc_core.errors import PositionError, SessionError
+from cdc_core.errors import PositionError, SessionError, safe_name
 from cdc_core.meta.cursors import Cursors
 from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.schema.table import TableSchema
@@ -159,7 +159,7 @@ def carry_out(cursors: Cursors, planned: RewindPlan) -> dict[int, int]:
 
 
 def _stop(destination: str, table: str, place: EntryPosition) -> StoppedTable:
-    hint = f"Reload it: sluice snapshot {destination} {table}, or the job snapshot_{destination} in Dagster."
+    hint = f"Reload it: sluice snapshot {destination} {table}, or the job snapshot_{safe_name(destination)} in Dagster."
     return StoppedTable(table, CHANGES_PURGED, hint, place, passed=place, copy_needed=True)
 
 

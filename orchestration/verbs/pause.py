@@ -7,7 +7,7 @@ from the source when it is resumed. A paused destination reads nothing; its curs
 from __future__ import annotations
 
 from cdc_core.client.connector import Connector
-from cdc_core.errors import ConfigError, SessionError
+from cdc_core.errors import ConfigError, SessionError, safe_name
 from orchestration.first_rows import PAUSED
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import WHOLE, Pause
@@ -36,8 +36,8 @@ def pause_table(connector: Connector, table: str, reason: str) -> Done:
     if client.cursor is None:
         hint = "Pause it again when the destination has read something."
         raise SessionError("the client has no cursor yet", place=connector.destination, hint=hint)
-    resume = f"The job resume_{connector.destination}"
-    hint = f"{resume} lets it go on; it copies the table from the source if changes came meanwhile."
+    job = f"resume_{safe_name(connector.destination)}"
+    hint = f"The job {job} lets it go on; it copies the table from the source if changes came meanwhile."
     connector.stop_table(table, reason=f"{PAUSED}{reason}", hint=hint, position=client.cursor)
     return Done(f"paused at {client.cursor}", {"changed": True, "position": str(client.cursor)})
 

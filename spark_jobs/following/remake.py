@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.connect.session import SparkSession
 
-from cdc_core.errors import LakeError
+from cdc_core.errors import LakeError, safe_name
 from spark_jobs.changes.columns import EPOCH, OP, TRUNCATE, VERSION
 from spark_jobs.changes.net import ImageQuery, within
 from spark_jobs.following.base import RebuildBase, base_of
@@ -108,9 +108,8 @@ class Remaker:
 
 
 def _busy(follows: Follows, table: str) -> LakeError:
-    hint = (
-        f"Use the job remake_{follows.destination}, which takes turns with the runs that merge; nothing was replaced."
-    )
+    job = f"remake_{safe_name(follows.destination)}"
+    hint = f"Use the job {job}, which takes turns with the runs that merge; nothing was replaced."
     return LakeError("other runs keep writing the table", place=follows.path(table), hint=hint)
 
 

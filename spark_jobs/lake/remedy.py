@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from cdc_core.errors import UNNAMED
+from cdc_core.errors import naming, safe_name
 
 
 def copy_hint(destination: str, table: str) -> str:
     """The remedy for a table of a destination: it is reloaded from the source."""
+    job = f"snapshot_{safe_name(destination)}"
     return (
         f"Reload the table from the source: `sluice copy {destination} {table}`, or where it is large, while the "
-        f"stream goes on, `sluice snapshot {destination} {table}`. In Dagster, the job snapshot_{destination}."
+        f"stream goes on, `sluice snapshot {destination} {table}`. In Dagster, the job {job}."
     )
 
 
@@ -17,11 +18,11 @@ def repair_hint(destination: str, table: str) -> str:
     """The remedy for a table with a key of which some rows differ: these alone are brought right."""
     return (
         f"Bring the rows right, while the stream goes on: `sluice verify --repair --destination {destination} --table "
-        f"{table}`. In Dagster, the job repair_{destination}."
+        f"{table}`. In Dagster, the job repair_{safe_name(destination)}."
     )
 
 
 def spelled_out(hint: str, destination: str, table: str) -> str:
     """The hint with the destination, the table and the job where it names the command alone."""
-    command = f"(`sluice copy {destination} {table}`, or in Dagster the job snapshot_{destination})"
-    return hint.replace("(sluice copy)", command).replace(f" {UNNAMED} ", f" {destination} ")
+    command = f"(`sluice copy {destination} {table}`, or in Dagster the job snapshot_{safe_name(destination)})"
+    return naming(hint.replace("(sluice copy)", command), destination)
