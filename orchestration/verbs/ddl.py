@@ -31,9 +31,10 @@ class Proposal:
 
 def run(order: Ddl, at: Access, report: Report) -> None:
     with at.connect() as connector:
-        stops = _waiting(connector, order.tables)
+        for table in order.tables:  # before the first one is reloaded
+            _waiting(connector, table)
         for table in order.tables:
-            report.each(table, partial(_decided, order, at, connector, stops[table], report))
+            report.each(table, partial(_decided, order, at, connector, table, report))
 
 
 def proposals(stopped: Iterable[StoppedTable]) -> list[Proposal]:
@@ -45,7 +46,8 @@ def proposals(stopped: Iterable[StoppedTable]) -> list[Proposal]:
     ]
 
 
-def _decided(order: Ddl, at: Access, connector: Connector, stop: StoppedTable, report: Report) -> Done:
+def _decided(order: Ddl, at: Access, connector: Connector, table: str, report: Report) -> Done:
+    stop = _waiting(connector, table)  # reloading the tables before it may have taken hours
     (proposal,) = proposals([stop])
     if order.decision == "reject":
         _reject(connector, stop, proposal, report.reason)
@@ -56,15 +58,13 @@ def _decided(order: Ddl, at: Access, connector: Connector, stop: StoppedTable, r
     return replace(done, facts={**done.facts, "statement": proposal.statement})
 
 
-def _waiting(connector: Connector, tables: Iterable[str]) -> dict[str, StoppedTable]:
-    """The stops of the tables that wait. Raises ConfigError when one of `tables` does not."""
-    stopped = connector.client_status().stopped
-    waiting = {one.table for one in proposals(stopped)}
-    for name in tables:
-        if name not in waiting:
-            hint = f"See `sluice ddl list {connector.destination}`. A table that stopped otherwise: `sluice copy`."
-            raise ConfigError(f"no statement of {name} waits for approval", place=connector.destination, hint=hint)
-    return {stop.table: stop for stop in stopped if stop.table in waiting}
+def _waiting(connector: Connector, table: str) -> StoppedTable:
+    """The stop of a table that waits. Raises ConfigError when it does not."""
+    for stop in connector.client_status().stopped:
+        if stop.table == table and proposals([stop]):
+            return stop
+    hint = f"See `sluice ddl list {connector.destination}`. A table that stopped otherwise: `sluice copy`."
+    raise ConfigError(f"no statement of {table} waits for approval", place=connector.destination, hint=hint)
 
 
 def _reject(connector: Connector, stop: StoppedTable, proposal: Proposal, why: str) -> None:

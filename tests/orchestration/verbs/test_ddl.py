@@ -54,3 +54,22 @@ def test_what_waits_is_decided_once(made: list[str], tmp_path: Path) -> None:
         assert (asset, told["action"], told["outcome"]) == ("delta/shop/shop/orders", action, "done")
         assert (told["reason"], told["statement"]) == ("agreed", "DROP TABLE orders")
     assert approved.history[2][1]["rows"] == 7
+
+
+def test_each_table_is_decided_by_its_stop_of_that_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the first one is reloaded, somebody rejects the statement of the second: it is not reloaded."""
+    conf, tables, made = write_conf(tmp_path / "conf"), ["shop.orders", "shop.users"], list[str]()
+    with opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door, Connector(door.url, "shop") as connector:
+
+        def copied(_: Loader, database: str, name: str, **__: Any) -> Copied:
+            made.append(name)
+            connector.stop_table("shop.users", reason="a change was rejected: DROP TABLE users", hint="", position=AT)
+            return Copied(TableSchema(database, name, (Column("id", 3, 0),), ("id",)), SnapshotPlace(AT, AT), 7, 3)
+
+        monkeypatch.setattr(Loader, "copy", copied)
+        for table in tables:
+            connector.stop_table(table, reason=f"{PROPOSAL}: DROP TABLE x", hint="", position=AT)
+        done = executed(Ddl, door.url, conf, decision="approve", tables=tables, reason="agreed")
+    assert made == ["orders"]
+    assert "1 of 2 tables failed: shop.users" in done.failure
+    assert "no statement of shop.users waits" in done.failure
