@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig
-from cdc_core.contract.snapshot import Snapshot
+from cdc_core.contract.snapshot import FIRST_START, Snapshot
 from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
@@ -86,8 +86,9 @@ class Loader:
         told: Callable[[Read], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Copied | NoSuchTable:
-        """The same, but nothing stays open behind an error. Where reading it beside the stream fails twice, or its key
-        bounds no chunks, a claim is held meanwhile, or from the first try (`held`). Raises what `table` raises."""
+        """The same, but a snapshot that this opens does not stay open behind an error. Where reading the table beside
+        the stream fails twice, or its key bounds no chunks, a claim is held meanwhile, or from the first try (`held`).
+        Raises what `table` raises."""
         self.lake.check_writable()
         load = _TableLoad(self, database, table, f"copy-{uuid.uuid4().hex[:12]}", told, sleep, resumable=False)
         for _ in range(0 if held else _TRIES):
@@ -184,7 +185,15 @@ class _TableLoad:
         )
         if isinstance(found, Copied):
             lift_stop(connector, client, name, found.place.low, self.owner)
+            self._end_snapshot()
         return found
+
+    def _end_snapshot(self) -> None:
+        """Ends the table's snapshot where this took it over, or nobody has taken it: the table is in the lake."""
+        for one in self.loader.connector.client_status().snapshots:
+            if one.table == self.name and one.owner in (self.owner, FIRST_START):
+                self.loader.connector.snapshots.cancel(self.name)
+                self.loader.staging(one.id).remove()
 
     def _open_and_held(self) -> Copied | NoSuchTable:
         """The snapshot is open meanwhile, so that one that is killed is begun again."""
@@ -197,16 +206,19 @@ class _TableLoad:
 
     @contextmanager
     def _registered(self) -> Iterator[Registration]:
-        """The table's snapshot. One that is Broken stays open as such: whoever comes next begins it anew."""
+        """The table's snapshot. It stays open behind an error if it is resumable, or if this took it over: whoever
+        waits for it still does. One that is Broken stays open as such: whoever comes next begins it anew."""
         connector, first = self.loader.connector, not self.loader.lake.has(self.database, self.table)
-        stopped = any(one.table == self.name for one in connector.client_status().stopped)
+        before = connector.client_status()
+        stopped = any(one.table == self.name for one in before.stopped)
+        stays = self.resumable or any(one.table == self.name for one in before.snapshots)
         with registered(connector, self.name, self.owner, first=first, sleep=self.sleep) as registration:
-            done = self.resumable
+            done = stays
             try:
                 yield registration
                 done = True
             except Broken as error:
-                if self.resumable:
+                if stays:
                     self._break(registration.snapshot, error.message)
                 raise
             finally:

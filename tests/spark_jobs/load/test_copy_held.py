@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cdc_core import config
+from cdc_core.contract.snapshot import FIRST_START
 from cdc_core.errors import SluiceError, SourceChanged
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
@@ -91,6 +92,27 @@ def test_a_copy_that_cannot_be_read_beside_the_stream_holds_a_claim(
         found = Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions).copy(shop.database, "t")
         assert isinstance(found, Copied)
         assert (failed, len(held)) == (["t"] * tries, 1)
+
+
+def test_a_first_snapshot_that_nobody_has_taken_ends_with_the_copy(
+    mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is in the lake. One that somebody reads goes on."""
+    with opened_shop(mysql8, NOWHERE, tmp_path) as shop:
+        shop.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+        shop.read()
+        snapshots, name = shop.connector.snapshots, f"{shop.database}.t"
+        snapshots.open(name, owner="job-1", first=True, lease_seconds=60)
+        copying(monkeypatch, shop, lambda: None, lambda: None)
+        instance, _ = config.load_instance(tmp_path / "conf", "shop")
+        loader = Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions)
+        loader.copy(shop.database, "t", held=True)
+        assert [one.owner for one in shop.connector.client_status().snapshots] == ["job-1"]
+        snapshots.cancel(name)
+        snapshots.open(name, owner=FIRST_START, first=True, lease_seconds=1)
+        loader.copy(shop.database, "t", held=True)
+        status = shop.connector.client_status()
+        assert (status.snapshots, status.stopped) == ((), ())
 
 
 def test_a_reset_meanwhile_ends_the_copy(mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cdc_core import config
-from cdc_core.contract.snapshot import Snapshot
+from cdc_core.contract.snapshot import FIRST_START, Snapshot
 from cdc_core.errors import LakeError, SessionError, SourceError
 from orchestration.first_rows import waiting
 from orchestration.stack.mysql.server import MySqlServer
@@ -199,6 +199,32 @@ def test_what_a_copy_left_that_was_killed_is_gone_on_with(
         taken.copy(shop.database, "t", told=at(2, killed))
     assert shop.connector.client_status().snapshots == ()
     assert sorted(Path(taken.lake.root).rglob("*.parquet")) == left_there
+
+
+def test_a_copy_that_fails_leaves_what_it_took_over(taken: Loader, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first snapshot that waits still does, broken where its rows are of no use, and the table stays stopped. A copy
+    that succeeds ends it."""
+    name = f"{shop.database}.t"
+
+    def refused() -> None:
+        raise LakeError("the disk is full", place="t", hint="")
+
+    def altered() -> None:
+        raise Broken("the table was altered", place="t", hint="")
+
+    shop.connector.snapshots.open(name, owner=FIRST_START, first=True, lease_seconds=0.1)
+    with pytest.raises(LakeError, match="full"):
+        taken.copy(shop.database, "t", told=at(2, refused))
+    assert waiting(shop.connector.client_status(), time.time() + 60, complete=False) == [name]
+    with monkeypatch.context() as patched:
+        patched.setattr(loader_room._TableLoad, "while_held", lambda _: killed())
+        with pytest.raises(KeyboardInterrupt):
+            taken.copy(shop.database, "t", told=at(2, altered))
+    (left,) = shop.connector.client_status().snapshots
+    assert left.broken == "the table was altered"
+    assert waiting(shop.connector.client_status(), time.time() + 60, complete=False) == [name]
+    assert isinstance(taken.copy(shop.database, "t"), Copied)
+    assert shop.connector.client_status().snapshots == ()
 
 
 def test_rows_of_an_earlier_versions_copy_are_read_again(taken: Loader, shop: Shop) -> None:
