@@ -112,7 +112,7 @@ def adopt(staged: DeltaTable, path: str, files: Sequence[StagedFile], new: Repla
     except (DeltaError, OSError) as error:
         if new.state is None and target.lake.has(target.database, target.table):
             raise WentOn(target.path) from error
-        hint = "Make the lake writable and give it room for one more copy of the table; then start the snapshot again."
+        hint = "Make the lake writable and give it room for one more copy of the table; then read the table again."
         raise LakeError(f"the rows cannot be copied: {first_line(error)}", place=target.path, hint=hint) from error
 
 

@@ -101,7 +101,7 @@ class ChangeLog:
             arrays = [made.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in schema]
             write_deltalake(log, pa.Table.from_arrays(arrays, schema=schema), mode="append", storage_options=storage)
         except (DeltaError, OSError) as error:
-            hint = "Make the lake writable and give it room; then start the snapshot again."
+            hint = "Make the lake writable and give it room; then read the table again."
             raise LakeError(f"changes cannot be kept: {first_line(error)}", place=self.path, hint=hint) from error
 
     def _opened(self) -> tuple[DeltaTable | None, int | None]:

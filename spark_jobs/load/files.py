@@ -173,5 +173,5 @@ class _File:
 
 def unwritable(path: str, error: Exception) -> LakeError:
     """The error for a staging table that cannot be written."""
-    hint = "Make the lake writable and give it room for one more copy of the table; then start the snapshot again."
+    hint = "Make the lake writable and give it room for one more copy of the table; then read the table again."
     return LakeError(f"the rows cannot be staged: {first_line(error)}", place=path, hint=hint)

@@ -81,7 +81,7 @@ class LostKeys:
         except TableNotFoundError:
             return
         except (DeltaError, OSError) as error:
-            hint = "Make the lake readable, and start the snapshot again."
+            hint = "Make the lake readable, and read the table again."
             raise LakeError(f"lost keys cannot be read: {first_line(error)}", place=self.path, hint=hint) from error
 
 

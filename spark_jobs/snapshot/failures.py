@@ -11,6 +11,7 @@ import pymysql
 from cdc_core.errors import SourceError, SourceUnavailable
 from spark_jobs.snapshot.source import Source, connect
 
+READ_AGAIN = "read the table again; a snapshot goes on where it was"
 _PASSING = (pymysql.err.OperationalError, pymysql.err.InterfaceError, pymysql.err.InternalError)
 _HINTS = {
     **dict.fromkeys(
@@ -47,9 +48,7 @@ def source_error(
 
 
 @contextmanager
-def asked(
-    source: Source, what: str, again: str = "start the snapshot again: it goes on"
-) -> Iterator[pymysql.Connection[Any]]:
+def asked(source: Source, what: str, again: str = READ_AGAIN) -> Iterator[pymysql.Connection[Any]]:
     """A connection whose errors are ours. `what` is read; `again` is what starts that once more."""
     try:
         with closing(connect(source)) as connection:

@@ -18,7 +18,7 @@ import pymysql
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.table import TableSchema
 from spark_jobs.snapshot.chunk import COMPARED
-from spark_jobs.snapshot.failures import source_error
+from spark_jobs.snapshot.failures import READ_AGAIN, source_error
 from spark_jobs.snapshot.limits import Limits, RateLimit
 from spark_jobs.snapshot.resultset.answers import widths
 from spark_jobs.snapshot.resultset.columns import decode
@@ -61,7 +61,7 @@ def read_chunks(
                 yield from read_rows(connection, schema, zero_dates, where, limits, pace)
             except pymysql.MySQLError as error:
                 what = f"{schema.name}, chunk {where}" if where else schema.name
-                raise source_error(error, source, what, "start the snapshot again: it goes on") from error
+                raise source_error(error, source, what, READ_AGAIN) from error
     finally:
         connection._force_close()  # type: ignore[attr-defined]
 

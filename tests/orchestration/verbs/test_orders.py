@@ -61,3 +61,11 @@ def test_the_first_batch_is_a_place() -> None:
     assert Rewind(batch=0).batch == 0
     with pytest.raises(ValidationError, match="not exactly one place"):
         Rewind(earliest=False)
+
+
+@pytest.mark.parametrize("order", [order for order in JOBS if order.POOL == "drain"])
+def test_a_job_that_takes_turns_with_the_drain_promises_no_more(order: type[Order]) -> None:
+    """The destination does not go on while such a job runs, and its description says so once."""
+    description = job_of(order, Settings(destination="shop", lake="/lake")).description or ""
+    assert "takes turns with the runs that drain" in description
+    assert "stination goes on" not in description

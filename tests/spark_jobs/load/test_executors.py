@@ -113,7 +113,7 @@ def test_spark_writes_what_the_driver_commits(
         mysql8.execute(f"ALTER TABLE {table.name} DROP `a,b`, ADD `a,b` BIGINT")
         refused(SchemaError, good)
         mysql8.execute(f"DROP TABLE {table.name}")
-        assert "start the snapshot again" in refused(SourceError, good)
+        assert "read the table again" in refused(SourceError, good)
 
 
 def test_files_that_are_not_here_are_told(

@@ -173,7 +173,7 @@ def test_a_query_that_is_killed_is_an_error(server: MySqlServer, database: str) 
         end(server, kill, slow)
         with pytest.raises(SourceError, match=f"{schema.name}, chunk id < 500") as caught:
             list(batches)
-        assert "start the snapshot again" in caught.value.hint
+        assert "read the table again" in caught.value.hint
         assert isinstance(caught.value, SourceUnavailable) == (kill == "KILL")
 
 
