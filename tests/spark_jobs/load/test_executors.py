@@ -122,7 +122,7 @@ def test_files_that_are_not_here_are_told(
     """Executors that have a folder of the same name on another disk: nothing is committed."""
     parts = shares(reading(mysql8, table), staging)
     monkeypatch.setattr(CopyTask, "__reduce__", lambda self: (_elsewhere, (self.path,)), raising=False)
-    with Sessions(spark_remote) as sessions, pytest.raises(LakeError, match="which is not here"):
+    with Sessions(spark_remote) as sessions, pytest.raises(LakeError, match="which this process cannot see"):
         on_executors(sessions, parts)
 
 
