@@ -181,7 +181,8 @@ def _run(batch: Batch, begun: ReadyTable) -> None:
         with staged(lake, claim.destination, seen, batch.door, fresh=state.fresh) as file:
             if file is not None:  # writing it takes seconds, in which another run may have taken the table over
                 batch.fence.check(path)
-            give_vectors(spark, lake, batch.fence, path, state)
+            if read.table.primary_key or not read.counts.insert_only:
+                give_vectors(spark, lake, batch.fence, path, state)
             create_view(spark, seen, _VIEW, batch.door, sent_rows, file)
             sql = statement(lake, path, read, state, _VIEW)
             fixed = file is not None
@@ -208,6 +209,8 @@ def _fenced_state(batch: Batch, table: TableRange, path: str, app: str) -> Table
     if state is None:
         return None
     check_ledger(batch, state.applied, path)
+    if batch.fence.entered(path) and not batch.fence.owns(state):  # a copy or a repair came between two claims
+        batch.fence.leave(path)
     return batch.fence.enter(path, app, state)
 
 

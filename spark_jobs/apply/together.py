@@ -6,10 +6,9 @@ the job does not commit is written by a statement of its own, which says what is
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import structlog
 from pyspark.errors import PySparkException
@@ -19,6 +18,7 @@ from cdc_core.errors import SluiceError
 from spark_jobs.apply.commits import Commit, SourceCounts
 from spark_jobs.apply.result import TableResult
 from spark_jobs.apply.table import FUSED, Batch, ReadyTable, begin, finish
+from spark_jobs.lake.failures import first_line
 from spark_jobs.write.fused import write_all
 from spark_jobs.write.order import MOST_ROWS, Engine, Order, Outcome, form_of
 
@@ -86,8 +86,12 @@ class Together:
     def _write(self, ready: Mapping[str, tuple[ReadyTable, Order]]) -> None:
         orders = [order for _, order in ready.values()]
         outcomes: list[Outcome] = []
-        with suppress(PySparkException, SluiceError), self._batch.sessions.take() as spark:
-            outcomes = write_all(spark, orders, os.cpu_count() or 1)
+        try:
+            with self._batch.sessions.take() as spark:
+                outcomes = write_all(spark, orders, self._batch.max_splits)
+        except (PySparkException, SluiceError) as error:
+            why = first_line(error)
+            log.warning("the job of small tables failed: each goes by a statement", tables=len(orders), why=why)
         for (name, (begun, _)), outcome in zip(ready.items(), outcomes, strict=False):
             if outcome.why:
                 log.info("the table goes by a statement of its own", table=name, why=outcome.why)

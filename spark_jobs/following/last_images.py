@@ -24,7 +24,8 @@ from spark_jobs.following.pending import Part
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import OP
 from spark_jobs.write.net_file import make_room, staging_file
-from spark_jobs.write.view import SENT_BYTES, create_file_view, create_sent_view
+from spark_jobs.write.order import SENT_BYTES
+from spark_jobs.write.view import create_file_view, create_sent_view
 
 log = structlog.get_logger(__name__)
 _SENT_ROWS = 20_000  # more are a file: Spark would hold them as rows

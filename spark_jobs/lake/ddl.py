@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
+from deltalake.exceptions import DeltaError
 from pyspark.sql.connect.session import SparkSession
 
+from cdc_core.errors import LakeError
 from cdc_core.schema.column_type import ColumnType
 from cdc_core.schema.table import TableSchema
+from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.own_columns import DELETED, NO_OWN, Own
 from spark_jobs.lake.record import new_properties
@@ -56,14 +59,18 @@ def create_table(
     whole = (*columns, *Own.of(properties).columns)
     fields = [delta_field(column) for column in whole]
     if None not in fields and not needs_mapping(columns):
-        DeltaTable.create(
-            path,
-            DeltaSchema([field for field in fields if field is not None]),
-            description=schema.comment or None,
-            configuration=properties,
-            storage_options=lake.storage or None,
-            raise_if_key_not_exists=False,
-        )
+        made_of = DeltaSchema([field for field in fields if field is not None])
+        about, storage = schema.comment or None, lake.storage or None
+        try:
+            DeltaTable.create(
+                path, made_of, description=about, configuration=properties, storage_options=storage,
+                raise_if_key_not_exists=False,
+            )  # fmt: skip
+        except (DeltaError, OSError) as error:
+            if _is_made(lake, path, token):
+                return
+            hint = "Make the lake writable and give it room; the batch stays claimable."
+            raise LakeError(f"the table cannot be made: {first_line(error)}", place=path, hint=hint) from error
         return
     if needs_mapping(columns):
         properties["delta.columnMapping.mode"] = "name"
@@ -72,6 +79,12 @@ def create_table(
     made = f"CREATE TABLE delta.{quote(path)} ({body}) USING delta{comment} TBLPROPERTIES ({listed(properties)})"
     with sessions.take() as spark:
         spark.sql(made)
+
+
+def _is_made(lake: Lake, path: str, token: str) -> bool:
+    """Returns whether the run with this token has made the table before."""
+    state = lake.state(path, "")
+    return state is not None and state.properties.get(FENCE) == token
 
 
 def table_properties(lake: Lake, destination: str, schema: TableSchema, token: str) -> dict[str, str]:
@@ -100,7 +113,7 @@ def delta_properties(schema: TableSchema) -> dict[str, str]:
     names = [column.name for column in schema.columns]
     last = max((names.index(name) for name in schema.primary_key if name in names), default=0)
     indexed = last + 1 + sum(column.type_code == ColumnType.GEOMETRY for column in schema.columns[:last])
-    found = {"delta.logRetentionDuration": KEPT_LOG}
+    found = {"delta.logRetentionDuration": KEPT_LOG, "delta.checkpointInterval": "10"}  # delta-rs makes few by itself
     return found | ({_STATISTICS: str(indexed)} if _INDEXED < indexed <= _MOST_INDEXED else {})
 
 

@@ -98,7 +98,9 @@ class Fence:
             try:
                 altered = self._lake.open(path).alter
                 altered.set_table_properties(properties, raise_if_not_exists=False, commit_properties=noted)
-            except CommitFailedError:
+            except CommitFailedError as error:
+                if "Unsupported table features" in str(error):
+                    raise DeltaError(str(error)) from error
                 continue
             except OSError as error:
                 hint = "Make the lake writable and give it room; the batch stays claimable."

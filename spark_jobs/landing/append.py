@@ -27,6 +27,7 @@ from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import DESTINATION, FENCE, KEPT_LOG, LOG, TABLE
+from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.lake.types import lake_columns
 from spark_jobs.landing.definition import STATISTICS, definition_of, epoch_property, log_properties, statistics
 from spark_jobs.landing.evolution import evolution
@@ -232,7 +233,11 @@ def _committed(
     storage = log.lake.storage or None
 
     def write() -> None:
-        write_deltalake(opened.table, stream, mode="append", storage_options=storage, commit_properties=properties)
+        how = exact_statistics(images.schema)
+        write_deltalake(
+            opened.table, stream, mode="append", storage_options=storage, writer_properties=how,
+            commit_properties=properties,
+        )  # fmt: skip
 
     _written(log, write, images)
     _check_count(log, opened.table, note, images.count)
@@ -287,4 +292,4 @@ def _compact(table: DeltaTable) -> None:
     """Makes few files of many small ones, now and then. It changes no row, and what keeps it from it may pass."""
     if table.version() % _COMPACT_EVERY == _COMPACT_EVERY - 1:
         with suppress(DeltaError, OSError):
-            table.optimize.compact()
+            table.optimize.compact(writer_properties=exact_statistics(pa.schema(table.schema().to_arrow())))

@@ -25,6 +25,7 @@ from spark_jobs.changes.log_images import LogImages, own_fields
 from spark_jobs.changes.net import ImageQuery
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.sql import quote
+from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, delta_type, spark_type
 from spark_jobs.load.files import numbered
@@ -79,7 +80,10 @@ class ChangeLog:
             storage = self.lake.storage or None
             try:
                 log = there or DeltaTable.create(self.path, numbered(own, *SYSTEM), storage_options=storage)
-                write_deltalake(log, stream, mode="append", storage_options=storage, commit_properties=noted)
+                how = exact_statistics(images.schema)
+                write_deltalake(
+                    log, stream, mode="append", storage_options=storage, writer_properties=how, commit_properties=noted
+                )
             except Exception as error:
                 if images.error is not None:
                     raise images.error from None
@@ -99,7 +103,8 @@ class ChangeLog:
             made = {name: pa.array([value] * rows.num_rows, SYSTEM.field(name).type) for name, value in same.items()}
             made |= {OP: rows[OP]} | {field.name: rows[field.name] for field in own}
             arrays = [made.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in schema]
-            write_deltalake(log, pa.Table.from_arrays(arrays, schema=schema), mode="append", storage_options=storage)
+            found, how = pa.Table.from_arrays(arrays, schema=schema), exact_statistics(schema)
+            write_deltalake(log, found, mode="append", storage_options=storage, writer_properties=how)
         except (DeltaError, OSError) as error:
             hint = "Make the lake writable and give it room; then read the table again."
             raise LakeError(f"changes cannot be kept: {first_line(error)}", place=self.path, hint=hint) from error

@@ -28,6 +28,7 @@ from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.progress import ALWAYS
 from spark_jobs.lake.state import HISTORY, log_app_id
+from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.whole import lacking, lacks_to
 from spark_jobs.maintain.as_of import as_of, is_younger
@@ -192,7 +193,9 @@ def _compacted(log: TableLog) -> bool:
     if not shape(log.lake, log.path).piled_up:
         return False
     try:
-        log.lake.open(log.path).optimize.compact(target_size=LARGE, max_concurrent_tasks=1)
+        opened = log.lake.open(log.path)
+        how = exact_statistics(pa.schema(opened.schema().to_arrow()))
+        opened.optimize.compact(target_size=LARGE, max_concurrent_tasks=1, writer_properties=how)
     except CommitFailedError:
         return False
     return True

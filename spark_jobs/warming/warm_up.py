@@ -22,6 +22,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 from spark_jobs.warming.rows import Door, claim_of
+from spark_jobs.write.order import Engine
 
 _ROWS = 200  # of a claim
 _TABLES, _MERGES = 3, 1  # one after the other, and merges of each
@@ -89,5 +90,5 @@ class WarmUp:
             counts = (_ROWS // 2, _ROWS // 4, _ROWS // 4) if merge else (_ROWS, 0, 0)
             claim = claim_of(number + 1, table, *counts)
             door.offer(claim)
-            for refusal in apply_batch(claim, lake, sessions, door.url, fence=fence).refused:
+            for refusal in apply_batch(claim, lake, sessions, door.url, fence=fence, engine=Engine.SQL).refused:
                 raise refusal.error

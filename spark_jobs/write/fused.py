@@ -12,13 +12,12 @@ from dataclasses import asdict
 from functools import partial
 
 import pyarrow as pa
-import structlog
 from pyspark.sql.connect.session import SparkSession
 
 from spark_jobs.lake.failures import first_line
 from spark_jobs.write.order import Order, Outcome
 
-log = structlog.get_logger(__name__)
+_PANIC = "PanicException"  # what delta-rs raises where its own code fails
 _RESULT = pa.schema(
     [("place", pa.int64())]
     + [(name, pa.int64()) for name in ("version", "inserted", "updated", "deleted")]
@@ -49,5 +48,7 @@ def _tried(order: Order) -> Outcome:
         from spark_jobs.write.small_table import written
 
         return written(order)
-    except Exception as error:  # Spark's statement tries again, and says what is wrong
+    except BaseException as error:  # Spark's statement tries again, and says what is wrong
+        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+            raise
         return Outcome(why=f"{type(error).__name__}: {first_line(error)}")

@@ -13,7 +13,10 @@ from spark_jobs.lake.types import LakeColumn, lake_columns
 MOST_ROWS = 20_000  # of a table's share; Spark's own MERGE shares more among its tasks
 MOST_BYTES = 16 << 20  # of a table; a larger one gets deletion vectors, which delta-rs does not write
 _FLOATS = ("float", "double")
+MOST_FILE_ROWS = 2_000_000  # of a table: files that compress well are large in a task's memory
+SENT_BYTES = 32 << 20  # of Arrow, for one table's share: a task, or Spark's driver, holds them until the commit
 VECTORS = "deletionVectors"
+_MAPPING = "delta.columnMapping.mode"
 _UNWRITABLE = {VECTORS, "columnMapping"}  # features of a table that delta-rs cannot write
 
 
@@ -68,6 +71,8 @@ def form_of(read: TableRead, state: TableState) -> Form | None:
     rows: many of them, partial images, columns of ours, keys and copies that Spark compares otherwise than delta-rs,
     and features of the table that delta-rs cannot write."""
     if read.rows > MOST_ROWS or read.counts.partial or state.own or _UNWRITABLE & state.features:
+        return None
+    if state.properties.get(_MAPPING, "none") != "none":
         return None
     key = set(read.table.primary_key)
     columns = lake_columns(read.schema, read.table)

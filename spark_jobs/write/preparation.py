@@ -29,6 +29,8 @@ from spark_jobs.lake.types import LakeColumn, lake_columns
 from spark_jobs.session import Sessions
 from spark_jobs.write.order import MOST_BYTES, VECTORS
 
+_VECTORS = "delta.enableDeletionVectors"
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -92,8 +94,8 @@ def prepare(
 def give_vectors(spark: SparkSession, lake: Lake, fence: Fence, path: str, state: TableState) -> None:
     """Gives a large table deletion vectors, before a MERGE of Spark's that gains by them. Tables begin without, because
     delta-rs does not write them, and few readers know them. Raises LakeError when another run has the table."""
-    if VECTORS not in state.features and lake.size(path) > MOST_BYTES:
-        alter_table(spark, fence, path, "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    if VECTORS not in state.features and _VECTORS not in state.properties and lake.size(path) > MOST_BYTES:
+        alter_table(spark, fence, path, f"SET TBLPROPERTIES ('{_VECTORS}' = 'true')")
 
 
 def _allowed(added: tuple[LakeColumn, ...], read: TableRead, changed: Changed) -> tuple[LakeColumn, ...]:

@@ -6,6 +6,7 @@ so it is read first; what another run commits after that reading makes delta-rs 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,8 +16,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_core.client.changes import RowsDoor
 from spark_jobs.lake.state import FENCE
+from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.lake.types import COUNT, OP
-from spark_jobs.write.order import MOST_BYTES, Form, Order, Outcome
+from spark_jobs.stores import check_root
+from spark_jobs.write.order import MOST_BYTES, MOST_FILE_ROWS, SENT_BYTES, Form, Order, Outcome
 
 _UPSERT, _DELETE = 1, 2  # what OP says of a key
 
@@ -27,6 +30,7 @@ class Unfit(Exception):
 
 def written(order: Order) -> Outcome:
     """Writes the order. Raises Unfit where nothing was written; what Flight and delta-rs raise."""
+    check_root(order.path, {**os.environ, **order.storage})
     table = DeltaTable(order.path, storage_options=dict(order.storage) or None)
     _check(order, table)
     changes = _fitting(_pulled(order.door, order.tickets), table, order.columns)
@@ -42,8 +46,11 @@ def _check(order: Order, table: DeltaTable) -> None:
         raise Unfit("another run has taken the table over")
     if (table.transaction_version(order.app) or -1) >= order.version:
         raise Unfit("the table has that version")
-    sizes = pa.table(table.get_add_actions()).column("size_bytes")
-    if int(pc.sum(sizes).as_py() or 0) > MOST_BYTES:
+    if order.form is Form.INSERTED:
+        return
+    files = pa.table(table.get_add_actions())
+    size, rows = (int(pc.sum(files.column(name)).as_py() or 0) for name in ("size_bytes", "num_records"))
+    if size > MOST_BYTES or rows > MOST_FILE_ROWS:
         raise Unfit("the table has grown")
 
 
@@ -74,8 +81,14 @@ def _had(table: DeltaTable, rows: pa.Table) -> np.ndarray:
 
 def _pulled(door: RowsDoor, tickets: Sequence[bytes]) -> pa.Table:
     """All rows behind the tickets, with plain values in place of dictionaries."""
+    parts, size = list[pa.RecordBatch](), 0
     with door.connect() as rows:
-        parts = [part for ticket in tickets for part in rows.split(ticket)]
+        for ticket in tickets:
+            for part in rows.split(ticket):
+                parts.append(part)
+                size += part.nbytes
+                if size > SENT_BYTES:
+                    raise Unfit("its changes are too many bytes")
     found = pa.Table.from_batches(parts).replace_schema_metadata(None)
     for index, field in enumerate(found.schema):
         if pa.types.is_dictionary(field.type):
@@ -87,8 +100,19 @@ def _pulled(door: RowsDoor, tickets: Sequence[bytes]) -> pa.Table:
 def _appended(order: Order, table: DeltaTable, changes: pa.Table) -> Outcome:
     counts = changes.column(COUNT).to_numpy()
     rows = changes.select(order.columns).take(pa.array(np.repeat(np.arange(changes.num_rows), counts)))
-    write_deltalake(table, rows, mode="append", commit_properties=_properties(order))
+    _append(order, table, rows)
     return Outcome(table.version(), inserted=rows.num_rows)
+
+
+def _append(order: Order, table: DeltaTable, rows: pa.Table) -> None:
+    """Also of no row: the commit has the version all the same. Columns that the source has no more are NULL."""
+    schema = pa.schema(table.schema().to_arrow())
+    for field in schema:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    how = exact_statistics(schema, order.key)
+    rows = rows.select(schema.names)
+    write_deltalake(table, rows, mode="append", writer_properties=how, commit_properties=_properties(order))
 
 
 def _copies(order: Order, table: DeltaTable, changes: pa.Table) -> pa.Table:
@@ -97,7 +121,8 @@ def _copies(order: Order, table: DeltaTable, changes: pa.Table) -> pa.Table:
     net = changes.group_by(names).aggregate([(COUNT, "sum")]).rename_columns([*names, COUNT])
     net = net.filter(pc.not_equal(net.column(COUNT), 0))
     counts = net.column(COUNT).to_numpy()
-    left = np.where(counts < 0, _had(table, net.select(names)) + counts, counts)
+    have = _had(table, net.select(names)) if (counts < 0).any() else 0
+    left = np.where(counts < 0, have + counts, counts)
     if (left < 0).any():
         raise Unfit("the lake has fewer copies of a row than the source deleted")
     rows = net.select(names)
@@ -116,13 +141,17 @@ def _merged(order: Order, table: DeltaTable, source: pa.Table, key: Sequence[str
     else:
         alike = (f"(t.{_name(column)} IS NOT DISTINCT FROM s.{_name(column)})" for column in order.columns)
         on = " AND ".join([f"{op} = {_DELETE}", *alike])
+    opened, how = table.version(), exact_statistics(source.schema, key)
     merge = table.merge(
-        source, on, source_alias="s", target_alias="t", commit_properties=_properties(order), streamed_exec=False
-    )
+        source, on, source_alias="s", target_alias="t", streamed_exec=False, writer_properties=how,
+        commit_properties=_properties(order),
+    )  # fmt: skip
     merge = merge.when_matched_delete(f"{op} = {_DELETE}")
     if key:
         merge = merge.when_matched_update(values)
     done = merge.when_not_matched_insert(values, f"{op} = {_UPSERT}").execute()
+    if table.version() == opened:  # nothing changed, so there was no commit
+        _append(order, table, source.select(order.columns).slice(0, 0))
     inserted, updated, deleted = (int(done[f"num_target_rows_{one}"]) for one in ("inserted", "updated", "deleted"))
     return Outcome(table.version(), inserted, updated, deleted)
 

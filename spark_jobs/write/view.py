@@ -15,8 +15,7 @@ from cdc_core.client.changes import RowsDoor, TableRead
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import spark_type
 from spark_jobs.source import pack_tickets
-
-SENT_BYTES = 32 << 20  # of Arrow, for one table: Spark's driver holds them as rows until the statement ends
+from spark_jobs.write.order import SENT_BYTES
 
 
 def create_view(

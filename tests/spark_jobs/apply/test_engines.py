@@ -19,6 +19,7 @@ from spark_jobs.apply.checks import judge
 from spark_jobs.apply.result import TableResult
 from spark_jobs.apply.table import FUSED, SQL
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
@@ -33,11 +34,14 @@ BAG = Table("bag", pa.schema({"a": pa.int32(), "b": pa.string()}))
 DRAWN: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
     "tiny": (pa.int8(), (-128, 0, 127)),
     "big": (pa.int64(), (-(2**63), 0, 2**63 - 1)),
-    "unsigned": (pa.decimal128(20, 0), (Decimal(0), Decimal(2**64 - 1))),
+    "unsigned": (pa.decimal128(20, 0), tuple(map(Decimal, (0, 2**53 + 1, 1234567890123456789, 2**60 + 3, 2**64 - 1)))),
     "exact": (pa.decimal128(38, 10), (Decimal("-0.0000000001"), Decimal("9999999999999999999999999999.9999999999"))),
     "bit": (pa.bool_(), (True, False)),
     "day": (pa.date32(), (date(1, 1, 1), date(1582, 10, 10), date(9999, 12, 31))),
-    "local": (pa.timestamp("us"), (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999))),
+    "local": (
+        pa.timestamp("us"),
+        (datetime(1000, 1, 1), datetime(7621, 7, 25, 21, 44, 38, 194333), datetime(9999, 12, 31, 23, 59, 59, 999999)),
+    ),
     "instant": (pa.timestamp("us", "UTC"), (datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),)),
     "text": (pa.string(), ("", " ", "a", "A", "ä", "'\"`\\", "🐬" * 50, *map(str, range(200)))),
     "bytes": (pa.binary(), (b"", b"\x00", b"\xff\x00")),
@@ -165,6 +169,41 @@ def test_a_later_try_judges_the_same_commit(service: Feed, sessions: Sessions, t
     again = apply_batch(service.claim(3, 8, 10), lake, sessions, service.url).applied
     assert {one.engine for one in first} == {FUSED}
     assert [one.earlier.commits for one in again] == [(one.commit,) for one in first]
+
+
+def test_changes_that_change_nothing_are_committed_too(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
+    """A row that comes and goes within one claim: the next run finds the table where the ledger has it."""
+    lake = Lake(tmp_path)
+    ledger = Ledger(lake, "d", 1)
+    service.put(KEYED, [Change(1, None, (1, "x")), Change(2, None, (2, "x")), Change(3, (2, "x"), None)])
+    service.put(KEYED, [Change(4, None, (3, "x")), Change(5, (3, "x"), None), Change(6, None, (4, "x"))])
+    service.put(BAG, [Change(1, None, (1, "x")), Change(2, None, (2, "x")), Change(3, (2, "x"), None)])
+    for batch, (start, end) in enumerate([(0, 1), (1, 3), (3, 5), (5, 6)], 1):
+        claim = service.claim(batch, start, end)
+        result = apply_batch(claim, lake, sessions, service.url)
+        assert not result.refused, result.refused[0].error
+        assert {one.engine for one in result.applied} <= {FUSED, ""}
+        ledger.note(claim, result.notes({}), "r", 0.0, result.log_ends, result.table_ends)
+    assert rows(lake, "keyed") == Counter(["(1, 'x')", "(4, 'x')"])
+
+
+def test_a_run_goes_on_behind_another_writer(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
+    """A copy or a repair fences the table between two claims of one run."""
+    lake = Lake(tmp_path)
+    fence = Fence(lake, sessions)
+    service.put(KEYED, [Change(n, None, (n, "x")) for n in range(1, 9)])
+    apply_batch(service.claim(1, 0, 4), lake, sessions, service.url, fence=fence)
+    _fenced(lake, sessions, lake.path("shop", "keyed"))
+    (one,) = apply_batch(service.claim(2, 4, 8), lake, sessions, service.url, fence=fence).applied
+    assert (one.engine, sum(rows(lake, "keyed").values())) == (FUSED, 8)
+
+
+def test_a_share_of_many_bytes_goes_by_a_statement(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
+    """However few its rows are: a task does not hold them."""
+    lake = Lake(tmp_path)
+    service.put(KEYED, [Change(n, None, (n, str(n) * (9 << 20))) for n in range(1, 5)])
+    (one,) = apply_batch(service.claim(1, 0, 4), lake, sessions, service.url).applied
+    assert (one.engine, sum(rows(lake, "keyed").values())) == (SQL, 4)
 
 
 def test_a_table_that_grows_goes_by_statements(

@@ -187,7 +187,7 @@ def test_a_statement_of_a_dead_run_does_not_come_behind_a_copy(
         shop.lake.apply(claim, "run", 1, ())
         shop.connector.rollback(claim, reason="the run died")
         late = late_statement(shop, monkeypatch)
-    trial.switch().table(snapshot, staged, sleep=lambda _: None)
+    trial.cutover().table(snapshot, staged, sleep=lambda _: None)
     send(shop, late)
 
     assert shop.land() == []

@@ -1,0 +1,29 @@
+"""Which columns have statistics in files that delta-rs writes: those whose statistics it writes exactly.
+
+It notes the least and the greatest DECIMAL as a number of 64 bits, which has 15 digits. A MERGE, and whoever reads with
+a condition, would leave files out that have the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+from deltalake import ColumnProperties, WriterProperties
+
+_EXACT_DIGITS = 15
+
+
+def exact_statistics(schema: pa.Schema, key: Collection[str] = ()) -> WriterProperties:
+    """Returns how to write rows of the schema. Times of a `key` have none either: far ones are rounded too."""
+    inexact = [field.name for field in schema if _rounds(field.type) or _is_time(field, key)]
+    none = ColumnProperties(statistics_enabled="NONE")
+    return WriterProperties(column_properties=dict.fromkeys(inexact, none) or None)
+
+
+def _rounds(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(kind)) and kind.precision > _EXACT_DIGITS
+
+
+def _is_time(field: pa.Field, key: Collection[str]) -> bool:
+    return field.name in key and bool(pa.types.is_timestamp(field.type))
