@@ -50,9 +50,9 @@ def test_a_table_is_made_anew(shop: Operated, launchpad: Launchpad) -> None:
         "ops:",
         "rematerialize_shop_op:",
         "config:",
+        "read_on: driver",
         "reason: ''",
         "tables: []",
-        "read_on: driver",
     ]
     launchpad.fill("reason", "somebody deleted a row")
     launchpad.fill("tables", f"[{table}]")
