@@ -460,5 +460,5 @@ def test_what_reads_a_landed_table_sees_living_rows(shop: LandedShop) -> None:
     shop.keep("t")  # by a comparison: it was merged directly
     assert {row["id"] for row in shop.history("t") if row["is_current"]} == {3}
     remaker = Remaker(shop.follows, shop.lake.sessions)
-    with pytest.raises(LakeError, match="beside the source's"):
+    with pytest.raises(LakeError, match="besides the source's"):
         remaker.table(shop.named("t"), None)

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.apply import together
 from spark_jobs.maintain.key_order import KeyOrder, Reorder
 from spark_jobs.maintain.slices import RewriteLimits
 from spark_jobs.maintain.upkeep import Upkeep
+from spark_jobs.write import preparation
 from tests.support.landed import Killed, dies
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import app_of
@@ -26,6 +28,13 @@ LIMITS = RewriteLimits(ordered=1, least=1, step=30_000, small=1, file=8_000)
 def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Shop]:
     with opened_shop(mysql8, spark_remote, tmp_path) as shop:
         yield shop
+
+
+@pytest.fixture(autouse=True)
+def by_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is written as a large one is: by Spark's statements, with deletion vectors."""
+    monkeypatch.setattr(together, "form_of", lambda *_: None)
+    monkeypatch.setattr(preparation, "MOST_BYTES", -1)
 
 
 def path_of(shop: Shop) -> str:
