@@ -206,7 +206,8 @@ def test_a_run_that_was_killed_before(shop: Shop) -> None:
     for claim in (first, last):
         with suppress(SluiceError):
             dead.apply(claim, "dead", 2, claim.stopped)
-    assert state_of(shop, "t").version == before
+    behind = [one for one in shop.lake.lake.commits(path_of(shop, "t")) if one.version > before]
+    assert not [one for one in behind if one.user_metadata]  # no rows: it may have fenced the table
     assert shop.drain() == []
     assert shop.differences("t") == RIGHT
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -99,7 +100,7 @@ def repaired_beside_writes(shop: Shop) -> None:
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), d DECIMAL(12,2) NOT NULL)")
     shop.execute("INSERT INTO t VALUES " + ", ".join(f"({n}, 'v{n}', {n}.25)" for n in range(2000)))
     assert shop.drain() == []
-    chosen = random.Random(3)
+    chosen, damaging = random.Random(3), threading.Lock()  # a run's commits leave Spark's statements no gap
 
     def write(over: Over) -> None:
         while not over(0.5):
@@ -113,15 +114,17 @@ def repaired_beside_writes(shop: Shop) -> None:
     def drain(over: Over) -> None:
         while not over(0.2):
             try:
-                shop.batch(100_000)
+                with damaging:
+                    shop.batch(100_000)
             except LakeError as error:  # the damage was done beside its MERGE; the batch was given back
                 if "CONCURRENT" not in str(error):
                     raise
 
     with beside(write, drain):
         for _ in range(3):
-            in_lake(shop, "t", "DELETE FROM {} WHERE id % 50 = 3")
-            in_lake(shop, "t", "UPDATE {} SET d = 77 WHERE id % 50 = 4")
+            with damaging:
+                in_lake(shop, "t", "DELETE FROM {} WHERE id % 50 = 3")
+                in_lake(shop, "t", "UPDATE {} SET d = 77 WHERE id % 50 = 4")
             found = repaired(shop, "t")
             assert (found.differences, found.error) == (0, "")
             assert found.repaired
