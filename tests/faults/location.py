@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,18 @@ from cdc_core.contract.claim import Claim, TableRange
 from orchestration.assets.drain import Drain
 from orchestration.definitions import defs
 from spark_jobs.apply import batch as apply_batch
+from spark_jobs.apply import together
 from spark_jobs.apply.result import BatchResult, TableResult
 from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.apply.table import Batch
+from spark_jobs.write.order import Order, Outcome
 from tests.faults.points import ACKED, CLAIMED, COMMITTED, NOTED, ONE_COMMITTED, VARIABLE, Points
 
 __all__ = ["defs"]
 
 _points = Points(Path(os.environ[VARIABLE]))
 _apply, _apply_table, _note, _report = SparkLake.apply, apply_batch.apply_table, SparkLake.note, Drain._report
+_write_all = together.write_all
 _one_at_a_time = threading.Lock()
 _committed: set[int] = set()  # batches of which a table is in the lake
 
@@ -46,6 +50,15 @@ def _held_apply_table(batch: Batch, table: TableRange) -> TableResult:
         return result
 
 
+def _held_write_all(spark: Any, orders: Sequence[Order], tasks: int) -> list[Outcome]:
+    """The same for tables that one job writes."""
+    if not _points.awaits(ONE_COMMITTED) or len(orders) < 2:
+        return _write_all(spark, orders, tasks)
+    first = _write_all(spark, orders[:1], tasks)
+    _points.hold(ONE_COMMITTED)
+    return first + _write_all(spark, orders[1:], tasks)
+
+
 def _held_note(lake: SparkLake, claim: Claim, *rest: Any) -> None:
     _points.hold(COMMITTED)
     _note(lake, claim, *rest)
@@ -60,4 +73,5 @@ def _held_report(drain: Drain, *rest: Any) -> None:
 SparkLake.apply = _held_apply  # type: ignore[method-assign]
 SparkLake.note = _held_note  # type: ignore[method-assign]
 apply_batch.apply_table = _held_apply_table
+together.write_all = _held_write_all
 Drain._report = _held_report  # type: ignore[method-assign]
