@@ -151,13 +151,13 @@ def _take(
             return _apply_or_refuse(batch, table, together), broken
 
 
-def _apply_or_refuse(batch: Batch, table: TableRange, together: Together | None = None) -> _Taken:
+def _apply_or_refuse(batch: Batch, table: TableRange, together: Together) -> _Taken:
     try:
         if lands(batch, table) and (landed := land(batch, table)) is not None:
             return landed
         check_unfollowed(batch, table.name)
         merge_log(batch, table.name)
-        if together and together.takes(table):
+        if together.takes(table):
             return tried_twice(lambda: together.begin(table))
         return tried_twice(lambda: apply_table(batch, table))
     except TableStopped as error:

@@ -136,7 +136,7 @@ def mends(commit: DeltaCommit) -> bool:
 
 def own_commit(lake: Lake, path: str, metadata: str, decision: Decision) -> Commit | None:
     """The commit with that user metadata; None when Delta skipped it, because another try committed that version."""
-    found = next((commit for commit in lake.commits(path) if commit.user_metadata == metadata), None)
+    found = lake.commit_noted(path, metadata)
     return None if found is None else _commit(found, _note_in(found), decision)
 
 
@@ -189,9 +189,9 @@ def _commit(commit: DeltaCommit, noted: dict[str, Any], decision: Decision) -> C
         recurring=decision.may_recur(noted["after"], noted["low"]),
         soft=bool(noted.get("soft")),
         source=SourceCounts(**noted["counts"]),
-        inserted=commit.count("numTargetRowsInserted", "numOutputRows", "num_added_rows"),
-        updated=commit.count("numTargetRowsUpdated"),
-        deleted=commit.count("numTargetRowsDeleted"),
+        inserted=commit.inserted,
+        updated=commit.updated,
+        deleted=commit.deleted,
         delta_version=commit.version,
     )
 

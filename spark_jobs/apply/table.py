@@ -39,7 +39,7 @@ from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
 from spark_jobs.write.choice import statement
 from spark_jobs.write.net_file import staged
-from spark_jobs.write.order import Engine
+from spark_jobs.write.order import Engine, Outcome
 from spark_jobs.write.preparation import Prepared, give_vectors, prepare
 from spark_jobs.write.transaction import run_statement
 from spark_jobs.write.view import create_view
@@ -247,15 +247,23 @@ def _plan(batch: Batch, table: TableRange, decision: Decision) -> TableRead:
     return batch.door.info(batch.claim, table.name, after=decision.after, splits=splits)
 
 
-def _commit(batch: Batch, begun: ReadyTable) -> Commit | None:
-    """What this try committed; None when Delta skipped it, because another try had committed that version."""
+def counted_commit(batch: Batch, begun: ReadyTable, outcome: Outcome) -> Commit:
+    """Returns the commit whose rows were counted as they were written."""
     decision = begun.decision
-    if begun.read.tickets:
-        return own_commit(batch.lake, begun.path, begun.metadata, decision)
-    return Commit(  # the changes cancel out: nothing was written
+    return Commit(
         end=decision.end,
         after=decision.after,
         recurring=decision.may_recur(decision.after, batch.claim.start.version()),
         source=SourceCounts.from_plan(begun.read.counts),
-        delta_version=begun.prepared.state.version,
+        inserted=outcome.inserted,
+        updated=outcome.updated,
+        deleted=outcome.deleted,
+        delta_version=outcome.version,
     )
+
+
+def _commit(batch: Batch, begun: ReadyTable) -> Commit | None:
+    """What this try committed; None when Delta skipped it, because another try had committed that version."""
+    if begun.read.tickets:
+        return own_commit(batch.lake, begun.path, begun.metadata, begun.decision)
+    return counted_commit(batch, begun, Outcome(begun.prepared.state.version))  # the changes cancel out

@@ -15,9 +15,8 @@ from pyspark.errors import PySparkException
 
 from cdc_core.contract.claim import TableRange
 from cdc_core.errors import SluiceError
-from spark_jobs.apply.commits import Commit, SourceCounts
 from spark_jobs.apply.result import TableResult
-from spark_jobs.apply.table import FUSED, Batch, ReadyTable, begin, finish
+from spark_jobs.apply.table import FUSED, Batch, ReadyTable, begin, counted_commit, finish
 from spark_jobs.lake.failures import first_line
 from spark_jobs.write.fused import write_all
 from spark_jobs.write.order import MOST_ROWS, Engine, Order, Outcome, form_of
@@ -96,18 +95,4 @@ class Together:
             if outcome.why:
                 log.info("the table goes by a statement of its own", table=name, why=outcome.why)
                 continue
-            self._done[name] = finish(self._batch, begun, _commit(self._batch, begun, outcome), FUSED)
-
-
-def _commit(batch: Batch, begun: ReadyTable, outcome: Outcome) -> Commit:
-    decision = begun.decision
-    return Commit(
-        end=decision.end,
-        after=decision.after,
-        recurring=decision.may_recur(decision.after, batch.claim.start.version()),
-        source=SourceCounts.from_plan(begun.read.counts),
-        inserted=outcome.inserted,
-        updated=outcome.updated,
-        deleted=outcome.deleted,
-        delta_version=outcome.version,
-    )
+            self._done[name] = finish(self._batch, begun, counted_commit(self._batch, begun, outcome), FUSED)

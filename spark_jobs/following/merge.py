@@ -157,9 +157,9 @@ class Merger:
             found.table,
             parts=1,
             rows=part.rows,
-            inserted=commit.count("numTargetRowsInserted", "numOutputRows", "num_added_rows") if commit else 0,
-            updated=commit.count("numTargetRowsUpdated") if commit else 0,
-            deleted=commit.count("numTargetRowsDeleted") if commit else 0,
+            inserted=commit.inserted if commit else 0,
+            updated=commit.updated if commit else 0,
+            deleted=commit.deleted if commit else 0,
             epoch=part.epoch,
             upto=part.upto,
             delta_version=commit.version if commit else None,
@@ -178,9 +178,8 @@ class Merger:
         with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, found.table)):
             upto = spark.sql(last_emptying(self._log(found), found.part)).collect()[0][0]
             part = replace(found.part, upto=upto, whole=False)
-            state = found.state or self._prepared(found, path, app).state
-            now = follows.lake.state(path, app) or state
-            if now.own.soft:  # rows that came before the entry are not in the table, and would not be marked
+            state = follows.lake.state(path, app) or self._prepared(found, path, app).state
+            if state.own.soft:  # rows that came before the entry are not in the table, and would not be marked
                 hint = copy_hint(follows.destination, found.table)
                 raise TableStopped("its log has a TRUNCATE among rows that soft deletes keep", place=path, hint=hint)
             metadata = part.note(follows.ledger, found.table, self.run_id)
@@ -251,7 +250,7 @@ class Merger:
         """The commit, None where another run has made one of that version. Raises TableStopped where the table does not
         have the part after all."""
         lake, part = self.follows.lake, found.part
-        commit = next((one for one in lake.commits(path) if one.user_metadata == metadata), None)
+        commit = lake.commit_noted(path, metadata)
         state = lake.state(path, app)
         if state is None or state.applied is None or state.applied < part.upto:
             hint = copy_hint(self.follows.destination, found.table)
@@ -260,8 +259,7 @@ class Merger:
 
 
 def _contradiction(commit: DeltaCommit) -> str:
-    met = commit.count("numTargetRowsUpdated") + commit.count("numTargetRowsDeleted")
-    keys, inserted = commit.count("numSourceRows"), commit.count("numTargetRowsInserted")
+    met, inserted, keys = commit.updated + commit.deleted, commit.inserted, commit.count("numSourceRows")
     return f"{keys} keys of the log met {met} rows: a key exists more than once" if inserted + met > keys else ""
 
 

@@ -67,8 +67,6 @@ def create_table(
                 raise_if_key_not_exists=False,
             )  # fmt: skip
         except (DeltaError, OSError) as error:
-            if _is_made(lake, path, token):
-                return
             hint = "Make the lake writable and give it room; the batch stays claimable."
             raise LakeError(f"the table cannot be made: {first_line(error)}", place=path, hint=hint) from error
         return
@@ -79,12 +77,6 @@ def create_table(
     made = f"CREATE TABLE delta.{quote(path)} ({body}) USING delta{comment} TBLPROPERTIES ({listed(properties)})"
     with sessions.take() as spark:
         spark.sql(made)
-
-
-def _is_made(lake: Lake, path: str, token: str) -> bool:
-    """Returns whether the run with this token has made the table before."""
-    state = lake.state(path, "")
-    return state is not None and state.properties.get(FENCE) == token
 
 
 def table_properties(lake: Lake, destination: str, schema: TableSchema, token: str) -> dict[str, str]:

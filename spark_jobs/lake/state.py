@@ -166,6 +166,21 @@ class DeltaCommit:
             return {}
         return fields if isinstance(fields, dict) else {}
 
+    @property
+    def inserted(self) -> int:
+        """The rows that it added, as a MERGE, an INSERT of Spark's or an append of delta-rs counts them."""
+        return self.count("numTargetRowsInserted", "numOutputRows", "num_added_rows")
+
+    @property
+    def updated(self) -> int:
+        """The rows that a MERGE changed."""
+        return self.count("numTargetRowsUpdated")
+
+    @property
+    def deleted(self) -> int:
+        """The rows that a MERGE took."""
+        return self.count("numTargetRowsDeleted")
+
     def count(self, *names: str) -> int:
         """Returns the first of the metrics that the commit has, by Spark's name or delta-rs', or 0."""
         spelled = [one for name in names for one in (name, re.sub("[A-Z]", lambda big: f"_{big[0].lower()}", name))]

@@ -258,6 +258,10 @@ class Lake:
             last = recent[-1]["version"]
             yield from (_commit(entry) for entry in self._history(path) if entry["version"] < last)
 
+    def commit_noted(self, path: str, metadata: str) -> DeltaCommit | None:
+        """The latest commit with that user metadata, None without one."""
+        return next((one for one in self.commits(path) if one.user_metadata == metadata), None)
+
     def _history(self, path: str, limit: int | None = None) -> list[dict[str, Any]]:
         """Read again where a commit came meanwhile: delta-rs reads up to the newest one, but counts from the version
         that was opened."""

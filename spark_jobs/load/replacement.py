@@ -82,13 +82,13 @@ class Target:
     def committed(self, about: str) -> int:
         """The Delta version of the commit with that metadata. It is on the disk, and from here on no statement of an
         earlier epoch begins. Raises WentOn where Delta skipped the commit, or such a statement came behind it."""
-        for commit in self.lake.commits(self.path):
-            if commit.user_metadata == about:
-                self.fence.skip(self.path)
-                self._pass_epochs(about)
-                flush(self.lake.root)
-                return commit.version
-        raise WentOn(self.path)
+        commit = self.lake.commit_noted(self.path, about)
+        if commit is None:
+            raise WentOn(self.path)
+        self.fence.skip(self.path)
+        self._pass_epochs(about)
+        flush(self.lake.root)
+        return commit.version
 
     def _pass_epochs(self, about: str) -> None:
         """A merge of an earlier epoch's changes, which were landed and not merged, may have been sent and not begun: it

@@ -83,7 +83,7 @@ class Rewrite:
             one_commit(spark, self.path, self.app, self.mark.upto, about),
         ):
             statement(spark)
-        made = next((one for one in self.lake.commits(self.path) if one.user_metadata == about), None)
+        made = self.lake.commit_noted(self.path, about)
         if made is None:
             raise WentOn(self.path)
         return made

@@ -16,6 +16,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from spark_jobs.lake.failures import first_line
 from spark_jobs.write.order import Order, Outcome
+from spark_jobs.write.small_table import written
 
 _PANIC = "PanicException"  # what delta-rs raises where its own code fails
 _RESULT = pa.schema(
@@ -45,8 +46,6 @@ def _written(orders: Sequence[Order], batches: Iterator[pa.RecordBatch]) -> Iter
 
 def _tried(order: Order) -> Outcome:
     try:
-        from spark_jobs.write.small_table import written
-
         return written(order)
     except BaseException as error:  # Spark's statement tries again, and says what is wrong
         if not isinstance(error, Exception) and type(error).__name__ != _PANIC:

@@ -261,7 +261,7 @@ class Historian:
         state = histories.lake.state(path, app)
         if part.rows and (state is None or state.applied is None or state.applied < part.upto):
             self._pass(path, part)
-        commit = next((one for one in histories.lake.commits(path) if one.user_metadata == metadata), None)
+        commit = histories.lake.commit_noted(path, metadata)
         return _outcome(pending, commit, self.clock(), time.perf_counter() - began)
 
     def _pass(self, path: str, part: Part) -> None:

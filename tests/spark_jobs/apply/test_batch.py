@@ -35,12 +35,6 @@ ORDERS = Table("orders", pa.schema({"id": pa.int64(), "what": pa.string()}), key
 LINES = Table("lines", pa.schema({"a": pa.int32(), "b": pa.string()}))
 
 
-@pytest.fixture(scope="module")
-def sessions(spark_remote: str) -> Iterator[Sessions]:
-    with Sessions(spark_remote) as pool:
-        yield pool
-
-
 @pytest.fixture
 def service() -> Iterator[Feed]:
     with feed() as server:

@@ -53,12 +53,6 @@ FLOATS: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def sessions(spark_remote: str) -> Iterator[Sessions]:
-    with Sessions(spark_remote) as pool:
-        yield pool
-
-
 @pytest.fixture
 def service() -> Iterator[Feed]:
     with feed() as server:

@@ -36,12 +36,6 @@ LINES = Table("lines", pa.schema({"a": pa.int32(), "b": pa.string()}))
 ODD = Table("odd", pa.schema({"a b": pa.int32(), "c,d": pa.string()}))  # names that only Delta's column mapping takes
 
 
-@pytest.fixture(scope="module")
-def sessions(spark_remote: str) -> Iterator[Sessions]:
-    with Sessions(spark_remote) as pool:
-        yield pool
-
-
 class SlowFeed(Feed):
     """Holds the rows of batch 2 back: its statement is under way on Spark until `go`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -47,12 +47,6 @@ images = st.lists(
     min_size=1,
     max_size=60,
 ).map(lambda drawn: [one | {NTH: nth} for nth, one in enumerate(drawn)])
-
-
-@pytest.fixture(scope="module")
-def sessions(spark_remote: str) -> Iterator[Sessions]:
-    with Sessions(spark_remote) as pool:
-        yield pool
 
 
 def shown(values: Sequence[Any]) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,6 @@ FIELDS = [("0", pa.int32()), ("1", pa.string()), ("2", pa.float64())]
 TYPES = ["int", "string", "double"]
 Row = tuple[Any, ...]
 LOW, UPTO, HIGH = 100, 200, 260
-
-
-@pytest.fixture(scope="module")
-def sessions(spark_remote: str) -> Iterator[Sessions]:
-    with Sessions(spark_remote) as pool:
-        yield pool
 
 
 def write(path: Path, rows: Sequence[Row], fields: Sequence[tuple[str, pa.DataType]]) -> str:

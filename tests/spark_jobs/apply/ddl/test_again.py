@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,6 @@ pytestmark = pytest.mark.integration
 
 OLD = pa.schema({"id": pa.int64(), "what": pa.string()})
 NEW = OLD.append(pa.field("late", pa.int64()))
-
-
-@pytest.fixture(scope="module")
-def sessions(spark_remote: str) -> Iterator[Sessions]:
-    with Sessions(spark_remote) as pool:
-        yield pool
 
 
 def test_what_comes_again_from_another_server(sessions: Sessions, tmp_path: Path) -> None:

@@ -30,12 +30,6 @@ FIELDS = pa.schema({"id": pa.int64(), "v": pa.int32(), "s": pa.string()})
 ROWS = [Change(200, None, (1, 10, "a")), Change(200, None, (2, None, "b"))]
 
 
-@pytest.fixture(scope="module")
-def sessions(spark_remote: str) -> Iterator[Sessions]:
-    with Sessions(spark_remote) as pool:
-        yield pool
-
-
 @pytest.fixture
 def trial(sessions: Sessions, tmp_path: Path) -> Iterator[LakeTrial]:
     """A lake with the table and two rows of it, up to position 200."""

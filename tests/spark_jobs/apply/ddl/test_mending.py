@@ -26,12 +26,6 @@ CREATE = effect(EffectKind.CREATE, "orders", schema=schema("orders"))
 DROP, TRUNCATE = effect(EffectKind.DROP, "orders"), effect(EffectKind.TRUNCATE, "orders", schema=schema("orders"))
 
 
-@pytest.fixture(scope="module")
-def sessions(spark_remote: str) -> Iterator[Sessions]:
-    with Sessions(spark_remote) as pool:
-        yield pool
-
-
 @pytest.fixture
 def trial(sessions: Sessions, tmp_path: Path) -> Iterator[LakeTrial]:
     """With a table that has stale rows."""
