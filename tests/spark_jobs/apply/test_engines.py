@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from pyspark.errors import PySparkException
 
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.checks import judge
@@ -257,10 +258,12 @@ def test_a_late_task_writes_nothing(
     assert (sum(rows(lake, "keyed").values()), sum(rows(lake, "bag").values())) == (4, 8)
 
 
+@pytest.mark.parametrize("fails", [False, True])
 def test_what_the_job_leaves_a_statement_writes(
-    service: Feed, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Feed, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    """A job that dies in the middle: a table that it committed is there once, the others come by statements."""
+    """A job that dies in the middle, or that fails there: a table that it committed is there once, the others come by
+    statements."""
     lake = Lake(tmp_path)
     service.put(KEYED, [Change(n, None, (n, "x")) for n in range(1, 9)])
     service.put(BAG, [Change(n, None, (n, "x")) for n in range(1, 9)])
@@ -269,6 +272,8 @@ def test_what_the_job_leaves_a_statement_writes(
 
     def dies(spark: Any, orders: Sequence[order.Order], tasks: int) -> list[order.Outcome]:
         write_all(spark, orders[:1], tasks)
+        if fails:
+            raise PySparkException("a worker has no delta-rs")
         return []
 
     monkeypatch.setattr("spark_jobs.apply.together.write_all", dies)
