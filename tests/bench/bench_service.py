@@ -75,6 +75,11 @@ class Service:
         for path, keys in (("canal.properties", service), ("bench/instance.properties", instance)):
             (self.conf / path).write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
 
+    @property
+    def doors(self) -> tuple[int, int]:
+        """The ports of HTTP and of Flight."""
+        return self.http, self.flight
+
     def start(self) -> psutil.Popen:
         command = [sys.executable, "-m", "orchestration.cli", "server", "--conf", str(self.conf)]
         environment = {**os.environ}

@@ -88,21 +88,27 @@ def started(mysql: MySqlServer, root: Path, *more: str) -> Iterator[tuple[psutil
     values = ", ".join(f"({n}, {n}, 'name', 1.25, NOW(6), 'a note')" for n in range(ROWS))
     begin = fill(mysql, [f"CREATE TABLE bench.t {COLUMNS}", f"INSERT INTO bench.t VALUES {values}"])
     conf = Service(root / "conf", mysql, begin)
-    connector = connect(conf.http, conf.flight)
-    doors = {"http": connector.http_url, "flight": connector.flight_url}
-    place = {"destination": "bench", "lake": str(root / "lake"), "conf": str(conf.conf), "service": doors}
-    own = {"spark": "sc://127.0.0.1:15002", "freshness": "asap", "complete": True}
-    write_component(root / "defs" / "bench" / "defs.yaml", place | own)
+    with stack(root, conf, {"freshness": "asap", "complete": True}, *more) as (up, log), connect(*conf.doors) as client:
+        yield up, log, client
+
+
+@contextmanager
+def stack(root: Path, conf: Service, attributes: dict[str, object], *more: str) -> Iterator[tuple[psutil.Popen, Path]]:
+    """`sluice up` on the configuration, with a component of those attributes; its process and its error stream."""
+    http, flight = (f"{scheme}://127.0.0.1:{port}" for scheme, port in zip(("http", "grpc"), conf.doors, strict=True))
+    place: dict[str, object] = {"destination": "bench", "lake": str(root / "lake"), "conf": str(conf.conf)}
+    place["service"] = {"http": http, "flight": flight}
+    write_component(root / "defs" / "bench" / "defs.yaml", place | attributes)
     (root / "home").mkdir()
     (root / "home" / "artifacts").symlink_to(artifacts_dir())
     command = [sys.executable, "-m", "orchestration.cli", "up", "--conf", str(conf.conf), "--defs", str(root / "defs")]
     command += ["--lake", str(root / "lake"), "--dagster-port", str(free_port()), *more]
     environment = {**os.environ, "SLUICE_HOME": str(root / "home")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as installed: compiled once
-    with connector, (root / "up.log").open("wb") as log:
+    with (root / "up.log").open("wb") as log:
         up = psutil.Popen(command, stderr=log, env=environment)
         try:
-            yield up, root / "up.log", connector
+            yield up, root / "up.log"
         finally:
             up.terminate()
             up.wait(120)
