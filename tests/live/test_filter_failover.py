@@ -22,6 +22,7 @@ from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
 from spark_jobs.lake.tables import Lake
 from spark_jobs.load.loader import Loader
+from spark_jobs.load.reader import Manner
 from spark_jobs.load.result import Copied
 from tests.support.failover import Node, node, until
 from tests.support.plain_lake import PlainLake, replacing, rows_of
@@ -108,7 +109,7 @@ class World:
         """The remedy of each stop."""
         active, _ = self.roles()
         instance, _ = config.load_instance(active.conf, "shop")
-        loader = Loader(self.connector, instance, self.lake.lake, self.lake.sessions)
+        loader = Loader(self.connector, instance, self.lake.lake, self.lake.sessions, Manner(read_on="driver"))
         with replacing():
             for stop in self.connector.client_status().stopped:
                 assert isinstance(loader.copy(*stop.table.split(".")), Copied)

@@ -22,6 +22,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.landing.log import TableLog
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes
+from spark_jobs.write.order import Engine
 from tests.support.shop import Shop, opened_shop, until_running
 
 pytestmark = pytest.mark.integration
@@ -187,7 +188,7 @@ def test_tables_that_cannot_be_landed_say_so(shop: Shop, monkeypatch: pytest.Mon
     shop.execute("INSERT INTO part VALUES (1, 1)")
     shop.drain()
     merging = Merging()
-    shop.lake = lands(shop, Mode.LAND_FIRST, catch_up=merging)
+    shop.lake = lands(shop, Mode.LAND_FIRST, catch_up=merging, engine=Engine.SQL)
     for _ in range(2):
         shop.execute(
             *(f"INSERT INTO {name} VALUES (FLOOR(RAND() * 1e9){more})" for name, more in

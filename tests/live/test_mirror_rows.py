@@ -156,7 +156,7 @@ def test_a_row_without_a_key_that_is_not_there(world: World) -> None:
     world.run()
     world.other.execute("DELETE FROM a", database=world.database)
     world.write("UPDATE a SET x = 2")
-    with pytest.raises(TableStopped, match="is not there"):
+    with pytest.raises(TableStopped, match="is missing"):
         world.run()
     world.other.execute("INSERT INTO a VALUES (1)", database=world.database)
     world.run()

@@ -76,7 +76,7 @@ def test_every_server_that_is_called_is_checked(name: Name, zookeeper: ZooKeeper
     name(PLAIN)
     with (
         Connector(None, "shop", zk_servers=zookeeper.hosts + zk_root, token="s3cret", follow_seconds=0.0) as connector,
-        pytest.raises(AccessDenied, match="may not have the token"),
+        pytest.raises(AccessDenied, match="may not get the token"),
     ):
         connector.by_hand.stop()
 
@@ -116,7 +116,7 @@ def test_access_lists_are_trusted(
     if trusted:
         assert found(auth=auth) == PLAIN.http
         return
-    with pytest.raises(AccessDenied, match="may not have the token"):
+    with pytest.raises(AccessDenied, match="may not get the token"):
         found(auth=auth)
 
 

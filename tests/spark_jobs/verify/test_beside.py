@@ -196,8 +196,8 @@ def test_a_statement_while_the_lake_is_awaited(shop: Shop) -> None:
 MEANWHILE = {  # where a statement runs while the table is compared, the statement, and what is found then
     "renamed": ("shared", "ALTER TABLE t RENAME COLUMN id TO k", "", Comparison(1, 1, 0, 0, 0)),
     "unknown column": ("audit", "ALTER TABLE t DROP COLUMN c", "", Comparison(1, 1, 0, 0, 0)),
-    "dropped": ("_rows", "DROP TABLE u", "there is no such table", None),
-    "no table": ("audit", "DROP TABLE t", "there is no such table", None),
+    "dropped": ("_rows", "DROP TABLE u", "does not exist", None),
+    "no table": ("audit", "DROP TABLE t", "does not exist", None),
     "made": ("_rows", "RENAME TABLE t TO v, u TO t, v TO u", "", Comparison(1, 1, 0, 0, 0)),
 }
 
