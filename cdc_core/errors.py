@@ -136,7 +136,7 @@ class PositionError(SluiceError, code=ErrorCode.POSITION):
 
 
 class PositionPurged(PositionError, code=ErrorCode.PURGED):
-    """The source has purged what lies behind a position. Only reloaded tables have those rows."""
+    """The source has purged what follows a position. Only reloaded tables have those rows."""
 
 
 class SourceSetBack(PositionError, code=ErrorCode.SOURCE_SET_BACK):

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 HEADER = 19  # bytes: timestamp 4, type 1, server id 4, size 4, end position 4, flags 2
-CHECKSUM = 4  # bytes behind an event, where the server writes checksums
+CHECKSUM = 4  # bytes after an event, where the server writes checksums
 MAX_EVENT = (1 << 30) + (1 << 20)  # bytes: servers send at most 1 GiB and a little
 ARTIFICIAL = 0x20  # header flag LOG_EVENT_ARTIFICIAL_F: the event is in no journal
 IGNORABLE = 0x80  # header flag LOG_EVENT_IGNORABLE_F

@@ -127,7 +127,7 @@ def cut(data: Any, low: int, high: int, part: Part, index: Any, row: int) -> tup
 
 @kernel(types.int64(BYTES, _INDEX, types.int64, types.int64, LONGS, OUT_BYTES, _OUT_INDEX))
 def assemble(data: Any, index: Any, low: int, high: int, offsets: Any, into: Any, out: Any) -> int:
-    """Writes index rows [low, high) anew to `out`, for the data in `into`: expanded payloads are there already, at
+    """Writes index rows [low, high) again to `out`, for the data in `into`: expanded payloads are there already, at
     `offsets`; other events are copied there. Returns how many rows that makes, or -1 minus the row that is damaged.
     Only counts when `out` is empty."""
     count = int64(0)

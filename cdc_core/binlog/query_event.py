@@ -90,7 +90,7 @@ def _size(code: int, rest: bytes) -> int | None:
         case 11:  # the invoker's user and host
             user = rest[0] + 1
             return user + 1 + rest[user] if user < len(rest) else None
-        case 12:  # databases, each with a zero behind it
+        case 12:  # databases, each with a zero after it
             ends = [i + 1 for i, byte in enumerate(rest) if byte == 0 and i]
             count = rest[0]
             if count == _MANY_DATABASES or not count:

@@ -57,7 +57,7 @@ _TARGET = re.compile(
 )
 # MySQL before 8.0.22 empties a MEMORY table so, when it is first used after a restart
 _EMPTIED = re.compile(r"DELETE FROM `(?:[^`]|``)+`\.`(?:[^`]|``)+`")
-# MariaDB runs what stands behind these
+# MariaDB runs what stands after these
 _SET_STATEMENT = re.compile(r"SET\s+STATEMENT\b", re.IGNORECASE)
 _FOR = re.compile(r"`(?:[^`]|``)*`|(?P<parenthesis>[()])|(?P<for>\bFOR\b)", re.IGNORECASE)
 _OF_DATABASE = re.compile(r"\s*(?:CREATE|ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)

@@ -2,8 +2,8 @@
 
 `FlightRows` does both over one connection, which several threads may use; the functions open a connection for each
 call. A stream that ends without an error is complete. A stream whose server stalls ends with an error after minutes.
-A call that no server takes is made again for a moment, as by HTTP: a door listens anew when its certificate is renewed.
-A stream that has begun is not. Needs only pyarrow.
+A call that no server takes is repeated for a moment, as by HTTP: a door listens again when its certificate is renewed.
+A stream that has begun is not repeated. Needs only pyarrow.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def _one_by_one(rows: FlightRows, tickets: tuple[bytes, ...]) -> Iterator[pa.Rec
 
 @contextmanager
 def _answers(url: str) -> Iterator[None]:
-    """Raises Flight's errors as ours: the service's own errors come with their JSON beside the message."""
+    """Raises Flight's errors as ours: the service's own errors come with their JSON with the message."""
     try:
         yield
     except pa.ArrowException as error:

@@ -190,7 +190,7 @@ class Connector:
     def stop_table(
         self, table: str, *, reason: str, hint: str, position: EntryPosition, copy_needed: bool = False
     ) -> None:
-        """Notes beside the cursor that `table` takes no more changes from `position` on. `copy_needed`: its rows in the
+        """Notes with the cursor that `table` takes no more changes from `position` on. `copy_needed`: its rows in the
         lake are wrong, and only a copy lifts the stop."""
         body = {"reason": reason, "hint": hint, "position": position.to_dict(), "copy_needed": copy_needed}
         self._call("PUT", f"{self._client}/stopped/{quote(table, safe='')}", body)

@@ -42,7 +42,7 @@ class SnapshotCalls:
         return Snapshot.from_dict(self._call("PATCH", snapshot.table, body))
 
     def break_off(self, table: str, snapshot_id: str, reason: str) -> None:
-        """Notes why a snapshot cannot be finished: its reader begins anew. One that is gone stays gone."""
+        """Notes why a snapshot cannot be finished: its reader starts again. One that is gone stays gone."""
         self._call("POST", table, {"id": snapshot_id, "reason": reason[:2000]})
 
     def close(self, snapshot: Snapshot) -> None:

@@ -34,7 +34,7 @@ class KernelCache(FunctionCache):
         self._cache_file = IndexDataCacheFile(self._cache_path, base, digest)  # type: ignore[no-untyped-call]
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """An installation that cannot be written to compiles anew in each process."""
+        """An installation that cannot be written to compiles again in each process."""
         with suppress(OSError):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
             for cached in Path(self._cache_path).glob(f"{self._impl.prefix}-*.nb[ci]"):

@@ -11,7 +11,7 @@ from cdc_core.position import EntryPosition
 
 
 class How(StrEnum):
-    """How the place was reached. A value never changes: it is kept beside cursors."""
+    """How the place was reached. A value never changes: it is kept with cursors."""
 
     BATCH = "batch"  # the last acked batch with rows ends there
     START = "start"  # there was no cursor: the client began there

@@ -18,7 +18,7 @@ class StoppedTable:
     """A table that takes no more changes: why, what to do, and from which position on.
 
     Up to `passed`, changes of the table were acked that the lake does not have; None when there are none. A table that
-    is reloaded from the source at that position or behind it has them. `copy_needed`: the rows that the lake has are
+    is reloaded from the source at that position or after it has them. `copy_needed`: the rows that the lake has are
     wrong, so that nothing else mends the table.
     """
 

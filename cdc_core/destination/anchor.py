@@ -130,7 +130,7 @@ def set_back(position: EntryPosition, what: str) -> SourceSetBack:
 
 
 def renumbered(address: str, end: EntryPosition, cursors: Iterable[EntryPosition | None]) -> SourceError:
-    """The error for a capture that has read up to `end` of journals that begin anew. Positions of both have no order:
+    """The error for a capture that has read up to `end` of journals that start again. Positions of both have no order:
     clients ack first what was read, then SourceChanged begins a new epoch."""
     if all(cursor is None or cursor >= end for cursor in cursors):
         return SourceChanged("the server has started new journals", place=address, hint="Reading continues by GTID.")

@@ -209,7 +209,7 @@ class Capture:
     # -- the way of the data
 
     def _resume(self, conn: Connection) -> EntryPosition:
-        """Where a connection starts: behind the last transaction put, at first at the smallest cursor."""
+        """Where a connection starts: after the last transaction put, at first at the smallest cursor."""
         assert self._server is not None
         with self.store.changed:
             ring, clients = self.store.ring, self.sessions.session.clients

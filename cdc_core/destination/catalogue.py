@@ -30,7 +30,7 @@ class CatalogueSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """`accept`: whether the filter captures a table, by database and name. Each call connects anew."""
+    """`accept`: whether the filter captures a table, by database and name. Each call connects again."""
 
     config: InstanceConfig
     settings: SourceSettings

@@ -1,4 +1,4 @@
-"""The GTID behind a range of blocks, for the cursor of the claim that ends there."""
+"""The GTID after a range of blocks, for the cursor of the claim that ends there."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class StoppedByHand:
 
 @dataclass(frozen=True, slots=True)
 class ReloadedByHand:
-    """Ended and set up anew, whether anything changed or not."""
+    """Ended and set up again, whether anything changed or not."""
 
     found: Configuration
 

@@ -1,4 +1,4 @@
-"""What a destination has on disk from before a restart, and whether reading may go on behind it.
+"""What a destination has on disk from before a restart, and whether reading may go on after it.
 
 It may where the server is the same, still has the events that were read last, and no client needs what lies before.
 Otherwise what is on disk is removed, and the cursors decide, as without it.
@@ -131,7 +131,7 @@ class Kept:
 
 def out_of_reach(start: EntryPosition | None, end: EntryPosition, cursor: EntryPosition) -> str:
     """Why clients with this smallest cursor cannot be served from events between `start` and `end`, and what the source
-    sends behind them; empty when they can."""
+    sends after them; empty when they can."""
     if start is None or cursor < start:
         return "a cursor lies before it"
     same_journal = cursor.order[0] == end.order[0]

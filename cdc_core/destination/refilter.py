@@ -1,6 +1,6 @@
 """Tables that come back into the filter: their changes of the time outside are in nobody's binlog any more.
 
-A client's start compares the filter with the one that is noted beside its cursor. A table that the noted one left out,
+A client's start compares the filter with the one that is noted with its cursor. A table that the noted one left out,
 and that any filter before it captured, stops until it is copied. One that was never captured is new: it begins as every
 table does that the lake does not have. Canal's clients read entries and keep nothing, so no table stops for them.
 """

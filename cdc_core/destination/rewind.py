@@ -144,7 +144,7 @@ def plan(
 
 
 def _names_at(captured: Callable[[], Collection[TableSchema]], sleep: Callable[[float], None]) -> tuple[str, ...]:
-    """Read behind the position: a table that is made later is in the stream."""
+    """Read after the position: a table that is made later is in the stream."""
     sleep(_SETTLE_SECONDS)
     return tuple(sorted(table.name for table in captured() if not table.is_sequence))
 

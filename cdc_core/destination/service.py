@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class CanalService:
     """The clients of one capture. Any thread may call; every call raises errors of `cdc_core.errors` alone. It ends
-    with its capture: ask the destination for it anew with each call. The rows of `slices` refer to the table
+    with its capture: ask the destination for it again with each call. The rows of `slices` refer to the table
     definitions in `registry`. `unconnected` gives the error to raise before the capture's first connection."""
 
     config: InstanceConfig
@@ -165,7 +165,7 @@ class CanalService:
         return self._connected().snapshots.note(client_id, table, snapshot_id, owner, lease_seconds, progress)
 
     def break_snapshot(self, client_id: int, table: str, snapshot_id: str, reason: str) -> None:
-        """It cannot be finished: its reader begins anew."""
+        """It cannot be finished: its reader starts again."""
         self._connected().snapshots.break_off(client_id, table, snapshot_id, reason)
 
     def close_snapshot(self, client_id: int, table: str, snapshot_id: str | None, owner: str | None) -> None:

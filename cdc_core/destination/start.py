@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 def resume_position(put: EntryPosition | None, cursors: Iterable[EntryPosition | None]) -> EntryPosition | None:
-    """Where reading goes on, as Canal's FailbackLogPositionManager has it: behind the last transaction in the store,
+    """Where reading goes on, as Canal's FailbackLogPositionManager has it: after the last transaction in the store,
     `put`, else at the smallest cursor, so that no client misses anything. None where there is neither."""
     return put or min((cursor for cursor in cursors if cursor is not None), default=None)
 
@@ -67,7 +67,7 @@ class StartFinder:
         self._errors, self._inside = 0, False
 
     def executed_set(self, gtid: Gtid | Gtids | None) -> Gtids | None:
-        """The set behind which reading starts; None without GTID mode."""
+        """The set after which reading starts; None without GTID mode."""
         return parse_gtids(str(gtid or ""), self._flavor) if self._config.gtid_mode else None
 
     def check_again(
@@ -79,9 +79,9 @@ class StartFinder:
         sessions: DurableSession,
         cursors: Mapping[int, EntryPosition | None],
     ) -> None:
-        """Raises SourceChanged: positions of another server, or of journals that begin anew, have no order among those
-        that were read; PositionPurged where the server has not kept what is behind `start`, or by GTID behind the set
-        `executed`; SourceSetBack; SourceUnavailable until `cursors` have reached `start`, if the journals begin anew.
+        """Raises SourceChanged: positions of another server, or of journals that start again, have no order among those
+        that were read; PositionPurged where the server has not kept what follows `start`, or by GTID after the set
+        `executed`; SourceSetBack; SourceUnavailable until `cursors` have reached `start`, if the journals start again.
         """
         if self._identity != _identity(server):
             raise SourceChanged(
@@ -149,7 +149,7 @@ class StartFinder:
     def _behind_disk(
         self, on_disk: Kept, conn: Connection, history: LogPosition | None, *, here: bool, by_hand: bool
     ) -> LogPosition | None:
-        """The history with the end of what is on disk, where reading goes on behind it; else as it was. `here`: it is
+        """The history with the end of what is on disk, where reading goes on after it; else as it was. `here`: it is
         of this server."""
         end = on_disk.behind(conn, history.postion if history and here else None, by_hand=by_hand)
         return replace(history, postion=end) if history and end else history

@@ -35,7 +35,7 @@ from cdc_core.schema.following import filled, versions_after
 from cdc_core.schema.history import Name, SchemaHistory, Version
 from cdc_core.schema.table import TableSchema
 
-_MOST_CHANGES = 1000  # nodes until the history is written anew
+_MOST_CHANGES = 1000  # nodes until the history is rewritten
 _MOST_VERSIONS = 100_000
 
 log = structlog.get_logger(__name__)
@@ -93,7 +93,7 @@ class Tsdb:
         return {name for name, version in found if version is not None and not version.dropped}
 
     def _is_of_other_files(self, history: SchemaHistory) -> bool:
-        """Whether the server's binlog began anew since (RESET MASTER): the history reaches beyond its end."""
+        """Whether the server's binlog started again since (RESET MASTER): the history reaches beyond its end."""
         end = self.catalogue.end().version()
         return any(max(version.start, version.sure) > end for _, version in history.versions())
 
@@ -197,7 +197,7 @@ class Tsdb:
 
 
 def make_tsdb(config: InstanceConfig, nodes: Nodes, catalogue: Catalogue, clock: Callable[[], float]) -> Tsdb:
-    """The schema history of a destination, kept beside its cursors."""
+    """The schema history of a destination, kept with its cursors."""
     intervals = Intervals(config.tsdb_snapshot_hours * 3600.0, config.tsdb_expire_hours * 3600.0)
     return Tsdb(config.destination, catalogue, SchemaLog(nodes, config.destination), intervals, clock)
 

@@ -1,4 +1,4 @@
-"""The schema history of one destination, durable beside its cursors. A destination's clients share it.
+"""The schema history of one destination, durable with its cursors. A destination's clients share it.
 
     /otter/canal/destinations/{destination}/tsdb/current          the generation in use, and the source that it is of
                                                 /{g}-snapshot-{n}  the history when the generation began, in parts

@@ -1,4 +1,4 @@
-"""The snapshots of tables that a client has open, kept beside its cursor until they are in the lake or cancelled."""
+"""The snapshots of tables that a client has open, kept with its cursor until they are in the lake or cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables that are stopped for a client, kept beside its cursor until somebody resumes them."""
+"""The tables that are stopped for a client, kept with its cursor until somebody resumes them."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class ColumnChange:
 
     `definition` is the column's definition as MySQL's SQL, without the name; of SET_DEFAULT the default, of COMMENT the
     comment itself, of CHARSET and DEFAULT_CHARSET the character set and collation, of UNKNOWN the clause. `after`: the
-    column that it stands behind, "" for FIRST, None where the clause does not say. `columns`: the primary key of KEY,
+    column that it stands after, "" for FIRST, None where the clause does not say. `columns`: the primary key of KEY,
     () without one.
     `conditional`: IF EXISTS or IF NOT EXISTS, which may have done nothing.
     """

@@ -37,7 +37,7 @@ def key(*columns: str) -> ColumnChange:
 
 
 def column_definition(reader: Reader) -> tuple[str, str | None, bool]:
-    """The definition's text, the column that it stands behind (see `ColumnChange.after`), whether it makes the key."""
+    """The definition's text, the column that it stands after (see `ColumnChange.after`), whether it makes the key."""
     first, is_key, before = reader.at, False, ""
     while not reader.done and not reader.sees_any(",", ")", "FIRST", "AFTER") and not at_partitions(reader):
         keyword = reader.words[reader.at].keyword

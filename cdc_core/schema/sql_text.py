@@ -42,7 +42,7 @@ def readings(text: str, dialect: Dialect = PLAIN) -> tuple[str, str]:
     """The statement if what is in its executable comments runs, and if none of it does; its strings are empty.
 
     Servers blank the mark of those that they do not run (`/* 99999 ...*/`), so the first is what ran. The second is for
-    whoever must be sure.
+    a reader who must be sure.
     """
     return _readings(text, dialect, keep_strings=False)
 

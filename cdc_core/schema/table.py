@@ -123,6 +123,6 @@ class TableSchema:
 
 
 def unsupported(column: Column, what: str, hint: str = "") -> SchemaError:
-    """The error for a column that has no Arrow type; whoever knows the table adds its name."""
+    """The error for a column that has no Arrow type; the caller, who knows the table, adds its name."""
     leave_out = "Leave the table out with canal.instance.filter.black.regex."
     return SchemaError(f"column {column.name}: {what}", hint=hint or leave_out)

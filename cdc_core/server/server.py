@@ -1,7 +1,7 @@
 """All destinations of one configuration directory, and the service around them.
 
 `CanalServer` is used in process as well; the doors are thin over it. Every `canal.auto.scan.interval` seconds it looks
-at the directory again: new destinations start, changed ones begin anew, removed ones end. A destination that cannot be
+at the directory again: new destinations start, changed ones start again, removed ones end. A destination that cannot be
 set up fails alone. What canal.properties says of the service itself is read once.
 """
 

@@ -140,7 +140,7 @@ class DurableSession:
             self._cursors.move(clients, self._source.at(place), self.server_uuid, seamless)
 
     def restore(self, client_id: int, cursor: EntryPosition) -> None:
-        """Subscribes a client anew at `cursor`, whose next event is yet to come, and keeps that cursor."""
+        """Subscribes a client again at `cursor`, whose next event is yet to come, and keeps that cursor."""
         epoch, reached = self._keep(client_id, cursor)
         with self._store.changed:
             self.session.unsubscribe(client_id)

@@ -1,4 +1,4 @@
-"""The filters that clients bring along, kept beside their cursors: a client gets the tables that both its own and the
+"""The filters that clients bring along, kept with their cursors: a client gets the tables that both its own and the
 destination's filter let through. Unlike in Canal, one client's filter changes nothing for the others.
 """
 

@@ -42,7 +42,7 @@ class OpenSnapshots:
         self._kept, self._stops, self._session, self._writing, self._clock = kept, stops, session, writing, clock
 
     def load(self, client_id: int) -> None:
-        """Leases begin anew, because the time while no service ran does not count."""
+        """Leases start again, because the time while no service ran does not count."""
         self.of[client_id] = {one.table: self._leased(one) for one in self._kept.of(client_id)}
 
     def names(self, client_id: int) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,4 @@
-"""What each client is read as: rows, or Canal's entries. Kept beside the cursors, because entries also show statements
+"""What each client is read as: rows, or Canal's entries. Kept with the cursors, because entries also show statements
 without rows: these must wait for a reader of entries that is away, and for nobody else.
 """
 

@@ -138,7 +138,7 @@ class Session:
 
     def upcoming(self, client_id: int, max_rows: int, max_bytes: int, *, entries: bool = False) -> Upcoming | None:
         """What the next claim with these limits will be. None where that is not certain yet: the range must end with a
-        transaction, so that none of it is dropped, and more must lie behind it."""
+        transaction, so that none of it is dropped, and more must lie after it."""
         client, log = self.client(client_id), self._ring.log
         if client.next_start is None:
             return None

@@ -127,8 +127,8 @@ class Subscriptions:
         return late
 
     def _look(self, now: float) -> None:
-        """A client that acked something since the last look begins anew. So does one that is not configured while it is
-        not alone: it keeps nobody waiting yet."""
+        """The wait of a client that acked something since the last look starts again. So does that of one that is not
+        configured and not alone: it keeps nobody waiting yet."""
         ring = self._store.ring
         with self._store.changed:
             acks = {client: marks.ack.sequence for client, marks in ring.clients.items()} if ring.full else {}

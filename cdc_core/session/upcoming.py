@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cdc_core.binlog.block import BlockSlice
 from cdc_core.gtid import Gtid, Gtids
 
-BEHIND = 1 << 20  # bytes that must lie behind a range, so that it does not grow any more
+BEHIND = 1 << 20  # bytes that must lie after a range, so that it does not grow any more
 
 
 @dataclass(frozen=True, slots=True)

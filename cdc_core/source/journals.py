@@ -69,7 +69,7 @@ def binary_logs(conn: Connection) -> list[BinaryLog]:
 
 
 def current_end(conn: Connection) -> EntryPosition:
-    """The position behind the last event in the server's binlog, with the executed GTID set if there is one."""
+    """The position after the last event in the server's binlog, with the executed GTID set if there is one."""
     version = version_of(conn)
     modern = not version.mariadb and version.number >= (8, 2, 0)
     rows = _rows(conn, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
@@ -80,7 +80,7 @@ def current_end(conn: Connection) -> EntryPosition:
 
 
 def check_there(conn: Connection, position: EntryPosition, executed: Gtids | None) -> None:
-    """Raises PositionPurged when the server has purged what is behind a position that was read before; behind the set
+    """Raises PositionPurged when the server has purged what follows a position that was read before; after the set
     `executed`, where reading is by GTID."""
     if isinstance(executed, GtidSet):
         check_not_purged(conn, executed)

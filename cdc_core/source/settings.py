@@ -43,7 +43,7 @@ class SourceSettings:
     so_timeout: float = 30
     receive_buffer: int = 1 << 20
     block_bytes: int = 262144
-    by_gtid: bool = False  # dumps start behind the GTID set of their position, if it has one
+    by_gtid: bool = False  # dumps start after the GTID set of their position, if it has one
     identity: str = ""  # our name among the server's replicas; empty: the name of this host
 
     @property

@@ -104,7 +104,7 @@ class RingParts:
         return run if at_once else run[:-1] if len(run) > _MANY else []
 
     def _complete(self, segment: Segment) -> bool:
-        """With half as much behind it, it is not `mergeable`."""
+        """With half as much after it, it is not `mergeable`."""
         return 3 * segment.block.nbytes > 2 * self._merge_bytes
 
     def keep(self, run: Sequence[Segment], stored: StoredSegment) -> bool:

@@ -82,7 +82,7 @@ class Ring:
     def subscribe(self, client: int, after: EntryPosition | None = None) -> None:
         """Adds a client at `after`; without it at the last transaction end.
 
-        Raises StoreError when that end was freed, or when the log begins behind `after`.
+        Raises StoreError when that end was freed, or when the log begins after `after`.
         """
         if after is None and self.log.committed < self.log.begin:
             raise StoreError(
@@ -100,7 +100,7 @@ class Ring:
         sequence = parts.sequence_behind(position)
         if sequence is None or parts.start is None or position < parts.start:
             raise StoreError(
-                "the store begins behind the client's position",
+                "the store begins after the client's position",
                 place=f"{position}; the store begins at {parts.start}",
                 hint="Report this with the service's log: a bug.",
             )
@@ -187,7 +187,7 @@ class Ring:
 
     def take(self, client: int, max_rows: int, max_bytes: int | None = None, *, entries: bool = False) -> Range | None:
         """The client's next range: whole transactions of at most `max_rows` rows and `max_bytes` bytes, of one schema
-        for each table, without a DDL statement behind rows. `entries`: statements that Canal's entries alone show are
+        for each table, without a DDL statement after rows. `entries`: statements that Canal's entries alone show are
         isolated like the others.
 
         It is a part of a transaction only when that transaction alone exceeds the limits, when a table's schema changes
@@ -211,7 +211,7 @@ class Ring:
         return whole
 
     def _isolated(self, get: Mark, cut: int, *, entries: bool) -> int | None:
-        """Before the first DDL statement that stands alone, or behind it where nothing that counts comes before; None
+        """Before the first DDL statement that stands alone, or after it where nothing that counts comes before; None
         without one."""
         log = self.log
         shown = (

@@ -154,7 +154,7 @@ class Annotator:
         changes = done and self._changes_tables(query, block, row)
         tells = done and not changes and self._ddl.tells(query, block.position(row))
         if what is Meaning.DDL:
-            self._definitions.forget(text)  # columns may have other names now, behind the same TABLE_MAP
+            self._definitions.forget(text)  # columns may have other names now, after the same TABLE_MAP
             self._state["tables"] = 0
         event["schema"], event["rows"] = -1, 0
         event["kind"] = self._kind(what, changes=changes, tells=tells)

@@ -22,7 +22,7 @@ class TooMuch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Effort:
-    """`spans`: parts of any length, one behind the other. `ways`: choices between other parts."""
+    """`spans`: parts of any length, one after the other. `ways`: choices between other parts."""
 
     spans: int = 0
     ways: int = 1

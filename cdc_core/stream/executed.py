@@ -1,4 +1,4 @@
-"""The stage that knows the GTID set behind the last transaction: what a dump by GTID continues from."""
+"""The stage that knows the GTID set after the last transaction: what a dump by GTID continues from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Executed:
         return f"<Executed {self.committed}>"
 
     def start(self, committed: Gtids | None) -> None:
-        """Blocks begin behind this set."""
+        """Blocks begin after this set."""
         self.committed = committed
         self.reset()
 
@@ -29,7 +29,7 @@ class Executed:
         self._open = None if self.committed is None else type(self.committed)()
 
     def push(self, block: Block) -> Iterator[Block]:
-        """The block as it is. Its GTIDs count once the stages behind, and the ring, have taken it."""
+        """The block as it is. Its GTIDs count once the stages after, and the ring, have taken it."""
         yield block
         if self.committed is not None:
             self._advance(block)

@@ -57,6 +57,6 @@ def pipeline(
         Expander(),  # compressed events become the events that they stand for
         Settler(history.reread, history.find_prepared),  # rolled back rows leave, prepared ones move to their XA COMMIT
         annotator,  # each event gets its kind, schema and number of rows; rows that the filter leaves out are marked
-        executed,  # the GTID set behind the last transaction grows
+        executed,  # the GTID set after the last transaction grows
         Trimmer(last_position),  # events that the ring has already leave
     )

@@ -93,7 +93,7 @@ def count_rows(data: Any, offset: int, length: int, kind: int, layout: Any, nowh
 
 @kernel(types.boolean(BYTES, types.int64, types.int64))
 def is_undone_alter(data: Any, body: int, size: int) -> bool:
-    """Whether a MariaDB GTID event says START ALTER or ROLLBACK ALTER (`binlog_alter_two_phase`): the statement behind
+    """Whether a MariaDB GTID event says START ALTER or ROLLBACK ALTER (`binlog_alter_two_phase`): the statement after
     it has the text that COMMIT ALTER has again. Source: MariaDB, `Gtid_log_event::write`."""
     flags, at = data[body + 12], 13
     if flags & _GROUP_COMMIT:

@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 class ClusterCanalConnector(CanalConnector):
     """`zk_servers` is `host:port,host:port/chroot`. A call whose connection breaks, or that a server refuses because it
-    no longer runs the destination, connects anew for up to `follow_seconds`; what was outstanding comes again.
+    no longer runs the destination, connects again for up to `follow_seconds`; what was outstanding comes again.
 
     Only `get_without_ack` and `get` are tried again: an ack that failed is void by then, since its batch was given
     back."""
@@ -73,7 +73,7 @@ class ClusterCanalConnector(CanalConnector):
         try:
             return super().get_without_ack(batch_size, timeout_seconds)
         except (ServiceUnavailable, SessionError) as error:
-            log.info("connects anew", destination=self.destination, why=str(error))
+            log.info("connects again", destination=self.destination, why=str(error))
             self.connect()
             return super().get_without_ack(batch_size, timeout_seconds)
 

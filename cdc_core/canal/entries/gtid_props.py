@@ -35,7 +35,7 @@ _SEQUENCE = np.frombuffer(b"curtGtidSn", np.uint8)
 _LAST = np.frombuffer(b"curtGtidLct", np.uint8)
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _TEXT = 96  # bytes of a GTID as text: a UUID, a tag of 32 and a number
-_TIMESTAMPS = 2  # the type code of the logical timestamps behind the number
+_TIMESTAMPS = 2  # the type code of the logical timestamps after the number
 
 
 def gtid_props(data: Bytes, index: npt.NDArray[np.void], gtids: Longs) -> tuple[npt.NDArray[np.uint8], Ints]:

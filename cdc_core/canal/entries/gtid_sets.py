@@ -15,7 +15,7 @@ from cdc_core.compiled.kernel import Ints
 from cdc_core.gtid import Gtids, parse_gtids
 from cdc_core.gtid.mysql import GtidSet
 
-_CURRENT = 14  # where the value of the first prop, `curtGtid`, starts, behind its size
+_CURRENT = 14  # where the value of the first prop, `curtGtid`, starts, after its size
 _FIELD = 13
 
 

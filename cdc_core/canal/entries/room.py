@@ -36,7 +36,7 @@ class Room:
         return f"<Room {self._used} of {len(self._buffer)} bytes>"
 
     def take(self, size: int) -> Bytes:
-        """So many bytes of any content, with SLACK behind them. Valid until `clear`."""
+        """So many bytes of any content, with SLACK after them. Valid until `clear`."""
         start = self._used
         self._used += -(-(size + SLACK) // _ALIGN) * _ALIGN
         if self._used > len(self._buffer):

@@ -1,6 +1,6 @@
 """The store values of rows events: RowChange with its rows and columns, written by a kernel in one pass.
 
-A message stands behind its length. That of a row is only known once the row is written: the kernel leaves as many bytes
+A message stands after its length. That of a row is only known once the row is written: the kernel leaves as many bytes
 for it as the row before took, and moves a row for which that was wrong.
 """
 
@@ -172,7 +172,7 @@ def _put_length(tag: int, size: int, out: Bytes, at: int) -> int:
 
 @bare_helper
 def _put_image(tag: int, images: _Images, table: _Table, i: int, whole: bool, out: Bytes, at: int) -> int:
-    """Writes an image's Column messages, each behind the tag; returns the end, -1 for a damaged value."""
+    """Writes an image's Column messages, each after the tag; returns the end, -1 for a damaged value."""
     data, count = images.data, int64(images.op.size)
     op = get(images.op, i)
     for c in range(table.columns.size):
@@ -244,7 +244,7 @@ def _put_image(tag: int, images: _Images, table: _Table, i: int, whole: bool, ou
 
 @kernel(types.int64(BYTES, records(INDEX), LONGS, BYTES, _TABLE, OUT_BYTES, OUT_LONGS, OUT_LONGS), bare=True)
 def _write(data: Any, index: Any, starts: Any, op: Any, table: _Table, out: Any, begins: Any, stores: Any) -> int:
-    """Writes one store value behind the other. Returns the first image with a damaged value, or -1."""
+    """Writes one store value after the other. Returns the first image with a damaged value, or -1."""
     images = _Images(data, starts, op)
     at, i, room = int64(0), int64(0), int64(2)  # bytes for the length of a row
     for e in range(index.size):

@@ -102,7 +102,7 @@ def _mark(data: Any, index: Any, keeps: _Filter, marks: _Marks) -> None:
             group = int64(-1)
         groups[i] = group
         emitted = False
-        if kind == Kind.BEGIN or event_type == EventType.MARIA_GTID:  # an XA COMMIT's, too, with the rows behind it
+        if kind == Kind.BEGIN or event_type == EventType.MARIA_GTID:  # an XA COMMIT's, too, with the rows after it
             if state[_OPEN] != BEGUN:
                 state[_OPEN] = PENDING
             state[_BEGIN_AT], state[_QUERY_AT] = i, -1

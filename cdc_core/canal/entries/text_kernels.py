@@ -1,4 +1,4 @@
-"""Kernels that print values as Canal does, one text behind the other: `ends[i + 1]` is where image i's text ends.
+"""Kernels that print values as Canal does, one text after the other: `ends[i + 1]` is where image i's text ends.
 
 Numbers of floating point have the form of Java's `Double.toString`: plain from 10^-3 up to 10^7, else with an exponent.
 """

@@ -1,6 +1,6 @@
 """The texts of values that a kernel prints itself, one at a time. Nothing raises: a fault is a negative length.
 
-`data` has SLACK bytes behind what belongs to it, as `out` has: words are read and written whole.
+`data` has SLACK bytes after what belongs to it, as `out` has: words are read and written whole.
 """
 
 from __future__ import annotations

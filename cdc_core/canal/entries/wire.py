@@ -71,7 +71,7 @@ def block_size(size: int) -> int:
 
 @helper
 def put_head(tag: int, size: int, out: Bytes, at: int) -> int:
-    """Writes a tag of one byte and the length of the value behind it; returns the end."""
+    """Writes a tag of one byte and the length of the value after it; returns the end."""
     out[at] = tag
     return put_varint(size, out, at + 1)
 

@@ -40,7 +40,7 @@ class MirrorPlace:
     def covers(self, other: MirrorPlace) -> bool:
         """Whether the other event is this one or lies before it. Of another server nobody can tell: it is new.
 
-        Raises PositionError for one that lies before it and was written later: the binlog began anew (RESET MASTER)."""
+        Raises PositionError for one that lies before it and was written later: the binlog was reset (RESET MASTER)."""
         if self.server_id != other.server_id:
             return False
         mine, its = journal_number(self.journal_name), journal_number(other.journal_name)

@@ -1,7 +1,7 @@
 """The server's side of one connection: bytes in, bytes and requests out. It knows no socket and no destination.
 
 First the handshake; then one login; then requests, one after the other. What cannot be read is answered with Canal's
-error, and the connection ends: nothing behind it can be trusted.
+error, and the connection ends: nothing after it can be trusted.
 """
 
 from __future__ import annotations

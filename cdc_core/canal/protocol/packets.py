@@ -28,7 +28,7 @@ def empty_messages() -> bytes:
 
 
 def messages_head(batch_id: int, size: int, source: int = 0) -> bytes:
-    """The beginning of the frame of a batch, behind which `size` bytes of `messages` fields follow. `source` names the
+    """The beginning of the frame of a batch, after which `size` bytes of `messages` fields follow. `source` names the
     binlog that the entries' places are of."""
     batch = Messages(batch_id=batch_id, source=source).SerializeToString()
     body = len(batch) + size

@@ -13,7 +13,7 @@ from cdc_core.errors import QueueError
 
 
 class Broker(Protocol):
-    """Made anew after each failure. `most_bytes` of one message."""
+    """Made again after each failure. `most_bytes` of one message."""
 
     most_bytes: int
 

@@ -81,7 +81,7 @@ def read_rows(data: Bytes, entry: Any, into: EntryRows) -> bool:
 
 @helper
 def _read_cells(data: Bytes, at: int, stop: int, cells: Any, count: int) -> int:
-    """Reads a row's cells behind `count` others; returns how many there are then, -1 when there is no room."""
+    """Reads a row's cells after `count` others; returns how many there are then, -1 when there is no room."""
     while at < stop:
         field, start, end, _long = read_field(data, at)
         if field in (BEFORE, AFTER):

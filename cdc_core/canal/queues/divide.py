@@ -97,7 +97,7 @@ def divide(
 
 @kernel(types.void(BYTES, LONGS, LONGS, OUT_BYTES))
 def gather(data: Bytes, starts: Longs, ends: Longs, out: Bytes) -> None:
-    """Copies ranges of `data` one behind the other."""
+    """Copies ranges of `data` one after the other."""
     at = int64(0)
     for k in range(len(starts)):
         at = put_part(data, starts[k], ends[k], out, at)

@@ -164,7 +164,7 @@ class Feeder:
 
 
 class _Line:
-    """A broker's client, what it has of each partition, and the numbering behind what was made of a claim."""
+    """A broker's client, what it has of each partition, and the numbering after what was made of a claim."""
 
     def __init__(self, config: QueueConfig, service: object, broker: Broker) -> None:
         self.config, self.service, self.broker = config, service, broker
@@ -185,7 +185,7 @@ class _Line:
                 yield message
 
     def _reached_of(self, topic: str, partition: int) -> QueuePlace | None:
-        """Asked once of each partition: what this client sends comes behind it."""
+        """Asked once of each partition: what this client sends comes after it."""
         key = topic, partition
         if key not in self._reached:
             self._reached[key] = self.broker.reached(topic, partition)

@@ -1,6 +1,6 @@
 """Kafka as a queue's broker: an idempotent producer, and the question what a partition has already.
 
-A producer whose send failed in any way is thrown away; with `enable.gapless.guarantee` none sends what comes behind a
+A producer whose send failed in any way is thrown away; with `enable.gapless.guarantee` none sends what comes after a
 message that failed. Source: librdkafka, CONFIGURATION.md; Kafka, "Producer Configs".
 """
 

@@ -67,7 +67,7 @@ class Numbering:
 
 
 def behind(place: QueuePlace, epoch: int, versions: Any, numbers: Any, parts: Any) -> npt.NDArray[np.bool_]:
-    """Which of some messages come behind a place."""
+    """Which of some messages come after a place."""
     if epoch != place.epoch:
         return np.ones(len(versions), np.bool_)
     same = (versions == place.version) & ((numbers > place.number) | ((numbers == place.number) & (parts > place.part)))

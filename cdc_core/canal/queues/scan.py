@@ -17,7 +17,7 @@ ENTRY = np.dtype(
     [
         ("start", "<i8"),  # of the Entry's own bytes
         ("end", "<i8"),
-        ("header", "<i8"),  # its first field and what is behind it
+        ("header", "<i8"),  # its first field and what is after it
         ("header_end", "<i8"),
         ("store", "<i8"),  # the store value
         ("store_end", "<i8"),
@@ -44,7 +44,7 @@ _LENGTH, _WIDE, _NARROW = 2, 1, 5  # wire types
 
 @helper
 def read_varint(data: Bytes, at: int) -> tuple[int, int]:
-    """A number, and the place behind it."""
+    """A number, and the place after it."""
     value, shift = int64(0), int64(0)
     while data[at] > 0x7F:
         value |= (int64(data[at]) & 0x7F) << shift

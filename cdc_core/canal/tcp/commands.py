@@ -104,7 +104,7 @@ class Commands:
             self._override(service, request)
 
     def _override(self, service: CanalService, request: Subscribe) -> None:
-        """Where the client's filter is over the destination's, the capture begins anew with it; waits for that."""
+        """Where the client's filter is over the destination's, the capture starts again with it; waits for that."""
         config = service.config
         first = request.client_id == config.clients[0]
         if config.client_filter != "override" or not first or config.filter_regex == request.filter:

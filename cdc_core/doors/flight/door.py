@@ -1,7 +1,7 @@
 """The Flight door: its life, its calls as Flight has them, and our errors as Flight's.
 
-Errors carry their JSON beside the message, so a client raises what was raised here. Flight takes a certificate only
-when it begins to listen, and has no bound of connections: for a renewed certificate the door listens anew, while
+Errors carry their JSON with the message, so a client raises what was raised here. Flight takes a certificate only
+when it begins to listen, and has no bound of connections: for a renewed certificate the door listens again, while
 streams that have begun go on, and `Connections` ends those that are too many.
 """
 

@@ -136,7 +136,7 @@ def _add_batches(router: APIRouter, server: CanalServer) -> None:
 def _add_stopped(router: APIRouter, server: CanalServer) -> None:
     @router.put(STOPPED, status_code=204)
     def stop_table(destination: str, client_id: ClientId, table: Table, body: requests.StopRequest) -> None:
-        """Notes beside the cursor that a table takes no more changes."""
+        """Notes with the cursor that a table takes no more changes."""
         position = EntryPosition.from_dict(body.position.model_dump())
         passed = position if body.copy_needed else None
         stopped = StoppedTable(table, body.reason, body.hint, position, passed, body.copy_needed)

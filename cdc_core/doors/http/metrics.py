@@ -1,6 +1,6 @@
 """`/metrics`: Canal's metrics under their own names and labels, and ours under `sluice_`.
 
-Source: Canal's `CanalInstanceExports` and its Grafana template. Every scrape reads the destinations anew, so no gauge
+Source: Canal's `CanalInstanceExports` and its Grafana template. Every scrape reads the destinations again, so no gauge
 outlives what it measures. An unknown number (None) has no sample.
 """
 

@@ -59,7 +59,7 @@ class RenewRequest(OfOwner):
 
 
 class RollbackRequest(Request):
-    owner: str | None = Field(None, description="null: whoever holds it", examples=["run-1"])
+    owner: str | None = Field(None, description="null: whichever owner holds it", examples=["run-1"])
     reason: str = Field(min_length=1, max_length=2000, examples=["merge failed"])
 
 

@@ -31,7 +31,7 @@ def add_snapshots(router: APIRouter, server: CanalServer) -> None:
     def break_snapshot(
         destination: str, client_id: ClientId, table: Table, body: requests.BreakSnapshotRequest
     ) -> None:
-        """Notes why a snapshot cannot be finished: its reader begins anew."""
+        """Notes why a snapshot cannot be finished: its reader starts again."""
         server.destination(destination).service().break_snapshot(client_id, table, body.id, body.reason)
 
     @router.delete(SNAPSHOT, status_code=204)

@@ -1,7 +1,7 @@
 """Doubles as MySQL prints them in JSON: the shortest digits that read back as the same number.
 
 The digits are found by Schubfach (R. Giulietti, "The Schubfach way to render doubles", 2020); the form is MySQL's:
-plain from 1e-15 up to 15 digits before the point, with an exponent beyond, and `.0` behind a whole number (MySQL 5.7
+plain from 1e-15 up to 15 digits before the point, with an exponent beyond, and `.0` after a whole number (MySQL 5.7
 leaves that out, and so prints a double as if it were an integer).
 """
 

@@ -4,7 +4,7 @@ Bisection finds the file: the first event of each says when it was begun, and re
 headers are read, up to the first later transaction; if there is none to start from, those of the file before. Times are
 in whole seconds, from the events' headers; a replica's files keep the times of its source.
 
-A clock that was set back gives a time twice, and the first one counts: what came behind it is not skipped. So the files
+A clock that was set back gives a time twice, and the first one counts: what came after it is not skipped. So the files
 that were begun in the day before are asked too: one that begins later than the time ends the search in front of it. And
 the headers of the last of them, so many bytes, are read from the oldest on.
 
@@ -89,7 +89,7 @@ def _searched(settings: SourceSettings, logs: Sequence[BinaryLog], seconds: int,
     first = end = bisect_right(logs, seconds, key=begun_at)
     while first and (first == end or begun_at(logs[first]) >= seconds - _DAY):
         first -= 1
-        if begun_at(logs[first]) > seconds:  # the clock was set back behind it
+        if begun_at(logs[first]) > seconds:  # the clock was set back after it
             end = first
     while first < end - 1 and sum(log.size for log in logs[first : end - 1]) > before:
         first += 1

@@ -33,7 +33,7 @@ class StartFacts:
     """`history` is the last known position, from memory or from the cursors. `server_id` is that of the server now;
     `same` says whether the history was read from that server, None when its uuid is not known. `inside`: the history
     led into the middle of a transaction. `errors` counts the failures in a row. `renumbered`: the server begins its
-    journals anew, and has all of the history's GTID set."""
+    journals again, and has all of the history's GTID set."""
 
     address: str
     server_id: int

@@ -17,7 +17,7 @@ from cdc_core.files import replace_file
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 
-_RETIRED = 1000  # lines of retired definitions until the file is written anew
+_RETIRED = 1000  # lines of retired definitions until the file is rewritten
 
 
 class SchemaNumbers:
@@ -71,7 +71,7 @@ class SchemaNumbers:
         self._lines += held
 
     def compact(self) -> None:
-        """Writes the file anew, as a whole or not at all, when most of its definitions are retired. Raises OSError."""
+        """Rewrites the file, as a whole or not at all, when most of its definitions are retired. Raises OSError."""
         if self._lines < 2 * self._registry.held + _RETIRED:
             return
         lines, held = self._text(0, self.count)
@@ -99,7 +99,7 @@ def _line(one: TableSchema | int) -> bytes:
 
 
 def _read(path: Path) -> list[tuple[int, TableSchema | list[None]]]:
-    """The definitions, or runs of retired ones, up to the first line that is not whole, each with the offset behind its
+    """The definitions, or runs of retired ones, up to the first line that is not whole, each with the offset after its
     line."""
     found: list[tuple[int, TableSchema | list[None]]] = []
     data = path.read_bytes() if path.exists() else b""

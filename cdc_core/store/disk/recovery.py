@@ -37,7 +37,7 @@ def look(volume: Volume) -> Found:
 
 def lineage(found: Iterable[Found], shelf: Shelf, numbers: SchemaNumbers, limit: int | None) -> list[StoredSegment]:
     """The records that follow each other without a gap, up to the first that is not sound, has a definition that was
-    not kept, or ends behind the sequence `limit`. One with a retired definition was removed, and what lies before it:
+    not kept, or ends after the sequence `limit`. One with a retired definition was removed, and what lies before it:
     their removal was not durable."""
     kept: list[StoredSegment] = []
     for one in found:
@@ -57,7 +57,7 @@ def lineage(found: Iterable[Found], shelf: Shelf, numbers: SchemaNumbers, limit:
 
 
 def whole(kept: list[StoredSegment]) -> list[StoredSegment | Segment]:
-    """The segments up to the last transaction end. A last one that goes on behind it comes in memory, and leaves
+    """The segments up to the last transaction end. A last one that goes on after it comes in memory, and leaves
     `kept`."""
     while kept and not kept[-1].extent.commits:
         kept.pop()
@@ -69,7 +69,7 @@ def whole(kept: list[StoredSegment]) -> list[StoredSegment | Segment]:
 
 
 def cut(found: Iterable[Found], kept: Sequence[StoredSegment]) -> list[Held]:
-    """Removes what lies behind the kept segments."""
+    """Removes what lies after the kept segments."""
     number, size = (kept[-1].volume.number, kept[-1].at_byte + kept[-1].record.size) if kept else (0, 0)
     held = []
     for one in found:

@@ -127,7 +127,7 @@ class StoredSegment:
         return self.extent.last if sequence == self.end else self.loaded().at(sequence)
 
     def until(self, sequence: int) -> Segment:
-        """In memory: the record will be written anew."""
+        """In memory: the record will be rewritten."""
         part = self.loaded().until(sequence)
         block = part.block
         copied = Block(block.journal_name, block.start, block.data.copy(), block.index.copy())

@@ -1,7 +1,7 @@
 """A volume: one file of records, written at its end and read by memory map.
 
 A file that may be mapped is never cut, since touching a page that is gone ends the process; what a failed write left
-behind the last record was never read.
+after the last record was never read.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     lock            held by the process that uses the directory
     store.json      what the volumes belong to: another source or another way to annotate makes them worthless
     definitions     what the schema numbers in them mean
-    damaged         the sequence behind which they are not to be used, while there is one
+    damaged         the sequence after which they are not to be used, while there is one
     {n}.volume      records in the order of writing; one replaces what those before it have from its first event on
     {n}.heads       the heads of a complete volume's records
 
@@ -174,7 +174,7 @@ class Volumes:
                 at.volume.path.unlink()
 
     def _limit(self) -> int | None:
-        """The sequence behind which nothing is to be used; 0 where the file that says so is damaged itself."""
+        """The sequence after which nothing is to be used; 0 where the file that says so is damaged itself."""
         text = _text(self.path / "damaged")
         return (int(text) if text.isdecimal() else 0) if text else None
 

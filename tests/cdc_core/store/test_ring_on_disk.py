@@ -280,7 +280,7 @@ def test_a_client_begins_at_its_place_in_what_is_on_disk(tmp_path: Path) -> None
     taken = disk.ring.take(1, 100)
     assert taken is not None
     assert (taken.rows, taken.start.sequence) == (2, 4)
-    with pytest.raises(StoreError, match="begins behind"):
+    with pytest.raises(StoreError, match="begins after"):
         disk.ring.subscribe(2, EntryPosition("mysql-bin.000001", 999))
 
 
