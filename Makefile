@@ -57,6 +57,7 @@ demo: $(READY) ## capture a shop on a real MySQL into Delta and compare both
 up: $(READY) ## start the service, Spark and Dagster on your own MySQL and lake
 	@$(BIN)/sluice up --conf "$(CONF)" --lake "$(LAKE)" $(if $(DEFS),--defs "$(DEFS)")
 
+test: export PYTHONDONTWRITEBYTECODE =  # hundreds of processes would compile the packages anew
 test: lint ## run the tests, on real servers
 	@$(BIN)/python -m pytest $(if $(ALL),--all) $(or $(PYTEST_ARGS),$(SIDE_BY_SIDE))
 

@@ -16,7 +16,8 @@ from orchestration.stack.mysql.server import MySqlServer, Option
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.support.servers import MySqlFactory, discard, free_port
 
-LONG = ("live on spark", "spark", "faults", "test_demo")
+SPARK = pytest.StashKey[Any]()
+LONG = ("faults", "live", "following", "apply", "load", "maintain", "verify", "snapshot", "bad_input", "orchestration")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,33 +25,60 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is marked `full`, unless `--all` asks for it. Long groups come first."""
+    """Leaves out what is marked `full`, unless `--all` asks for it. Folders of long tests come first."""
     left_out = [] if config.getoption("--all") else [item for item in items if item.get_closest_marker("full")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("full")]
-    ranks = {name: rank for rank, name in enumerate(LONG)}
-    items.sort(key=lambda item: ranks.get(group_of(item.path), len(ranks)))
+    items.sort(key=lambda item: rank_of(item.path))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Gives each group as a whole to one of several processes."""
+    """Gives each group as a whole to one of several processes. The first one takes what needs Spark as long as there is
+    any, and the others what does not: Spark computes while servers are waited for."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return group_of(config.rootpath / nodeid.partition("::")[0])
 
+        def _assign_work_unit(self, node: Any) -> None:
+            first = node is self.nodes[0]
+            mine = (scope for scope in self.workqueue if needs_spark(Path(scope)) == first)
+            if scope := next(mine, None):
+                self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
+
     return ByGroup(config, log)
 
 
-@cache
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells a process where the Spark of all processes is, which starts before the first of them."""
+    from tests.support.shared_spark import SharedSpark
+
+    config = node.config
+    if SPARK not in config.stash:
+        config.stash[SPARK] = spark = SharedSpark()
+        config.add_cleanup(spark.stop)
+    node.workerinput["spark_remote"] = config.stash[SPARK].remote
+
+
 def group_of(path: Path) -> str:
-    """The group of a test module: those that share a Spark server, those on the stack of faults, or itself."""
-    if "spark_remote" in path.read_text():
-        return "spark" if "spark_jobs" in path.parts else "live on spark"
-    return path.parent.name if path.parent.name in LONG else path.stem if path.stem in LONG else str(path)
+    """The group of a test module: those on the stack of faults, or itself."""
+    return str(path.parent if path.parent.name == "faults" else path)
+
+
+def rank_of(path: Path) -> int:
+    """Where a module stands in the order: the lower, the earlier."""
+    return min((rank for rank, name in enumerate(LONG) if name in path.parts), default=len(LONG))
+
+
+@cache
+def needs_spark(path: Path) -> bool:
+    """Whether a module's tests ask for the Spark server of all."""
+    return path.is_file() and any(word in path.read_text() for word in ("spark_remote", "sessions: Sessions"))
 
 
 @pytest.fixture(scope="session")
@@ -126,10 +154,15 @@ def zk(zookeeper: ZooKeeper, zk_root: str) -> Iterator[KazooClient]:
 
 
 @pytest.fixture(scope="session")
-def spark_remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a Spark Connect server with Delta."""
+def spark_remote(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a Spark Connect server with Delta. Tests of another process may use it at the same time."""
     from orchestration.stack.spark import SparkConnect
+    from tests.support.shared_spark import wait_for
 
+    if shared := getattr(request.config, "workerinput", {}).get("spark_remote"):
+        wait_for(shared)
+        yield shared
+        return
     server = SparkConnect(tmp_path_factory.mktemp("spark"), free_port()).start()
     yield server.remote
     server.kill()

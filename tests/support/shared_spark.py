@@ -1,0 +1,46 @@
+"""One Spark Connect server for all processes of a test run: what it compiles for one of them, the others need not."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+
+from cdc_core.errors import LakeError
+from orchestration.stack.ports import free_port
+from orchestration.stack.spark import SparkConnect
+from spark_jobs.session import Sessions
+from tests.support.waiting import until
+
+
+class SharedSpark:
+    """Started by the process that hands out the tests, while the others still read them."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="sluice-spark-", ignore_cleanup_errors=True)
+        self._server = SparkConnect(Path(self._directory.name), free_port(), driver_memory="3g")
+        self._starter = threading.Thread(target=self._server.start)
+        self._starter.start()
+
+    @property
+    def remote(self) -> str:
+        return self._server.remote
+
+    def stop(self) -> None:
+        self._starter.join()
+        self._server.kill()
+        self._directory.cleanup()
+
+
+def wait_for(remote: str) -> None:
+    """Returns when the server, which another process starts, answers."""
+
+    def answers() -> bool:
+        try:
+            with Sessions(remote) as sessions, sessions.take() as spark:
+                spark.sql("SELECT 1").collect()
+        except LakeError:
+            return False
+        return True
+
+    until(answers)
