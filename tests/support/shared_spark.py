@@ -18,7 +18,8 @@ class SharedSpark:
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="sluice-spark-", ignore_cleanup_errors=True)
-        self._server = SparkConnect(Path(self._directory.name), free_port(), driver_memory="3g")
+        conf = {"spark.driver.defaultJavaOptions": "-XX:ReservedCodeCacheSize=512m"}  # of thousands of statements
+        self._server = SparkConnect(Path(self._directory.name), free_port(), driver_memory="3g", conf=conf)
         self._starter = threading.Thread(target=self._server.start)
         self._starter.start()
 
