@@ -76,39 +76,31 @@ def test_its_ports_are_of_this_machine_and_its_token_is_told_to_nobody(spark_rem
 
 @pytest.mark.full
 def test_sessions_share_their_python_workers(tmp_path: Path) -> None:
-    """The daemons that the first session started serve all others, when it has ended too."""
+    """The daemons that the first session started serve all others, when it has ended too. Nothing piles up where rows
+    are pulled: pools that read the service's rows, one after the other, some of them without success, are served by the
+    daemons of the first ones, whose number does not grow when the pools are closed either."""
     server = SparkConnect(tmp_path, free_port()).start()
     try:
-        found = []
+        shared = []
         for _ in range(4):
             spark = connect(server.remote)
             assert spark.range(3).mapInArrow(same, "id long").count() == 3
             disconnect(spark)
-            found.append(daemons(server))
-    finally:
-        server.kill()
-    assert found[0]
-    assert found == [found[0]] * 4
-
-
-@pytest.mark.full
-def test_nothing_piles_up_where_rows_are_pulled(tmp_path: Path) -> None:
-    """Pools that read the service's rows, one after the other, some of them without success: the daemons that the
-    first ones started serve all, and their number does not grow when the pools are closed either."""
-    server = SparkConnect(tmp_path, free_port()).start()
-    try:
+            shared.append(daemons(server))
         with feed() as service:
             service.put(TABLE, [Change(n, None, (n, "v")) for n in range(1, 101)])
             service.claim(1, 0, 100)
-            found = []
+            pulled = []
             for number in range(24):
                 with Sessions(server.remote) as sessions:
                     pull(sessions, service.url, fails=number % 8 == 5)
-                found.append(daemons(server))
+                pulled.append(daemons(server))
     finally:
         server.kill()
-    assert found[7]
-    assert found[8:] == [found[7]] * 16
+    assert shared[0]
+    assert shared == [shared[0]] * 4
+    assert pulled[7]
+    assert pulled[8:] == [pulled[7]] * 16
 
 
 def pull(sessions: Sessions, url: str, *, fails: bool) -> None:
