@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from itertools import chain
 
 import numpy as np
 
@@ -166,10 +167,37 @@ class Log:
                     return sequence
         return high
 
-    def statement_behind_rows(self, low: int, high: int) -> int:
-        """The first DDL statement within [low, high) with rows before it in it; `high` without one."""
+    def statement_behind_rows(self, low: int, high: int, table_of: Callable[[int], TableSchema] | None = None) -> int:
+        """The first DDL statement within [low, high) with rows before it in it; `high` without one. With `table_of`
+        only one that those rows may depend on: a CREATE TABLE may come before the rows of all other tables."""
         found = self.sequence_of_rows(self.at(low).rows)  # the first rows event from `low` on
-        return next(iter(self.statements_within(max(low, found), high)), high)
+        behind = self.statements_within(max(low, found), high)
+        first = next(behind, high)
+        if table_of is None or first == high:
+            return first
+        begun = self._first_rows(low, high, table_of)
+        for statement in chain([first], behind):
+            number = self._number(statement)
+            if number < 0 or begun.get(table_of(number).name.lower(), high) < statement:
+                return statement
+        return high
+
+    def _first_rows(self, low: int, high: int, table_of: Callable[[int], TableSchema]) -> dict[str, int]:
+        """By name in lower case, as some servers keep them, where the first rows of each table within [low, high)
+        are."""
+        found: dict[str, int] = {}
+        seen: set[int] = set()
+        for owner in self.parts.between(low, high):
+            for sequence, schema_id in owner.schemas(low, high, seen):
+                if schema_id not in seen:
+                    seen.add(schema_id)
+                    found.setdefault(table_of(schema_id).name.lower(), sequence)
+        return found
+
+    def _number(self, sequence: int) -> int:
+        """The schema number of an event."""
+        part = self.parts.all[self.parts.number(sequence)]
+        return int(part.block.index["schema"][sequence - part.first.sequence])
 
     def statements_within(self, low: int, high: int) -> Iterator[int]:
         """The DDL statements within [low, high), as sequences."""

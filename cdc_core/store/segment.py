@@ -104,9 +104,10 @@ class Segment:
         return sorted((base + int(events[w]), int(i)) for i, w in zip(ids, where, strict=True))
 
     def numbers(self) -> list[int]:
-        """The schema ids of its rows."""
+        """The schema ids of its rows and statements."""
         index = self.block.index
-        found: list[int] = np.unique(index["schema"][index["kind"] == _ROWS]).tolist()
+        has_some = (index["kind"] == _ROWS) | (_STATEMENT[index["kind"]] & (index["schema"] >= 0))
+        found: list[int] = np.unique(index["schema"][has_some]).tolist()
         return found
 
     def statements_within(self, low: int, high: int) -> list[int]:

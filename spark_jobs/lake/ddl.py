@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import DeltaError
 from pyspark.sql.connect.session import SparkSession
@@ -56,27 +56,44 @@ def create_table(
     """Makes the table with the source's comments; its properties name the owner, the key, and the run's fence."""
     lake.check_writable()
     properties = table_properties(lake, destination, schema, token)
-    whole = (*columns, *Own.of(properties).columns)
-    fields = [delta_field(column) for column in whole]
-    if None not in fields and not needs_mapping(columns):
-        made_of = DeltaSchema([field for field in fields if field is not None])
-        about, storage = schema.comment or None, lake.storage or None
-        try:
-            DeltaTable.create(
-                path, made_of, description=about, configuration=properties, storage_options=storage,
-                raise_if_key_not_exists=False,
-            )  # fmt: skip
-        except (DeltaError, OSError) as error:
-            hint = "Make the lake writable and give it room; the batch stays claimable."
-            raise LakeError(f"the table cannot be made: {first_line(error)}", place=path, hint=hint) from error
+    if make_table(lake, path, columns, properties, schema.comment):
         return
     if needs_mapping(columns):
         properties["delta.columnMapping.mode"] = "name"
     comment = f" COMMENT {literal(schema.comment)}" if schema.comment else ""
-    body = ", ".join(column.ddl for column in whole)
+    body = ", ".join(column.ddl for column in (*columns, *Own.of(properties).columns))
     made = f"CREATE TABLE delta.{quote(path)} ({body}) USING delta{comment} TBLPROPERTIES ({listed(properties)})"
     with sessions.take() as spark:
         spark.sql(made)
+
+
+def make_table(
+    lake: Lake,
+    path: str,
+    columns: Sequence[LakeColumn],
+    properties: Mapping[str, str],
+    comment: str,
+    noted: CommitProperties | None = None,
+) -> bool:
+    """Makes a table without rows, and without Spark, where there is none; `noted` is what its commit carries. False
+    where delta-rs cannot. Raises LakeError, also where another run was faster."""
+    fields = [delta_field(column) for column in (*columns, *Own.of(properties).columns)]
+    if None in fields or needs_mapping(columns):
+        return False
+    try:
+        DeltaTable.create(
+            path,
+            DeltaSchema([field for field in fields if field is not None]),
+            description=comment or None,
+            configuration=properties,
+            storage_options=lake.storage or None,
+            commit_properties=noted,
+            raise_if_key_not_exists=False,
+        )
+    except (DeltaError, OSError) as error:
+        hint = "Make the lake writable and give it room; the batch stays claimable."
+        raise LakeError(f"the table cannot be made: {first_line(error)}", place=path, hint=hint) from error
+    return True
 
 
 def table_properties(lake: Lake, destination: str, schema: TableSchema, token: str) -> dict[str, str]:

@@ -16,17 +16,19 @@ from orchestration.assets.drain import Drain
 from orchestration.definitions import defs
 from spark_jobs.apply import batch as apply_batch
 from spark_jobs.apply import together
+from spark_jobs.apply.ddl import follow
+from spark_jobs.apply.ddl.standing import DdlTarget
 from spark_jobs.apply.result import BatchResult, TableResult
 from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.apply.table import Batch
 from spark_jobs.write.order import Order, Outcome
-from tests.faults.points import ACKED, CLAIMED, COMMITTED, NOTED, ONE_COMMITTED, VARIABLE, Points
+from tests.faults.points import ACKED, CLAIMED, COMMITTED, NOTED, ONE_COMMITTED, ONE_MADE, VARIABLE, Points
 
 __all__ = ["defs"]
 
 _points = Points(Path(os.environ[VARIABLE]))
 _apply, _apply_table, _note, _report = SparkLake.apply, apply_batch.apply_table, SparkLake.note, Drain._report
-_write_all = together.write_all
+_write_all, _create = together.write_all, follow.create
 _one_at_a_time = threading.Lock()
 _committed: set[int] = set()  # batches of which a table is in the lake
 
@@ -59,6 +61,12 @@ def _held_write_all(spark: Any, orders: Sequence[Order], tasks: int) -> list[Out
     return first + _write_all(spark, orders[1:], tasks)
 
 
+def _held_create(at: DdlTarget, *rest: Any) -> str:
+    made = _create(at, *rest)
+    _points.hold(ONE_MADE)
+    return made
+
+
 def _held_note(lake: SparkLake, claim: Claim, *rest: Any) -> None:
     _points.hold(COMMITTED)
     _note(lake, claim, *rest)
@@ -74,4 +82,5 @@ SparkLake.apply = _held_apply  # type: ignore[method-assign]
 SparkLake.note = _held_note  # type: ignore[method-assign]
 apply_batch.apply_table = _held_apply_table
 together.write_all = _held_write_all
+follow.create = _held_create
 Drain._report = _held_report  # type: ignore[method-assign]

@@ -184,8 +184,9 @@ class Stack:
             epoch = connector.client_status().epoch
             reader = Reader(DESTINATION, connector.client_id, epoch, lambda: connector.client_status().cursor)
             source = Source(self.mysql.host, self.mysql.port, self.mysql.user, self.mysql.password)
-            pairs = [(DATABASE, table) for table in TABLES]
+            tables = (*TABLES, *self.bank.made)
+            pairs = [(DATABASE, table) for table in tables]
             rows = list(verify(source, pairs, self.lake, reader, timeout_seconds=120))
-        assert [row.table for row in rows] == [f"{DATABASE}.{table}" for table in TABLES]
+        assert [row.table for row in rows] == [f"{DATABASE}.{table}" for table in tables]
         assert all(row.comparison and row.comparison.source_rows for row in rows)
         return [row for row in rows if row.differences]

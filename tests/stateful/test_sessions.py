@@ -40,8 +40,8 @@ def items(slices: list[BlockSlice]) -> list[int]:
 
 
 class Sessions(RuleBasedStateMachine):
-    """Events are named by their end offset. `log` has all rows events put and, with 0 rows, all DDL statements;
-    `commits` the ends of all transactions."""
+    """Events are named by their end offset. `log` has all rows events put and, with 0 rows, all DDL statements; `names`
+    by end the table of the rows, or the one that the statement makes; `commits` the ends of all transactions."""
 
     @initialize(capacity=st.sampled_from([600, 2500, 10_000]), isolates=st.booleans())
     def start(self, capacity: int, isolates: bool) -> None:
@@ -51,6 +51,7 @@ class Sessions(RuleBasedStateMachine):
         self.clock = Clock()
         self.end, self.pending = 4, list[Event]()
         self.log: list[tuple[int, int]] = []  # (end, rows)
+        self.names: dict[int, str] = {}
         self.commits: list[int] = []
         self.acked: dict[int, list[int]] = defaultdict(list)
         self.out: dict[int, list[tuple[Claim, list[int]]]] = defaultdict(list)
@@ -71,6 +72,12 @@ class Sessions(RuleBasedStateMachine):
             self.pending += ddl(shown=number % 2 == 0)
         self.pending += create_select(*rows) if inside else []
 
+    @rule(made=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=6))
+    def make(self, made: list[tuple[int, int]]) -> None:
+        """The source creates tables, each with its rows or without any."""
+        for schema, rows in made:
+            self.pending += ddl(makes=schema) + (transaction(rows, schema=schema) if rows else [])
+
     @precondition(lambda self: self.pending)
     @rule(count=st.integers(1, 40))
     def put(self, count: int) -> None:
@@ -82,6 +89,7 @@ class Sessions(RuleBasedStateMachine):
             for event, end in zip(events, new.index["end"].tolist(), strict=True):
                 if event.kind in ITEMS:
                     self.log.append((end, event.rows))
+                    self.names[end] = self.tables.get(event.schema).name if event.schema >= 0 else ""
                 if event.kind in ENDS:
                     self.commits.append(end)
             self.end = new.end
@@ -109,7 +117,11 @@ class Sessions(RuleBasedStateMachine):
         assert claim.rows == sum(rows for _, rows in expected) == sum(rows for _, rows in claim.execute_times)
         sizes = [rows for _, rows in expected]
         assert claim.rows <= max_rows or sizes.count(0) == len(sizes) - 1
-        assert sizes == [0] * sizes.count(0) + [rows for rows in sizes if rows]  # all statements before all rows
+        if client == READS_ENTRIES:
+            assert sizes == [0] * sizes.count(0) + [rows for rows in sizes if rows]  # all statements before all rows
+        for at, (end, rows) in enumerate(expected):
+            before_it = {self.names[other] for other, changed in expected[:at] if changed}
+            assert rows or not before_it or self.names[end] not in {"", *before_it}
         if self.ring.isolates_ddl:
             kinds = [kind for part in slices for kind in part.index["kind"].tolist()]
             alone = [Kind.DDL, Kind.DDL_UNSHOWN] if client == READS_ENTRIES else [Kind.DDL]

@@ -1,4 +1,5 @@
-"""A small source: accounts, their entries, and a log without a primary key. Every transaction touches all three."""
+"""A small source: accounts, their entries, and a log without a primary key. Every transaction touches all three. More
+tables are made on the way, each with its rows."""
 
 from __future__ import annotations
 
@@ -31,6 +32,7 @@ class Bank:
 
     def __init__(self, connect: Callable[[], Connection[Any]], rng: random.Random) -> None:
         self.transactions = 0
+        self.made: list[str] = []
         self.error: Exception | None = None
         self._connect = connect
         self._rng = rng
@@ -48,6 +50,19 @@ class Bank:
             cursor.execute(f"USE {DATABASE}")
             for _ in range(transactions):
                 self.step(cursor)
+
+    def make(self, tables: int = 3) -> None:
+        """Makes tables, each with its rows, and works in between."""
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"USE {DATABASE}")
+            for _ in range(tables):
+                name = f"made_{len(self.made)}"
+                key = " PRIMARY KEY" if len(self.made) % 3 else ""
+                cursor.execute(f"CREATE TABLE {name} (id INT{key}, what VARCHAR(20))")
+                self.made.append(name)
+                self.step(cursor)
+                cursor.execute(f"INSERT INTO {name} VALUES (1, 'one'), (2, 'two')")
+                connection.commit()
 
     def step(self, cursor: Cursor) -> None:
         actions = (self._open_account, self._transfer, self._renumber, self._close_account)

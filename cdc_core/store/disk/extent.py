@@ -12,8 +12,8 @@ from cdc_core.store.segment import Segment
 class Extent:
     """From `first` to `last`. It has `commits` transaction ends; `committed` events lie before the last of them.
 
-    `schemas` are the registry's numbers that its rows have. `start` and `end` are offsets in the journal, `time` is
-    that of the last event, in seconds since the epoch.
+    `schemas` are the registry's numbers that its rows and statements have. `start` and `end` are offsets in the
+    journal, `time` is that of the last event, in seconds since the epoch.
     """
 
     first: Mark

@@ -14,7 +14,7 @@ from cdc_core.schema.table import TableSchema
 from spark_jobs.apply.ddl.consent import check_consent
 from spark_jobs.apply.ddl.standing import DdlTarget, empty, retire, set_dropped
 from spark_jobs.apply.ddl.steps import Step
-from spark_jobs.lake.ddl import table_properties
+from spark_jobs.lake.ddl import make_table, table_properties
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.policies import Dropped
 from spark_jobs.lake.replacement import no_rows, replace_table, rows_of
@@ -47,8 +47,13 @@ def create(at: DdlTarget, step: Step, effect: Effect) -> str:
     batch, columns = at.batch, columns_of(effect.schema)
     batch.lake.check_writable()
     properties = table_properties(batch.lake, batch.claim.destination, effect.schema, batch.fence.token)
+    properties |= at.begun(step)
+    comment = effect.schema.comment
+    if at.state is None and make_table(batch.lake, at.path, columns, properties, comment, at.noted(step)):
+        batch.fence.skip(at.path)
+        return "made"
     with at.committing(step) as spark:
-        replace_table(at.path, no_rows(spark, columns), columns, properties | at.begun(step), effect.schema.comment)
+        replace_table(at.path, no_rows(spark, columns), columns, properties, comment)
     return "made" if at.state is None else "made again"
 
 

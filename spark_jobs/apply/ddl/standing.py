@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from deltalake import CommitProperties, Transaction
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import TableStopped
@@ -69,12 +70,18 @@ class DdlTarget:
     @contextmanager
     def committing(self, step: Step) -> Iterator[SparkSession]:
         """A session of which the next statement is the step's commit."""
-        batch = self.batch
-        mending = self.table in batch.stopped
-        metadata = ddl_note(batch.claim, self.table, batch.run_id, step.kind, step.ddl, step.version, mending=mending)
-        with self.session() as spark, transaction(spark, self.app, step.version, metadata, few=False):
+        with self.session() as spark, transaction(spark, self.app, step.version, self._metadata(step), few=False):
             yield spark
-        batch.fence.skip(self.path)
+        self.batch.fence.skip(self.path)
+
+    def noted(self, step: Step) -> CommitProperties:
+        """What the step's commit carries where delta-rs makes it."""
+        of_step = Transaction(self.app, step.version)
+        return CommitProperties(custom_metadata={"userMetadata": self._metadata(step)}, app_transactions=[of_step])
+
+    def _metadata(self, step: Step) -> str:
+        batch, mending = self.batch, self.table in self.batch.stopped
+        return ddl_note(batch.claim, self.table, batch.run_id, step.kind, step.ddl, step.version, mending=mending)
 
 
 def standing(batch: Batch, table: str, *, whole: bool = True, anew: bool = False) -> DdlTarget:

@@ -170,6 +170,28 @@ def test_only_ddl_of_captured_tables_is_an_item(text: str, kind: Kind) -> None:
     assert kinds(annotated(log)) == [kind]
 
 
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("CREATE TABLE u (c INT)", "shop.u"),
+        ("CREATE TABLE IF NOT EXISTS other.`u` LIKE t", "other.u"),
+        ("DROP TABLE u", None),
+        ("ALTER TABLE t ADD c INT", None),
+        ("RENAME TABLE t TO u", None),
+        ("DROP DATABASE shop", None),
+    ],
+)
+def test_a_statement_has_the_number_of_the_table_that_it_makes(text: str, made: str | None) -> None:
+    """And none where it may depend on rows of other tables, or the table has rows already."""
+    log, registry = Log(), SchemaRegistry()
+    log.query(text)
+
+    one = annotated(log, Annotator(registry, lambda schema, _: schema, captured))
+
+    (number,) = one.index["schema"].tolist()
+    assert (registry.get(number).name if number >= 0 else None) == made
+
+
 def test_rows_of_a_helper_table_are_left_out() -> None:
     """gh-ost copies rows to it that the real table has, and they come as the real table's after the swap."""
     log = Log()

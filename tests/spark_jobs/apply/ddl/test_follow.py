@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
+from cdc_core.errors import LakeError
 from cdc_core.schema.ddl import Effect, EffectKind
-from spark_jobs.apply.ddl import renaming
+from spark_jobs.apply.ddl import creation, renaming
 from spark_jobs.lake.policies import Dropped, TablePolicy
 from spark_jobs.lake.replacement import replace_table
 from spark_jobs.session import Sessions
@@ -52,6 +53,43 @@ def test_a_created_table_is_there_before_its_first_row(trial: LakeTrial) -> None
     for _ in range(2):
         trial.apply(0, 200, statement(100, CREATE))
     assert trial.rows("orders") == {(1, "x"): 1, (2, "x"): 1}
+
+
+def test_many_tables_are_made_with_their_rows_in_one_claim(trial: LakeTrial) -> None:
+    """Whatever of it an earlier try did, and wherever the claim ends then: each has its rows once, with and without a
+    key."""
+    tables = [Table(f"t{number}", FIELDS, key=("id",) if number % 2 else ()) for number in range(4)]
+    made = []
+    for number, table in enumerate(tables):
+        create = effect(EffectKind.CREATE, table.name, schema=schema(table.name, key=table.key))
+        made.append(statement(100 + 100 * number, create))
+        trial.service.put(table, inserts(1, 2, at=150 + 100 * number))
+    trial.service.put(ORDERS, inserts(7, at=120))
+    trial.apply(0, 260, *made[:2])
+    first = {table.name: trial.state(table.name).version for table in tables[:2]}
+    for end, count in ((460, 4), (360, 3), (460, 4)):
+        batch = trial.apply(0, end, *made[:count])
+        assert [one.outcome for one in batch.followed][:2] == ["done before"] * 2
+    assert [trial.rows(table.name) for table in tables] == [{(1, "x"): 1, (2, "x"): 1}] * 4
+    assert trial.rows("orders") == {(7, "x"): 1}
+    assert {name: trial.state(name).properties["sluice.begun"] for name in first} == {
+        "t0": f"1:{version(100)}",
+        "t1": f"1:{version(200)}",
+    }
+
+
+def test_a_table_that_another_run_made_meanwhile_ends_the_try(
+    trial: LakeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The statement of a dead run comes late. The next try finds the table, and its rows come once."""
+    trial.service.put(ORDERS, inserts(1, at=150))
+    with monkeypatch.context() as patched:
+        late = creation.make_table
+        patched.setattr(creation, "make_table", lambda *given: late(*given) and late(*given))
+        with pytest.raises(LakeError, match="cannot be made"):
+            trial.apply(0, 200, statement(100, CREATE))
+    (made,) = trial.apply(0, 200, statement(100, CREATE)).followed
+    assert (made.outcome, trial.rows("orders")) == ("done before", {(1, "x"): 1})
 
 
 def test_truncate_deletes_all_rows_and_nothing_later(trial: LakeTrial) -> None:
