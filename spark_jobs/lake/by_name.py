@@ -1,4 +1,4 @@
-"""The changes of a Delta table's columns that touch no row: pure.
+"""The changes of a Delta table's columns that touch no row: pure. delta-rs makes the plain ones, Spark all.
 
 Delta drops and renames columns by its column mapping. Each change is left out where the table has it already, so that a
 list reloaded from a table that was altered in part does the rest.
@@ -6,12 +6,16 @@ list reloaded from a table that was altered in part does the rest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from deltalake.table import TableAlterer
 
 from spark_jobs.lake.alteration import Alteration
 from spark_jobs.lake.replacement import MAPPING
 from spark_jobs.lake.sql import literal, quote
-from spark_jobs.lake.types import LakeColumn, needs_mapping
+from spark_jobs.lake.state import TableState
+from spark_jobs.lake.types import LakeColumn, delta_field, needs_mapping
 
 
 def statements(lake: Sequence[LakeColumn], plan: Alteration) -> list[str]:
@@ -31,6 +35,31 @@ def statements(lake: Sequence[LakeColumn], plan: Alteration) -> list[str]:
     for old, new in _renames([column.name for column in lake], plan):
         comments[new] = comments[old]
     return found + _moves(names, wanted) + _comments(comments, [one.column for one in plan.columns])
+
+
+def metadata_changes(state: TableState, plan: Alteration, comment: str) -> list[Callable[[TableAlterer], None]] | None:
+    """What delta-rs does to the table, a commit each: columns behind the others, comments. None where it cannot: other
+    names and fewer columns need Delta's column mapping, another order and types of several parts need Spark."""
+    wanted, names = [one.column for one in plan.columns], [column.name for column in state.columns]
+    there, added = wanted[: len(names)], wanted[len(names) :]
+    fields = [field for column in added if (field := delta_field(column)) is not None]
+    if [one.name for one in there] != names or _renames(names, plan) or MAPPING in state.properties:
+        return None
+    if needs_mapping(added) or len(fields) < len(added):
+        return None
+    found: list[Callable[[TableAlterer], None]] = []
+    if fields:
+        found.append(lambda altered: altered.add_columns(fields))
+    for old, new in zip(state.columns, there, strict=True):
+        if old.comment != new.comment:
+            found.append(partial(_set_comment, new))
+    if comment != state.comment:
+        found.append(lambda altered: altered.set_table_description(comment))
+    return found
+
+
+def _set_comment(column: LakeColumn, altered: TableAlterer) -> None:
+    altered.set_column_metadata(column.name, {"comment": column.comment})
 
 
 def needed_properties(lake: Sequence[LakeColumn], plan: Alteration) -> dict[str, str]:

@@ -15,11 +15,13 @@ A fence does not keep out two writers of the same claim; the service's leases do
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
-from deltalake import CommitProperties, Transaction
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.table import TableAlterer
 
 from cdc_core.errors import LakeError
 from spark_jobs.lake.failures import lake_errors
@@ -52,7 +54,7 @@ class Fence:
             return state
         properties = {**noted, FENCE: self.token}
         try:
-            self._commit(path, properties)
+            self._commit(path, partial(_set, properties, None))
         except DeltaError:  # the table has a feature that delta-rs cannot write, such as column mapping
             self._alter(path, properties)
         self._inside.add(path)
@@ -76,16 +78,32 @@ class Fence:
 
     def check(self, path: str) -> None:
         """Raises LakeError when another run has fenced the table since this one did."""
-        if self._lake.open(path).metadata().configuration.get(FENCE) != self.token:
+        self._check(self._lake.open(path), path)
+
+    def _check(self, table: DeltaTable, path: str) -> None:
+        if table.metadata().configuration.get(FENCE) != self.token:
             hint = "No action needed: the run that has the claim now writes this table."
             raise LakeError("another run has taken the table over, so this run lost its claim", place=path, hint=hint)
+
+    def alter(self, path: str, change: Callable[[TableAlterer], None]) -> bool:
+        """Changes the metadata of a table that only this run changes, without Spark: `change` makes one commit. False
+        where delta-rs cannot write the table. Raises LakeError when another run has fenced it since this one did."""
+        try:
+            self._commit(path, change, owned=True)
+        except DeltaError:  # as in `enter`
+            return False
+        return True
+
+    def note(self, path: str, properties: Mapping[str, str], noted: CommitProperties | None = None) -> bool:
+        """The same of properties, in a commit that carries what is `noted`."""
+        return self.alter(path, partial(_set, {**properties, FENCE: self.token}, noted))
 
     def pass_over(self, path: str, versions: Mapping[str, int]) -> None:
         """Notes in a table that only this run changes that it has these versions, by app id: Delta skips the statements
         that carry them. Raises LakeError."""
         noted = CommitProperties(app_transactions=[Transaction(app, version) for app, version in versions.items()])
         try:
-            self._commit(path, {FENCE: self.token}, noted)
+            self._commit(path, partial(_set, {FENCE: self.token}, noted))
         except DeltaError:  # as above
             column = self._lake.open(path).schema().fields[0].name
             with self._sessions.take() as spark, lake_errors(path):
@@ -93,11 +111,13 @@ class Fence:
                     with transaction(spark, app, version):
                         commit_nothing(spark, path, column)
 
-    def _commit(self, path: str, properties: dict[str, str], noted: CommitProperties | None = None) -> None:
+    def _commit(self, path: str, change: Callable[[TableAlterer], None], *, owned: bool = False) -> None:
         for _ in range(_TRIES):
             try:
-                altered = self._lake.open(path).alter
-                altered.set_table_properties(properties, raise_if_not_exists=False, commit_properties=noted)
+                table = self._lake.open(path)
+                if owned:
+                    self._check(table, path)
+                change(table.alter)
             except CommitFailedError as error:
                 if "Unsupported table features" in str(error):
                     raise DeltaError(str(error)) from error
@@ -114,3 +134,7 @@ class Fence:
         listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
         with self._sessions.take() as spark, lake_errors(path):
             spark.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({listed})")
+
+
+def _set(properties: dict[str, str], noted: CommitProperties | None, altered: TableAlterer) -> None:
+    altered.set_table_properties(properties, raise_if_not_exists=False, commit_properties=noted)

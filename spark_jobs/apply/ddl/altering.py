@@ -16,7 +16,7 @@ from spark_jobs.apply.ddl.consent import check_consent
 from spark_jobs.apply.ddl.standing import DdlTarget, filled, mark
 from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.lake.alteration import Alteration, alteration, with_dropped
-from spark_jobs.lake.by_name import needed_properties, statements
+from spark_jobs.lake.by_name import metadata_changes, needed_properties, statements
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, listed
 from spark_jobs.lake.own_columns import living_now
@@ -63,8 +63,9 @@ def alter(at: DdlTarget, step: Step, effect: Effect) -> str:
     if plan is None and comment == state.comment:
         return "no change in the lake"
     if plan is None:  # the comment is known where the definition is not
-        with at.session() as spark:
-            _comment(spark, at, comment)
+        if not at.batch.fence.alter(at.path, lambda altered: altered.set_table_description(comment)):
+            with at.session() as spark:
+                _comment(spark, at, comment)
         mark(at, step)
         return "its comment changed"
     if changed is Changed.LENIENT:
@@ -72,9 +73,10 @@ def alter(at: DdlTarget, step: Step, effect: Effect) -> str:
     state.own.check(at.table, plan.schema.primary_key, [one.column.name for one in plan.columns])
     _check_rows(at, state, plan)
     if plan.by_name:
-        with at.session() as spark:
-            _alter_by_name(spark, at, step, state, plan, comment)
-        mark(at, step)
+        if not _altered_plainly(at, state, plan, comment):
+            with at.session() as spark:
+                _alter_by_name(spark, at, at.batch.lake.state(at.path, at.app) or state, plan, comment)
+        mark(at, step, at.note(step))
         return "altered in place"
     _write_anew(at, step, state, plan, comment)
     return "altered, with its rows rewritten"
@@ -103,9 +105,16 @@ def _has_row(at: DdlTarget, rows: str, conditions: Sequence[str]) -> bool:
         return bool(spark.sql(question).collect())
 
 
-def _alter_by_name(
-    spark: SparkSession, at: DdlTarget, step: Step, state: TableState, plan: Alteration, comment: str
-) -> None:
+def _altered_plainly(at: DdlTarget, state: TableState, plan: Alteration, comment: str) -> bool:
+    """Whether delta-rs made the changes of names, which takes no statement of Spark. What it made before one that it
+    cannot make stays."""
+    changes = metadata_changes(state, plan, comment)
+    if changes is None or not at.batch.fence.note(at.path, _properties(plan)):
+        return False
+    return all(at.batch.fence.alter(at.path, change) for change in changes)
+
+
+def _alter_by_name(spark: SparkSession, at: DdlTarget, state: TableState, plan: Alteration, comment: str) -> None:
     fence, changes = at.batch.fence, statements(state.columns, plan)
     properties = _properties(plan) | needed_properties(state.columns, plan)
     if new := {key: value for key, value in properties.items() if state.properties.get(key) != value}:
@@ -114,7 +123,6 @@ def _alter_by_name(
         alter_table(spark, fence, at.path, change)
     if comment != state.comment:
         _comment(spark, at, comment)
-    alter_table(spark, fence, at.path, f"SET TBLPROPERTIES ({listed(at.note(step))})")
 
 
 def _comment(spark: SparkSession, at: DdlTarget, comment: str) -> None:

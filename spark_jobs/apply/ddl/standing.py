@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -18,6 +18,7 @@ from spark_jobs.apply.table import Batch, found_state
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, fill_old_rows, listed, with_own_columns
 from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.fence import NOTHING
 from spark_jobs.lake.progress import TableProgress
 from spark_jobs.lake.record import begun_properties, dropped_property, followed_property
 from spark_jobs.lake.remedy import copy_hint
@@ -120,8 +121,14 @@ def filled(at: DdlTarget) -> TableState | None:
     return at.batch.lake.state(at.path, at.app) or at.state
 
 
-def mark(at: DdlTarget, step: Step) -> None:
-    """An empty commit: the table has the step, which may have changed its columns."""
+def mark(at: DdlTarget, step: Step, properties: Mapping[str, str] = NOTHING) -> None:
+    """The table has the step, which may have changed its columns, and these properties: a commit of no row."""
+    fence = at.batch.fence
+    if fence.note(at.path, properties, at.noted(step)):
+        return
+    if properties:
+        with at.session() as spark:
+            alter_table(spark, fence, at.path, f"SET TBLPROPERTIES ({listed(properties)})")
     state = at.batch.lake.state(at.path, at.app)
     assert state is not None
     with at.committing(step) as spark:
@@ -153,7 +160,4 @@ def empty(at: DdlTarget, step: Step) -> None:
 
 def set_dropped(at: DdlTarget, step: Step) -> None:
     """Marks the table. Its rows stay."""
-    noted = at.begun(step) | dropped_property(step.ddl.position)
-    with at.session() as spark:
-        alter_table(spark, at.batch.fence, at.path, f"SET TBLPROPERTIES ({listed(noted)})")
-    mark(at, step)
+    mark(at, step, at.begun(step) | dropped_property(step.ddl.position))

@@ -80,6 +80,37 @@ def test_columns_change_in_place(trial: LakeTrial) -> None:
     assert [name for name, _, _ in columns(trial)] == ["at", "id", "w x", "s"]
 
 
+def test_new_columns_and_comments_need_no_spark(trial: LakeTrial) -> None:
+    """Nor does a DROP that leaves the rows. A replay changes nothing, and rows with the new columns follow."""
+    texts = (
+        "ALTER TABLE t ADD at DATETIME(3) COMMENT 'it''s', ADD n DECIMAL(9,2), MODIFY s VARCHAR(20) COMMENT ''",
+        "ALTER TABLE t COMMENT 'after'",
+    )
+    altering, there = alter(300, *texts), trial.sessions
+    trial.sessions = Sessions("sc://127.0.0.1:1")
+    for _ in range(2):
+        batch = trial.apply(200, 400, *altering)
+        assert not batch.refused
+    assert [one.outcome for one in batch.followed] == ["done before"] * 2
+    assert columns(trial) == [
+        ("id", "bigint", ""),
+        ("v", "int", ""),
+        ("s", "string", ""),
+        ("at", "timestamp_ntz", "it's"),
+        ("n", "decimal(9,2)", ""),
+    ]
+    state = trial.state("t")
+    assert (state.comment, state.applied, state.followed) == ("after", version(400), (1, version(400)))
+    fields = pa.schema([*FIELDS, ("at", pa.timestamp("us")), ("n", pa.decimal128(9, 2))])
+    trial.service.put(Table("t", fields, key=("id",)), [Change(500, None, (3, 30, "c", None, None))])
+    trial.sessions = there
+    trial.apply(400, 500)
+    assert len(trial.rows("t")) == 3
+    trial.sessions = Sessions("sc://127.0.0.1:1")
+    trial.apply(500, 600, statement(600, effect(EffectKind.DROP, "t")))
+    assert (trial.state("t").dropped, len(trial.rows("t"))) == (True, 3)
+
+
 def test_the_first_column_gets_another_name_and_goes(trial: LakeTrial) -> None:
     """No step of a statement counts on a column that the step before it changed."""
     texts = ("ALTER TABLE t MODIFY s VARCHAR(20) FIRST", "ALTER TABLE t RENAME COLUMN s TO w", "ALTER TABLE t DROP w")
