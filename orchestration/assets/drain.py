@@ -172,8 +172,9 @@ class Drain:
         context, tables = self.context, len(batch.applied) + len(batch.refused) + len(batch.landed)
         for table, reason in batch.instead.items():
             context.log.warning(f"{table} is merged in this run and not landed: {reason}")
-        for followed in batch.followed:
-            context.log.info(f"{followed.table}: {followed.outcome}, by {followed.position}: {followed.text}")
+        if batch.followed:  # in one event: a claim may have hundreds of them
+            lines = (f"{one.table}: {one.outcome}, by {one.position}: {one.text}" for one in batch.followed)
+            context.log.info("\n".join(lines))
         statements = ddl_metadata(batch.followed)
         applied = {result.table: batch_metadata(claim, result, self.run_id) for result in batch.applied}
         for table in dict.fromkeys((*statements, *applied)):
