@@ -1,7 +1,8 @@
 """Many tables that are made while the stream runs: a CREATE TABLE and a row of it, in turn. Prints JSON.
 
 `many_statements`: seconds from the first statement at the source until the lake has all tables with their rows, by the
-demo's stack, which is warm and rests before. In the configuration: the batches, and by when the half of them was noted.
+demo's stack, which is warm and rests before; then all are compared with the source. In the configuration: the batches,
+by when the first of them was noted, and the median from one to the next.
 
     python -m tests.bench.bench_many_statements [--statements 100]
 """
@@ -23,6 +24,9 @@ from orchestration.demo.freshness import batches
 from orchestration.stack.ports import Ports, free_port
 from orchestration.stack.progress import Progress
 from spark_jobs.lake.tables import Lake
+from spark_jobs.snapshot.source import Source
+from spark_jobs.verify.beside import TableComparer, compared
+from spark_jobs.verify.verified import Verified
 from tests.bench.bench_merge import cpu
 from tests.bench.bench_service import report
 
@@ -41,15 +45,14 @@ def make(demo: Demo, count: int) -> None:
             cursor.execute(f"INSERT INTO made_{number} VALUES {ROW}")
 
 
-def lacking(lake: Lake, count: int) -> list[str]:
-    """The tables that do not have their row."""
-    names = [f"made_{number}" for number in range(count)]
-    return [
-        name
-        for name in names
-        if not lake.has(shop.DATABASE, name)
-        or lake.open(lake.path(shop.DATABASE, name)).to_pyarrow_dataset().count_rows() != 1
-    ]
+def differing(demo: Demo, count: int) -> list[Verified]:
+    """The tables in which source and lake differ."""
+    source = Source(demo.mysql.host, demo.mysql.port, demo.mysql.user, demo.mysql.password)
+    tables = [(shop.DATABASE, f"made_{number}") for number in range(count)]
+    with demo.connector() as connector:
+        found = list(compared(TableComparer(connector, source, Lake(demo.lake)), tables))
+    assert len(found) == count
+    return [one for one in found if one.differences]
 
 
 def gaps(root: Path, since: float) -> list[float]:
@@ -73,8 +76,8 @@ def main() -> None:
         made = time.monotonic() - began
         demo.drain(PATIENCE)
         seconds, used = time.monotonic() - began, cpu(spark) - used
-        missing = lacking(Lake(demo.lake), given.statements)
-        assert not missing, missing
+        wrong = differing(demo, given.statements)
+        assert not wrong, wrong
         found = gaps(demo.lake, since)
     config = {
         "statements": given.statements,
