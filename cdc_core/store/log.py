@@ -171,12 +171,12 @@ class Log:
         """The first DDL statement within [low, high) with rows before it in it; `high` without one. With `table_of`
         only one that those rows may depend on: a CREATE TABLE may come before the rows of all other tables."""
         found = self.sequence_of_rows(self.at(low).rows)  # the first rows event from `low` on
-        behind = self.statements_within(max(low, found), high)
-        first = next(behind, high)
+        later = self.statements_within(max(low, found), high)
+        first = next(later, high)
         if table_of is None or first == high:
             return first
         begun = self._first_rows(low, high, table_of)
-        for statement in chain([first], behind):
+        for statement in chain([first], later):
             number = self._number(statement)
             if number < 0 or begun.get(table_of(number).name.lower(), high) < statement:
                 return statement

@@ -10,7 +10,7 @@ from cdc_core.store.mark import Mark
 @dataclass(frozen=True, slots=True)
 class Range:
     """From `start` to `end`; `committed` is the last transaction end in it. A partial one ends inside a transaction.
-    Its DDL statements may be followed before all of its rows: none is behind rows that it may concern."""
+    Its DDL statements may be followed before all of its rows: none is after rows that it may concern."""
 
     start: Mark
     end: Mark
