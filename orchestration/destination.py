@@ -10,10 +10,11 @@ import base64
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
+from typing import Any
 
 import dagster as dg
 
@@ -22,14 +23,14 @@ from cdc_core.client.trust import CA_VARIABLE
 from cdc_core.errors import AccessDenied, ConfigError, CursorError, ServiceUnavailable, SluiceError, UnknownDestination
 from cdc_core.schema.table import TableSchema
 from orchestration.assets.audit import audit_checks, audit_job, audit_schedule
-from orchestration.assets.drain_asset import delta_asset
+from orchestration.assets.drain_asset import delta_asset, drain_job
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared, external_assets
 from orchestration.assets.merge_asset import merge_asset, merge_job
 from orchestration.failures import TablesUnknown
-from orchestration.internals import noted
-from orchestration.jobs.by_hand import job_of, maintain_schedule
-from orchestration.jobs.drain import drain_job, drain_schedule
+from orchestration.internals import job_of_process, noted
+from orchestration.jobs.by_hand import job_name, job_of, maintain_schedule
+from orchestration.jobs.routine import drain_schedule
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.sensors.backlog import backlog_sensor
 from orchestration.sensors.merging import merging_sensor
@@ -54,36 +55,57 @@ class CdcDestination(dg.Component, Settings):
         canal, lake = _canal(self), _lake(self)
         resources = {self.names.canal: canal, self.names.lake: lake}
         known, kept = _known_tables(self)
-        tables = declared(self, known)
-        landed = LandedTables(self.modes, tables)
-        follows = any(landed.follows(table) for table in tables)
-        delta = delta_asset(self, tables)
-        merging = [merge_asset(self, landed)] if follows else []
-        audit = [audit_checks(self, list(tables))] if self.audit else []
+        landed = LandedTables(self.modes, declared(self, known))
+        follows = any(landed.follows(table) for table in landed.schemas)
+        jobs = self._jobs(landed, resources, follows=follows)
+        if job_of_process() in jobs:  # its run needs none of the assets
+            own = dg.Definitions(jobs=[jobs[job_of_process()]], resources=resources)
+            return own.with_reconstruction_metadata(kept)
+        audit = [audit_checks(self, list(landed.schemas))] if self.audit else []
         parts = dg.Definitions(
-            assets=[*external_assets(self, tables), delta, *merging],
+            assets=[
+                *external_assets(self, landed.schemas),
+                delta_asset(self, landed),
+                *([merge_asset(self, landed)] if follows else []),
+            ],
             asset_checks=[lag_check(self), *audit],
             resources=resources,
         )
-        drain = drain_job(self, parts, delta)
-        merges = [merge_job(self, parts, asset) for asset in merging]
         audits = [audit_job(self, parts, checks) for checks in audit]
-        made = {order: job_of(order, self) for order in JOBS if follows or order is not Remake}
-        whole = dg.Definitions(jobs=[*made.values()], resources=resources)
-        by_hand = {  # with these resources; Dagster would give each those of all others
-            order: whole.resolve_job_def(job.name) for order, job in made.items()
-        }
-        schedules = [drain_schedule(self, drain)] if self.starts.kind == "schedule" else []
-        schedules += [maintain_schedule(self, by_hand[Maintain])] if self.maintain else []
-        schedules += [audit_schedule(self, job) for job in audits]
+        started = dg.Definitions(
+            jobs=[*jobs.values(), *audits],
+            schedules=self._schedules(jobs, audits),
+            sensors=self._sensors(jobs, landed, lake),
+        )
+        return dg.Definitions.merge(parts, started).with_reconstruction_metadata(kept)
+
+    def _jobs(
+        self, landed: LandedTables, resources: Mapping[str, Any], *, follows: bool
+    ) -> dict[str, dg.JobDefinition]:
+        """The jobs that select no asset, by name, with these resources; Dagster would give each those of all others."""
+        made = [drain_job(self, landed), *(job_of(order, self) for order in JOBS if follows or order is not Remake)]
+        made += [merge_job(self, landed)] if follows else []
+        whole = dg.Definitions(jobs=made, resources=resources)
+        return {job.name: whole.resolve_job_def(job.name) for job in made}
+
+    def _schedules(
+        self, jobs: Mapping[str, dg.JobDefinition], audits: Sequence[dg.JobDefinition]
+    ) -> list[dg.ScheduleDefinition]:
+        schedules = [drain_schedule(self, jobs[self.names.job])] if self.starts.kind == "schedule" else []
+        schedules += [maintain_schedule(self, jobs[job_name(Maintain, self)])] if self.maintain else []
+        return schedules + [audit_schedule(self, job) for job in audits]
+
+    def _sensors(
+        self, jobs: Mapping[str, dg.JobDefinition], landed: LandedTables, lake: LakeResource
+    ) -> list[dg.SensorDefinition]:
         connect, shared = partial(_connect, self), round_of(self.service.place)
-        sensors = [backlog_sensor(self, drain, connect, shared)]
+        sensors = [backlog_sensor(self, jobs[self.names.job], connect, shared)]
         if self.snapshot != "never":
-            sensors.append(snapshot_sensor(self, by_hand[Snapshot], by_hand[Rewind], connect, lake, shared))
-        sensors += [merging_sensor(self, job, landed.follows, landed.keeps, lake, shared) for job in merges]
-        jobs = [drain, *by_hand.values(), *merges, *audits]
-        own = dg.Definitions(jobs=jobs, schedules=schedules, sensors=sensors)
-        return dg.Definitions.merge(parts, own).with_reconstruction_metadata(kept)
+            snapshot, rewind = jobs[job_name(Snapshot, self)], jobs[job_name(Rewind, self)]
+            sensors.append(snapshot_sensor(self, snapshot, rewind, connect, lake, shared))
+        if merges := jobs.get(self.names.merging_job):
+            sensors.append(merging_sensor(self, merges, landed.follows, landed.keeps, lake, shared))
+        return sensors
 
 
 def _canal(settings: Settings) -> CanalResource:

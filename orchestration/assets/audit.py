@@ -16,7 +16,6 @@ from cdc_core.schema.names import split_name
 from orchestration import processes
 from orchestration.failures import failure
 from orchestration.jobs.by_hand import LONG_RUN, access_of
-from orchestration.jobs.drain import asset_job
 from orchestration.jobs.history import known
 from orchestration.settings import Settings
 from orchestration.verbs.verify import comparison, facts, text
@@ -67,14 +66,17 @@ def audit_checks(settings: Settings, tables: Sequence[str]) -> dg.AssetChecksDef
 
 
 def audit_job(settings: Settings, parts: dg.Definitions, checks: dg.AssetChecksDefinition) -> dg.JobDefinition:
-    """Return a job of the checks alone, which materializes nothing."""
-    return asset_job(
-        parts,
-        f"audit_{settings.names.safe}",
-        dg.AssetSelection.checks(checks),
-        {"cdc/audit": settings.destination, **LONG_RUN, **settings.names.job_tags},
-        f"Compare tables of {settings.destination} with the source, while the stream goes on.",
+    """Return a job of the checks alone, which materializes nothing. It knows `parts`, its destination: a job that
+    Dagster resolves among all destinations of the code location describes the resources of all."""
+    name = f"audit_{settings.names.safe}"
+    job = dg.define_asset_job(
+        name,
+        selection=dg.AssetSelection.checks(checks),
+        executor_def=dg.in_process_executor,
+        tags={"cdc/audit": settings.destination, **LONG_RUN, **settings.names.job_tags},
+        description=f"Compare tables of {settings.destination} with the source, while the stream goes on.",
     )
+    return dg.Definitions.merge(parts, dg.Definitions(jobs=[job])).resolve_job_def(name)
 
 
 def audit_schedule(settings: Settings, job: dg.JobDefinition) -> dg.ScheduleDefinition:

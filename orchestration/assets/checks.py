@@ -2,8 +2,8 @@
 
 The checks of `spark_jobs.apply.checks` gate each batch. A blocking one stops its table; rows that were not there as the
 source's changes presume are a warning. `takes_changes` is red as long as a table is stopped, while the others go on.
-A run yields every declared check exactly once, also when the store was empty, with the number of batches that passed.
-A batch that passed has no event but its materializations: Dagster never prunes events.
+A run in which checks were selected yields each of them exactly once, also when the store was empty, with the number of
+batches that passed. Otherwise a check has an event when its verdict changes, as soon as the batch is done.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _TAKES = "The table is not stopped by a change that it cannot take."
 @dataclass(slots=True)
 class Tally:
     """What the checks of a run came to, by declared table: how many batches passed, the last verdict that did not, and
-    which tables are stopped. `doubts`: the rows of each table that were not as the source's changes presume, since it
-    was made; `noted`: what the ledger has of them. `logs`: declared tables whose changes land in their logs."""
+    which tables are stopped. `touched`: tables to which something came. `doubts`: the rows of each table that were not
+    as the source's changes presume, since it was made; `noted`: what the ledger has of them. `logs`: declared tables
+    whose changes land in their logs."""
 
     names: Names
     tables: Sequence[str]
@@ -41,9 +42,16 @@ class Tally:
     passed: dict[tuple[str, str], int] = field(default_factory=dict)
     failed: dict[tuple[str, str], Verdict] = field(default_factory=dict)
     stopped: dict[str, StoppedTable] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
     doubts: dict[str, Doubt] = field(default_factory=dict)
     noted: dict[str, Doubt] = field(default_factory=dict)
     logs: Sequence[str] = ()
+    _assets: dict[dg.AssetKey, str] = field(init=False)
+    _log_assets: dict[dg.AssetKey, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._assets = {self.names.delta(table): table for table in self.tables}
+        self._log_assets = {self.names.log(table): table for table in self.logs}
 
     def doubts_to_note(self, batch: BatchResult) -> dict[str, Doubt]:
         """The totals of tables that became doubtful with the batch, or twice as doubtful as was noted: of a lake that
@@ -58,6 +66,7 @@ class Tally:
     def add(self, batch: BatchResult, verdicts: Sequence[Verdict], noted: Mapping[str, Doubt]) -> None:
         """An acked batch, of which these doubts were noted."""
         self.batches += 1
+        self.touched |= tables_of(batch)
         self.noted |= noted
         self.doubts = {name: doubt for name, doubt in self._with(batch).items() if doubt}
         for landed in batch.landed:
@@ -89,17 +98,27 @@ class Tally:
         """Only these are still stopped: the stop of another one was lifted."""
         self.stopped = {name: stop for name, stop in self.stopped.items() if name in tables}
 
-    def results(self) -> Iterator[dg.AssetCheckResult]:
-        """Every declared check, once."""
-        for table in self.tables:
-            key = self.names.delta(table)
-            for check in CHECKS:
-                yield self._result(key, table, check.name)
-            yield _takes_changes(key, self.stopped.get(table), self._copy(table))
-        for table in self.logs:
-            key = self.names.log(table)
-            yield self._result(key, table, ROWS_LANDED)
-            yield _takes_changes(key, self.stopped.get(table), self._copy(table))
+    def keys(self, tables: Collection[str]) -> set[dg.AssetKey]:
+        """The assets of these tables, and of all that are stopped or doubtful."""
+        concerned = {*tables, *self.stopped, *self.doubts}
+        return {key(table) for table in concerned for key in (self.names.delta, self.names.log)}
+
+    def lasting(self) -> list[dg.AssetCheckKey]:
+        """The checks that may change without rows: somebody lifts a stop, or reloads a table."""
+        deltas = [dg.AssetCheckKey(key, check) for key in self._assets for check in (TAKES_CHANGES, ROWS_ADD_UP)]
+        return deltas + [dg.AssetCheckKey(key, TAKES_CHANGES) for key in self._log_assets]
+
+    def results(self, keys: Collection[dg.AssetKey] | None = None) -> Iterator[dg.AssetCheckResult]:
+        """The result of every declared check, once; of these assets alone where they are given."""
+        for key, table in self._assets.items():
+            if keys is None or key in keys:
+                for check in CHECKS:
+                    yield self._result(key, table, check.name)
+                yield _takes_changes(key, self.stopped.get(table), self._copy(table))
+        for key, table in self._log_assets.items():
+            if keys is None or key in keys:
+                yield self._result(key, table, ROWS_LANDED)
+                yield _takes_changes(key, self.stopped.get(table), self._copy(table))
 
     def _copy(self, table: str) -> str:
         return copy_hint(self.names.destination, table)
@@ -117,6 +136,12 @@ class Tally:
             description=failed.text if failed else text,
             metadata={"batches": batches, **(failed.figures if failed else {})},
         )
+
+
+def tables_of(batch: BatchResult) -> set[str]:
+    """The tables to which something came with the batch."""
+    rows = {one.table for one in batch.applied} | {one.table for one in batch.landed}
+    return rows | {one.table for one in batch.refused} | {one.table for one in batch.followed}
 
 
 def check_specs(settings: Settings, tables: Sequence[str], logs: Sequence[str] = ()) -> list[dg.AssetCheckSpec]:

@@ -11,7 +11,7 @@ for every batch: a process that dies between the ack and the event leaves that b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -24,8 +24,9 @@ from cdc_core.errors import LakeError
 from orchestration.assets import checks
 from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata
-from orchestration.assets.reports import Reports, checks_reported, reported
+from orchestration.assets.reports import MOMENT, Reports, reported
 from orchestration.assets.turns import Turns, queued
+from orchestration.assets.verdicts import Verdicts
 from orchestration.first_rows import FirstRows
 from orchestration.names import ACKED_TAG, LEFT_TAG, UNTIL_TAG, Names
 from orchestration.settings import Limits
@@ -42,9 +43,9 @@ _DRAINED = "drained"
 class Drain:
     """What one run works with. `tables` have declared checks; other tables of a claim are applied all the same.
     `first`: tables that the lake does not have begin with a snapshot; without it, with the rows that come.
-    `logs`: declared tables whose changes land in their logs."""
+    `logs`: declared tables whose changes land in their logs. `selected`: checks that the run must yield."""
 
-    context: dg.AssetExecutionContext
+    context: dg.OpExecutionContext
     names: Names
     tables: Sequence[str]
     limits: Limits
@@ -55,6 +56,7 @@ class Drain:
     now: Callable[[], float] = time.time
     first: FirstRows | None = None
     logs: Sequence[str] = ()
+    selected: Collection[dg.AssetCheckKey] = ()
 
     @property
     def run_id(self) -> str:
@@ -63,17 +65,20 @@ class Drain:
     def run(self) -> Iterator[dg.AssetCheckResult]:
         """Drains. Yields every selected check once, at the end."""
         reports = Reports(self.context.log_event, self.limits.report_seconds, self.clock)
+        tally = self._begin()
+        verdicts = Verdicts(self.context.instance, self.context.log_event, tally.lasting())
         try:
-            tally = self._drain(reports)
+            self._drain(tally, reports, verdicts)
         finally:
             reports.write_all()
-        yield from checks_reported(self.context, list(tally.results()))
+        concerned = tally.keys(tally.touched) | verdicts.red() | {key.asset_key for key in self.selected}
+        yield from verdicts.end(tally.results(concerned), self.selected)
 
-    def _drain(self, reports: Reports) -> checks.Tally:
+    def _drain(self, tally: checks.Tally, reports: Reports, verdicts: Verdicts) -> None:
         limits, deadline = self.limits, self.clock() + self.limits.max_seconds
         turns = Turns(limits, self.connector, self.clock, self.sleep, self._others_wait)
         until = int(self.context.run.tags.get(UNTIL_TAG) or 1000 * self.now())
-        tally, before = self._begin(), None
+        before = None
         self._make_ready()
         while tally.batches < limits.max_batches and (left := turns.left(deadline)) > 0:
             mended: set[str] = set()
@@ -94,23 +99,25 @@ class Drain:
                 tally.keep_stopped(stopped)
                 with reported(self.context.log.info, claim, self.lake.progress):
                     applied = self.lake.apply(claim, self.run_id, limits.parallelism, sorted(stopped))
-                batch, verdicts = gate(claim, applied)
+                batch, found = gate(claim, applied)
                 doubts = tally.doubts_to_note(batch)
-                self._show(claim, [one for one in verdicts if one.blocks or (one.warns and one.table in doubts)])
+                shown = [one for one in found if one.blocks or (one.warns and one.table in doubts)]
+                self._show(claim, shown, verdicts)
                 for refusal in batch.refused:
                     tally.stopped[refusal.table] = self._stop(claim, refusal)
                 self.lake.note(claim, batch, self.run_id, doubts)
                 mended.update(batch.mended)
             before = claim
             turns.end(claim, batch)
-            tally.add(batch, verdicts, doubts)
+            tally.add(batch, found, doubts)
             tally.keep_stopped(tally.stopped.keys() - mended)
             self._report(claim, batch, reports)
+            concerned = tally.keys(checks.tables_of(batch)) | verdicts.red()
+            verdicts.report(tally.results(concerned), seconds=MOMENT)
         end = self._end(tally, deadline, turns)
         self.context.log.info(f"{tally.batches} batches, then {end}")
         if end != _DRAINED and (before is None or (before.end.timestamp or 0) < until):
             self.context.instance.add_run_tags(self.run_id, {LEFT_TAG: str(until)})
-        return tally
 
     def _begin(self) -> checks.Tally:
         """Gives back what an earlier try of this run still holds, such as a claim whose answer was lost. Raises
@@ -150,11 +157,11 @@ class Drain:
             self.context.log.info(f"{table} is not in the lake: its snapshot begins, and brings these changes too")
         return begun
 
-    def _show(self, claim: Claim, verdicts: Sequence[Verdict]) -> None:
+    def _show(self, claim: Claim, found: Sequence[Verdict], verdicts: Verdicts) -> None:
         """An event for each of these that failed, before the ack: a run that dies later does not hide it."""
-        for one in verdicts:
+        for one in found:
             if not one.passed:
-                self.context.log_event(checks.evaluation(self.names, one, claim))
+                verdicts.write(checks.evaluation(self.names, one, claim))
                 self.context.log.warning(f"{one.check} of {one.table} at batch {claim.batch_id}: {one.text}")
 
     def _stop(self, claim: Claim, refusal: Refusal) -> StoppedTable:

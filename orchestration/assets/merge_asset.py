@@ -1,4 +1,5 @@
-"""The Delta tables that follow their change logs, as one multi-asset: each is merged at its own pace.
+"""The Delta tables that follow their change logs, as one multi-asset, and the job that merges them: each at its own
+pace.
 
 It needs the lake and Spark alone: the service is asked for nothing but to stop a table that contradicts its log.
 """
@@ -6,9 +7,10 @@ It needs the lake and Spark alone: the service is asked for nothing but to stop 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -19,11 +21,12 @@ from orchestration import processes
 from orchestration.assets.drain_asset import MAX_RETRIES, RETRY_SECONDS, config_schema
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import history_spec, merged_spec
-from orchestration.assets.reports import Reports, checks_reported, evaluation_of
+from orchestration.assets.reports import Reports
 from orchestration.assets.turns import queued
+from orchestration.assets.verdicts import Verdicts
 from orchestration.failures import failure
 from orchestration.freshness import parse_freshness
-from orchestration.jobs.drain import asset_job
+from orchestration.jobs.routine import Work, routine_job
 from orchestration.names import Names
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
@@ -56,14 +59,21 @@ class Run:
     """What one run works with. `tables` are declared; others with a log are merged all the same. `stop` has the service
     note that a table takes no more changes."""
 
-    context: dg.AssetExecutionContext
+    context: dg.OpExecutionContext
     names: Names
     tables: Sequence[str]
     follow: Follow
     stop: Callable[[Merged], None]
     reports: Reports
+    selected: Collection[dg.AssetCheckKey]
+    verdicts: Verdicts = field(init=False)
     done: dict[str, Merged] = field(default_factory=dict)
-    red: set[str] = field(default_factory=set)
+    _assets: dict[dg.AssetKey, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._assets = {self.names.followed(table): table for table in self.tables}
+        lasting = [dg.AssetCheckKey(key, MERGED) for key in self._assets]
+        self.verdicts = Verdicts(self.context.instance, self.context.log_event, lasting)
 
     def run(self) -> Iterator[dg.AssetCheckResult]:
         """Merges. Yields every selected check once, at the end; one that changes is shown at once, because a run may
@@ -73,8 +83,11 @@ class Run:
         finally:
             self.reports.write_all()
         parked = self.follow.parking.tables()
-        results = [_check(self.names.followed(one), parked.get(one), self.done.get(one)) for one in self.tables]
-        yield from checks_reported(self.context, results)
+        concerned = {self.names.followed(one) for one in (*parked, *self.done)} | self.verdicts.red()
+        concerned |= {key.asset_key for key in self.selected}
+        tables = [(key, table) for key, table in self._assets.items() if key in concerned]
+        results = [_check(key, parked.get(table), self.done.get(table)) for key, table in tables]
+        yield from self.verdicts.end(results, self.selected)
 
     def gives_way(self) -> bool:
         """Asked between merges, also while none is due."""
@@ -92,10 +105,9 @@ class Run:
 
     def _show(self, table: str, parked: Parked | None) -> None:
         """The check of a table that waits now, or does not any more."""
-        if table not in self.tables or (parked is None) == (table not in self.red):
-            return
-        self.red ^= {table}
-        self.context.log_event(evaluation_of(_check(self.names.followed(table), parked, self.done.get(table))))
+        key = self.names.followed(table)
+        if key in self._assets:
+            self.verdicts.report([_check(key, parked, self.done.get(table))])
 
     def _report(self, merged: Merged) -> None:
         if merged.contradiction:
@@ -127,15 +139,14 @@ class Run:
 
 def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition:
     """The tables of a destination that follow their logs, and their histories."""
-    names = settings.names
-    own = {table: schema for table, schema in tables.schemas.items() if tables.follows(table)}
-    kept = {table: schema for table, schema in own.items() if tables.keeps(table)}
+    names, own, kept = settings.names, *_divided(tables)
+    work = _work(settings, tables)
 
     @dg.multi_asset(
         name=names.merging,
         specs=[
-            *(merged_spec(settings, table, schema) for table, schema in own.items()),
-            *(history_spec(settings, table, schema) for table, schema in kept.items()),
+            *(merged_spec(settings, table, tables.schemas[table]) for table in own),
+            *(history_spec(settings, table, tables.schemas[table]) for table in kept),
         ],
         check_specs=[
             *(dg.AssetCheckSpec(MERGED, asset=names.delta(table), description=_TEXT) for table in own),
@@ -148,17 +159,48 @@ def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
         description=f"Merges the change logs of {settings.destination}, table by table.",
     )
     def merge(context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        yield from work(context.op_execution_context, context.selected_asset_check_keys)
+
+    return merge
+
+
+def merge_job(settings: Settings, tables: LandedTables) -> dg.JobDefinition:
+    """Return the job that the sensor starts."""
+    names = settings.names
+    return routine_job(
+        names.merging_job,
+        names.merging,
+        {names.canal, names.lake},
+        _config_schema(settings),
+        names.merge_tags,
+        f"Merge the change logs of {settings.destination} into their tables.",
+        _work(settings, tables),
+    )
+
+
+def _divided(tables: LandedTables) -> tuple[list[str], list[str]]:
+    """The tables that follow their logs, and those of them that have a history."""
+    own = [table for table in tables.schemas if tables.follows(table)]
+    return own, [table for table in own if tables.keeps(table)]
+
+
+def _work(settings: Settings, tables: LandedTables) -> Work:
+    """Return what merges the destination's logs."""
+    names, own, kept = settings.names, *_divided(tables)
+    declared = [*own, *(work_of(table) for table in kept)]
+
+    def work(context: dg.OpExecutionContext, selected: Collection[dg.AssetCheckKey]) -> Iterator[dg.AssetCheckResult]:
         canal: CanalResource = getattr(context.resources, names.canal)
         lake: LakeResource = getattr(context.resources, names.lake)
-        context.instance.add_run_tags(context.run.run_id, names.merge_tags | processes.tag(context.run.run_id))
-        pace = FollowOptions(**context.op_execution_context.op_config)
+        context.instance.add_run_tags(context.run_id, names.merge_tags | processes.tag(context.run_id))
+        pace = FollowOptions(**context.op_config)
         try:
-            with lake.merging(settings.destination, settings.client_id, context.run.run_id) as works:
+            with lake.merging(settings.destination, settings.client_id, context.run_id) as works:
                 parking = Parking(works.follows.lake, settings.destination, settings.client_id)
                 follow = Follow(works, parking, lambda: works.of(_landed(works.follows, tables.follows)), pace)
-                done = [*own, *(work_of(table) for table in kept)]
                 reports = Reports(context.log_event, settings.report_seconds, time.monotonic)
-                run = Run(context, names, done, follow, lambda one: _stop(canal, works.follows, one), reports)
+                stop = partial(_stop, canal, works.follows)
+                run = Run(context, names, declared, follow, stop, reports, selected)
                 follow.gives_way = run.gives_way
                 yield from run.run()
         except SluiceError as error:
@@ -167,18 +209,7 @@ def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
                 raise dg.RetryRequested(max_retries=MAX_RETRIES, seconds_to_wait=pause) from error
             raise failure(error) from error
 
-    return merge
-
-
-def merge_job(settings: Settings, parts: dg.Definitions, asset: dg.AssetsDefinition) -> dg.JobDefinition:
-    """Return the job that the sensor starts. It plans no checks; a run has an event of those that change."""
-    return asset_job(
-        parts,
-        settings.names.merging_job,
-        dg.AssetSelection.assets(*asset.keys).without_checks(),
-        settings.names.merge_tags,
-        f"Merge the change logs of {settings.destination} into their tables.",
-    )
+    return work
 
 
 def _landed(follows: Follows, is_landed: Callable[[str], bool]) -> list[str]:

@@ -2,8 +2,7 @@
 its time has lines in the run's log.
 
 Dagster never prunes events, and SQLite has each of an asset twice, of some 4 KB. So a table whose rows change all the
-time has one materialization a minute, which speaks of all batches since the one before it. A check has an event when
-its verdict changes, or when somebody selected it for the run.
+time has one materialization a minute, which speaks of all batches since the one before it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +18,6 @@ from typing import Any
 import dagster as dg
 
 from cdc_core.contract.claim import Claim
-from orchestration.internals import AssetCheckExecutionRecord
 
 _FIRST = {"start_position"}
 _SUMS = {
@@ -28,7 +26,6 @@ _SUMS = {
 }
 _MOST = {"lag_seconds", "lag_seconds_p50", "lag_seconds_max"}
 _LISTS = {"ddl_statements", "added_columns"}
-_KEYS_A_QUERY = 500
 MOMENT = 1.0  # seconds; a batch that takes less has its line when it is acked, and reports between two take no more
 EVERY = 10.0  # seconds between two lines about a batch
 
@@ -86,55 +83,6 @@ def together(before: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, A
     if "batch_id" in later:
         facts["first_batch_id"] = before.get("first_batch_id", before.get("batch_id", later["batch_id"]))
     return facts
-
-
-def checks_reported(
-    context: dg.AssetExecutionContext, results: Sequence[dg.AssetCheckResult]
-) -> Iterator[dg.AssetCheckResult]:
-    """Yields the results of the checks that the run selected. Of the others, those have an event whose verdict is not
-    the last one that this Dagster has."""
-    selected = context.selected_asset_check_keys
-    yield from (one for one in results if _key(one) in selected)
-    for one in _changed(context.instance, [one for one in results if _key(one) not in selected]):
-        context.log_event(evaluation_of(one))
-
-
-def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
-    """The result of a check as an event."""
-    return dg.AssetCheckEvaluation(
-        asset_key=_key(result).asset_key,
-        check_name=_key(result).name,
-        passed=result.passed,
-        severity=result.severity,
-        description=result.description,
-        metadata=result.metadata or {},
-    )
-
-
-def _changed(instance: dg.DagsterInstance, results: Sequence[dg.AssetCheckResult]) -> Iterator[dg.AssetCheckResult]:
-    for at in range(0, len(results), _KEYS_A_QUERY):
-        some = results[at : at + _KEYS_A_QUERY]
-        known = instance.event_log_storage.get_latest_asset_check_execution_by_key([_key(one) for one in some])
-        yield from (one for one in some if _differs(one, known.get(_key(one))))
-
-
-def _differs(result: dg.AssetCheckResult, known: AssetCheckExecutionRecord | None) -> bool:
-    """Of two that passed, what they say of their runs makes no difference."""
-    event = known.event.dagster_event if known and known.event else None
-    if (
-        event is None or event.event_type != dg.DagsterEventType.ASSET_CHECK_EVALUATION
-    ):  # it has none, or a run died before it had one
-        return True
-    last = event.asset_check_evaluation_data
-    if result.passed and last.passed:
-        return False
-    return (result.passed, result.severity, result.description) != (last.passed, last.severity, last.description)
-
-
-def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
-    assert result.asset_key is not None
-    assert result.check_name is not None
-    return dg.AssetCheckKey(result.asset_key, result.check_name)
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class Config(dg.Config):
 def job_of(order: type[Order], settings: Settings) -> dg.JobDefinition:
     """Return the job of a verb for one destination. Its configuration has the fields of the verb's model."""
     names = settings.names
-    name = f"{order.JOB}_{names.safe}"
+    name = job_name(order, settings)
     pool = {"drain": names.asset, "merges": names.merging, "own": name}[order.POOL]
     config_type = create_model(f"{order.__name__}Config", __base__=(order, Config))
 
@@ -70,6 +70,11 @@ def job_of(order: type[Order], settings: Settings) -> dg.JobDefinition:
         act()
 
     return job
+
+
+def job_name(order: type[Order], settings: Settings) -> str:
+    """The name of a verb's job."""
+    return f"{order.JOB}_{settings.names.safe}"
 
 
 def tag_of(order: type[Order]) -> str:

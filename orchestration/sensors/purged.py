@@ -13,7 +13,7 @@ from cdc_core.client.connector import Connector
 from cdc_core.contract.status import Status
 from cdc_core.errors import PositionPurged
 from orchestration import processes
-from orchestration.jobs.by_hand import run_config, tag_of
+from orchestration.jobs.by_hand import job_name, run_config, tag_of
 from orchestration.sensors.runs import Runs, recent
 from orchestration.settings import Settings
 from orchestration.verbs.orders import Rewind
@@ -41,7 +41,7 @@ def decide(settings: Settings, lost: PositionPurged, runs: Runs, now: float) -> 
     """One such run at a time; later after each failure."""
     if reason := runs.held_up("rewind", now):
         return dg.SkipReason(f"{reason}: {lost}")
-    job = f"{Rewind.JOB}_{settings.names.safe}"
+    job = job_name(Rewind, settings)
     reason = f"snapshot: {settings.snapshot}; {lost.message} at {lost.place}"[:1000]
     return dg.RunRequest(
         run_key=f"{settings.destination}:anew:{lost.place}:{runs.key}",

@@ -17,7 +17,7 @@ from cdc_core.contract.status import Status
 from cdc_core.errors import SluiceError
 from orchestration.first_rows import FirstRows, waiting
 from orchestration.internals import kept_instance
-from orchestration.jobs.by_hand import run_config, tag_of
+from orchestration.jobs.by_hand import job_name, run_config, tag_of
 from orchestration.resources import LakeResource
 from orchestration.sensors.purged import begin_anew
 from orchestration.sensors.round import Connect, Round
@@ -144,7 +144,7 @@ def decide(settings: Settings, due: Sequence[str], runs: Runs, now: float) -> dg
         return dg.SkipReason(_NONE)
     if reason := runs.held_up("snapshot", now):
         return dg.SkipReason(reason)
-    job = f"{Snapshot.JOB}_{settings.names.safe}"
+    job = job_name(Snapshot, settings)
     return dg.RunRequest(
         job_name=job,
         run_key=f"{settings.destination}:{hash_of(','.join(due))}:{runs.key}",

@@ -229,7 +229,7 @@ def test_a_spark_that_is_away_fails_with_its_remedy(shop: Shop, monkeypatch: pyt
     assert not failed.success
     assert (after.ack, after.claims) == (before.ack, ())
     assert after.rollbacks == before.rollbacks + 3
-    failure = failed.failure_data_for_node("cdc_shop")
+    failure = failed.failure_data_for_node("drain_shop_op")
     assert failure is not None
     assert failure.user_failure_data is not None
     assert set(failure.user_failure_data.metadata) == {"error", "message", "place", "hint"}

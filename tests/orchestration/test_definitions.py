@@ -18,6 +18,7 @@ from dagster._core.definitions.repository_definition import RepositoryLoadData
 from cdc_core.client.connector import Connector
 from cdc_core.client.failures import unavailable
 from cdc_core.schema.table import TableSchema
+from orchestration import destination
 from orchestration.definitions import defs
 from orchestration.loading import SHIPPED, load_folder
 from tests.support.canal_double import ORDERS, USERS
@@ -184,8 +185,8 @@ def test_an_audit_has_a_schedule_where_it_is_asked(tmp_path: Path, monkeypatch: 
     assert {key.name for key in layer.asset_graph.asset_check_keys} == {"verified"}
     assert layer.selected_asset_keys == set()
     assert int(loaded.resolve_job_def("audit_shop").tags["dagster/max_runtime"]) > 3600
-    drained = loaded.resolve_job_def("drain_shop").asset_layer.asset_graph.asset_check_keys
-    assert drained == set(), "a run has events of checks that change, and plans none"
+    drained = loaded.resolve_job_def("drain_shop").asset_layer.selected_asset_keys
+    assert drained == set(), "a run has events of what changes, and plans none"
     file.write_text(f"{head}'at night'}}\n")
     assert [sensor.name for sensor in load_folder(tmp_path).sensors or []] == ["broken_shop"]
 
@@ -312,6 +313,17 @@ def test_a_runs_process_loads_what_the_code_location_knew(tmp_path: Path, monkey
         loaded = load_folder(tmp_path)
 
     assert dg.AssetKey(["delta", "shop", "shop", "users"]) in loaded.resolve_all_asset_keys()
+
+
+def test_the_process_of_a_run_makes_no_assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its job alone, so that it starts as soon with 500 tables. Of assets that a person selects, it makes all."""
+    monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS])
+    _many(tmp_path, ["shop"])
+    for job, made in (("drain_shop", False), ("pause_shop", False), ("audit_shop", True), ("__ASSET_JOB", True)):
+        monkeypatch.setattr(destination, "job_of_process", lambda job=job: job)
+        loaded = load_folder(tmp_path)
+        assert bool(loaded.resolve_all_asset_keys()) == made, job
+        assert made or loaded.resolve_job_def(job).name == job
 
 
 def _many(folder: Path, names: list[str]) -> Path:

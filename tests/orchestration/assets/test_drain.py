@@ -21,7 +21,8 @@ from cdc_core.schema.ddl import EffectKind
 from orchestration import processes, warmth
 from orchestration.assets import drain_asset, reports
 from orchestration.assets.checks import Tally
-from orchestration.assets.drain_asset import delta_asset
+from orchestration.assets.drain_asset import delta_asset, drain_job
+from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared
 from orchestration.names import LEFT_TAG, UNTIL_TAG, Names
 from orchestration.settings import Settings
@@ -45,17 +46,22 @@ def drain(
     with_checks: bool = True,
     **config: Any,
 ) -> dg.ExecuteInProcessResult:
-    """Materializes the destination's tables once; without its checks as the sensor's runs do."""
+    """Materializes the destination's tables once; without its checks by the job, as the sensor does."""
     given = {"linger_seconds": 0, "snapshot": snapshot, "report_seconds": report_seconds}
     settings = Settings(destination="shop", lake="/lake", tables=list(listed), **given)
-    tables = declared(settings, [ORDERS, USERS])
-    asset = delta_asset(settings, tables)
+    tables = LandedTables(settings.modes, declared(settings, [ORDERS, USERS]))
+    resources = {"canal_shop": canal, "lake_shop": lake or MemoryLake()}
+    instance = instance or dg.DagsterInstance.ephemeral()
+    if not with_checks:
+        jobs = dg.Definitions(jobs=[drain_job(settings, tables)], resources=resources)
+        job = jobs.resolve_job_def("drain_shop")
+        given = {"ops": {"drain_shop_op": {"config": config}}} if config else None
+        return job.execute_in_process(given, instance=instance, tags=tags, raise_on_error=False)
     return dg.materialize(
-        [asset],
-        selection=None if with_checks else dg.AssetSelection.assets(*asset.keys).without_checks(),
-        resources={"canal_shop": canal, "lake_shop": lake or MemoryLake()},
+        [delta_asset(settings, tables)],
+        resources=resources,
         run_config={"ops": {"cdc_shop": {"config": config}}} if config else None,
-        instance=instance or dg.DagsterInstance.ephemeral(),
+        instance=instance,
         tags=tags,
         raise_on_error=False,
     )
@@ -207,7 +213,7 @@ def test_the_run_is_tagged_with_destination_and_last_position() -> None:
     """Runs can be found by destination, including those started by hand."""
     instance = dg.DagsterInstance.ephemeral()
     settings = Settings(destination="shop", lake="/lake", tables=["shop.orders"], linger_seconds=0)
-    asset = delta_asset(settings, {"shop.orders": None})
+    asset = delta_asset(settings, LandedTables(settings.modes, {"shop.orders": None}))
     resources = {"canal_shop": MemoryCanal(batches=2), "lake_shop": MemoryLake()}
 
     run_id = dg.materialize([asset], resources=resources, instance=instance).run_id
@@ -516,7 +522,7 @@ def test_whatever_is_selected_all_tables_are_drained() -> None:
     settings = Settings(destination="shop", lake="/lake", tables=["shop.orders", "shop.users"], linger_seconds=0)
     canal = MemoryCanal(batches=1)
     result = dg.materialize(
-        [delta_asset(settings, {"shop.orders": None, "shop.users": None})],
+        [delta_asset(settings, LandedTables(settings.modes, {"shop.orders": None, "shop.users": None}))],
         selection=["delta/shop/shop/orders"],
         resources={"canal_shop": canal, "lake_shop": MemoryLake()},
     )
@@ -547,6 +553,42 @@ def test_checks_have_an_event_when_they_change() -> None:
     assert found(lake, stopped=True) == {"users takes_changes": False}
     assert found(MemoryLake(), stopped=True) == {}
     assert found(MemoryLake(), stopped=False) == {"users takes_changes": True}
+
+
+def test_a_run_writes_events_of_what_changed_alone() -> None:
+    """Of fifty tables that rest there is none: nothing is planned, and no check of them is evaluated. A table whose
+    first rows come with a later batch of the same run has its events as the others do, when its batch is done."""
+    names = [f"shop.t{number}" for number in range(50)]
+    claims: list[list[str]] = []
+
+    def spoil(claim: Claim, batch: BatchResult) -> BatchResult:
+        last = instance.get_runs(limit=1)[0].run_id
+        events = [one.dagster_event for one in instance.all_logs(last) if one.dagster_event]
+        kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION
+        shown = [one.asset_check_evaluation_data for one in events if one.event_type == kind]
+        claims.append(sorted({one.asset_key.path[-1] for one in shown}))
+        return BatchResult(tuple(one for one in batch.applied if claim.batch_id > 1 or one.table == "shop.orders"))
+
+    canal, instance = MemoryCanal(batches=3), dg.DagsterInstance.ephemeral()
+    listed = ["shop.orders", "shop.users", *names]
+    result = drain(canal, MemoryLake(spoil), listed, instance=instance, with_checks=False)
+
+    assert result.success
+    assert claims == [[], ["orders"], ["orders", "users"]]
+    assert {one.asset_key.path[-1] for one in materialized(result)} == {"orders", "users"}
+    assert set(verdicts(result)) == {f"{name} {check}" for name in ("orders", "users") for check in CHECKS}
+    assert not [one for one in result.all_events if "PLANNED" in one.event_type_value]
+    assert len(instance.all_logs(result.run_id)) < 40
+
+
+def test_a_check_turns_green_without_rows_when_its_stop_is_lifted() -> None:
+    """Also of a table that rests otherwise: the next run says so."""
+    canal, instance = MemoryCanal(), dg.DagsterInstance.ephemeral()
+    canal.stop_table("shop.users", reason="paused", hint="Resume it.", position=canal_double.position(0))
+    assert verdicts(drain(canal, instance=instance, with_checks=False))["users takes_changes"] is False
+    assert verdicts(drain(canal, instance=instance, with_checks=False)) == {}
+    canal.stopped.clear()
+    assert verdicts(drain(canal, instance=instance, with_checks=False))["users takes_changes"] is True
 
 
 def test_a_table_has_one_materialization_a_minute() -> None:

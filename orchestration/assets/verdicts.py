@@ -1,0 +1,118 @@
+"""The verdicts of a run's checks, and which of them become events.
+
+A check has an event when its verdict changes, or when somebody selected it for the run. Checks of tables to which
+nothing came, and which were never red, have none: what a run writes goes by what changed, not by how many tables there
+are.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from orchestration.internals import AssetCheckExecutionRecord
+
+_KEYS_A_QUERY = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check says of its table."""
+
+    passed: bool
+    severity: dg.AssetCheckSeverity
+    description: str | None
+
+    def differs(self, known: Verdict | None, *, words: bool) -> bool:
+        """Whether it is news. Of two that passed, what they say of their runs makes no difference; of others, only
+        where `words` count."""
+        if known is None:
+            return True
+        if self.passed and known.passed:
+            return False
+        same = (self.passed, self.severity) == (known.passed, known.severity)
+        return not same or (words and self.description != known.description)
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """The verdicts of one run. `lasting`: checks that may change without rows, of which those that are red are looked
+    up once. `log_event`: of the run's context, which takes an evaluation too, though its types do not say so."""
+
+    instance: dg.DagsterInstance
+    log_event: Callable[[Any], None]
+    lasting: Sequence[dg.AssetCheckKey] = ()
+    clock: Callable[[], float] = time.monotonic
+    _known: dict[dg.AssetCheckKey, Verdict | None] = field(default_factory=dict)
+
+    def red(self) -> set[dg.AssetKey]:
+        """The assets of which one of these checks, or of those reported in this run, is red in Dagster."""
+        self._look_up(self.lasting)
+        return {key.asset_key for key, one in self._known.items() if one is not None and not one.passed}
+
+    def report(self, results: Iterable[dg.AssetCheckResult], *, words: bool = False, seconds: float = math.inf) -> None:
+        """Writes an event of each that is news, for so many seconds: those that are left are news at the end too."""
+        found, began = {key_of(one): one for one in results}, self.clock()
+        self._look_up(found)
+        for key, result in found.items():
+            if self.clock() - began >= seconds:
+                return
+            if verdict_of(result).differs(self._known[key], words=words):
+                self.write(evaluation_of(result))
+
+    def write(self, event: dg.AssetCheckEvaluation) -> None:
+        """Writes the event, whatever Dagster knows."""
+        self.log_event(event)
+        verdict = Verdict(event.passed, event.severity, event.description)
+        self._known[dg.AssetCheckKey(event.asset_key, event.check_name)] = verdict
+
+    def end(
+        self, results: Iterable[dg.AssetCheckResult], selected: Collection[dg.AssetCheckKey]
+    ) -> Iterator[dg.AssetCheckResult]:
+        """Yields the results of the checks that the run selected, and writes events of the others that are news."""
+        results = list(results)
+        yield from (one for one in results if key_of(one) in selected)
+        self.report((one for one in results if key_of(one) not in selected), words=True)
+
+    def _look_up(self, keys: Iterable[dg.AssetCheckKey]) -> None:
+        wanted = [key for key in keys if key not in self._known]
+        for at in range(0, len(wanted), _KEYS_A_QUERY):
+            some = wanted[at : at + _KEYS_A_QUERY]
+            found = self.instance.event_log_storage.get_latest_asset_check_execution_by_key(some)
+            self._known |= {key: _in(found.get(key)) for key in some}
+
+
+def verdict_of(result: dg.AssetCheckResult) -> Verdict:
+    return Verdict(result.passed, result.severity, result.description)
+
+
+def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
+    """The result of a check as an event."""
+    return dg.AssetCheckEvaluation(
+        asset_key=key_of(result).asset_key,
+        check_name=key_of(result).name,
+        passed=result.passed,
+        severity=result.severity,
+        description=result.description,
+        metadata=result.metadata or {},
+    )
+
+
+def key_of(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
+    assert result.asset_key is not None
+    assert result.check_name is not None
+    return dg.AssetCheckKey(result.asset_key, result.check_name)
+
+
+def _in(record: AssetCheckExecutionRecord | None) -> Verdict | None:
+    """None where there is none, or where a run died before it had one."""
+    event = record.event.dagster_event if record and record.event else None
+    if event is None or event.event_type != dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+        return None
+    last = event.asset_check_evaluation_data
+    return Verdict(last.passed, last.severity, last.description)
