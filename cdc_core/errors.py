@@ -18,7 +18,7 @@ UNNAMED = "DESTINATION"
 BEGIN_ANEW = (
     f"If what is missing cannot be had: `sluice reset {UNNAMED} --anew --yes` goes on at the source's end and stops "
     f"all tables, and `sluice snapshot {UNNAMED} --lake LAKE --conf CONF` reloads them; in Dagster, the job "
-    f"rewind_{UNNAMED} with `anew`, then snapshot_{UNNAMED}."
+    f"reset_{UNNAMED} with `anew`, then snapshot_{UNNAMED}."
 )
 """The remedy where the source no longer has changes that the lake lacks."""
 

@@ -1,5 +1,5 @@
-"""The commands of the verbs, made of their models: `sluice copy`, `snapshot`, `remake`, `maintain`, `verify`, `reset`
-and `ddl`."""
+"""The commands of the verbs, made of their models: `sluice copy`, `snapshot`, `remake`, `maintain`, `verify`, `reset`,
+`pause`, `resume`, `rollback` and `ddl`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,20 @@ from orchestration.options import (
     Token,
     Url,
 )
-from orchestration.verbs.orders import Cli, Copy, Ddl, Maintain, Order, Remake, Rewind, Snapshot, Verify
+from orchestration.verbs.orders import (
+    Cli,
+    Copy,
+    Ddl,
+    Maintain,
+    Order,
+    Pause,
+    Remake,
+    Reset,
+    Resume,
+    Rollback,
+    Snapshot,
+    Verify,
+)
 
 _EXIT = "Exit code 1: a table could not be done, or is not as it should be."
 _SERVICE: dict[str, Any] = {"service": (Url, LOCAL), "token": (Token, "")}
@@ -49,7 +62,13 @@ def add_verbs(app: typer.Typer) -> None:
     app.command("verify")(_command(Verify, {"destination": (one, None), **_ALL}))
     some_lake = Annotated[str | None, typer.Option(envvar="SLUICE_LAKE", help="The lake, for --batch and the like.")]
     client = Annotated[int, typer.Option("--client-id", min=0, help="The client whose cursor is set.")]
-    app.command("reset")(_command(Rewind, {"client": (client, 1001), "lake": (some_lake, None), **_SERVICE}))
+    app.command("reset")(_command(Reset, {"client": (client, 1001), "lake": (some_lake, None), **_SERVICE}))
+    why = Annotated[str, typer.Option(help="Why: others read it later.", show_default=False)]
+    asked = {"reason": (why, ...), "client": (Client, 1001), **_SERVICE}
+    app.command("pause")(_command(Pause, asked))
+    lake = Annotated[str | None, typer.Option(envvar="SLUICE_LAKE", help="The lake, for a table that is copied.")]
+    app.command("resume")(_command(Resume, {"lake": (lake, None), **_CONF, **_SPARK}))
+    app.command("rollback")(_command(Rollback, asked))
     ddl = typer.Typer(help="DDL statements that wait for approval (policy `ask`).", no_args_is_help=True)
     ddl.command("list")(_waiting)
     approve = "Approve waiting statements: their tables are reloaded with the source's present columns and rows."

@@ -39,7 +39,7 @@ from orchestration.sensors.snapshots import snapshot_sensor
 from orchestration.settings import Settings, secret
 from orchestration.source import CONF_VARIABLE
 from orchestration.store import lag_check
-from orchestration.verbs.orders import JOBS, Maintain, Remake, Rewind, Snapshot
+from orchestration.verbs.orders import JOBS, Maintain, Remake, Reset, Snapshot
 from spark_jobs.lake.policies import policies_json
 from spark_jobs.lake.row_rules import rules_json
 from spark_jobs.landing.modes import modes_json
@@ -101,7 +101,7 @@ class CdcDestination(dg.Component, Settings):
         connect, shared = partial(_connect, self), round_of(self.service.place)
         sensors = [backlog_sensor(self, jobs[self.names.job], connect, shared)]
         if self.snapshot != "never":
-            snapshot, rewind = jobs[job_name(Snapshot, self)], jobs[job_name(Rewind, self)]
+            snapshot, rewind = jobs[job_name(Snapshot, self)], jobs[job_name(Reset, self)]
             sensors.append(snapshot_sensor(self, snapshot, rewind, connect, lake, shared))
         if merges := jobs.get(self.names.merging_job):
             sensors.append(merging_sensor(self, merges, landed.follows, landed.keeps, lake, shared))

@@ -93,7 +93,7 @@ def _result(settings: Settings, found: Verified) -> dg.AssetCheckResult:
     """Red when rows or the definition differ, yellow when the table could not be compared."""
     metadata = known(facts(found))
     if found.remedy:
-        metadata["job"] = f"repair_{settings.names.safe}" if found.repairable else f"snapshot_{settings.names.safe}"
+        metadata["job"] = f"verify_{settings.names.safe}" if found.repairable else f"snapshot_{settings.names.safe}"
     return _shown(settings.names.delta(found.table), found, f"{text(found)}. {found.remedy}".strip(), metadata)
 
 

@@ -1,4 +1,4 @@
-"""Runs a verb from the command line: `sluice copy`, `snapshot`, `maintain`, `verify`, `reset` and the like."""
+"""Runs a verb from the command line: `sluice copy`, `snapshot`, `pause` and the like."""
 
 from __future__ import annotations
 

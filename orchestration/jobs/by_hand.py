@@ -74,12 +74,12 @@ def job_of(order: type[Order], settings: Settings) -> dg.JobDefinition:
 
 def job_name(order: type[Order], settings: Settings) -> str:
     """The name of a verb's job."""
-    return f"{order.JOB}_{settings.names.safe}"
+    return f"{order.VERB}_{settings.names.safe}"
 
 
 def tag_of(order: type[Order]) -> str:
     """The tag of the runs of a verb's job; its value is the destination."""
-    return f"cdc/{order.JOB}"
+    return f"cdc/{order.VERB}"
 
 
 def run_config(job: str, **config: Any) -> dict[str, Any]:

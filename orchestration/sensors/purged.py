@@ -16,7 +16,7 @@ from orchestration import processes
 from orchestration.jobs.by_hand import job_name, run_config, tag_of
 from orchestration.sensors.runs import Runs, recent
 from orchestration.settings import Settings
-from orchestration.verbs.orders import Rewind
+from orchestration.verbs.orders import Reset
 
 
 def begin_anew(
@@ -31,7 +31,7 @@ def begin_anew(
     lost = status.error.as_error() if status.error else None
     if not isinstance(lost, PositionPurged) or not connector.by_hand.is_purged(settings.client_id):
         return None
-    tags = {tag_of(Rewind): settings.destination}
+    tags = {tag_of(Reset): settings.destination}
     for run_id in processes.fail_gone(instance, tags):
         context.log.warning(f"run {run_id} has no process any more: failed")
     return decide(settings, lost, recent(instance, tags), now)
@@ -41,7 +41,7 @@ def decide(settings: Settings, lost: PositionPurged, runs: Runs, now: float) -> 
     """One such run at a time; later after each failure."""
     if reason := runs.held_up("rewind", now):
         return dg.SkipReason(f"{reason}: {lost}")
-    job = job_name(Rewind, settings)
+    job = job_name(Reset, settings)
     reason = f"snapshot: {settings.snapshot}; {lost.message} at {lost.place}"[:1000]
     return dg.RunRequest(
         run_key=f"{settings.destination}:anew:{lost.place}:{runs.key}",

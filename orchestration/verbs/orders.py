@@ -39,18 +39,17 @@ _ALL = "database.table, one or more; all captured tables without one."
 
 
 class Order(BaseModel):
-    """What a person asks for. `JOB`: how the job's name begins; `POOL`: with whose runs it takes turns; `SUMS`: facts
-    of tables that a run's summary adds up."""
+    """What a person asks for. `VERB`: the name of the command and of the module, and how the job's name begins; `POOL`:
+    with whose runs the job takes turns; `SUMS`: facts of tables that a run's summary adds up."""
 
-    MODULE: ClassVar[str]
-    JOB: ClassVar[str]
+    VERB: ClassVar[str]
     POOL: ClassVar[Pool] = "drain"
     SUMS: ClassVar[tuple[str, ...]] = ()
 
     @property
     def action(self) -> str:
         """What is done, in the history of an asset."""
-        return f"{self.JOB}, dry run" if getattr(self, "dry_run", False) else self.JOB
+        return f"{self.VERB}, dry run" if getattr(self, "dry_run", False) else self.VERB
 
     @field_validator("tables", check_fields=False)
     @classmethod
@@ -75,7 +74,7 @@ class Order(BaseModel):
 
     def run(self, at: Access, report: Report) -> None:
         """Does it. Raises SluiceError for what keeps all of it from being done; what becomes of a table is reported."""
-        module = import_module(f"orchestration.verbs.{self.MODULE}")
+        module = import_module(f"orchestration.verbs.{self.VERB}")
         cast(Callable[[Order, Access, Report], None], module.run)(self, at, report)
 
 
@@ -84,7 +83,7 @@ class Copy(Order):
 
     A table that fails does not stop the others."""
 
-    MODULE, JOB = "copy", "rematerialize"
+    VERB = "copy"
     SUMS = ("rows",)
 
     tables: Tables = Field(min_length=1, description=_SOME)
@@ -96,7 +95,7 @@ class Snapshot(Order):
 
     One that was ended in the middle goes on where it was when it is started again."""
 
-    MODULE, JOB, POOL = "snapshot", "snapshot", "own"
+    VERB, POOL = "snapshot", "own"
     SUMS = ("rows",)
 
     tables: Tables = Field([], description=_ALL)
@@ -123,7 +122,7 @@ class Snapshot(Order):
 class Remake(Order):
     """Reload a table of the lake from its change log, without the source, in one commit."""
 
-    MODULE, JOB, POOL = "remake", "remake", "merges"
+    VERB, POOL = "remake", "merges"
 
     table: Annotated[str, Cli(argument="table")] = Field(
         description="database.table, of which the lake has a change log."
@@ -149,7 +148,7 @@ class Maintain(Order):
     The stream goes on meanwhile. Files that a version of the last week needs stay. A table that fails does not stop the
     others."""
 
-    MODULE, JOB, POOL = "maintain", "maintain", "own"
+    VERB, POOL = "maintain", "own"
     SUMS = ("files_deleted",)
 
     tables: Tables = Field([], description=_ALL)
@@ -165,9 +164,9 @@ class Maintain(Order):
 class Verify(Order):
     """Compare source and lake, table by table, while others write.
 
-    With --repair, rows of tables with a key that differ are brought right."""
+    With `repair`, rows of tables with a key that differ are brought right; a table without a key is compared alone."""
 
-    MODULE, JOB, POOL = "verify", "repair", "own"
+    VERB, POOL = "verify", "own"
     SUMS = ("repaired",)
 
     tables: Annotated[list[str], Cli("--table")] = Field(
@@ -179,21 +178,13 @@ class Verify(Order):
     )
 
 
-class Repair(Verify):
-    """Compare tables with the source, and bring the rows right that differ, while the stream goes on.
-
-    A table without a key is compared alone, and its history says what to do."""
-
-    repair: bool = Field(True, description="Bring the rows right that differ; else they are counted alone.")
-
-
 class Ddl(Order):
     """Approve or reject DDL statements that wait (policy `ask`).
 
     Approved, a table is reloaded with the source's present columns and rows; rejected, it stays as it was, and
     stopped."""
 
-    MODULE, JOB = "ddl", "ddl"
+    VERB = "ddl"
 
     tables: Tables = Field(min_length=1, description="database.table, one or more, as their stops name them.")
     decision: str = Field(description="approve: tables are reloaded; reject: they stay as they were, and stopped.")
@@ -217,19 +208,21 @@ class Pause(Order):
     table from the source. A paused destination reads nothing, and its cursor stays: resume it before the source purges
     its binlogs. A restart of the service resumes it too."""
 
-    MODULE, JOB = "pause", "pause"
+    VERB = "pause"
 
-    table: str = Field(description="database.table, or '*', in quotes, for the whole destination.")
+    table: Annotated[str, Cli(argument="table")] = Field(
+        description="database.table, or '*', in quotes, for the whole destination."
+    )
 
 
 class Resume(Order):
     """Resume a paused or stopped table, or the whole destination.
 
-    If changes of the table were acked meanwhile, it is copied from the source first, as by the job rematerialize."""
+    If changes of the table were acked meanwhile, it is copied from the source first."""
 
-    MODULE, JOB = "resume", "resume"
+    VERB = "resume"
 
-    table: str = Field(
+    table: Annotated[str, Cli(argument="table")] = Field(
         description="database.table, or '*', in quotes, for the whole destination; its stopped tables stay stopped."
     )
 
@@ -239,17 +232,17 @@ class Rollback(Order):
 
     This is safe: a batch that was merged before is recognised by its version."""
 
-    MODULE, JOB = "rollback", "rollback"
+    VERB = "rollback"
 
     batch_id: int | None = Field(None, description="Give back what its claimer holds; without it, all claims.")
 
 
-class Rewind(Order):
+class Reset(Order):
     """Set a destination's cursor to another place: changes are read again, or skipped.
 
     Rows that come again are in the lake once. By default only what it would mean is shown."""
 
-    MODULE, JOB = "rewind", "rewind"
+    VERB = "reset"
 
     position: Annotated[str | None, Cli(metavar="FILE:OFFSET")] = Field(
         None, description="FILE:OFFSET, where a transaction begins."
@@ -308,11 +301,11 @@ JOBS: tuple[type[Order], ...] = (
     Maintain,
     Pause,
     Remake,
-    Repair,
+    Reset,
     Resume,
-    Rewind,
     Rollback,
     Snapshot,
+    Verify,
 )
 
 

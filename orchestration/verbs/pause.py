@@ -36,8 +36,11 @@ def pause_table(connector: Connector, table: str, reason: str) -> Done:
     if client.cursor is None:
         hint = "Pause it again when the destination has read something."
         raise SessionError("the client has no cursor yet", place=connector.destination, hint=hint)
-    job = f"resume_{safe_name(connector.destination)}"
-    hint = f"The job {job} lets it go on; it copies the table from the source if changes came meanwhile."
+    name = connector.destination
+    hint = (
+        f"`sluice resume {name} {table}`, or the job resume_{safe_name(name)}, lets it go on; it copies the table from "
+        "the source if changes came meanwhile."
+    )
     connector.stop_table(table, reason=f"{PAUSED}{reason}", hint=hint, position=client.cursor)
     return Done(f"paused at {client.cursor}", {"changed": True, "position": str(client.cursor)})
 

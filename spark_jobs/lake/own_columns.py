@@ -20,7 +20,7 @@ from spark_jobs.lake.types import LakeColumn
 OWN = "sluice.own_columns"
 DELETED, POSITION, COMMIT_TIME = "_sluice_deleted", "_sluice_position", "_sluice_commit_time"
 LAST_OP = "_sluice_op"
-_THEN = "in defs.yaml (`deletes`, `columns`); then reload it by the job rematerialize, which knows that file."
+_THEN = "in defs.yaml (`deletes`, `columns`); then reload it by the job copy, which knows that file."
 _TYPES = {DELETED: "boolean", POSITION: "string", COMMIT_TIME: "timestamp", LAST_OP: "string"}
 
 

@@ -18,7 +18,7 @@ def repair_hint(destination: str, table: str) -> str:
     """The remedy for a table with a key of which some rows differ: these alone are brought right."""
     return (
         f"Bring the rows right, while the stream goes on: `sluice verify --repair --destination {destination} --table "
-        f"{table}`. In Dagster, the job repair_{safe_name(destination)}."
+        f"{table}`. In Dagster, the job verify_{safe_name(destination)}, with `repair`."
     )
 
 

@@ -45,10 +45,10 @@ def test_a_table_is_made_anew(shop: Operated, launchpad: Launchpad) -> None:
     DeltaTable(shop.lake.path(shop.database, "orders")).delete("id = 2")
     assert [(row["table"], row["missing"]) for row in shop.differences("orders", "users")] == [(table, 1)]
 
-    launchpad.open("rematerialize_shop")
+    launchpad.open("copy_shop")
     assert launchpad.fields() == [
         "ops:",
-        "rematerialize_shop_op:",
+        "copy_shop_op:",
         "config:",
         "read_on: driver",
         "reason: ''",
@@ -61,7 +61,7 @@ def test_a_table_is_made_anew(shop: Operated, launchpad: Launchpad) -> None:
     assert shop.differences("orders", "users") == []
     launchpad.history(NAMES.delta(table))
     launchpad.shows("somebody deleted a row", "delta_version")
-    launchpad.open("rematerialize_shop")
+    launchpad.open("copy_shop")
     assert succeeded(shop, launchpad.launch())
     assert shop.differences("orders", "users") == []
 
@@ -99,24 +99,24 @@ def test_a_cursor_is_set_back(shop: Operated, launchpad: Launchpad) -> None:
     assert shop.differences("orders", "users") == []
     before = shop.connector.client_status()
 
-    launchpad.open("rewind_shop")
+    launchpad.open("reset_shop")
     launchpad.fill("reason", "to see what it means")
     launchpad.fill("position", f"{journal}:{offset}")
     assert succeeded(shop, launchpad.launch())
     launchpad.shows("Nothing was done")
     assert shop.connector.client_status().epoch == before.epoch
 
-    launchpad.open("rewind_shop")
+    launchpad.open("reset_shop")
     launchpad.fill("reason", "the lake was restored")
     launchpad.fill("dry_run", "false")
     assert succeeded(shop, launchpad.launch())
     assert shop.connector.client_status().epoch == before.epoch + 1
     assert shop.differences("orders", "users") == []
     assert told(shop, NAMES.store) == [
-        ("rewind", "the lake was restored", "done"),
-        ("rewind", "the lake was restored", "begun"),
-        ("rewind, dry run", "to see what it means", "done"),
-        ("rewind, dry run", "to see what it means", "begun"),
+        ("reset", "the lake was restored", "done"),
+        ("reset", "the lake was restored", "begun"),
+        ("reset, dry run", "to see what it means", "done"),
+        ("reset, dry run", "to see what it means", "begun"),
     ]
 
 

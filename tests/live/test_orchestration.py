@@ -209,7 +209,7 @@ def test_a_paused_table_goes_on_where_the_source_is(shop: Shop, monkeypatch: pyt
 
     assert order("resume_shop", table=orders).success
     DeltaTable(str(shop.lake / shop.database / "log")).delete("n = 2")
-    assert order("rematerialize_shop", tables=[log]).success
+    assert order("copy_shop", tables=[log]).success
     shop.sql("DELETE FROM orders WHERE id = 2", "DELETE FROM log WHERE n = 2")
     assert verdicts(shop.run()) == []
     assert [row[:2] for row in shop.rows("orders")] == [(1, "z"), (3, "c")]

@@ -28,9 +28,9 @@ PLACES = ("position", "timestamp", "gtid", "batch", "materialized_by", "earliest
 BY_HAND = {
     "ddl_shop": {"tables": True, "decision": True},
     "pause_shop": {"table": True},
-    "rematerialize_shop": {"tables": True, "read_on": False},
+    "copy_shop": {"tables": True, "read_on": False},
     "resume_shop": {"table": True},
-    "rewind_shop": dict.fromkeys({*PLACES, "skip", "all_clients", "moved", "epoch", "identity", "dry_run"}, False),
+    "reset_shop": dict.fromkeys({*PLACES, "skip", "all_clients", "moved", "epoch", "identity", "dry_run"}, False),
     "rollback_shop": {"batch_id": False},
 }
 LIMITS = ("rows_per_chunk", "connections", "rows_per_second", "replica", "read_on", "cancel")
@@ -124,16 +124,16 @@ def test_a_delta_table_shows_columns_and_path(shop: dg.Definitions) -> None:
 def test_jobs_sensors_checks_and_pool(shop: dg.Definitions) -> None:
     """Everything of a destination has its name; the jobs share a pool."""
     assert sorted(job.name for job in shop.resolve_all_job_defs() if not job.name.startswith("__")) == [
+        "copy_shop",
         "ddl_shop",
         "drain_shop",
         "maintain_shop",
         "pause_shop",
-        "rematerialize_shop",
-        "repair_shop",
+        "reset_shop",
         "resume_shop",
-        "rewind_shop",
         "rollback_shop",
         "snapshot_shop",
+        "verify_shop",
     ]
     assert sorted(sensor.name for sensor in shop.sensors or []) == [
         "cdc_shop_backlog",
@@ -163,12 +163,12 @@ def test_a_snapshot_is_taken_beside_the_drain(shop: dg.Definitions) -> None:
 
 def test_rows_are_repaired_beside_the_drain(shop: dg.Definitions) -> None:
     """In a pool of its own; without tables it compares all."""
-    (node,) = shop.resolve_job_def("repair_shop").graph.nodes
+    (node,) = shop.resolve_job_def("verify_shop").graph.nodes
     fields = node.definition.config_schema.config_type.fields  # type: ignore[attr-defined]
     required = {key: field.is_required for key, field in fields.items()}
     assert required == {"reason": True, "tables": False, "repair": False, "timeout_seconds": False}
     assert all(field.description for field in fields.values())
-    assert node.definition.pool == "repair_shop"
+    assert node.definition.pool == "verify_shop"
 
 
 def test_an_audit_has_a_schedule_where_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_each_job_by_hand_asks_for_a_reason(shop: dg.Definitions, name: str) -> 
     assert job.description
 
 
-@pytest.mark.parametrize("name", ["maintain_shop", "repair_shop", "snapshot_shop", *BY_HAND])
+@pytest.mark.parametrize("name", ["maintain_shop", "verify_shop", "snapshot_shop", *BY_HAND])
 def test_the_launchpad_shows_a_form(shop: dg.Definitions, name: str) -> None:
     """Every field of the job and nothing of the resources; what a user must give is empty."""
     job = shop.resolve_job_def(name)
@@ -237,13 +237,13 @@ def test_the_launchpad_shows_a_form(shop: dg.Definitions, name: str) -> None:
     assert {key for key, field in fields.items() if field.is_required} <= {key for key in config if not config[key]}
 
 
-@pytest.mark.parametrize("name", ["repair_shop", "snapshot_shop", *BY_HAND])
+@pytest.mark.parametrize("name", ["verify_shop", "snapshot_shop", *BY_HAND])
 def test_the_runs_of_each_job_are_known_by_their_destination(shop: dg.Definitions, name: str) -> None:
     """So the sensor finds those whose process is gone."""
     assert shop.resolve_job_def(name).tags["cdc/job_of"] == "shop"
 
 
-@pytest.mark.parametrize("name", ["ddl_shop", "rematerialize_shop", "repair_shop", "resume_shop", "snapshot_shop"])
+@pytest.mark.parametrize("name", ["ddl_shop", "copy_shop", "verify_shop", "resume_shop", "snapshot_shop"])
 def test_a_job_that_may_copy_is_not_ended_after_an_hour(shop: dg.Definitions, name: str) -> None:
     """A large table takes longer than Dagster gives other runs."""
     assert int(shop.resolve_job_def(name).tags["dagster/max_runtime"]) > 3600

@@ -26,10 +26,10 @@ def write_conf(path: Path) -> Path:
     return path
 
 
-def commanded(order: Order, http_url: str, conf: Path, *, as_json: bool = True) -> int:
+def commanded(order: Order, http_url: str, conf: Path, *, as_json: bool = True, reason: str = "") -> int:
     """The exit code of the verb as a command."""
     at = access_of("shop", lake=str(conf / "lake"), conf=conf, spark=NOWHERE, service=http_url)
-    return run(order, at, as_json=as_json)
+    return run(order, at, as_json=as_json, reason=reason)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from cdc_core.doors.http import HttpDoor
 from cdc_core.position import EntryPosition
 from orchestration.commands import positions, status, terminal
 from orchestration.verbs.report import Done
-from orchestration.verbs.rewind import text
+from orchestration.verbs.reset import text
 from tests.support.door_double import Destination, Server, opened
 
 PLACES = ("mysql-bin.000003:4294967295", "mysql-bin.1234567:4294967295", "db-7-binlog.000123:1234567890")

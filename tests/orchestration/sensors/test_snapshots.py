@@ -18,7 +18,7 @@ from orchestration.sensors.round import Round
 from orchestration.sensors.runs import Runs
 from orchestration.sensors.snapshots import decide, snapshot_sensor
 from orchestration.settings import Settings
-from orchestration.verbs.orders import Rewind, Snapshot
+from orchestration.verbs.orders import Reset, Snapshot
 from tests.support.canal_double import ORDERS, USERS, MemoryCanal
 from tests.support.dagster_runs import drain_shop
 
@@ -47,7 +47,7 @@ def settings(snapshot: str) -> Settings:
 
 def made(canal: MemoryCanal, lake: Any, snapshot: str = "initial") -> dg.SensorDefinition:
     known = settings(snapshot)
-    return snapshot_sensor(known, job_of(Snapshot, known), job_of(Rewind, known), canal.connect, lake, Round())
+    return snapshot_sensor(known, job_of(Snapshot, known), job_of(Reset, known), canal.connect, lake, Round())
 
 
 def tick(
@@ -126,12 +126,12 @@ def test_a_purged_place_is_left_by_a_rewind(instance: dg.DagsterInstance, monkey
 
     assert tick(canal, lake, instance, "initial").run_requests == []
     (request,) = tick(canal, lake, instance, "when_needed").run_requests
-    assert request.job_name == "rewind_shop"
-    config = request.run_config["ops"]["rewind_shop_op"]["config"]
+    assert request.job_name == "reset_shop"
+    config = request.run_config["ops"]["reset_shop_op"]["config"]
     assert (config["anew"], config["dry_run"]) == (True, False)
     assert "the journal bin.000001 was purged at bin.000001:4" in config["reason"]
 
-    tags = {tag_of(Rewind): "shop"}
+    tags = {tag_of(Reset): "shop"}
     run = instance.create_run_for_job(drain_shop, status=dg.DagsterRunStatus.STARTED, tags=tags)
     assert f"run {run.run_id[:8]} is started" in (tick(canal, lake, instance, "when_needed").skip_message or "")
     lost_by.clear()

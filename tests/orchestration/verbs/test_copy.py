@@ -91,7 +91,7 @@ def test_the_job_makes_each_table_anew(conf: Path, monkeypatch: pytest.MonkeyPat
     ]
     materialized = done.history[2][1]
     assert (materialized["rows"], materialized["position"], materialized["copied"]) == (7, "bin.000001:400", True)
-    assert (materialized["action"], materialized["reason"]) == ("rematerialize", "damaged by hand")
+    assert (materialized["action"], materialized["reason"]) == ("copy", "damaged by hand")
     assert done.summary["done"].value == 2
     assert done.summary["tables"].value["shop.users"] == "7 rows as of bin.000001:400"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 from typing import Any
 
@@ -11,9 +12,9 @@ from pydantic import ValidationError
 from orchestration.cli import app
 from orchestration.jobs.by_hand import job_of
 from orchestration.settings import Settings
-from orchestration.verbs.orders import JOBS, Cli, Copy, Maintain, Order, Remake, Repair, Rewind, Snapshot, Verify
+from orchestration.verbs.orders import JOBS, Cli, Ddl, Order, Reset
 
-COMMANDS = {"copy": Copy, "snapshot": Snapshot, "remake": Remake, "maintain": Maintain, "reset": Rewind}
+COMMANDS = {order.VERB: order for order in JOBS if order is not Ddl}
 
 
 def fields_of(order: type[Order]) -> dict[str, Any]:
@@ -50,17 +51,21 @@ def test_a_command_has_the_fields_of_its_model(name: str) -> None:
         assert parameters["dry_run"].annotation.__metadata__[0].default == "--dry-run/--yes"
 
 
-def test_the_command_that_compares_and_the_job_that_repairs_differ_in_one_default() -> None:
-    """Of the field `repair`."""
-    asked, done = Verify().model_dump(), Repair().model_dump()
-    assert {name for name in asked if asked[name] != done[name]} == {"repair"}
+def test_a_verb_has_one_name() -> None:
+    """As a command, as a job and in the history of an asset; its module is called so too."""
+    for order in JOBS:
+        name = job_of(order, Settings(destination="shop", lake="/lake")).name
+        assert name == f"{order.__name__.lower()}_shop" == f"{order.VERB}_shop"
+        assert importlib.util.find_spec(f"orchestration.verbs.{order.VERB}") is not None
+        commands = {one.name for one in app.registered_commands} | {one.name for one in app.registered_groups}
+        assert order.VERB in commands
 
 
 def test_the_first_batch_is_a_place() -> None:
     """Its number is 0. A flag that is not set is no place."""
-    assert Rewind(batch=0).batch == 0
+    assert Reset(batch=0).batch == 0
     with pytest.raises(ValidationError, match="not exactly one place"):
-        Rewind(earliest=False)
+        Reset(earliest=False)
 
 
 @pytest.mark.parametrize("order", [order for order in JOBS if order.POOL == "drain"])

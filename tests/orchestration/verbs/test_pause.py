@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from orchestration.verbs.orders import Pause, Resume
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.result import Copied
 from spark_jobs.snapshot.place import SnapshotPlace
-from tests.support.jobs import NOWHERE, executed
+from tests.support.jobs import NOWHERE, commanded, executed
 from tests.support.shop import Shop, opened_shop, until_running
 
 pytestmark = pytest.mark.integration
@@ -47,6 +48,32 @@ def copies(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> list[tuple[str, str]]
 
     monkeypatch.setattr(Loader, "copy", table)
     return asked
+
+
+def test_a_command_pauses_and_resumes_as_the_job_does(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table with its reason, which is copied where changes passed; and the destination. Each prints what it did."""
+    url, conf, table = shop.connector.http_url, tmp_path / "conf", f"{shop.database}.t"
+    asked = copies(monkeypatch, shop)
+
+    assert commanded(Pause(table=table), url, conf, reason="a report is made") == 0
+    (stop,) = shop.connector.client_status().stopped
+    assert (stop.table, stop.reason) == (table, "paused: a report is made")
+    assert f"sluice resume shop {table}" in stop.hint
+    shop.execute("INSERT INTO t VALUES (1)")
+    shop.connector.ack(claimed(shop))
+    assert commanded(Resume(table=table), url, conf) == 0
+    assert asked == [(shop.database, "t")]
+    assert shop.connector.client_status().stopped == ()
+    paused, resumed = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (paused["table"], paused["changed"]) == (table, True)
+    assert (resumed["table"], resumed["copied"], resumed["rows"]) == (table, True, 7)
+
+    assert commanded(Pause(table="*"), url, conf, reason="the source moves") == 0
+    assert shop.connector.status().state == "stopped"
+    assert commanded(Resume(table="*"), url, conf) == 0
+    until_running(shop.connector)
 
 
 def test_a_paused_table_that_missed_nothing_goes_on(shop: Shop, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from cdc_core.position import EntryPosition
 from orchestration.assets import audit
 from orchestration.settings import Settings
 from orchestration.verbs import verify
-from orchestration.verbs.orders import Repair
+from orchestration.verbs.orders import Verify
 from spark_jobs.lake.remedy import copy_hint, repair_hint
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode
@@ -62,7 +62,9 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_job_tells_what_was_repaired(conf: Path) -> None:
     """In the history of each asset, with the reason; the sum is the run's."""
-    done = executed(Repair, "http://127.0.0.1:1", conf, tables=["shop.orders", "shop.users"], reason="damaged")
+    done = executed(
+        Verify, "http://127.0.0.1:1", conf, tables=["shop.orders", "shop.users"], repair=True, reason="damaged"
+    )
     assert done.success
     assert [(asset, told["outcome"]) for asset, told in done.history] == [
         (f"delta/shop/shop/{table}", outcome) for table in ("orders", "users") for outcome in ("begun", "done")
@@ -75,7 +77,12 @@ def test_the_job_tells_what_was_repaired(conf: Path) -> None:
 def test_a_table_that_is_not_right_fails_the_run(conf: Path) -> None:
     """And stops no other; its history has the remedy."""
     done = executed(
-        Repair, "http://127.0.0.1:1", conf, tables=["shop.log", "shop.odd", "shop.orders"], reason="damaged"
+        Verify,
+        "http://127.0.0.1:1",
+        conf,
+        tables=["shop.log", "shop.odd", "shop.orders"],
+        repair=True,
+        reason="damaged",
     )
     assert not done.success
     assert done.failure.splitlines()[0] == "2 of 3 tables failed: shop.log, shop.odd"
@@ -99,14 +106,14 @@ def test_a_table_of_the_lake_that_cannot_be_looked_for_fails_alone(conf: Path, m
     monkeypatch.setattr(TableComparer, "dropped_unseen", unanswered)
     monkeypatch.setattr(Lake, "live_tables", lambda *_: ["shop.gone", "shop.odd"])
     with opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door:
-        done = executed(Repair, door.url, conf, tables=[], reason="damaged")
+        done = executed(Verify, door.url, conf, tables=[], repair=True, reason="damaged")
     assert "2 of 2 tables failed: shop.gone, shop.odd" in done.failure
     assert "the source went away" in done.summary["tables"].value["shop.gone"]
 
 
 def test_an_empty_reason_is_refused(conf: Path) -> None:
     """Before anything is compared."""
-    done = executed(Repair, "http://127.0.0.1:1", conf, tables=["shop.orders"], reason=" ")
+    done = executed(Verify, "http://127.0.0.1:1", conf, tables=["shop.orders"], reason=" ")
     assert not done.success
     assert "the reason is empty" in done.failure
 
@@ -119,7 +126,7 @@ def test_the_check_says_what_differs_and_what_to_run(conf: Path) -> None:
     passed = {name: one.passed for name, one in found.items()}
     assert passed == {"orders": True, "users": True, "log": False, "late": False, "odd": False}
     assert found["late"].severity is dg.AssetCheckSeverity.ERROR
-    assert found["late"].metadata["job"].value == "repair_shop"
+    assert found["late"].metadata["job"].value == "verify_shop"
     assert "sluice verify --repair --destination shop --table shop.late" in str(found["late"].metadata["remedy"].value)
     assert found["late"].metadata["extra"].value == 1
     assert found["log"].metadata["job"].value == "snapshot_shop"

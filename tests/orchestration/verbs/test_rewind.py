@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from cdc_core.contract.reached import How
+from cdc_core.errors import SessionError
 from orchestration.stack.mysql.server import MySqlServer
-from orchestration.verbs.orders import Rewind, Rollback
+from orchestration.verbs.orders import Reset, Rollback
 from spark_jobs.lake.ledger import Ledger, TableNote
 from spark_jobs.lake.tables import Lake
 from tests.support.jobs import NOWHERE, Executed, commanded, executed
@@ -33,18 +34,18 @@ def test_a_destination_is_rewound_to_where_a_batch_began(
         second = noted(shop, ledger, "it's run 2")
 
         def rewind(**config: Any) -> Executed:
-            return executed(Rewind, shop.connector.http_url, conf, reason="a wrong merge", **config)
+            return executed(Reset, shop.connector.http_url, conf, reason="a wrong merge", **config)
 
         before = shop.connector.client_status().cursor
         dry = rewind(batch=second.batch_id)
         told = dry.history[1][1]
-        assert (told["action"], told["reason"], told["done"]) == ("rewind, dry run", "a wrong merge", False)
+        assert (told["action"], told["reason"], told["done"]) == ("reset, dry run", "a wrong merge", False)
         assert (told["to"], told["from"]) == (str(second.start), str(before))
         assert told["again_bytes"] > 0
         assert dry.summary["again_bytes"].value == told["again_bytes"]
         assert shop.connector.client_status().cursor == before
         capsys.readouterr()
-        assert commanded(Rewind(batch=second.batch_id), shop.connector.http_url, conf) == 0
+        assert commanded(Reset(batch=second.batch_id), shop.connector.http_url, conf) == 0
         line = json.loads(capsys.readouterr().out.splitlines()[-1])
         assert {name: told[name] for name in line} == line, "the command finds the same"
 
@@ -74,7 +75,7 @@ def test_a_destination_is_rewound_to_where_a_batch_began(
 
 def test_claims_are_given_back_with_a_reason(mysql8: MySqlServer, tmp_path: Path) -> None:
     """The store's history tells which, and why. Again there is nothing to give back; a batch that nobody holds is an
-    error."""
+    error. The command gives back as the job does."""
     with opened_shop(mysql8, NOWHERE, tmp_path) as shop:
         url, conf = shop.connector.http_url, tmp_path / "conf"
         shop.execute("CREATE TABLE t (id INT PRIMARY KEY)")
@@ -82,6 +83,11 @@ def test_claims_are_given_back_with_a_reason(mysql8: MySqlServer, tmp_path: Path
 
         held, nothing = (executed(Rollback, url, conf, reason="its owner is gone") for _ in range(2))
         unknown = executed(Rollback, url, conf, reason="its owner is gone", batch_id=claim.batch_id)
+        again = shop.claim(10, owner="somebody")
+        assert commanded(Rollback(batch_id=again.batch_id), url, conf, reason="its owner is gone") == 0
+        assert shop.connector.client_status().claims == ()
+        with pytest.raises(SessionError, match="is not claimed"):
+            commanded(Rollback(batch_id=again.batch_id), url, conf, reason="its owner is gone")
 
     assert [run.success for run in (held, nothing, unknown)] == [True, True, False]
     asset, told = held.history[1]

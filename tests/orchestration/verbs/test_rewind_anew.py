@@ -19,7 +19,7 @@ from orchestration.sensors.round import Round
 from orchestration.sensors.snapshots import snapshot_sensor
 from orchestration.settings import Settings
 from orchestration.stack.mysql.server import MySqlServer
-from orchestration.verbs.orders import Rewind, Snapshot
+from orchestration.verbs.orders import Reset, Snapshot
 from tests.support.jobs import NOWHERE, executed
 from tests.support.servers import MySqlFactory, purge
 from tests.support.shop import Shop, opened_shop, until_running
@@ -45,15 +45,15 @@ def test_a_purged_place_is_left_for_the_end(mysql8: MySqlServer, tmp_path: Path)
         for words in (
             "`sluice reset shop --anew --yes`",
             "`sluice snapshot shop --lake",
-            "rewind_shop",
+            "reset_shop",
             "snapshot_shop",
         ):
             assert words in error["hint"]
 
         (request,) = ticked(shop, conf)
-        assert request.job_name == "rewind_shop"
-        config = request.run_config["ops"]["rewind_shop_op"]["config"]
-        done = executed(Rewind, shop.connector.http_url, conf, **config)
+        assert request.job_name == "reset_shop"
+        config = request.run_config["ops"]["reset_shop_op"]["config"]
+        done = executed(Reset, shop.connector.http_url, conf, **config)
         assert done.success, done.failure
         told = dict(done.history[1:])
         names, both = Names("shop"), [f"{shop.database}.log", f"{shop.database}.orders"]
@@ -101,7 +101,7 @@ def test_a_source_restored_from_a_backup(new_mysql: MySqlFactory, tmp_path: Path
         assert "`sluice reset shop --anew --yes`" in error["hint"]
         assert ticked(shop, tmp_path / "conf") == []
         config: dict[str, Any] = {"reason": "restored", "anew": True, "dry_run": False}
-        assert executed(Rewind, shop.connector.http_url, tmp_path / "conf", **config).success
+        assert executed(Reset, shop.connector.http_url, tmp_path / "conf", **config).success
         until_running(shop.connector)
         assert [stop.table for stop in shop.connector.client_status().stopped] == [f"{shop.database}.orders"]
 
@@ -120,7 +120,7 @@ def ticked(shop: Shop, conf: Path) -> list[dg.RunRequest]:
     settings = Settings(destination="shop", lake=str(conf / "lake"), conf=str(conf), snapshot="when_needed")
     canal = CanalResource(destination="shop", http_url=shop.connector.http_url)
     lake = LakeResource(root=settings.lake, remote=NOWHERE, conf=str(conf))
-    jobs = job_of(Snapshot, settings), job_of(Rewind, settings)
+    jobs = job_of(Snapshot, settings), job_of(Reset, settings)
     sensor = snapshot_sensor(settings, *jobs, canal.connect, lake, Round())
     with dg.DagsterInstance.ephemeral() as instance, dg.build_sensor_context(instance=instance) as context:
         return list(sensor.evaluate_tick(context).run_requests)

@@ -12,17 +12,17 @@ from cdc_core.client.connector import Connector
 from cdc_core.client.operator_calls import ResetResult
 from cdc_core.errors import ConfigError, PositionError
 from orchestration.verbs.access import Access
-from orchestration.verbs.orders import WHOLE, Rewind
+from orchestration.verbs.orders import WHOLE, Reset
 from orchestration.verbs.report import Done, Report
 from spark_jobs.lake.ledger import Begun, Ledger
 
 
-def run(order: Rewind, at: Access, report: Report) -> None:
+def run(order: Reset, at: Access, report: Report) -> None:
     with at.connect() as connector:
         report.one(WHOLE, lambda: _rewound(order, at, connector, report), "store")
 
 
-def _rewound(order: Rewind, at: Access, connector: Connector, report: Report) -> Done:
+def _rewound(order: Reset, at: Access, connector: Connector, report: Report) -> Done:
     begun = _begun(order, at)
     to = {"journalName": begun.position.journal_name, "position": begun.position.position} if begun else order.to
     assert to is not None
@@ -42,7 +42,7 @@ def _rewound(order: Rewind, at: Access, connector: Connector, report: Report) ->
     return Done(text(answer), facts(answer))
 
 
-def _begun(order: Rewind, at: Access) -> Begun | None:
+def _begun(order: Reset, at: Access) -> Begun | None:
     """Where the batch or the run began that is named; None where none is. Raises ConfigError for one that the lake does
     not have."""
     if order.batch is None and order.materialized_by is None:
