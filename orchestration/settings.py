@@ -20,7 +20,7 @@ from spark_jobs.maintain.retention import LogRetention
 from spark_jobs.write.order import Engine
 
 _N = TypeVar("_N", int, float)
-_DRAINS, _STAYS = 300.0, 3000.0  # seconds of a run; Dagster's own limit for one is 3600 where `sluice` starts it
+_LONGEST = 3000.0  # seconds of a run; Dagster's own limit for one is 3600 where `sluice` starts it
 _START_SECONDS = 15.0  # that the start of a run takes, until its first claim
 _FIRST_MERGE_SECONDS = 4.0  # of a table's, on two cores that others use, while Spark compiles it
 SERVICE_VARIABLE, FLIGHT_VARIABLE, SPARK_VARIABLE = "SLUICE_SERVICE", "SLUICE_FLIGHT", "SPARK_REMOTE"
@@ -97,12 +97,12 @@ class Limits(dg.Config):
     freshness: str = Field(
         "", description="30s: claims wait for more rows, but no row for longer; asap: the run stays."
     )
-    max_seconds: float = Field(300, gt=0, description="The run begins no batch after this time.")
+    max_seconds: float = Field(3000, gt=0, description="The run begins no batch after this time.")
     linger_seconds: float = Field(10, ge=0, description="The run ends when the store is empty for this long.")
     lease_seconds: float = Field(60, gt=0, description="A claim is given back when its run is silent for this long.")
     parallelism: int = Field(4, ge=1, description="Tables merged side by side.")
     report_seconds: float = Field(
-        60, ge=0, description="A table has one materialization in this time, of all its batches; 0: one a batch."
+        600, ge=0, description="A table has one materialization in this time, of all its batches; 0: one a batch."
     )
 
 
@@ -135,11 +135,11 @@ class Settings(dg.Model, dg.Resolvable):
     lag_warning_seconds: float = 300
     batch_size: int = 2_000_000
     max_batches: int = 1_000
-    max_seconds: float | None = None  # 300, or _STAYS with `freshness: asap`
+    max_seconds: float = _LONGEST
     linger_seconds: float = 10
     lease_seconds: float = 60
     parallelism: int = 4
-    report_seconds: float = 60
+    report_seconds: float = 600
 
     @field_validator("destination", "lake")
     @classmethod
@@ -150,8 +150,8 @@ class Settings(dg.Model, dg.Resolvable):
 
     @field_validator("client_id", "batch_size", "max_batches", "max_seconds", "lease_seconds", "parallelism")
     @classmethod
-    def _positive(cls, value: float | None) -> float | None:
-        return value if value is None else _at_least(1, value)
+    def _positive(cls, value: float) -> float:
+        return _at_least(1, value)
 
     @field_validator("freshness")
     @classmethod
@@ -218,8 +218,7 @@ class Settings(dg.Model, dg.Resolvable):
 
     @property
     def limits(self) -> Limits:
-        longest = self.max_seconds or (_STAYS if self.stays else _DRAINS)
-        known = {name: getattr(self, name) for name in Limits.model_fields} | {"max_seconds": longest}
+        known = {name: getattr(self, name) for name in Limits.model_fields}
         return Limits(**known | {"freshness": "asap" if self.stays else self.freshness})
 
     @property

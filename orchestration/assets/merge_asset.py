@@ -45,7 +45,7 @@ _TEXT = "The table takes what its change log has: its last merge did not fail."
 class Following(dg.Config):
     """How a run merges. The defaults are those of `defs.yaml`."""
 
-    max_seconds: float = Field(300, gt=0, description="The run begins no merge after this time.")
+    max_seconds: float = Field(3000, gt=0, description="The run begins no merge after this time.")
     linger_seconds: float = Field(10, ge=0, description="The run ends when nothing is to be merged for this long.")
     parallelism: int = Field(4, ge=1, description="Tables merged side by side.")
     parked: bool = Field(False, description="Try tables that wait after a failure at once.")

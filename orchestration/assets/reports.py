@@ -2,7 +2,7 @@
 its time has lines in the run's log.
 
 Dagster never prunes events, and SQLite has each of an asset twice, of some 4 KB. So a table whose rows change all the
-time has one materialization a minute, which speaks of all batches since the one before it.
+time has one materialization in ten minutes, which speaks of all batches since the one before it.
 """
 
 from __future__ import annotations

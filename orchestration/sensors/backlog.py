@@ -159,13 +159,17 @@ def _waits(client: ClientStatus, before: Seen, now: float) -> list[float] | None
 def _observe(
     settings: Settings, status: Status, client: ClientStatus, before: Seen, now: float
 ) -> tuple[list[dg.AssetObservation | dg.AssetCheckEvaluation], Seen]:
-    """An observation of the store when it changed, its check when the verdict changed; and what was seen."""
+    """An observation of the store when it changed, its check when the verdict changed; and what was seen. Rows that
+    come and go are reported as seldom as those of a table."""
     check = lag_evaluation(settings, status)
-    store = [status.state, client.put, client.get, client.ack, client.generation, len(client.stopped)]
+    condition = [status.state, client.generation, len(client.stopped)]
+    store = [*condition, client.put, client.get, client.ack]
     lag = [check.passed, check.description if status.error else ""]
     seen, at = before.seen, before.at
     events: list[dg.AssetObservation | dg.AssetCheckEvaluation] = []
-    if store != seen and now - at >= _OBSERVE_SECONDS:
+    moved = seen is not None and seen[: len(condition)] == condition
+    apart = max(_OBSERVE_SECONDS, settings.report_seconds) if moved else _OBSERVE_SECONDS
+    if store != seen and now - at >= apart:
         events.append(dg.AssetObservation(settings.names.store, metadata=store_metadata(status, client)))
         seen, at = store, now
     if lag != before.lag:

@@ -25,7 +25,7 @@ class Declared:
 
     freshness: str = ""
     linger_seconds: float = 10.0
-    max_seconds: float = 300.0
+    max_seconds: float = 3000.0
     stays: bool = False
     kept: Callable[[str], Retention] | None = None
 

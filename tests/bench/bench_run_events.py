@@ -71,7 +71,9 @@ def main() -> None:
 def _runs(shop: Operated, tables: list[str], rounds: int) -> dict[str, float]:
     """The means of the rounds, after one that brings the tables into the lake."""
     home = shop.dagster.home
-    _change(shop, tables, 0)
+    _write(shop, tables, 0)
+    until("the first rows are there", lambda: shop.cursor() and not shop.differences(tables[0]))
+    _wait_for_end(shop)
     before, events, claims = _size(home), [], []
     for number in range(1, rounds + 1):
         run, first = _change(shop, tables, number)
@@ -85,17 +87,26 @@ def _change(shop: Operated, tables: list[str], number: int) -> tuple[dg.DagsterR
     """Writes rows into the tables. Returns the run that brought them, when it has ended, and the seconds from its
     creation to its first claim."""
     known = {run.run_id for run in _all_runs(shop)}
-    keys = range(number * ROWS, (number + 1) * ROWS)
-    rows = ", ".join(f"({key}, 'a note of some length')" for key in keys)
-    shop.sql("BEGIN", *(f"INSERT INTO {table} VALUES {rows}" for table in tables), "COMMIT")
+    _write(shop, tables, number)
     owner = until("a claim", lambda: next((one.owner for one in shop.connector.client_status().claims), None))
     claimed = time.time()
-    until("the run ends", lambda: all(run.is_finished for run in _all_runs(shop)))
+    _wait_for_end(shop)
     assert {run.run_id for run in _all_runs(shop)} - known == {owner}, "one transaction came in several runs"
     record = shop.instance.get_run_record_by_id(owner)
     assert record is not None
     assert record.dagster_run.status == dg.DagsterRunStatus.SUCCESS
     return record.dagster_run, claimed - record.create_timestamp.timestamp()
+
+
+def _write(shop: Operated, tables: list[str], number: int) -> None:
+    """Rows of each of the tables, in one transaction."""
+    keys = range(number * ROWS, (number + 1) * ROWS)
+    rows = ", ".join(f"({key}, 'a note of some length')" for key in keys)
+    shop.sql("BEGIN", *(f"INSERT INTO {table} VALUES {rows}" for table in tables), "COMMIT")
+
+
+def _wait_for_end(shop: Operated) -> None:
+    until("every run ends", lambda: all(run.is_finished for run in _all_runs(shop)))
 
 
 def _all_runs(shop: Operated) -> list[dg.DagsterRun]:

@@ -55,9 +55,9 @@ def test_a_schedule_takes_the_place_of_the_sensor() -> None:
     assert (starts.kind, starts.cron, starts.interval_seconds) == ("schedule", "0 3 * * *", 9)
 
 
-def test_a_run_that_stays_may_last_longer() -> None:
-    """Unless `max_seconds` says how long."""
-    assert settings().limits.max_seconds == 300
+def test_a_run_goes_on_for_fifty_minutes() -> None:
+    """As every run does while rows come, unless `max_seconds` says how long."""
+    assert settings().limits.max_seconds == 3000
     assert settings(freshness="asap").limits.max_seconds == 3000
     assert settings(freshness="asap", max_seconds=20).limits.max_seconds == 20
     assert settings(freshness="asap").limits.freshness == "asap"

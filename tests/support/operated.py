@@ -80,16 +80,16 @@ def until(what: str, look: Callable[[], _T | None], seconds: float = PATIENCE) -
 
 @contextmanager
 def operated(mysql: MySqlServer, spark: str, folder: Path, *tables: str, **settings: Any) -> Iterator[Operated]:
-    """Starts the service and Dagster for a database with these tables, each with an integer key and a text. `settings`
-    are more of defs.yaml."""
+    """Starts the service and Dagster for a database that has these tables already, each with an integer key and a text.
+    `settings` are more of defs.yaml."""
     with ExitStack() as parts:
         database = parts.enter_context(mysql.database("operated"))
+        for table in tables:
+            mysql.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, note VARCHAR(40))", database=database)
         conf = write_conf(folder / "conf", mysql, database)
         http, flight = free_port(), free_port()
         with (conf / "canal.properties").open("a") as file:
             file.write(f"canal.ip = 127.0.0.1\ncanal.metrics.pull.port = {http}\nsluice.flight.port = {flight}\n")
-        for table in tables:
-            mysql.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, note VARCHAR(40))", database=database)
         service = parts.enter_context(Service(conf, folder, http_port=http))
         doors = {"http": service.url, "flight": f"grpc://127.0.0.1:{flight}"}
         lake = Lake(folder / "lake", complete=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from cdc_core.client.failures import unavailable
 from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.status import ErrorReport, Status
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import ServiceUnavailable
 from orchestration.definitions import defs
 from orchestration.names import LEFT_TAG, UNTIL_TAG
@@ -27,7 +29,7 @@ from orchestration.sensors.round import Round
 from orchestration.sensors.runs import Runs, summarize
 from orchestration.settings import Settings, Trigger
 from orchestration.stack.defs import write_component
-from tests.support.canal_double import MemoryCanal
+from tests.support.canal_double import MemoryCanal, position
 from tests.support.dagster_runs import a_run, drain_shop
 from tests.support.servers import free_port
 
@@ -268,7 +270,8 @@ def test_the_store_is_observed_when_it_changed(instance: dg.DagsterInstance) -> 
 
 
 def test_observations_keep_their_distance(instance: dg.DagsterInstance) -> None:
-    """A store that changes at every tick is observed every ten seconds at most."""
+    """A store whose rows come and go at every tick is observed as seldom as a table; one whose condition changes, every
+    ten seconds at most."""
     canal = MemoryCanal(batches=2)
     first = tick(canal, instance)
     canal.put = 3
@@ -278,6 +281,10 @@ def test_observations_keep_their_distance(instance: dg.DagsterInstance) -> None:
     later = tick(canal, instance, cursor=aged)
 
     assert (soon.asset_events, len(later.asset_events or [])) == ([], 1)
+    for seconds, events in ((5, 0), (11, 1)):
+        canal.stopped = [StoppedTable("shop.users", "paused", "Resume it.", position(0))]
+        ago = json.dumps(json.loads(later.cursor or "") | {"at": time.time() - seconds})
+        assert len(tick(canal, instance, cursor=ago).asset_events or []) == events
 
 
 def test_a_failed_destination_is_red_with_its_remedy(instance: dg.DagsterInstance) -> None:
