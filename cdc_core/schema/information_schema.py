@@ -7,7 +7,7 @@ fit the event is not used: then an event with FULL metadata is enough, and one w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -75,6 +75,19 @@ def definition(connection: Connection[Any], database: str, table: str, *, hidden
     name and type in the place of each that the catalogue counts and does not show."""
     found = _read(connection, "= %s AND table_name = %s", (database, table), hidden=hidden and _logs_hidden(connection))
     return found[0] if found else None
+
+
+def definitions(connection: Connection[Any], names: Collection[tuple[str, str]]) -> dict[tuple[str, str], TableSchema]:
+    """The present definitions of many tables, by database and name; those that there are, and may be seen."""
+    tables: dict[str, list[str]] = {}
+    for database, table in names:
+        tables.setdefault(database, []).append(table)
+    found: dict[tuple[str, str], TableSchema] = {}
+    for database, wanted in tables.items():
+        listed = ", ".join(["%s"] * len(wanted))
+        read = _read(connection, f"= %s AND table_name IN ({listed})", (database, *wanted))
+        found |= {(one.database, one.table): one for one in read}
+    return {name: found[name] for name in names if name in found}
 
 
 def read_databases(connection: Connection[Any]) -> dict[str, str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.status import Status
@@ -16,6 +16,8 @@ from rich.text import Text
 
 from cdc_core.errors import SluiceError
 from orchestration.verbs.report import Done, Kind, Report
+
+_Step = TypeVar("_Step")
 
 
 class Terminal(Report):
@@ -26,6 +28,7 @@ class Terminal(Report):
         self.reason = reason
         self._console, self._as_json = Console(), as_json
         self._status: Status | None = None
+        self._told = Text()  # stands until something else is told, whatever is shown in between
 
     def one(self, name: str, work: Callable[[], Done], kind: Kind = "delta") -> None:
         done = self._worked(work)
@@ -47,9 +50,18 @@ class Terminal(Report):
         as_json = self._as_json or not self._console.is_terminal
         self._show(f"{subject}: {done.text}", {"table": subject, **done.facts}, done, as_json=as_json)
 
+    def during(self, steps: Iterator[_Step]) -> Iterator[_Step]:
+        while True:
+            with self._console.status(self._told) as self._status:
+                step = next(steps, None)
+            if step is None:
+                return
+            yield step
+
     def progress(self, text: str) -> None:
+        self._told = Text(text)
         if self._status is not None:
-            self._status.update(Text(text))
+            self._status.update(self._told)
 
     def _worked(self, work: Callable[[], Done]) -> Done:
         with self._console.status("") as self._status:

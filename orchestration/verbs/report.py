@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+_Step = TypeVar("_Step")
 Kind = Literal["delta", "log", "history", "store"]
 """Of what: a table, its change log, its history; or the destination."""
 
@@ -36,6 +37,10 @@ class Report(ABC):
         self, name: str, work: Callable[[], Done], kind: Kind = "delta", otherwise: Mapping[str, Any] | None = None
     ) -> None:
         """The same as one of several: whatever it fails with is reported, with the facts `otherwise`."""
+
+    def during(self, steps: Iterator[_Step]) -> Iterator[_Step]:
+        """The steps of work of which `progress` also tells between them."""
+        return steps
 
     @abstractmethod
     def progress(self, text: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
-from cdc_core.schema.names import split_name
 from orchestration.verbs.access import Access
 from orchestration.verbs.copy import NOT_COPIED, outcome
 from orchestration.verbs.orders import Snapshot
@@ -14,6 +14,7 @@ from orchestration.verbs.report import Done, Report
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.reader import Manner, Read
 from spark_jobs.load.result import Copied
+from spark_jobs.load.several import Loading, SoFar
 from spark_jobs.snapshot.limits import Limits
 
 _CANCELLED = {True: "its snapshot is cancelled; the lake's table is as it was", False: "has no open snapshot"}
@@ -23,9 +24,14 @@ def run(order: Snapshot, at: Access, report: Report) -> None:
     instance = at.instance
     with at.connect() as connector, at.sessions() as sessions:
         loader = Loader(connector, instance, at.lake, sessions, manner_of(order), at.run_id)
-        work = _cancelled if order.cancel else _taken
-        for table in order.tables or [one.name for one in connector.tables()]:
-            report.each(table, partial(work, loader, table, report), otherwise=NOT_COPIED)
+        tables, begun = order.tables or [one.name for one in connector.tables()], time.monotonic()
+        if order.cancel:
+            for table in tables:
+                report.each(table, partial(_cancelled, loader, table), otherwise=NOT_COPIED)
+            return
+        told = lambda so_far: report.progress(progress(so_far, time.monotonic() - begun))  # noqa: E731
+        for loading in report.during(loader.tables(tables, told=told)):
+            report.each(loading.name, partial(_taken, loading), otherwise=NOT_COPIED)
 
 
 def manner_of(order: Snapshot) -> Manner:
@@ -35,27 +41,34 @@ def manner_of(order: Snapshot) -> Manner:
     return Manner(order.rows_per_chunk, limits, (host, int(port)) if host else None, order.read_on)
 
 
-def progress(read: Read, seconds: float) -> str:
-    """One line of how far a table is. The rate is that since this began, also where another had read some."""
+def progress(so_far: SoFar, seconds: float) -> str:
+    """One line of how far all tables are, after so many seconds."""
+    left = so_far.left(seconds)
+    parts = [f"{so_far.tables:,} of {so_far.of_tables:,} tables", f"{so_far.rows:,} rows"]
+    parts += [f"about {timedelta(seconds=round(left))} left"] if left is not None else []
+    return ", ".join(parts) + (f"; {of_table(so_far.read, seconds)}" if so_far.read else "")
+
+
+def of_table(read: Read, seconds: float) -> str:
+    """The same of one table. The rate is that since this began, also where another had read some."""
     of = f" of about {read.of_rows:,}" if read.of_rows and read.of_rows > read.rows else ""
     rate = f", {round((read.rows - read.before) / seconds):,} rows/s" if seconds > 0 else ""
     return f"{read.table}: {read.rows:,}{of} rows in {read.chunks} chunks{rate}"
 
 
-def _taken(loader: Loader, table: str, report: Report) -> Done:
+def _taken(loading: Loading) -> Done:
     begun = time.monotonic()
-    report.progress(f"{table}: waits for a place in the binlog")
-    found = loader.table(
-        *split_name(table), told=lambda read: report.progress(progress(read, time.monotonic() - begun))
-    )
+    found = loading.outcome()
     done, seconds = outcome(found), max(time.monotonic() - begun, 0.001)
     if not isinstance(found, Copied):
         return done
+    if loading.seconds is not None:  # the rate is that of all tables beside it
+        return replace(done, facts={**done.facts, "seconds": round(loading.seconds, 1)})
     rate = round(found.rows / seconds)
     facts = {**done.facts, "seconds": round(seconds, 1), "rows_per_second": rate}
     return replace(done, text=f"{done.text}, {rate:,} rows/s", facts=facts)
 
 
-def _cancelled(loader: Loader, table: str, _: Report) -> Done:
+def _cancelled(loader: Loader, table: str) -> Done:
     was = loader.cancel(table)
     return Done(_CANCELLED[was], {"cancelled": was})

@@ -19,7 +19,11 @@ replacement   what is put in the place of a table: fenced, noted, found again; S
 adopt         the staged files become the table's own, without Spark
 switch        staged rows become the table: the changes over them, by either commit
 cutover       a snapshot's rows are switched while the stream stands for a moment
-loader        `Loader`: all of it in order, for snapshots and copies
+loader        `Loader`: all of it in order, for snapshots and copies, of one table or of many
 rewrite       `Rewrite`: one commit of other rows at the place where a table is
+catalogue     about how large tables are, and the definitions of the small ones
+small_reader  small tables read and staged, many over one connection
+small         small tables, many at a time: what is a wait they share
+several       several tables, the small ones first, and how far all are
 result        for whom tables are loaded, and what became of them
 """

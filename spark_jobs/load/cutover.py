@@ -8,8 +8,11 @@ leaves the table right, and the snapshot open until the last.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import NoReturn
 
 from cdc_core.client.connector import Connector
 from cdc_core.contract.client_status import ClientStatus
@@ -33,12 +36,36 @@ from spark_jobs.load.switch import Changes, Load, columns_of, entered, switch
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.source import Source
+from spark_jobs.stores import flush
 
+_HELD_SECONDS = 4.0  # behind which no other table is begun under a hold: the stream stands still meanwhile
 _BEGIN_ANEW = "Start the snapshot again."
 _BREAKS = {  # the word of an error in Spark: what it means for the snapshot
     FEWER_COPIES: "the changes delete rows that were not read",
     NO_KEY: "a column of the primary key has a zero or partial date, which becomes NULL",
 }
+
+
+class HeldLongEnough(Exception):
+    """A claim was held for so long that the table waits for the next hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A table that is staged, for `Cutover.tables`. `check` is called before its commit."""
+
+    snapshot: Snapshot
+    rows: StagedRows
+    check: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How the client stands under a hold. `strange`: the lake has none of its batches."""
+
+    hold: Hold
+    client: ClientStatus
+    strange: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +99,64 @@ class Cutover:
         Staging(self.lake, self.connector.destination, snapshot.id).remove()
         return made
 
+    def tables(
+        self, hold: Hold, loads: Sequence[Staged], threads: int, clock: Callable[[], float] = time.monotonic
+    ) -> Iterator[tuple[Staged, Copied | Exception]]:
+        """The same for several tables under one hold, side by side, each with what became of it: HeldLongEnough for
+        those that it did not come to. The commits are on the disk before the first stop is lifted."""
+        found, under, began = dict[str, Copied | Exception](), self._standing(hold), clock()
+
+        def committed(load: Staged) -> Copied:
+            if load is not loads[0] and clock() - began > _HELD_SECONDS:
+                raise HeldLongEnough(load.snapshot.table)
+            return self._committed(under, load.snapshot, load.rows, load.check, flushed=False)
+
+        def ended(load: Staged) -> Copied:
+            made = found[load.snapshot.table]
+            assert isinstance(made, Copied)
+            self._end(under, load.snapshot, made)
+            Staging(self.lake, self.connector.destination, load.snapshot.id).remove()
+            return made
+
+        with ThreadPoolExecutor(threads, thread_name_prefix="switch") as pool:
+            for load, made in zip(loads, pool.map(partial(_tried, committed), loads), strict=True):
+                found[load.snapshot.table] = made
+            flush(self.lake.root)
+            there = []
+            for load in loads:
+                if isinstance(made := found[load.snapshot.table], Copied):
+                    there.append(load)
+                else:
+                    yield load, made
+            yield from zip(there, pool.map(partial(_tried, ended), there), strict=True)
+
     def _switched(self, hold: Hold, snapshot: Snapshot, staged: StagedRows, check: Callable[[], None]) -> Copied:
-        client, schema = self.connector.client_status(), staged.schema
+        under = self._standing(hold)
         self._check_open(snapshot)
+        made = self._committed(under, snapshot, staged, check)
+        self._end(under, snapshot, made)
+        return made
+
+    def _standing(self, hold: Hold) -> _Standing:
+        client = self.connector.client_status()
+        self.lake.check_writable()
+        return _Standing(hold, client, is_strange(self.lake, self.connector, client))
+
+    def _committed(
+        self,
+        under: _Standing,
+        snapshot: Snapshot,
+        staged: StagedRows,
+        check: Callable[[], None],
+        *,
+        flushed: bool = True,
+    ) -> Copied:
+        """Makes the staged rows the table."""
+        client, hold, schema = under.client, under.hold, staged.schema
         writes = LakeClient(self.connector.destination, self.connector.client_id, snapshot.epoch, self.run_id)
         target = Target(self.lake, Fence(self.lake, self.sessions), writes, schema.database, schema.table)
-        check_lake(self.lake, self.connector, client, target.app, target.path)
-        self.lake.check_writable()
+        if under.strange:
+            check_known(self.lake, target.app, target.path)
         before = entered(target)
         log = ChangeLog(self.lake, self.connector.destination, snapshot.id)
         acked = hold.start or _acked(client)
@@ -94,11 +172,11 @@ class Cutover:
         def confirm() -> None:
             check()
             hold.check()
-            self.connector.snapshots.renew(snapshot)
+            self._check_open(snapshot)
 
         load = Load(staged, place, upto, Changes(log, self.source, self.zero_dates))
         try:
-            found = switch(target, self.sessions, load, before, confirm)
+            return switch(target, self.sessions, load, before, confirm, flushed=flushed)
         except Broken as error:
             self._break(snapshot, error.message)
         except LakeError as error:
@@ -106,9 +184,11 @@ class Cutover:
                 if word in error.message:
                     self._break(snapshot, reason)
             raise
-        lift_stop(self.connector, client, snapshot.table, place.low, snapshot.owner)
+
+    def _end(self, under: _Standing, snapshot: Snapshot, made: Copied) -> None:
+        """Lifts the stop and closes the snapshot of a table that is in the lake."""
+        lift_stop(self.connector, under.client, snapshot.table, made.place.low, snapshot.owner)
         self.connector.snapshots.close(snapshot)
-        return found
 
     def _check_open(self, snapshot: Snapshot) -> None:
         """Raises Broken, and SessionError for one that is not the owner's any more."""
@@ -130,7 +210,7 @@ class Cutover:
         if types is not None and types != [column.type for column in columns_of(staged.schema)]:
             self._break(snapshot, "the changes have other columns than the rows that were read")
 
-    def _break(self, snapshot: Snapshot, reason: str) -> None:
+    def _break(self, snapshot: Snapshot, reason: str) -> NoReturn:
         self.connector.snapshots.break_off(snapshot.table, snapshot.id, reason)
         raise Broken(reason, place=snapshot.table, hint=_BEGIN_ANEW)
 
@@ -144,13 +224,32 @@ def lift_stop(connector: Connector, client: ClientStatus, table: str, copied: En
             raise WentOn(table) from error
 
 
+def _tried(work: Callable[[Staged], Copied], load: Staged) -> Copied | Exception:
+    """What the work returns or raises: one table's trouble ends no other's."""
+    try:
+        return work(load)
+    except Exception as error:
+        return error
+
+
 def check_lake(lake: Lake, connector: Connector, client: ClientStatus, app: str, path: str) -> None:
     """Raises LakeError for a lake that is not the destination's: a copy in a wrong place would lift a stop all the
     same."""
+    if is_strange(lake, connector, client):
+        check_known(lake, app, path)
+
+
+def is_strange(lake: Lake, connector: Connector, client: ClientStatus) -> bool:
+    """Whether a lake has no batch of a client that has acked some. Raises LakeError for another writer's lake."""
     ledger = Ledger(lake, connector.destination, connector.client_id)
     ledger.check_writer(client.epoch, client.reached, client.identity)
     acked = client.reached is not None and client.reached.how is How.BATCH
-    if acked and not ledger.stretches() and lake.state(path, app) is None:
+    return acked and not ledger.stretches()
+
+
+def check_known(lake: Lake, app: str, path: str) -> None:
+    """Raises LakeError where a strange lake does not have the table either."""
+    if lake.state(path, app) is None:
         hint = "Name the lake that the destination's runs write, or restore its ledger."
         raise LakeError("the lake has no table of this destination", place=lake.root, hint=hint)
 

@@ -21,6 +21,7 @@ from spark_jobs.load.result import WentOn
 
 _Made = TypeVar("_Made")
 _LEASE_SECONDS = 60.0
+_WAIT_SECONDS = 2.0  # for something to claim
 _PATIENCE_SECONDS = 900.0  # for a batch of somebody else
 _TRIES = 5  # where others write the table meanwhile
 
@@ -47,12 +48,14 @@ def held(
     owner: str,
     clock: Callable[[], float] = time.monotonic,
     reason: str = "a table was copied meanwhile",
+    wait: float = _WAIT_SECONDS,
 ) -> Iterator[Hold]:
-    """Waits until nobody else has a claim out. What is held is given back with the block.
+    """Waits until nobody else has a claim out, and so long for something to claim. What is held is given back with the
+    block.
 
     Raises SessionError when somebody else has a claim for too long.
     """
-    claim = _claimed(connector, owner, clock)
+    claim = _claimed(connector, owner, clock, wait)
     if claim is None:
         yield Hold(None)
         return
@@ -82,11 +85,11 @@ def under_hold(
     raise AssertionError("unreachable")
 
 
-def _claimed(connector: Connector, owner: str, clock: Callable[[], float]) -> Claim | None:
+def _claimed(connector: Connector, owner: str, clock: Callable[[], float], wait: float) -> Claim | None:
     """None when nothing waits to be claimed."""
     deadline = clock() + _PATIENCE_SECONDS
     while True:
-        claim = connector.get_without_ack(1, owner=owner, timeout_seconds=2.0, lease_seconds=_LEASE_SECONDS)
+        claim = connector.get_without_ack(1, owner=owner, timeout_seconds=wait, lease_seconds=_LEASE_SECONDS)
         others = () if claim else connector.client_status().claims
         if claim is not None or not others:
             return claim

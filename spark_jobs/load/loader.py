@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -16,16 +16,19 @@ from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig
 from cdc_core.contract.snapshot import FIRST_START, Snapshot
 from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
-from cdc_core.schema.names import full_name
+from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
+from spark_jobs.load.catalogue import Catalogue, catalogue
 from spark_jobs.load.cutover import Cutover, check_lake, lift_stop
 from spark_jobs.load.hold import Hold, under_hold
 from spark_jobs.load.reader import Manner, Read, TableReader
 from spark_jobs.load.registration import Registration, registered
 from spark_jobs.load.replacement import Target
 from spark_jobs.load.result import Broken, Copied, LakeClient, NoSuchTable
+from spark_jobs.load.several import Loading, Several, SoFar
+from spark_jobs.load.small import SmallTables
 from spark_jobs.load.staging import StagedRows, Staging
 from spark_jobs.load.view import copy_table, readable, whole_images
 from spark_jobs.session import Sessions
@@ -56,26 +59,50 @@ class Loader:
         database: str,
         table: str,
         *,
+        owner: str = "",
         told: Callable[[Read], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Copied | NoSuchTable:
         """Brings one table into the lake and lifts its stop. Once more from the beginning where its definition, the
         source's server or the epoch changed meanwhile. A table that the source does not have keeps what it has. What
-        was read stays when this ends before the table is there: the next one goes on with it.
+        was read stays when this ends before the table is there: the next one goes on with it. `owner`: of its snapshot.
 
         Raises SourceError, SourceUnavailable, LakeError, DecodeError, TableStopped; SessionError while another run
         reads the table, or where the snapshot was cancelled. After each the lake's table is as it was.
         """
         self.lake.check_writable()
-        owner = f"{_JOB if self.run_id else 'snapshot-'}{uuid.uuid4().hex[:12]}"
-        load = _TableLoad(self, database, table, owner, told, sleep)
-        for left in reversed(range(_TRIES)):
-            try:
-                return load.online()
-            except Broken:
-                if not left:
-                    raise
-        raise AssertionError("unreachable")
+        return _TableLoad(self, database, table, owner or self._owner(), told, sleep).tried()
+
+    def tables(
+        self,
+        names: Sequence[str],
+        *,
+        told: Callable[[SoFar], None] = lambda _: None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Iterator[Loading]:
+        """Brings tables into the lake, each as `table` does: the small ones many at a time, then the others one after
+        the other. The outcome of each returns or raises what `table` does. `told` hears every few seconds how far all
+        are. Raises LakeError for a lake that cannot be written.
+        """
+        self.lake.check_writable()
+        owner = self._owner()
+
+        def alone(name: str, told: Callable[[Read], None]) -> Copied | NoSuchTable:
+            return self.table(*split_name(name), owner=owner, told=told, sleep=sleep)
+
+        known, small = Catalogue({}, {}), None
+        with suppress(SluiceError):  # each table says so
+            source, dates = self.source(), self.instance.zero_dates
+            known = catalogue(source, [split_name(name) for name in names])
+            small = SmallTables(self.connector, source, self.cutover(source), self.manner, dates, owner, sleep)
+        yield from Several(names, known, alone, small, told, sleep).each()
+
+    def cutover(self, source: Source) -> Cutover:
+        """What switches tables that are staged."""
+        return Cutover(self.connector, self.lake, self.sessions, self.run_id, source, self.instance.zero_dates)
+
+    def _owner(self) -> str:
+        return f"{_JOB if self.run_id else 'snapshot-'}{uuid.uuid4().hex[:12]}"
 
     def copy(
         self,
@@ -133,6 +160,16 @@ class _TableLoad:
     def name(self) -> str:
         return full_name(self.database, self.table)
 
+    def tried(self) -> Copied | NoSuchTable:
+        """Reads the table while others go on, once more where what was read is of no use."""
+        for left in reversed(range(_TRIES)):
+            try:
+                return self.online()
+            except Broken:
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
     def online(self) -> Copied | NoSuchTable:
         """Reads the table while others go on; while a claim is held where images leave columns out."""
         loader, name = self.loader, self.name
@@ -146,10 +183,7 @@ class _TableLoad:
             return self._open_and_held() if self.resumable else self.while_held()
         schema = schema.with_dates_as_text() if loader.instance.zero_dates == "string" else schema
         with self._registered() as registration:
-            staged, zero_dates = self._staged(registration, schema), loader.instance.zero_dates
-            cutover = Cutover(
-                loader.connector, loader.lake, loader.sessions, loader.run_id, loader.source(), zero_dates
-            )
+            staged, cutover = self._staged(registration, schema), loader.cutover(loader.source())
             return cutover.table(registration.snapshot, staged, check=registration.check, sleep=self.sleep)
 
     def while_held(self) -> Copied | NoSuchTable:

@@ -114,6 +114,17 @@ class Manner:
             raise ConfigError(f"read_on must be driver or executors, not {self.read_on!r}", place="read_on", hint=hint)
 
 
+def server_of(manner: Manner, source: Source, low: EntryPosition) -> Source:
+    """Which server is read: the source, or a replica once it has what the source had at `low`."""
+    if manner.replica is None:
+        return source
+    host, port = manner.replica
+    replica = replace(source, host=host, port=port, server_id=None)
+    with asked(source, "its GTIDs") as connection:
+        gtids = executed(connection)
+    return await_place(replica, low, gtids, _REPLICA_SECONDS)
+
+
 @dataclass(frozen=True, slots=True)
 class TableReader:
     """One table of the source, as its registration says how far it is read. `source` is the server that the service
@@ -141,7 +152,7 @@ class TableReader:
     def _in_chunks(self) -> StagedRows:
         source, schema, staging, manner = self.source, self.schema, self.staging, self.manner
         low, progress = begun(source, self.registration, schema, self.sleep)
-        reading = Reading(self._server(low), schema, self.zero_dates, manner.limits, manner.rows_per_chunk)
+        reading = Reading(server_of(manner, source, low), schema, self.zero_dates, manner.limits, manner.rows_per_chunk)
         of_rows, before = estimated_rows(source, schema), staging.keep_groups().rows
         of_groups = None if of_rows is None else of_rows // (reading.chunks_per_group * reading.rows_per_chunk) + 1
 
@@ -162,16 +173,6 @@ class TableReader:
     def _readers(self) -> Readers:
         cluster = self.manner.read_on == "executors" or (not self.manner.read_on and is_cluster(self.sessions))
         return partial(on_executors, self.sessions) if cluster else in_threads
-
-    def _server(self, low: EntryPosition) -> Source:
-        """Which server is read: the source, or a replica once it has what the source had at `low`."""
-        if self.manner.replica is None:
-            return self.source
-        host, port = self.manner.replica
-        replica = replace(self.source, host=host, port=port, server_id=None)
-        with asked(self.source, "its GTIDs") as connection:
-            gtids = executed(connection)
-        return await_place(replica, low, gtids, _REPLICA_SECONDS)
 
     def _in_one_view(self) -> StagedRows:
         """Of the source itself, whose binlog the place is in. A view ends with its connection: nothing is resumed."""

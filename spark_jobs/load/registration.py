@@ -32,9 +32,7 @@ class Registration(Renewal):
         """Raises SessionError when the snapshot was cancelled or taken over, Broken when it cannot be finished."""
         if self.refusal is not None:
             raise self.refusal
-        if self.snapshot.broken:
-            hint = "Start the snapshot again when the source's definitions and its server rest."
-            raise Broken(self.snapshot.broken, place=self.snapshot.table, hint=hint)
+        check_open(self.snapshot)
 
     def note(self, progress: Progress) -> None:
         """Keeps the progress with the service. Raises what `check` raises."""
@@ -51,6 +49,70 @@ class Registration(Renewal):
     def _keep(self) -> None:
         with self._lock:
             self.snapshot = self._connector.snapshots.renew(self.snapshot)
+
+
+class Registrations(Renewal):
+    """Those of several tables of one owner, which one thread renews. Each is what the service said last of it."""
+
+    def __init__(self, connector: Connector) -> None:
+        super().__init__("snapshots", LEASE_SECONDS, self._keep_all)
+        self._connector = connector
+        self._lock = threading.Lock()
+        self._open: dict[str, Snapshot] = {}
+        self._refused: dict[str, SessionError] = {}
+
+    def open(self, table: str, owner: str, *, first: bool) -> Snapshot:
+        """The table's snapshot. Raises SessionError while another owner reads the table."""
+        found = self._connector.snapshots.open(table, owner=owner, first=first, lease_seconds=LEASE_SECONDS)
+        return self._known(found)
+
+    def note(self, snapshot: Snapshot, progress: Progress) -> Snapshot:
+        """Keeps the progress with the service. Raises what `check` raises."""
+        self.check(snapshot.table)
+        found = self._known(self._connector.snapshots.note(snapshot, progress))
+        self.check(snapshot.table)
+        return found
+
+    def check(self, table: str) -> None:
+        """Raises SessionError when the snapshot was cancelled or taken over, Broken when it cannot be finished."""
+        with self._lock:
+            refused, there = self._refused.get(table), self._open.get(table)
+        if refused is not None:
+            raise refused
+        if there is not None:
+            check_open(there)
+
+    def leave(self, table: str) -> None:
+        """It has ended, or somebody else renews it."""
+        with self._lock:
+            self._open.pop(table, None)
+
+    def _known(self, snapshot: Snapshot) -> Snapshot:
+        with self._lock:
+            self._open[snapshot.table] = snapshot
+        return snapshot
+
+    def _keep_all(self) -> None:
+        with self._lock:
+            kept = list(self._open.values())
+        for one in kept:
+            try:
+                found = self._connector.snapshots.renew(one)
+            except SessionError as refused:
+                with self._lock:
+                    if self._open.pop(one.table, None):
+                        self._refused[one.table] = refused
+                continue
+            with self._lock:
+                if one.table in self._open:
+                    self._open[one.table] = found
+
+
+def check_open(snapshot: Snapshot) -> None:
+    """Raises Broken for a snapshot that cannot be finished."""
+    if snapshot.broken:
+        hint = "Start the snapshot again when the source's definitions and its server rest."
+        raise Broken(snapshot.broken, place=snapshot.table, hint=hint)
 
 
 @contextmanager

@@ -79,15 +79,17 @@ class Target:
             raise WentOn(self.path)
         return mark
 
-    def committed(self, about: str) -> int:
-        """The Delta version of the commit with that metadata. It is on the disk, and from here on no statement of an
-        earlier epoch begins. Raises WentOn where Delta skipped the commit, or such a statement came behind it."""
+    def committed(self, about: str, *, flushed: bool = True) -> int:
+        """The Delta version of the commit with that metadata. It is on the disk, unless the caller sees to that for
+        several (`flushed`), and from here on no statement of an earlier epoch begins. Raises WentOn where Delta skipped
+        the commit, or such a statement came behind it."""
         commit = self.lake.commit_noted(self.path, about)
         if commit is None:
             raise WentOn(self.path)
         self.fence.skip(self.path)
         self._pass_epochs(about)
-        flush(self.lake.root)
+        if flushed:
+            flush(self.lake.root)
         return commit.version
 
     def _pass_epochs(self, about: str) -> None:

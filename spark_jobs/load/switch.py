@@ -89,10 +89,17 @@ def entered(target: Target) -> TableState | None:
 
 
 def switch(
-    target: Target, sessions: Sessions, load: Load, before: TableState | None, confirm: Callable[[], None]
+    target: Target,
+    sessions: Sessions,
+    load: Load,
+    before: TableState | None,
+    confirm: Callable[[], None],
+    *,
+    flushed: bool = True,
 ) -> Copied:
     """Makes the rows the table. `before` is its state, as it was entered. `confirm` is called before the commit, and
-    raises where the caller lost what keeps rows behind the place from being acked.
+    raises where the caller lost what keeps rows behind the place from being acked. `flushed`: the commit is on the disk
+    when this returns.
 
     Raises WentOn where somebody wrote the table meanwhile, Broken where the changes cannot be laid over the rows,
     TableStopped for a table that cannot be, LakeError where it cannot be written.
@@ -106,7 +113,7 @@ def switch(
     if before is not None:
         target.fence.check(target.path)
     _commit(sessions, load, new)
-    return Copied(staged.schema, load.place, staged.rows, target.committed(about))
+    return Copied(staged.schema, load.place, staged.rows, target.committed(about, flushed=flushed))
 
 
 def columns_of(schema: TableSchema) -> tuple[LakeColumn, ...]:

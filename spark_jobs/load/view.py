@@ -72,7 +72,7 @@ def readable(connection: pymysql.Connection[Any], database: str, table: str) -> 
     schema = definition(connection, database, table)
     if schema is not None and schema.columns:
         return None if schema.is_sequence else schema
-    if not _touch(connection, database, table):
+    if not touch(connection, database, table):
         return None
     kind, place = _kind(connection, database, table), full_name(database, table)
     if kind == "SYSTEM VERSIONED":
@@ -94,7 +94,7 @@ def _open(
         place = begin(connection, source, database, table, by_key=by_key, sleep=sleep)
         there: bool | None = False
         if _kind(connection, database, table) not in _NO_TABLES:  # a broken view cannot be touched
-            there = _touch(connection, database, table)
+            there = touch(connection, database, table)
         schema = definition(connection, database, table)
         if (kind := _kind(connection, database, table)) in _NO_TABLES:
             there, schema = False, None
@@ -111,7 +111,7 @@ def _open(
     )
 
 
-def _touch(connection: pymysql.Connection[Any], database: str, table: str) -> bool | None:
+def touch(connection: pymysql.Connection[Any], database: str, table: str) -> bool | None:
     """Whether the table is there; its definition cannot change from now on. None when it has changed already."""
     with connection.cursor() as cursor:
         try:

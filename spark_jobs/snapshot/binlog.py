@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pymysql
@@ -15,6 +16,7 @@ _NO_ROWS = ("Format_desc", "Previous_gtids", "Rotate", "Stop", "Gtid_list", "Bin
 _OPAQUE = ("Transaction_payload", "XA_prepare", "Incident")
 _EVENTS = 5_000  # asked for at once
 _WHOLE = ("drop database", "drop schema")  # name no table
+_NAMELESS = ("begin", "commit")
 
 
 def position(connection: pymysql.Connection[Any]) -> EntryPosition:
@@ -44,17 +46,19 @@ def ddl_on(
 
     In doubt it is one: any statement that has the table's name in it."""
     for kind, text in _events(connection, low, high, at_once=_EVENTS):
-        if not kind.startswith("Query"):
-            continue
-        if _names(text, table) or (_names(text, database) and any(word in text.lower() for word in _WHOLE)):
+        if kind.startswith("Query") and _may_define(text, database, table):
             return text
     return None
+
+
+def _may_define(text: str, database: str, table: str) -> bool:
+    return _names(text, table) or (_names(text, database) and any(word in text.lower() for word in _WHOLE))
 
 
 def _names(text: str, name: str) -> bool:
     """Whether a statement has the name in it, as a word of its own. BEGIN and COMMIT name nothing."""
     plain = text.lower().replace("``", "`").replace('""', '"')
-    if plain in ("begin", "commit"):
+    if plain in _NAMELESS:
         return False
     return re.search(rf"(?<![\w$]){re.escape(name.lower())}(?![\w$])", plain) is not None
 
@@ -73,6 +77,38 @@ def changes(
         if kind in _OPAQUE:
             return True
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What stands between two places, for questions about many tables: the texts of statements, the tables that have
+    rows as events name them, and whether rows may be hidden in other events."""
+
+    statements: tuple[str, ...]
+    mapped: frozenset[str]
+    opaque: bool
+
+    def ddl_on(self, database: str, table: str) -> str | None:
+        """As the function of that name."""
+        return next((text for text in self.statements if _may_define(text, database, table)), None)
+
+    def changes(self, database: str, table: str) -> bool:
+        """As the function of that name."""
+        mapped = f"({database}.{table})".lower()
+        named = any(_names(text, table) or text.lower().startswith("xa ") for text in self.statements)
+        return self.opaque or named or any(mapped in text for text in self.mapped)
+
+
+def between(connection: pymysql.Connection[Any], low: EntryPosition, high: EntryPosition) -> Between:
+    """What stands between two positions."""
+    statements, mapped, opaque = dict[str, None](), set[str](), False
+    for kind, text in _events(connection, low, high, at_once=_EVENTS):
+        if kind.startswith("Query") and text.lower() not in _NAMELESS:
+            statements[text] = None
+        elif kind.startswith("Table_map"):
+            mapped.add(text.lower().partition(" (")[2])
+        opaque = opaque or kind in _OPAQUE
+    return Between(tuple(statements), frozenset(f"({text}" for text in mapped), opaque)
 
 
 def _events(

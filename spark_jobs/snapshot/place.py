@@ -89,6 +89,15 @@ def begin(
     raise NoRest(message, place=f"{full_name(database, table)} {place.high}", hint=hint)
 
 
+def view_behind(connection: pymysql.Connection[Any], low: EntryPosition) -> SnapshotPlace:
+    """Begins a snapshot in the connection's transaction, for any tables. `low`: as of `settled`."""
+    if (exact := _own_word(connection)) is not None:
+        return SnapshotPlace(exact, exact)
+    with connection.cursor() as cursor:
+        cursor.execute(_START)
+    return SnapshotPlace(low, position(connection))
+
+
 def _own_word(connection: pymysql.Connection[Any]) -> EntryPosition | None:
     """MariaDB, `binlog_snapshot_file`; Percona Server, the same."""
     with connection.cursor() as cursor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -51,17 +51,26 @@ def read_chunks(
     limits: Limits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """One chunk after the other over one connection, each as of its own time. Raises what `read_chunk` raises."""
-    connection, limits = connect(source), limits or Limits()
+    limits = limits or Limits()
     pace = RateLimit(limits.rows_per_second)
-    try:
-        _probe(connection)
-        connection.autocommit(True)
+    with reading_connection(source) as connection:
         for where in conditions:
             try:
                 yield from read_rows(connection, schema, zero_dates, where, limits, pace)
             except pymysql.MySQLError as error:
                 what = f"{schema.name}, chunk {where}" if where else schema.name
                 raise source_error(error, source, what, READ_AGAIN) from error
+
+
+@contextmanager
+def reading_connection(source: Source) -> Iterator[pymysql.Connection[Any]]:
+    """A connection whose statements are each one consistent read. It notices a source that is gone. Raises what
+    `connect` raises."""
+    connection = connect(source)
+    try:
+        _probe(connection)
+        connection.autocommit(True)
+        yield connection
     finally:
         connection._force_close()  # type: ignore[attr-defined]
 

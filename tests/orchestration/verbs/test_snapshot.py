@@ -18,6 +18,7 @@ from orchestration.verbs.snapshot import manner_of, progress
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.reader import Manner, Read
 from spark_jobs.load.result import Copied, NoSuchTable
+from spark_jobs.load.several import SoFar
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened
@@ -81,10 +82,14 @@ def test_all_captured_tables_without_a_name(
         assert cancelled == [{"table": table, "cancelled": False} for table in captured]
 
 
-def test_the_rate_counts_the_rows_of_this_run() -> None:
-    """Not those that another had staged."""
-    assert progress(Read("s.t", 3_000, 3, 10_000, before=1_000), 4.0) == (
-        "s.t: 3,000 of about 10,000 rows in 3 chunks, 500 rows/s"
+def test_progress_says_how_far_all_tables_are() -> None:
+    """With the time left, of which each table takes some and its rows the rest. The rate of a table that is read by
+    itself counts the rows of this run, not those that another had staged."""
+    assert progress(SoFar(0, 150, 0, 15_000), 1.0) == "0 of 150 tables, 0 rows"
+    assert progress(SoFar(50, 150, 5_000, 15_000), 5.0) == "50 of 150 tables, 5,000 rows, about 0:00:10 left"
+    alone = SoFar(3, 4, 60_000, 240_000, Read("s.t", 3_000, 3, 10_000, before=1_000))
+    assert progress(alone, 4.0) == (
+        "3 of 4 tables, 60,000 rows, about 0:00:07 left; s.t: 3,000 of about 10,000 rows in 3 chunks, 500 rows/s"
     )
 
 

@@ -105,6 +105,28 @@ def test_tables_are_exact_while_others_write_and_drain(mysql8: MySqlServer, spar
         assert isinstance(taken.table(shop.database, "nowhere"), NoSuchTable)
 
 
+def test_small_tables_are_exact_while_others_write_and_drain(
+    mysql8: MySqlServer, spark_remote: str, tmp_path: Path
+) -> None:
+    """Many at a time, with a key and without one; and again, when they are in the lake and go on."""
+    tables = [*(f"keyed{number}" for number in range(6)), "copies"]
+    with opened(mysql8, spark_remote, tmp_path, *tables) as shop:
+        taken, names = snapshots(shop, tmp_path), [f"{shop.database}.{table}" for table in tables]
+        mysql8.execute(f"GRANT LOCK TABLES ON *.* TO '{mysql8.user}'@'%'")
+        try:
+            with busy(shop, *tables):
+                for _ in range(2):
+                    found = {loading.name: loading for loading in taken.tables(names)}
+                    assert all(isinstance(one.outcome(), Copied) for one in found.values())
+                    assert len([one for one in found.values() if one.seconds is not None]) >= len(tables) // 2
+        finally:
+            mysql8.execute(f"REVOKE LOCK TABLES ON *.* FROM '{mysql8.user}'@'%'")
+        assert shop.drain() == []
+        client = shop.connector.client_status()
+        assert (client.stopped, client.snapshots) == ((), ())
+        assert shop.differences(*tables) == dict.fromkeys(tables, (0, 0, 0))
+
+
 def adopted(shop: Shop, table: str) -> bool:
     """Whether the table's last copy is made of files that were staged, and not of ones that Spark wrote."""
     lake = shop.lake.lake
