@@ -23,9 +23,9 @@ def test_a_hint_names_the_job_as_dagster_does() -> None:
         found = spelled_out(hint, "my-shop", "s.t")
         assert "sluice copy my-shop s.t" in found
         assert "the job snapshot_my_shop" in found
-    assert "the job repair_my_shop" in repair_hint("my-shop", "s.t")
+    assert "the job verify_my_shop" in repair_hint("my-shop", "s.t")
     error = TableStopped("wrong", hint=BEGIN_ANEW).named("my-shop")
     assert "sluice reset my-shop --anew" in error.hint
-    assert "rewind_my_shop with `anew`, then snapshot_my_shop." in error.hint
+    assert "reset_my_shop with `anew`, then snapshot_my_shop." in error.hint
     hint = f"Correct S.{UNNAMED} and S.X_{UNNAMED}, S.{UNNAMED}S."
     assert spelled_out(hint, "my-shop", "s.t") == hint
