@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
+from cdc_core.contract.fields import fields_of
 from cdc_core.contract.reached import Reached
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import Ddl
@@ -93,8 +94,8 @@ class Claim:
         return sum(table.rows for table in self.tables)
 
     def to_dict(self) -> dict[str, Any]:
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        tables = [{**asdict(table), "schema": table.schema.to_dict()} for table in self.tables]
+        plain = fields_of(self)
+        tables = [fields_of(table) | {"schema": table.schema.to_dict()} for table in self.tables]
         ddl = [one.to_dict() for one in self.ddl]
         if not self.snapshots:
             plain.pop("snapshots")  # seldom there, and clients of before do not know it

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from cdc_core.errors import SchemaError
@@ -49,6 +50,8 @@ class Column:
         return self.type_code == ColumnType.STRING and _ADDRESSES.get(self.column_type.lower()) == self.meta
 
 
+_COLUMN_FIELDS = tuple(Column.__dataclass_fields__)
+_VALUES = attrgetter(*_COLUMN_FIELDS)
 _SEQUENCE = (
     "next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size", "cycle_option",
     "cycle_count",
@@ -109,7 +112,10 @@ class TableSchema:
         return replace(self, columns=tuple(columns))
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"version": self.version}
+        columns = [dict(zip(_COLUMN_FIELDS, _VALUES(column), strict=True)) for column in self.columns]
+        own = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        defect = asdict(self.defect) if self.defect else None
+        return own | {"columns": columns, "defect": defect, "version": self.version}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> TableSchema:

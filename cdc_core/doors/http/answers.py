@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from cdc_core.doors.http.requests import Position
@@ -11,6 +13,12 @@ from cdc_core.doors.http.requests import Position
 
 class Answer(BaseModel):
     model_config = ConfigDict(extra="allow")
+
+
+def large(value: Callable[[], Any]) -> JSONResponse:
+    """The answer with a value of JSON that may be megabytes. It is made in the caller's thread and not validated by
+    its model: other calls would wait for that."""
+    return JSONResponse(value())
 
 
 class Failure(Answer):

@@ -57,7 +57,7 @@ def _add_claim(router: APIRouter, server: CanalServer, traffic: Traffic) -> None
         port = await to_thread.run_sync(server.destination, destination)
         found = await _wait(request, port, client_id, body, waiters.limiter())
         traffic.sent(destination, "MESSAGES", empty=found is None)
-        return Response(status_code=204) if found is None else found.to_dict()
+        return Response(status_code=204) if found is None else await to_thread.run_sync(answers.large, found.to_dict)
 
 
 async def _wait(

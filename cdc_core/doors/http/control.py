@@ -55,7 +55,8 @@ def _add_reading(router: APIRouter, server: CanalServer) -> None:
     @router.get(DESTINATION + "/tables", response_model=list[answers.TableColumns])
     def tables(destination: str) -> Any:
         """The captured tables with their columns."""
-        return [schema.to_dict() for schema in server.destination(destination).service().tables()]
+        found = server.destination(destination).service().tables()
+        return answers.large(lambda: [schema.to_dict() for schema in found])
 
     @router.get(CLIENT, response_model=answers.Client)
     def client(destination: str, client_id: ClientId) -> Any:
