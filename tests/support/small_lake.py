@@ -55,10 +55,10 @@ def brought(shop: Shop, table: str, *, as_text: bool = False) -> str:
     ours = {DESTINATION: "shop", TABLE: name, PROGRESS: FORM}
     DeltaTable(path).alter.set_table_properties(ours, raise_if_not_exists=False)
     end = EntryPosition(*shop.mysql.position())
-    while True:
-        with shop.connector.claim(100_000, owner="bring", timeout_seconds=1) as claim:
-            if claim is None and shop.reached(end):
-                return path
+    while not shop.reached(end):
+        with shop.connector.claim(100_000, owner="bring", timeout_seconds=1):
+            pass
+    return path
 
 
 def merged(shop: Shop, table: str) -> bool:
