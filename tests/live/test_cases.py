@@ -34,9 +34,8 @@ _CAPTURE, _DRAIN = "@capture", "@drain"
 
 def _in_order(name: str) -> bool:
     """Whether the case is of statements and rows that depend on each other: where claims end matters there. What is
-    ahead of the lake in `cascade-ahead`, or changed between two cascades in `cascade-chains`, is so in one claim
-    alone."""
-    order = ("cascade-keys", "rename", "f09", "f10", "f11", "f14", "f15", "f18", "f19")
+    ahead of the lake in `cascade-ahead` is so in one claim alone."""
+    order = ("cascade-chains", "cascade-keys", "rename", "f09", "f10", "f11", "f14", "f15", "f18", "f19")
     return name.startswith(order)
 
 
