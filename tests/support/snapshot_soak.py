@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -16,6 +16,7 @@ import pymysql
 
 from cdc_core import config
 from cdc_core.client.connector import Connector
+from cdc_core.config import InstanceConfig
 from cdc_core.contract.client_status import ClientStatus
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
@@ -25,12 +26,10 @@ from cdc_core.server.server import CanalServer
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.tables import Lake
-from spark_jobs.load import cutover, groups, reader, registration, switch
-from spark_jobs.load.cutover import Cutover
+from spark_jobs.load import groups, registration, several, small_reader
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.reader import Manner
 from spark_jobs.load.result import Copied
-from spark_jobs.load.staging import Staging
 from spark_jobs.snapshot import place
 from spark_jobs.snapshot.limits import Limits
 from spark_jobs.snapshot.source import Source
@@ -40,25 +39,10 @@ from tests.support.plain_lake import PlainLake, replacing
 from tests.support.reading import nothing_between
 from tests.support.servers import free_port
 from tests.support.shop import until_running, write_conf
+from tests.support.snapshot_kills import OF_SMALL, PLACES, Killed, harmed, killed
 from tests.support.snapshot_script import Script, Table, tables
 
 _SECONDS = 120.0  # for the service to read what the source has written
-_PLACES: tuple[tuple[Any, str], ...] = (
-    (Staging, "commit"),
-    (groups, "_planned"),
-    (reader, "settled"),
-    (Cutover, "_check_log"),
-    (switch, "_folded"),
-    (switch, "laid_over"),
-    (switch, "adopt"),
-    (switch, "replace"),
-    (cutover, "lift_stop"),
-    (Staging, "remove"),
-)
-
-
-class Killed(Exception):
-    """A run ends here, as if its process had died."""
 
 
 @dataclass
@@ -102,10 +86,14 @@ class SnapshotSoak:
         self._busy = threading.Lock()
         try:
             with self._open():
+                self._snapshots(self._tables if self._rng.random() < 0.5 else [])
                 for table in self._tables:
                     self._snapshot(table)
                 for _ in range(snapshots):
-                    self._snapshot(self._rng.choice(self._tables))
+                    if self._rng.random() < 0.3:
+                        self._snapshots(self._rng.sample(self._tables, self._rng.randint(1, len(self._tables))))
+                    else:
+                        self._snapshot(self._rng.choice(self._tables))
                     if self._rng.random() < 0.4:
                         self._compare()
                 self._compare()
@@ -143,6 +131,8 @@ class SnapshotSoak:
                 mock.patch.object(registration, "LEASE_SECONDS", 1.0),
                 mock.patch.object(place, "_SETTLE_SECONDS", 0.05),
                 mock.patch.object(groups, "read_chunks", self._read_chunks(groups.read_chunks)),
+                mock.patch.object(small_reader, "read_rows", self._read_rows(small_reader.read_rows)),
+                mock.patch.object(several, "_TOLD_SECONDS", 0.05),
                 replacing(),
             ):
                 stack.enter_context(patched)
@@ -155,6 +145,13 @@ class SnapshotSoak:
                 self._meanwhile()
 
         return chunks
+
+    def _read_rows(self, read: Any) -> Any:
+        def rows(*given: Any, **more: Any) -> Iterator[Any]:
+            yield from read(*given, **more)
+            self._meanwhile()
+
+        return rows
 
     def _serve(self) -> None:
         server = CanalServer(config.load_service(self._conf)[0], self._conf)
@@ -230,15 +227,9 @@ class SnapshotSoak:
         """Until it is in the lake: killed, cancelled, begun again."""
         instance, _ = config.load_instance(self._conf, "shop")
         for attempt in range(30):
-            rows = self._rng.choice((12, 25, 60, 1000))
-            manner = Manner(rows, Limits(connections=self._rng.choice((1, 2, 3))), read_on="driver")
-            taken = Loader(self._connector, instance, self._lake.lake, self._lake.sessions, manner)
+            taken = self._loader(instance)
             try:
-                with ExitStack() as stack:
-                    if attempt < 9 and self._rng.random() < 0.5:
-                        kind, name = self._rng.choice(_PLACES)
-                        after, times = self._rng.random() < 0.5, self._rng.choice((0, 0, 1, 3))
-                        stack.enter_context(killed(kind, name, after=after, times=times))
+                with harmed(self._rng, attempt, PLACES):
                     found = taken.table(self._database, table.name, told=self._meanwhile, sleep=_sleep)
             except (Killed, SourceUnavailable, SourceChanged, SluiceError) as error:
                 self.outcome.count(
@@ -254,6 +245,39 @@ class SnapshotSoak:
             self.outcome.rows += found.rows
             return
         raise AssertionError(f"{table.name} is never read")
+
+    def _snapshots(self, chosen: Sequence[Table]) -> None:
+        """Of several tables, many at a time, until all are in the lake. What goes wrong with one is that one's; the
+        loader may also be gone behind any of them."""
+        instance, _ = config.load_instance(self._conf, "shop")
+        left = {f"{self._database}.{table.name}" for table in chosen}
+        for attempt in range(30):
+            taken = self._loader(instance)
+            several_of = taken.tables(sorted(left), told=self._meanwhile, sleep=_sleep)
+            with suppress(SluiceError), harmed(self._rng, attempt, (*PLACES, *OF_SMALL)), closing(several_of):
+                for loading in several_of:
+                    try:
+                        found = loading.outcome()
+                    except (Killed, SluiceError) as error:
+                        self.outcome.count(f"of many: {type(error).__name__}")
+                        continue
+                    assert isinstance(found, Copied), found
+                    left.remove(loading.name)
+                    self.outcome.taken += 1
+                    self.outcome.rows += found.rows
+                    self.outcome.count("small" if loading.seconds is not None else "by itself")
+                    if attempt < 9 and self._rng.random() < 0.1:
+                        self.outcome.count("loader gone")
+                        break
+            if not left:
+                return
+            self._meanwhile()
+        raise AssertionError(f"{left} are never read")
+
+    def _loader(self, instance: InstanceConfig) -> Loader:
+        rows, connections = self._rng.choice((12, 25, 60, 1000)), self._rng.choice((1, 2, 3))
+        manner = Manner(rows, Limits(connections=connections), read_on="driver")
+        return Loader(self._connector, instance, self._lake.lake, self._lake.sessions, manner)
 
     def _compare(self) -> None:
         end, deadline = EntryPosition(*self.mysql.position()), time.monotonic() + _SECONDS
@@ -273,23 +297,3 @@ class SnapshotSoak:
 
 def _sleep(seconds: float) -> None:
     time.sleep(min(seconds, 1.1))
-
-
-@contextmanager
-def killed(kind: Any, name: str, *, after: bool, times: int = 0) -> Iterator[None]:
-    """The run dies before or after a call, when it was called so many times before."""
-    call: Callable[..., Any] = getattr(kind, name)
-    left = times
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0 and not after:
-            raise Killed(name)
-        found = call(*args, **kwargs)
-        if left < 0:
-            raise Killed(name)
-        return found
-
-    with mock.patch.object(kind, name, called):
-        yield
