@@ -17,7 +17,7 @@ MOST_FILE_ROWS = 2_000_000  # of a table: files that compress well are large in 
 SENT_BYTES = 32 << 20  # of Arrow, for one table's share: a task, or Spark's driver, holds them until the commit
 VECTORS = "deletionVectors"
 _MAPPING = "delta.columnMapping.mode"
-_UNWRITABLE = {VECTORS, "columnMapping"}  # features of a table that delta-rs cannot write
+UNWRITABLE = {VECTORS, "columnMapping"}  # features of a table that delta-rs cannot write
 
 
 class Engine(StrEnum):
@@ -70,7 +70,7 @@ def form_of(read: TableRead, state: TableState) -> Form | None:
     """How a small share of a claim is written without a statement of Spark's; None where only Spark writes the same
     rows: many of them, partial images, columns of ours, keys and copies that Spark compares otherwise than delta-rs,
     and features of the table that delta-rs cannot write."""
-    if read.rows > MOST_ROWS or read.counts.partial or state.own or _UNWRITABLE & state.features:
+    if read.rows > MOST_ROWS or read.counts.partial or state.own or UNWRITABLE & state.features:
         return None
     if state.properties.get(_MAPPING, "none") != "none":
         return None

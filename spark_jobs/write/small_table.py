@@ -19,7 +19,7 @@ from spark_jobs.lake.state import FENCE
 from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.lake.types import COUNT, OP
 from spark_jobs.stores import check_root
-from spark_jobs.write.order import MOST_BYTES, MOST_FILE_ROWS, SENT_BYTES, Form, Order, Outcome
+from spark_jobs.write.order import MOST_BYTES, MOST_FILE_ROWS, SENT_BYTES, UNWRITABLE, Form, Order, Outcome
 
 _UPSERT, _DELETE = 1, 2  # what OP says of a key
 
@@ -46,6 +46,8 @@ def _check(order: Order, table: DeltaTable) -> None:
         raise Unfit("another run has taken the table over")
     if (table.transaction_version(order.app) or -1) >= order.version:
         raise Unfit("the table has that version")
+    if UNWRITABLE.intersection(table.protocol().writer_features or ()):  # it would write some, and lose their rows
+        raise Unfit("the table has a feature that delta-rs does not write")
     if order.form is Form.INSERTED:
         return
     files = pa.table(table.get_add_actions())
