@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tests.support.uncompiled  # noqa: F401  (first, so that no kernel is compiled)
-from cdc_core.binlog.block import INDEX
+from cdc_core.binlog.block import INDEX, Kind
 from cdc_core.binlog.events import HEADER, EventType
 from cdc_core.errors import SluiceError
 from cdc_core.schema.registry import SchemaRegistry
@@ -37,7 +37,7 @@ def rows_events(log: Captured) -> Iterator[tuple[Array, int, Array]]:
     """Each rows event that is not too long, with its number of rows and the layout of its table."""
     found = decoded(packets(log.events), log.resolve, journal=log.journal)
     for one in found.blocks:
-        for row in one.index[(one.index["schema"] >= 0) & (one.index["length"] <= _LONGEST)]:
+        for row in one.index[(one.index["kind"] == Kind.ROWS) & (one.index["length"] <= _LONGEST)]:
             event = one.data[row["offset"] : row["offset"] + row["length"]]
             yield event, int(row["rows"]), found.registry.row_layout(int(row["schema"]))
 
