@@ -60,10 +60,11 @@ def read(server: MySqlServer, statements: list[str], rows: int, *session: str) -
 
 def test_each_server_gives_the_same_items(server: MySqlServer) -> None:
     """Whatever form the server gives to CREATE ... SELECT and to DROP of several tables."""
-    script = list(SCRIPT)
+    script, expected = list(SCRIPT), list(EXPECTED)
     if server.version.startswith("5.7"):
         script[3:4] = _WITHOUT_SELECT
-    assert read(server, script, 5) == EXPECTED
+        expected[1:3] = expected[2:0:-1]  # a table that is made alone comes before the rows of others
+    assert read(server, script, 5) == expected
 
 
 def test_items_in_compressed_transactions(mysql8: MySqlServer) -> None:
