@@ -298,7 +298,7 @@ def test_a_table_that_never_rests_says_what_is_missing(mysql8: MySqlServer, tmp_
         rows = ", ".join(f"({n}, 0)" for n in range(2000))
         shop.execute("CREATE TABLE n (id INT, v INT)", f"INSERT INTO n VALUES {rows}")
         DeltaTable(brought(shop, "n")).delete("id IN (1000, 1001)")
-        with busy(partial(written, shop, "n"), partial(merged, shop, "n")):
+        with busy(partial(written_at_once, shop, "n"), partial(merged, shop, "n")):
             row = found_beside(shop, "n", seconds=5)
         assert row.comparison is None
         assert "other writers keep writing the table" in row.error
@@ -365,6 +365,14 @@ def locking(server: MySqlServer) -> Iterator[None]:
 
 
 TURNS = itertools.count()
+
+
+def written_at_once(shop: Shop, table: str) -> None:
+    """Changes without a pause between them, in which the table would rest."""
+    with shop.mysql.root(shop.database) as connection, connection.cursor() as cursor:
+        for nth in range(500):
+            cursor.execute(f"UPDATE {table} SET v = {nth % 2} WHERE id = 20")
+            connection.commit()
 
 
 def written(shop: Shop, table: str) -> None:
