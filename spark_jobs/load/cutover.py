@@ -51,7 +51,7 @@ class HeldLongEnough(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedTable:
     """A table that is staged, for `Cutover.tables`. `check` is called before its commit."""
 
     snapshot: Snapshot
@@ -100,18 +100,18 @@ class Cutover:
         return made
 
     def tables(
-        self, hold: Hold, loads: Sequence[Staged], threads: int, clock: Callable[[], float] = time.monotonic
-    ) -> Iterator[tuple[Staged, Copied | Exception]]:
+        self, hold: Hold, loads: Sequence[StagedTable], threads: int, clock: Callable[[], float] = time.monotonic
+    ) -> Iterator[tuple[StagedTable, Copied | Exception]]:
         """The same for several tables under one hold, side by side, each with what became of it: HeldLongEnough for
         those that it did not come to. The commits are on the disk before the first stop is lifted."""
         found, under, began = dict[str, Copied | Exception](), self._standing(hold), clock()
 
-        def committed(load: Staged) -> Copied:
+        def committed(load: StagedTable) -> Copied:
             if load is not loads[0] and clock() - began > _HELD_SECONDS:
                 raise HeldLongEnough(load.snapshot.table)
             return self._committed(under, load.snapshot, load.rows, load.check, flushed=False)
 
-        def ended(load: Staged) -> Copied:
+        def ended(load: StagedTable) -> Copied:
             made = found[load.snapshot.table]
             assert isinstance(made, Copied)
             self._end(under, load.snapshot, made)
@@ -224,7 +224,7 @@ def lift_stop(connector: Connector, client: ClientStatus, table: str, copied: En
             raise WentOn(table) from error
 
 
-def _tried(work: Callable[[Staged], Copied], load: Staged) -> Copied | Exception:
+def _tried(work: Callable[[StagedTable], Copied], load: StagedTable) -> Copied | Exception:
     """What the work returns or raises: one table's trouble ends no other's."""
     try:
         return work(load)

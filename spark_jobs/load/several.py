@@ -17,7 +17,7 @@ from spark_jobs.load import registration
 from spark_jobs.load.catalogue import Catalogue
 from spark_jobs.load.reader import Read
 from spark_jobs.load.result import Copied, NoSuchTable
-from spark_jobs.load.small import Found, Left, SmallTables
+from spark_jobs.load.small import Found, LeftAlone, SmallTables
 from spark_jobs.load.small_reader import Tally
 
 _TOLD_SECONDS = 2.0  # between two words of how far all are
@@ -84,7 +84,7 @@ class Several:
         refused: list[str] = []
         for again in (False, True):
             for name, found in self._together([small[name] for name in (refused if again else small)]):
-                if isinstance(found, Left):
+                if isinstance(found, LeftAlone):
                     (others if again or not found.read_by_other else refused).append(name)
                     continue
                 self._done(found.rows if isinstance(found, Copied) else 0)
@@ -113,7 +113,7 @@ class Several:
                 name, outcome = one
                 left.discard(name)
                 yield name, outcome
-        yield from ((name, Left()) for name in left)
+        yield from ((name, LeftAlone()) for name in left)
 
     def _next(self, found: queue.SimpleQueue[tuple[str, Found] | None]) -> tuple[str, Found] | None:
         while True:

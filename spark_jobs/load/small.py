@@ -24,7 +24,7 @@ from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.information_schema import definitions
 from cdc_core.schema.table import TableSchema
 from spark_jobs.load.catalogue import TOGETHER, Name
-from spark_jobs.load.cutover import Cutover, HeldLongEnough, Staged
+from spark_jobs.load.cutover import Cutover, HeldLongEnough, StagedTable
 from spark_jobs.load.hold import held
 from spark_jobs.load.reader import Manner, server_of
 from spark_jobs.load.registration import Registrations
@@ -43,13 +43,13 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftAlone:
     """A table to be loaded alone. `read_by_other`: somebody has its snapshot, whose lease may end."""
 
     read_by_other: bool = False
 
 
-Found = Copied | SessionError | Left
+Found = Copied | SessionError | LeftAlone
 """What became of a small table. SessionError: its snapshot was cancelled, or taken over."""
 
 
@@ -122,7 +122,7 @@ class _Group:
             except ServiceUnavailable:
                 raise
             except SluiceError as error:
-                of.found(schema.name, Left(isinstance(error, SessionError)))
+                of.found(schema.name, LeftAlone(isinstance(error, SessionError)))
                 return None
 
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="register") as pool:
@@ -246,7 +246,7 @@ class _Group:
         of, members = self.of, {member.name: member for member in part}
         written, unbegun = list[_Member](), list[_Member]()
         loads = [
-            Staged(one.snapshot, one.table.rows, partial(self.registrations.check, one.name))
+            StagedTable(one.snapshot, one.table.rows, partial(self.registrations.check, one.name))
             for one in members.values()
             if one.table.rows
         ]
@@ -270,7 +270,7 @@ class _Group:
 
     def _leave(self, snapshot: Snapshot, error: Exception | None = None) -> None:
         """A snapshot that was cancelled stays so; anything else is seen again by whoever loads the table alone."""
-        found: Found = Left()
+        found: Found = LeftAlone()
         if isinstance(error, SessionError):
             try:
                 self.of.connector.snapshots.renew(snapshot)

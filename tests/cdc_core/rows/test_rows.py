@@ -117,7 +117,7 @@ def test_minimal_metadata_is_completed_from_the_catalogue(mysql8: MySqlServer) -
 
         left = [row[:-1] for row in net_rows(slices, registry, table) if row[-1] == 1]
 
-        assert registry.get(0).primary_key == ("b", "a")
+        assert registry.get(1).primary_key == ("b", "a")  # 0 is the name that CREATE made
         assert sorted(left, key=repr) == sorted(selected(mysql8, table), key=repr)
         mysql8.execute(f"DROP TABLE {table}")
         with pytest.raises(TableStopped, match="no longer exists"):
