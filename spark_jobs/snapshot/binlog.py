@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,10 @@ _NO_ROWS = ("Format_desc", "Previous_gtids", "Rotate", "Stop", "Gtid_list", "Bin
 _OPAQUE = ("Transaction_payload", "XA_prepare", "Incident")
 _EVENTS = 5_000  # asked for at once
 _WHOLE = ("drop database", "drop schema")  # name no table
-_NAMELESS = ("begin", "commit")
+_TOLD = ("Query", "Table_map")  # of them the text counts
+
+Event = tuple[str, str]
+"""Type and text, as the server shows them."""
 
 
 def position(connection: pymysql.Connection[Any]) -> EntryPosition:
@@ -45,22 +48,7 @@ def ddl_on(
     """A statement between two positions that may have changed the table's definition, None when there is none.
 
     In doubt it is one: any statement that has the table's name in it."""
-    for kind, text in _events(connection, low, high, at_once=_EVENTS):
-        if kind.startswith("Query") and _may_define(text, database, table):
-            return text
-    return None
-
-
-def _may_define(text: str, database: str, table: str) -> bool:
-    return _names(text, table) or (_names(text, database) and any(word in text.lower() for word in _WHOLE))
-
-
-def _names(text: str, name: str) -> bool:
-    """Whether a statement has the name in it, as a word of its own. BEGIN and COMMIT name nothing."""
-    plain = text.lower().replace("``", "`").replace('""', '"')
-    if plain in _NAMELESS:
-        return False
-    return re.search(rf"(?<![\w$]){re.escape(name.lower())}(?![\w$])", plain) is not None
+    return _ddl_among(_events(connection, low, high, at_once=_EVENTS), database, table)
 
 
 def changes(
@@ -68,8 +56,43 @@ def changes(
 ) -> bool:
     """Whether rows of a table may have changed between two positions. In doubt they have: by a compressed transaction,
     or an XA transaction whose rows stand before its commit."""
+    return _changes_among(_events(connection, low, high, at_once=_EVENTS), database, table)
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The different events between two places that count for one of these questions, which are asked of many tables."""
+
+    events: tuple[Event, ...]
+
+    def ddl_on(self, database: str, table: str) -> str | None:
+        """As the function of that name."""
+        return _ddl_among(self.events, database, table)
+
+    def changes(self, database: str, table: str) -> bool:
+        """As the function of that name."""
+        return _changes_among(self.events, database, table)
+
+
+def between(connection: pymysql.Connection[Any], low: EntryPosition, high: EntryPosition) -> Between:
+    """What stands between two positions."""
+    events = _events(connection, low, high, at_once=_EVENTS)
+    told = ((kind, text if kind.startswith(_TOLD) else "") for kind, text in events)
+    return Between(tuple(dict.fromkeys(one for one in told if one[1] or one[0] in _OPAQUE)))
+
+
+def _ddl_among(events: Iterable[Event], database: str, table: str) -> str | None:
+    for kind, text in events:
+        if not kind.startswith("Query"):
+            continue
+        if _names(text, table) or (_names(text, database) and any(word in text.lower() for word in _WHOLE)):
+            return text
+    return None
+
+
+def _changes_among(events: Iterable[Event], database: str, table: str) -> bool:
     mapped = f"({database}.{table})".lower()
-    for kind, text in _events(connection, low, high, at_once=_EVENTS):
+    for kind, text in events:
         if kind.startswith("Table_map") and mapped in text.lower():
             return True
         if kind.startswith("Query") and (_names(text, table) or text.lower().startswith("xa ")):
@@ -79,42 +102,18 @@ def changes(
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
-    """What stands between two places, for questions about many tables: the texts of statements, the tables that have
-    rows as events name them, and whether rows may be hidden in other events."""
-
-    statements: tuple[str, ...]
-    mapped: frozenset[str]
-    opaque: bool
-
-    def ddl_on(self, database: str, table: str) -> str | None:
-        """As the function of that name."""
-        return next((text for text in self.statements if _may_define(text, database, table)), None)
-
-    def changes(self, database: str, table: str) -> bool:
-        """As the function of that name."""
-        mapped = f"({database}.{table})".lower()
-        named = any(_names(text, table) or text.lower().startswith("xa ") for text in self.statements)
-        return self.opaque or named or any(mapped in text for text in self.mapped)
-
-
-def between(connection: pymysql.Connection[Any], low: EntryPosition, high: EntryPosition) -> Between:
-    """What stands between two positions."""
-    statements, mapped, opaque = dict[str, None](), set[str](), False
-    for kind, text in _events(connection, low, high, at_once=_EVENTS):
-        if kind.startswith("Query") and text.lower() not in _NAMELESS:
-            statements[text] = None
-        elif kind.startswith("Table_map"):
-            mapped.add(text.lower().partition(" (")[2])
-        opaque = opaque or kind in _OPAQUE
-    return Between(tuple(statements), frozenset(f"({text}" for text in mapped), opaque)
+def _names(text: str, name: str) -> bool:
+    """Whether a statement has the name in it, as a word of its own. BEGIN and COMMIT name nothing."""
+    plain = text.lower().replace("``", "`").replace('""', '"')
+    if plain in ("begin", "commit"):
+        return False
+    return re.search(rf"(?<![\w$]){re.escape(name.lower())}(?![\w$])", plain) is not None
 
 
 def _events(
     connection: pymysql.Connection[Any], low: EntryPosition, high: EntryPosition, at_once: int
-) -> Iterator[tuple[str, str]]:
-    """Type and text of the events from one position to another."""
+) -> Iterator[Event]:
+    """The events from one position to another."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW BINARY LOGS")
         names = [str(name) for (name, *_) in cursor.fetchall()]
