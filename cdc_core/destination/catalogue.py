@@ -85,4 +85,4 @@ class Catalogue:
             return current_end(conn)
 
     def as_configured(self, schema: TableSchema) -> TableSchema:
-        return schema.with_dates_as_text() if self.config.zero_dates == "string" else schema
+        return schema.as_read(self.config.zero_dates)

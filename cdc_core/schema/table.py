@@ -111,6 +111,10 @@ class TableSchema:
         columns = (replace(c, as_text=True) if c.type_code in _DATED else c for c in self.columns)
         return replace(self, columns=tuple(columns))
 
+    def as_read(self, zero_dates: str) -> TableSchema:
+        """As its rows are read with this `sluice.zero.dates`."""
+        return self.with_dates_as_text() if zero_dates == "string" else self
+
     def to_dict(self) -> dict[str, Any]:
         columns = [dict(zip(_COLUMN_FIELDS, _VALUES(column), strict=True)) for column in self.columns]
         own = {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -181,7 +181,7 @@ class _TableLoad:
         self._remove_broken()
         if not whole:
             return self._open_and_held() if self.resumable else self.while_held()
-        schema = schema.with_dates_as_text() if loader.instance.zero_dates == "string" else schema
+        schema = schema.as_read(loader.instance.zero_dates)
         with self._registered() as registration:
             staged, cutover = self._staged(registration, schema), loader.cutover(loader.source())
             return cutover.table(registration.snapshot, staged, check=registration.check, sleep=self.sleep)

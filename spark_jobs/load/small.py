@@ -72,13 +72,12 @@ class SmallTables:
     def load(self, schemas: Sequence[TableSchema]) -> None:
         """Each table is in the lake then, or was `found` to be left. Raises what ends all: the service or the source is
         away."""
-        as_text = self.zero_dates == "string"
         for low in range(0, len(schemas), TOGETHER):
             if self.over():
                 return
             part = schemas[low : low + TOGETHER]
             with Registrations(self.connector) as registrations:
-                _Group(self, registrations).load([one.with_dates_as_text() if as_text else one for one in part])
+                _Group(self, registrations).load([one.as_read(self.zero_dates) for one in part])
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +205,7 @@ class _Group:
             return {}
         with asked(self.of.source, "the catalogue") as connection:
             found = definitions(connection, [member.where for member in members])
-        as_text = self.of.zero_dates == "string"
-        return {name: one.with_dates_as_text() if as_text else one for name, one in found.items()}
+        return {name: one.as_read(self.of.zero_dates) for name, one in found.items()}
 
     def _same(self, members: Sequence[_Member], now: Mapping[Name, TableSchema]) -> list[_Member]:
         """Those whose definition is what it was; the snapshots of the others are broken."""

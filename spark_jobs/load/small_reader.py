@@ -170,15 +170,12 @@ class SmallReader:
         good = set()
         for one in there:
             name = one.schema.database, one.schema.table
-            now = self._as_read(found[name]) if name in found else None
+            now = found[name].as_read(self.zero_dates) if name in found else None
             same = now is not None and now.version == one.schema.version
             still = since.ddl_on(*name) is None and (place.exact or not since.changes(*name))
             if same and still:
                 good.add(one.name)
         return place, frozenset(good)
-
-    def _as_read(self, schema: TableSchema) -> TableSchema:
-        return schema.with_dates_as_text() if self.zero_dates == "string" else schema
 
 
 class _Shared(Generic[_Thing]):

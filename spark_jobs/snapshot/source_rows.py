@@ -119,7 +119,7 @@ def _definition(
     with connection.cursor() as cursor:
         cursor.execute(_GENERATED, key.child)
         generated = {str(name) for (name,) in cursor.fetchall()}
-    schema = schema.with_dates_as_text() if zero_dates == "string" else schema
+    schema = schema.as_read(zero_dates)
     return schema, tuple(column.name for column in schema.shown if column.name in generated)
 
 
