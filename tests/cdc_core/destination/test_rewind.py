@@ -25,7 +25,7 @@ from cdc_core.source.start.tree import ByGtid
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import claim, config, execute, running
 from tests.support.mortal import Mortal, dies
-from tests.support.servers import executed_gtids
+from tests.support.servers import MySqlFactory, executed_gtids
 from tests.support.waiting import until
 
 AT = LogPosition("127.0.0.1", 3306, EntryPosition("mysql-bin.000003", 900))
@@ -171,14 +171,18 @@ def test_a_place_within_a_transaction_is_refused(mysql8: MySqlServer, after: str
 
 
 @pytest.mark.integration
-def test_a_plan_goes_to_a_time(mysql8: MySqlServer) -> None:
-    """To the start of the last transaction before it, or of the first one of its second; not beyond the end."""
-    with mysql8.database() as shop:
-        execute(mysql8, shop, "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (1)")
-        last = EntryPosition(*mysql8.position())
+def test_a_plan_goes_to_a_time(new_mysql: MySqlFactory) -> None:
+    """To the start of the last transaction before it, or of the first one of its second; not beyond the end.
+
+    A server of its own: sessions of other tests write rows of later times, and the search ends in front of them.
+    """
+    server = new_mysql("8.0.31")
+    with server.database() as shop:
+        execute(server, shop, "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (1)")
+        last = EntryPosition(*server.position())
         time.sleep(1.1)
-        execute(mysql8, shop, "INSERT INTO orders VALUES (2)")
-        settings, cursors = source_settings(config(mysql8, shop)), Cursors(MemoryNodes(), "shop")
+        execute(server, shop, "INSERT INTO orders VALUES (2)")
+        settings, cursors = source_settings(config(server, shop)), Cursors(MemoryNodes(), "shop")
 
         assert plan(settings, cursors, RewindTarget(int(time.time() * 1000))).position.postion == last
         for wrong in (1_000_000, int(time.time() * 1000) + 3_600_000):
