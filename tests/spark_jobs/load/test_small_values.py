@@ -19,6 +19,7 @@ from spark_jobs.load.reader import Manner
 from spark_jobs.load.result import Copied
 from tests.support import matrix_characters, type_matrix
 from tests.support.matrix_runs import grouped, make
+from tests.support.quiet_source import quiet_source
 from tests.support.shop import opened_shop
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
@@ -48,7 +49,7 @@ def test_both_ways_give_the_same_rows(name: str, request: pytest.FixtureRequest,
             database=database,
         )
         keys = {"canal_instance_filter_regex": rf"{database}\\..*", "sluice_zero_dates": "null"}
-        with opened_shop(server, "sc://127.0.0.1:1", tmp_path, **keys) as shop:
+        with quiet_source(), opened_shop(server, "sc://127.0.0.1:1", tmp_path, **keys) as shop:
             instance, _ = config.load_instance(tmp_path / "conf", "shop")
             tables = [f"{database}.{table}" for table in (*(group.table for group in groups), "unkeyed")]
             together = Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions, Manner(read_on="driver"))

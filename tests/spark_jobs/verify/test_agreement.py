@@ -14,6 +14,7 @@ from spark_jobs.verify.verified import Comparison
 from tests.support import type_matrix
 from tests.support.marks import mostly_full
 from tests.support.matrix_runs import grouped
+from tests.support.quiet_source import quiet_source
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import brought, found_beside
 
@@ -74,7 +75,7 @@ CASES = [
 def test_every_damage_is_found(server: str, family: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Also where no row is damaged but one cell of it."""
     rng = random.Random(f"{server} {family}")
-    with opened_shop(request.getfixturevalue(server), NO_SPARK, tmp_path) as shop:
+    with quiet_source(), opened_shop(request.getfixturevalue(server), NO_SPARK, tmp_path) as shop:
         for table in tables(shop, family):
             path = brought(shop, table)
             right = DeltaTable(path).to_pyarrow_table()
