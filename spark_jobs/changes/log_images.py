@@ -1,7 +1,7 @@
 """The images of one read as a change log has them: record batches in the order of the log's columns.
 
-Each batch is made when delta-rs asks for it: memory holds one. Images that are not as many as the service counted are
-an error before the commit.
+Each batch is made when it is asked for. Images that are not as many as the service counted are an error before the
+commit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from cdc_core.client.changes import FlightRows, TableRead
 from cdc_core.contract.claim import Claim
-from cdc_core.errors import LakeError, SluiceError
+from cdc_core.errors import LakeError
 from cdc_core.position import EntryPosition, split_version
 from cdc_core.rows.system_columns import versions
 from spark_jobs.changes import columns
@@ -44,8 +44,8 @@ class Emptied:
 
 
 class LogImages:
-    """What one claim adds to a log with these `fields`. `error` is the service's, which delta-rs would make a text of;
-    `count` is how many rows came so far. `numbered`: the log has the table's columns under numbers."""
+    """What one claim adds to a log with these `fields`. `count` is how many rows came so far. `numbered`: the log has
+    the table's columns under numbers."""
 
     def __init__(
         self, claim: Claim, fields: Sequence[pa.Field], read: TableRead | None, rows: FlightRows | None,
@@ -58,24 +58,19 @@ class LogImages:
         self._claim, self._read, self._rows, self._emptied = claim, read, rows, emptied
         self._gtid = str(claim.end.gtid or "")
         self.schema = pa.schema(self._fields)
-        self.error: SluiceError | None = None
         self.count = 0
 
     def __repr__(self) -> str:
         return f"<LogImages count={self.count}>"
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        try:
-            if self._emptied:
-                yield self._truncated()
-            if self._read and self._rows:
-                for ticket in self._read.tickets:
-                    for batch in self._rows.split(ticket):
-                        yield self._imaged(batch)
-                self._check(self._read)
-        except SluiceError as error:
-            self.error = error
-            raise
+        if self._emptied:
+            yield self._truncated()
+        if self._read and self._rows:
+            for ticket in self._read.tickets:
+                for batch in self._rows.split(ticket):
+                    yield self._imaged(batch)
+            self._check(self._read)
 
     def _check(self, read: TableRead) -> None:
         came = self.count - len(self._emptied)

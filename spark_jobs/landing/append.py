@@ -26,6 +26,7 @@ from spark_jobs.changes.log_images import Emptied, LogImages, log_schema, own_fi
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.spool import spooled
 from spark_jobs.lake.state import DESTINATION, FENCE, KEPT_LOG, LOG, TABLE
 from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.lake.types import lake_columns
@@ -229,17 +230,17 @@ def _committed(
         app_transactions=[Transaction(log.app(claim.epoch), end), *lacking(log, share.past)],
         custom_metadata={"userMetadata": note},
     )
-    stream = pa.RecordBatchReader.from_batches(images.schema, iter(images))
     storage = log.lake.storage or None
 
     def write() -> None:
         how = exact_statistics(images.schema)
-        write_deltalake(
-            opened.table, stream, mode="append", storage_options=storage, writer_properties=how,
-            commit_properties=properties,
-        )  # fmt: skip
+        with spooled(images.schema, images) as rows:
+            write_deltalake(
+                opened.table, rows, mode="append", storage_options=storage, writer_properties=how,
+                commit_properties=properties,
+            )  # fmt: skip
 
-    _written(log, write, images)
+    _written(log, write)
     _check_count(log, opened.table, note, images.count)
     _compact(opened.table)
     return Landed(
@@ -258,15 +259,13 @@ def _note(share: LandingTask, counts: PlanCounts, after: int | None) -> str:
     return json.dumps(fields | {"low": claim.start.version(), "version": claim.end.version(), "landed": asdict(counts)})
 
 
-def _written(log: TableLog, write: Callable[[], None], images: LogImages | None = None) -> None:
+def _written(log: TableLog, write: Callable[[], None]) -> None:
     """Raises the service's own error, TableStopped for what this log causes, LakeError for what may pass."""
     try:
         write()
     except SluiceError:
         raise
     except Exception as error:
-        if images is not None and images.error is not None:
-            raise images.error from None
         words = first_line(error)
         if isinstance(error, SchemaMismatchError | DeltaProtocolError):
             message = f"its change log cannot take its rows: {words}"

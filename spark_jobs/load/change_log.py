@@ -18,12 +18,13 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.client.changes import RowsDoor
 from cdc_core.contract.claim import Claim
-from cdc_core.errors import LakeError, TableStopped
+from cdc_core.errors import LakeError, SluiceError, TableStopped
 from cdc_core.rows.system_columns import CHANGES
 from spark_jobs.changes.columns import EPOCH, NAMES, NTH, OP, SYSTEM, VERSION
 from spark_jobs.changes.log_images import LogImages, own_fields
 from spark_jobs.changes.net import ImageQuery
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.spool import spooled
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.lake.tables import Lake
@@ -69,24 +70,25 @@ class ChangeLog:
         (there, after), end = self._opened(), claim.end.version()
         if after is not None and after >= end:
             return
-        with door.connect() as rows:
-            read = rows.info(claim, table, mode=CHANGES, after=after)
+        with door.connect() as service:
+            read = service.info(claim, table, mode=CHANGES, after=after)
             own = own_fields(read.schema)
             if there is not None and _types(there) != [spark_type(field.type) for field in own]:
                 raise TableStopped("the table has other columns than before", place=self.path, hint=_ANEW)
-            images = LogImages(claim, numbered(own, *SYSTEM), read, rows, numbered=True)
-            stream = pa.RecordBatchReader.from_batches(images.schema, iter(images))
+            images = LogImages(claim, numbered(own, *SYSTEM), read, service, numbered=True)
             noted = CommitProperties(app_transactions=[Transaction(self.app, end)])
             storage = self.lake.storage or None
             try:
                 log = there or DeltaTable.create(self.path, numbered(own, *SYSTEM), storage_options=storage)
                 how = exact_statistics(images.schema)
-                write_deltalake(
-                    log, stream, mode="append", storage_options=storage, writer_properties=how, commit_properties=noted
-                )
+                with spooled(images.schema, images) as rows:
+                    write_deltalake(
+                        log, rows, mode="append", storage_options=storage, writer_properties=how,
+                        commit_properties=noted,
+                    )  # fmt: skip
+            except SluiceError:
+                raise
             except Exception as error:
-                if images.error is not None:
-                    raise images.error from None
                 if self._opened()[0] is None and there is not None:
                     raise TableStopped("the log was removed", place=self.path, hint=_ANEW) from error
                 hint = "Make the lake writable and give it room; the batch stays claimable."
