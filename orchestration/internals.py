@@ -6,9 +6,10 @@ All of it was last seen to work with Dagster 1.13.27, the version of constraints
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.forkserver
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,30 @@ def job_of_process() -> str:
         found = re.search(r'"(?:job|pipeline)_name": ?"([^"\\]+)"', " ".join(sys.argv[1:]))
         return found[1] if found else ""
     return ""
+
+
+def dagster_command(*arguments: str) -> None:
+    """Run the command `dagster` with these arguments, and exit with its code."""
+    from dagster._cli import cli
+
+    cli(args=list(arguments), prog_name="dagster")
+
+
+def fork_runs(preloaded: Sequence[str]) -> None:
+    """Let a code server of this process fork the processes of its runs from one that has imported these modules. It
+    imports them while the code server starts."""
+    from dagster._grpc.server import DagsterApiServer
+
+    forking: Any = multiprocessing.get_context("forkserver")
+    made = DagsterApiServer.__init__
+
+    def with_forks(self: DagsterApiServer, *arguments: Any, **options: Any) -> None:
+        made(self, *arguments, **options)
+        self._mp_ctx = forking
+
+    setattr(DagsterApiServer, "__init__", with_forks)  # noqa: B010 - an assignment is an error for mypy
+    forking.set_forkserver_preload(list(preloaded))
+    multiprocessing.forkserver.ensure_running()
 
 
 _kept: dict[str, dg.DagsterInstance] = {}

@@ -15,6 +15,7 @@ from orchestration.resources import CanalResource
 from orchestration.sensors.round import Connect
 
 _SECONDS = 5.0  # for a service to answer
+_INTERVAL = 30  # seconds between ticks; the sensor of a destination's backlog mostly gives back first
 
 
 def ended_sensors(canals: Mapping[str, CanalResource]) -> list[dg.SensorDefinition]:
@@ -39,7 +40,7 @@ def _ended_sensor(known: Mapping[str, Connect], status: dg.DagsterRunStatus, wor
         name=f"sluice_{word}_runs",
         run_status=status,
         run_status_sensor_fn=ended,
-        minimum_interval_seconds=5,
+        minimum_interval_seconds=_INTERVAL,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"Gives back what a run that drains held when it {word}.",
     )

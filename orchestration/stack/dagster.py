@@ -7,7 +7,6 @@ A changed `defs.yaml` takes effect at the next start.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Any, Self
@@ -32,7 +31,8 @@ _START_SECONDS, _EACH_SECONDS = 120.0, 2.0  # that Dagster may take to start, an
 
 
 class Dagster:
-    """`url` is the page for people. `home` keeps runs and events over restarts. `defs` holds `*/defs.yaml`."""
+    """`url` is the page for people. `home` keeps runs and events over restarts: `records` and `ticks` in it are SQLite
+    files. `defs` holds `*/defs.yaml`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Dagster:
             "SLUICE_DEFS": str(defs),
         }
         workspace = home / "workspace.yaml"
-        code = [sys.executable, "-m", "dagster", "api", "grpc", "-m", module, "-h", "127.0.0.1"]
+        code = [sys.executable, "-m", "orchestration.stack.code_server", "-m", module, "-h", "127.0.0.1"]
         code += ["-p", str(self._code_port), "-d", str(PROJECT), "--location-name", "sluice"]
         web = [_program("dagster-webserver"), "-h", "127.0.0.1", "-p", str(port), "-w", str(workspace)]
         daemon = [_program("dagster-daemon"), "run", "-w", str(workspace)]
@@ -137,10 +137,24 @@ class Dagster:
         )
 
     def _write_configuration(self, workspace: Path) -> None:
-        if _INSTANCE.is_file():
-            shutil.copyfile(_INSTANCE, self.home / "dagster.yaml")
+        settings = yaml.safe_load(_INSTANCE.read_text()) | _storages(self.home)
+        (self.home / "dagster.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
         server = {"host": "127.0.0.1", "port": self._code_port, "location_name": "sluice"}
         workspace.write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
+
+
+def _storages(home: Path) -> dict[str, Any]:
+    """The storages of runs, events and ticks. Dagster's default has a file for each run, of 110 KB without any event,
+    and each event of an asset twice."""
+    kinds = {
+        "run_storage": ("runs", "SqliteRunStorage", "records"),
+        "event_log_storage": ("event_log", "ConsolidatedSqliteEventLogStorage", "records"),
+        "schedule_storage": ("schedules", "SqliteScheduleStorage", "ticks"),
+    }
+    return {
+        kind: {"module": f"dagster._core.storage.{room}", "class": name, "config": {"base_dir": str(home / folder)}}
+        for kind, (room, name, folder) in kinds.items()
+    }
 
 
 def _program(name: str) -> str:

@@ -2,8 +2,9 @@
 
 `run_events`: events of a run that brings the changes of a few tables. `run_first_claim`: seconds from the run's
 creation to its first claim. `run_storage`: KB that a run leaves in Dagster's storage, without ticks.
-`location_load`: seconds in which a fresh process loads the definitions. `sensor_tick`: milliseconds of a tick there.
-The peer is a destination of nothing but the tables that change.
+`location_load`: seconds in which a fresh process loads the definitions, as the code server does. `run_load`: the same
+of a run's process. `sensor_tick`: milliseconds of a tick that asks the service. The peer is a destination of nothing
+but the tables that change.
 
     python -m tests.bench.bench_run_events [--tables 500] [--changed 5] [--rounds 5] [--only run|load]
 """
@@ -21,11 +22,11 @@ import time
 from contextlib import closing
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import dagster as dg
 
 from orchestration.names import Names
+from orchestration.sensors import round as rounds
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.ports import free_port
 from orchestration.stack.spark import SparkConnect
@@ -34,7 +35,7 @@ from tests.support.operated import Operated, operated, until
 
 NAMES = Names("shop")
 ROWS, TICKS = 10, 30
-_LOAD = "import sys; from tests.bench.bench_run_events import loaded; loaded(sys.argv[1])"
+_LOAD = "import sys; from tests.bench.bench_run_events import loaded; loaded(*sys.argv[1:])"
 
 
 def main() -> None:
@@ -62,7 +63,7 @@ def main() -> None:
         finally:
             spark.stop()
             mysql.stop()
-    units = {"run_events": "events", "run_first_claim": "s", "run_storage": "KB", "location_load": "s"}
+    units = {"run_events": "events", "run_first_claim": "s", "run_storage": "KB", "location_load": "s", "run_load": "s"}
     for name, value in found[given.tables].items():
         other = None if given.alone else found[given.changed][name]
         report(name, value, units.get(name, "ms"), config, peer, other)
@@ -115,40 +116,49 @@ def _all_runs(shop: Operated) -> list[dg.DagsterRun]:
 
 def _size(home: Path) -> int:
     """Bytes of runs and events, what is in SQLite's logs included."""
-    for file in (home / "history").rglob("*.db"):
+    for file in (home / "records").rglob("*.db"):
         with closing(sqlite3.connect(file)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    folders = [home / "history", home / "storage"]
+    folders = [home / "records", home / "storage"]
     return sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
 
 
 def _loads(folder: Path) -> dict[str, float]:
-    """Of three fresh processes."""
+    """Of three fresh processes each, for the code location and for a run."""
     environment = {**os.environ, "DAGSTER_HOME": str(folder / "dagster")}
-    command = [sys.executable, "-c", _LOAD, str(folder / "defs")]
-    answers: list[dict[str, float]] = []
-    for _ in range(3):
+    answers: dict[str, list[float]] = {}
+    for job in ("", NAMES.job) * 3:
+        command = [sys.executable, "-c", _LOAD, str(folder / "defs"), job]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-        answers.append(json.loads(done.stdout.splitlines()[-1]))
-    return {name: median(one[name] for one in answers) for name in answers[0]}
+        for name, value in json.loads(done.stdout.splitlines()[-1]).items():
+            answers.setdefault(name, []).append(value)
+    return {name: median(values) for name, values in answers.items()}
 
 
-def loaded(folder: str) -> None:
-    """Prints what it takes to load the definitions in this process, and a tick of the sensor."""
+def loaded(folder: str, job: str) -> None:
+    """Prints what it takes to load the definitions in this process, and a tick of the sensor; or what it takes the
+    process of a run of the job."""
     from orchestration.loading import load_folder
 
+    if job:
+        sys.argv[:] = ["dagster", "api", "execute_run", json.dumps({"job_name": job})]
     began = time.monotonic()
     definitions = load_folder(Path(folder))
-    sensor = definitions.resolve_sensor_def(f"cdc_{NAMES.safe}_backlog")
-    seconds: dict[str, Any] = {"location_load": time.monotonic() - began}
-    ticks = []
+    definitions.get_repository_def().load_all_definitions()
+    seconds = time.monotonic() - began
+    if job:
+        assert definitions.get_repository_def().job_names == [job]
+        print(json.dumps({"run_load": seconds}))
+        return
+    rounds._FRESH_SECONDS = 0.0  # else the ticks of two seconds share an answer
+    ticks, sensor = [], definitions.resolve_sensor_def(f"cdc_{NAMES.safe}_backlog")
     with dg.DagsterInstance.get() as instance:
         for _ in range(TICKS):
             with dg.build_sensor_context(instance, definitions=definitions) as context:
                 began = time.monotonic()
                 sensor.evaluate_tick(context)
                 ticks.append(time.monotonic() - began)
-    print(json.dumps(seconds | {"sensor_tick": 1000 * median(ticks)}))
+    print(json.dumps({"location_load": seconds, "sensor_tick": 1000 * median(ticks)}))
 
 
 if __name__ == "__main__":

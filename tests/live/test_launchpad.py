@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import dagster as dg
+import psutil
 import pytest
 from deltalake import DeltaTable
 
 from orchestration.names import Names
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.launchpad import Launchpad, browser
-from tests.support.operated import Operated, operated
+from tests.support.operated import Operated, operated, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(2400)]
 
@@ -89,6 +91,22 @@ def test_a_table_is_paused_and_resumed(shop: Operated, launchpad: Launchpad) -> 
     launchpad.history(NAMES.delta(table))
     launchpad.shows("the report is done", "resume")
     assert shop.connector.client_status().stopped == ()
+
+
+def test_a_run_is_forked(shop: Operated) -> None:
+    """Its process comes from one that has imported what runs need, as the code server's other child does."""
+    tags = NAMES.run_tags
+
+    def parent() -> psutil.Process | None:
+        active = shop.instance.get_runs(dg.RunsFilter(tags=tags, statuses=[dg.DagsterRunStatus.STARTED]))
+        pids = [int(run.tags["cdc/process"].split()[2]) for run in active if "cdc/process" in run.tags]
+        with suppress(psutil.NoSuchProcess):
+            return next((psutil.Process(pid).parent() for pid in pids), None)
+        return None
+
+    shop.sql("INSERT INTO users VALUES (15, 'kim')")
+    assert "multiprocessing.forkserver" in " ".join(until("a run", parent).cmdline())
+    assert shop.differences("orders", "users") == []
 
 
 def test_a_cursor_is_set_back(shop: Operated, launchpad: Launchpad) -> None:
