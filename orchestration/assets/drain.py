@@ -24,7 +24,7 @@ from cdc_core.errors import LakeError
 from orchestration.assets import checks
 from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata
-from orchestration.assets.reports import MOMENT, Reports, reported
+from orchestration.assets.reports import MOMENT, Lines, Reports, reported
 from orchestration.assets.turns import Turns, queued
 from orchestration.assets.verdicts import Verdicts
 from orchestration.first_rows import FirstRows
@@ -64,17 +64,20 @@ class Drain:
 
     def run(self) -> Iterator[dg.AssetCheckResult]:
         """Drains. Yields every selected check once, at the end."""
-        reports = Reports(self.context.log_event, self.limits.report_seconds, self.clock)
+        seconds = self.limits.report_seconds
+        reports = Reports(self.context.log_event, seconds, self.clock)
+        lines = Lines(self.context.log.info, seconds, self.clock)
         tally = self._begin()
         verdicts = Verdicts(self.context.instance, self.context.log_event, tally.lasting())
         try:
-            self._drain(tally, reports, verdicts)
+            self._drain(tally, reports, verdicts, lines)
         finally:
             reports.write_all()
+            lines.write()
         concerned = tally.keys(tally.touched) | verdicts.red() | {key.asset_key for key in self.selected}
         yield from verdicts.end(tally.results(concerned), self.selected)
 
-    def _drain(self, tally: checks.Tally, reports: Reports, verdicts: Verdicts) -> None:
+    def _drain(self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: Lines) -> None:
         limits, deadline = self.limits, self.clock() + self.limits.max_seconds
         turns = Turns(limits, self.connector, self.clock, self.sleep, self._others_wait)
         until = int(self.context.run.tags.get(UNTIL_TAG) or 1000 * self.now())
@@ -91,13 +94,14 @@ class Drain:
             ) as claim:
                 if claim is None and turns.stays:
                     reports.write_due()
+                    lines.write_due()
                     continue
                 if claim is None:
                     break
                 turns.begin(claim)
                 stopped = {*claim.stopped, *self._check(claim, before, tally), *self._begin_first(claim)}
                 tally.keep_stopped(stopped)
-                with reported(self.context.log.info, claim, self.lake.progress):
+                with reported(self.context.log.info, claim, self.lake.progress) as logged:
                     applied = self.lake.apply(claim, self.run_id, limits.parallelism, sorted(stopped))
                 batch, found = gate(claim, applied)
                 doubts = tally.doubts_to_note(batch)
@@ -112,6 +116,8 @@ class Drain:
             tally.add(batch, found, doubts)
             tally.keep_stopped(tally.stopped.keys() - mended)
             self._report(claim, batch, reports)
+            lines.add(claim, batch, at_once=logged.is_set())
+            lines.write_due()
             concerned = tally.keys(checks.tables_of(batch)) | verdicts.red()
             verdicts.report(tally.results(concerned), seconds=MOMENT)
         end = self._end(tally, deadline, turns)
@@ -175,8 +181,8 @@ class Drain:
         return StoppedTable(table, reason, error.hint, claim.start)
 
     def _report(self, claim: Claim, batch: BatchResult, reports: Reports) -> None:
-        """A report of each table with changes, a line in the log, the run's tags: the batch is checked and acked."""
-        context, tables = self.context, len(batch.applied) + len(batch.refused) + len(batch.landed)
+        """A report of each table with changes, and the run's tags: the batch is checked and acked."""
+        context = self.context
         for table, reason in batch.instead.items():
             context.log.warning(f"{table} is merged in this run and not landed: {reason}")
         if batch.followed:  # in one event: a claim may have hundreds of them
@@ -192,11 +198,6 @@ class Drain:
         for landed in batch.landed:
             reports.add(self.names.log(landed.table), landed_metadata(claim, landed, self.run_id))
         reports.write_due()
-        slowest = max((result.merge_seconds for result in batch.applied), default=0.0)
-        context.log.info(
-            f"batch {claim.batch_id} acked: {claim.rows} rows of {tables} tables, {claim.start} to {claim.end}, "
-            f"slowest merge {slowest:.1f} s"
-        )
         for done in batch.cascaded:
             context.log.info(
                 f"{done.table}: {done.deleted} rows deleted and {done.updated} changed, "

@@ -1,8 +1,9 @@
-"""What a run reports to Dagster of its tables: only what changed, and no more often than is of use. A batch that takes
-its time has lines in the run's log.
+"""What a run reports to Dagster: materializations of tables, and lines in its log about batches; only what changed, and
+no more often than is of use.
 
-Dagster never prunes events, and SQLite has each of an asset twice, of some 4 KB. So a table whose rows change all the
-time has one materialization in ten minutes, which speaks of all batches since the one before it.
+Dagster never prunes events: a materialization is 5 KB, a line 1 KB. So a table whose rows change all the time has one
+materialization in ten minutes, which sums up all batches since the last one, and the batches have one line. A batch
+that takes long has lines of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 import dagster as dg
 
 from cdc_core.contract.claim import Claim
+from cdc_core.position import EntryPosition
+from spark_jobs.apply.result import BatchResult
 
 _FIRST = {"start_position"}
 _SUMS = {
@@ -26,7 +29,8 @@ _SUMS = {
 }
 _MOST = {"lag_seconds", "lag_seconds_p50", "lag_seconds_max"}
 _LISTS = {"ddl_statements", "added_columns"}
-MOMENT = 1.0  # seconds; a batch that takes less has its line when it is acked, and reports between two take no more
+MOMENT = 1.0  # seconds that reports between two batches take at most
+LONG = 5.0  # seconds; a batch that takes longer has lines of its own
 EVERY = 10.0  # seconds between two lines about a batch
 
 
@@ -63,6 +67,50 @@ class Reports:
         self._written[key] = now
 
 
+@dataclass(slots=True)
+class Lines:
+    """The lines of one run about its acked batches: at once of the first one, and of one that took long; of the others
+    one in `seconds`, with their sums."""
+
+    say: Callable[[str], None]
+    seconds: float
+    clock: Callable[[], float]
+    _batches: list[int] = field(default_factory=list)
+    _start: EntryPosition | None = None
+    _end: EntryPosition | None = None
+    _rows: int = 0
+    _tables: set[str] = field(default_factory=set)
+    _slowest: float = 0.0
+    _written: float = -math.inf
+
+    def add(self, claim: Claim, batch: BatchResult, *, at_once: bool) -> None:
+        """A batch is acked."""
+        self._start = self._start or claim.start
+        self._end = claim.end
+        self._batches.append(claim.batch_id)
+        self._rows += claim.rows
+        for results in (batch.applied, batch.refused, batch.landed):
+            self._tables.update(one.table for one in results)
+        self._slowest = max([self._slowest, *(result.merge_seconds for result in batch.applied)])
+        if at_once:
+            self.write()
+
+    def write_due(self) -> None:
+        if self._batches and self.clock() - self._written >= self.seconds:
+            self.write()
+
+    def write(self) -> None:
+        """Writes a line about the batches that have none."""
+        if not self._batches:
+            return
+        first, last = self._batches[0], self._batches[-1]
+        which = f"batch {last}" if first == last else f"{len(self._batches):,} batches, {first} to {last},"
+        size = f"{self._rows:,} rows of {len(self._tables):,} tables"
+        self.say(f"{which} acked: {size}, {self._start} to {self._end}, slowest merge {self._slowest:.1f} s")
+        self._written = self.clock()
+        self._batches, self._start, self._rows, self._tables, self._slowest = [], None, 0, set(), 0.0
+
+
 def together(before: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata of several batches as that of one: counts and durations are summed, and of the lags of the batches
     the worst counts."""
@@ -88,13 +136,15 @@ def together(before: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, A
 @contextmanager
 def reported(
     say: Callable[[str], None], claim: Claim, progress: object, clock: Callable[[], float] = time.monotonic
-) -> Iterator[None]:
-    """While the block runs, a thread logs that the batch has begun, and every ten seconds what `progress` shows."""
-    over, began = threading.Event(), clock()
+) -> Iterator[threading.Event]:
+    """While the block runs, a thread logs that the batch has begun, once it takes long, and every ten seconds what
+    `progress` shows. Yields an event that is set when there was such a line."""
+    over, logged, began = threading.Event(), threading.Event(), clock()
 
     def run() -> None:
-        if over.wait(MOMENT):
+        if over.wait(LONG):
             return
+        logged.set()
         say(f"batch {claim.batch_id} begins: {_size(claim)}, {claim.start} to {claim.end}")
         while not over.wait(EVERY):
             say(f"batch {claim.batch_id} after {clock() - began:.0f} s: {progress}")
@@ -102,7 +152,7 @@ def reported(
     thread = threading.Thread(target=run, name="reported", daemon=True)
     thread.start()
     try:
-        yield
+        yield logged
     finally:
         over.set()
         thread.join()

@@ -86,7 +86,7 @@ def verdicts(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
 
 def test_a_batch_that_takes_its_time_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that it begins, and lines of what is done; a quick one has the line of its ack alone."""
-    monkeypatch.setattr(reports, "MOMENT", 0.1)
+    monkeypatch.setattr(reports, "LONG", 0.1)
     monkeypatch.setattr(reports, "EVERY", 0.2)
 
     def slow(claim: Claim, batch: BatchResult) -> BatchResult:
@@ -106,6 +106,19 @@ def test_a_batch_that_takes_its_time_says_what_is_done(monkeypatch: pytest.Monke
     done = [line for line in lines if "tables taken" in line]
     assert "0 of 2 tables taken; under way: shop.orders" in done[0]
     assert done[-1].endswith("1 of 2 tables taken")
+
+
+def test_quick_batches_share_a_line() -> None:
+    """The first one has its own at once; the others one in `report_seconds`, at the latest when the run ends."""
+    instance = dg.DagsterInstance.ephemeral()
+
+    result = drain(MemoryCanal(batches=3), instance=instance, report_seconds=60)
+
+    lines = [entry.user_message for entry in instance.all_logs(result.run_id) if " acked: " in entry.user_message]
+    assert [line.partition(", mysql-bin")[0] for line in lines] == [
+        "batch 1 acked: 20 rows of 2 tables",
+        "2 batches, 2 to 3, acked: 40 rows of 2 tables",
+    ]
 
 
 def test_three_batches_are_acked_in_order_and_logged() -> None:
