@@ -10,7 +10,7 @@ import base64
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -56,17 +56,16 @@ class CdcDestination(dg.Component, Settings):
         resources = {self.names.canal: canal, self.names.lake: lake}
         known, kept = _known_tables(self)
         landed = LandedTables(self.modes, declared(self, known))
-        follows = any(landed.follows(table) for table in landed.schemas)
-        jobs = self._jobs(landed, resources, follows=follows)
-        if job_of_process() in jobs:  # its run needs none of the assets
-            own = dg.Definitions(jobs=[jobs[job_of_process()]], resources=resources)
-            return own.with_reconstruction_metadata(kept)
+        makers, own = self._job_makers(landed), job_of_process()
+        jobs = _jobs({own: makers[own]} if own in makers else makers, resources)
+        if own in jobs:  # a run of this job needs no other, and none of the assets
+            return dg.Definitions(jobs=[jobs[own]], resources=resources).with_reconstruction_metadata(kept)
         audit = [audit_checks(self, list(landed.schemas))] if self.audit else []
         parts = dg.Definitions(
             assets=[
                 *external_assets(self, landed.schemas),
                 delta_asset(self, landed),
-                *([merge_asset(self, landed)] if follows else []),
+                *([merge_asset(self, landed)] if landed.followed else []),
             ],
             asset_checks=[lag_check(self), *audit],
             resources=resources,
@@ -79,14 +78,12 @@ class CdcDestination(dg.Component, Settings):
         )
         return dg.Definitions.merge(parts, started).with_reconstruction_metadata(kept)
 
-    def _jobs(
-        self, landed: LandedTables, resources: Mapping[str, Any], *, follows: bool
-    ) -> dict[str, dg.JobDefinition]:
-        """The jobs that select no asset, by name, with these resources; Dagster would give each those of all others."""
-        made = [drain_job(self, landed), *(job_of(order, self) for order in JOBS if follows or order is not Remake)]
-        made += [merge_job(self, landed)] if follows else []
-        whole = dg.Definitions(jobs=made, resources=resources)
-        return {job.name: whole.resolve_job_def(job.name) for job in made}
+    def _job_makers(self, landed: LandedTables) -> dict[str, Callable[[], dg.JobDefinition]]:
+        """What makes the jobs that select no asset, by their names."""
+        orders = [order for order in JOBS if landed.followed or order is not Remake]
+        makers: dict[str, Callable[[], dg.JobDefinition]] = {self.names.job: partial(drain_job, self, landed)}
+        makers |= {job_name(order, self): partial(job_of, order, self) for order in orders}
+        return makers | ({self.names.merging_job: partial(merge_job, self, landed)} if landed.followed else {})
 
     def _schedules(
         self, jobs: Mapping[str, dg.JobDefinition], audits: Sequence[dg.JobDefinition]
@@ -106,6 +103,14 @@ class CdcDestination(dg.Component, Settings):
         if merges := jobs.get(self.names.merging_job):
             sensors.append(merging_sensor(self, merges, landed.follows, landed.keeps, lake, shared))
         return sensors
+
+
+def _jobs(
+    makers: Mapping[str, Callable[[], dg.JobDefinition]], resources: Mapping[str, Any]
+) -> dict[str, dg.JobDefinition]:
+    """The jobs by name, with these resources; Dagster would give each those of all others."""
+    whole = dg.Definitions(jobs=[make() for make in makers.values()], resources=resources)
+    return {name: whole.resolve_job_def(name) for name in makers}
 
 
 def _canal(settings: Settings) -> CanalResource:

@@ -50,7 +50,7 @@ RETRY_SECONDS = 5.0  # before the first; twice as long before the next
 
 def delta_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition:
     """The Delta tables of one destination, drained together."""
-    names, merged, logs = settings.names, *_divided(tables)
+    names, merged, logs = settings.names, tables.merged, tables.logs
     does = "lands and merges" if logs and merged else "lands" if logs else "merges"
     work = _work(settings, tables)
 
@@ -87,15 +87,9 @@ def drain_job(settings: Settings, tables: LandedTables) -> dg.JobDefinition:
     )
 
 
-def _divided(tables: LandedTables) -> tuple[list[str], list[str]]:
-    """The tables that a run merges, and those that it lands."""
-    logs = [table for table in tables.schemas if tables.lands(table)]
-    return [table for table in tables.schemas if table not in logs], logs
-
-
 def _work(settings: Settings, tables: LandedTables) -> Work:
     """Return what drains the destination."""
-    names, merged, logs = settings.names, *_divided(tables)
+    names, merged, logs = settings.names, tables.merged, tables.logs
 
     def work(context: dg.OpExecutionContext, selected: Collection[dg.AssetCheckKey]) -> Iterator[dg.AssetCheckResult]:
         canal: CanalResource = getattr(context.resources, names.canal)

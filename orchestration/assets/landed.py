@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import dagster as dg
@@ -27,17 +28,39 @@ ROWS_LANDED = "rows_landed"
 ROWS_LANDED_TEXT = "The change log got every row that the service counted, once."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LandedTables:
     """`schemas`: the declared tables; None where only the name is known."""
 
     modes: Modes
     schemas: Mapping[str, TableSchema | None]
 
+    @cached_property
+    def merged(self) -> list[str]:
+        """The declared tables that a run merges when it claims."""
+        return [table for table in self.schemas if not self.lands(table)]
+
+    @cached_property
+    def logs(self) -> list[str]:
+        """The declared tables that a run lands when it claims."""
+        return [table for table in self.schemas if self.lands(table)]
+
+    @cached_property
+    def followed(self) -> list[str]:
+        """The declared tables that are merged from their logs."""
+        return [table for table in self.logs if self.follows(table)]
+
+    @cached_property
+    def histories(self) -> list[str]:
+        """Those of them that have a history."""
+        return [table for table in self.followed if self.keeps(table)]
+
     def mode(self, table: str) -> Mode:
         """What a run does with it, as far as its definition shows."""
-        schema = self.schemas.get(table)
         mode = self.modes.of(table)
+        if not mode.lands:
+            return mode
+        schema = self.schemas.get(table)
         if schema is not None and why_not(schema):
             return Mode.MERGE
         return Mode.LAND_FIRST if mode is Mode.HISTORY and schema is not None and not schema.primary_key else mode

@@ -139,7 +139,7 @@ class Run:
 
 def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition:
     """The tables of a destination that follow their logs, and their histories."""
-    names, own, kept = settings.names, *_divided(tables)
+    names, own, kept = settings.names, tables.followed, tables.histories
     work = _work(settings, tables)
 
     @dg.multi_asset(
@@ -178,16 +178,10 @@ def merge_job(settings: Settings, tables: LandedTables) -> dg.JobDefinition:
     )
 
 
-def _divided(tables: LandedTables) -> tuple[list[str], list[str]]:
-    """The tables that follow their logs, and those of them that have a history."""
-    own = [table for table in tables.schemas if tables.follows(table)]
-    return own, [table for table in own if tables.keeps(table)]
-
-
 def _work(settings: Settings, tables: LandedTables) -> Work:
     """Return what merges the destination's logs."""
-    names, own, kept = settings.names, *_divided(tables)
-    declared = [*own, *(work_of(table) for table in kept)]
+    names = settings.names
+    declared = [*tables.followed, *(work_of(table) for table in tables.histories)]
 
     def work(context: dg.OpExecutionContext, selected: Collection[dg.AssetCheckKey]) -> Iterator[dg.AssetCheckResult]:
         canal: CanalResource = getattr(context.resources, names.canal)
