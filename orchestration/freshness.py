@@ -34,7 +34,7 @@ def parse_freshness(text: str | None) -> Freshness:
     if is_valid_cron_schedule(text):
         return Freshness(cron=text)
     raise ConfigError(
-        f"{text!r} is no freshness",
+        f"{text!r} is not a freshness",
         place="freshness",
         hint='Write 30s, 5m, 1h, asap, or a cron expression ("0 3 * * *").',
     )

@@ -38,7 +38,7 @@ _REMEDY = "Correct the file, then reload this code location; orchestration/defs/
 
 
 def defs_folder() -> Path:
-    """The folder named by SLUICE_DEFS, else the one beside this file."""
+    """The folder named by SLUICE_DEFS, else the one next to this file."""
     return Path(os.environ.get(FOLDER_VARIABLE) or SHIPPED).absolute()
 
 

@@ -173,7 +173,7 @@ class Settings(dg.Model, dg.Resolvable):
     @classmethod
     def _is_cron(cls, value: str | None) -> str | None:
         if value is not None and not is_valid_cron_schedule(value):
-            raise ValueError('is no cron expression, such as "0 3 * * *"')
+            raise ValueError('is not a cron expression, such as "0 3 * * *"')
         return value
 
     @field_validator("log_retention")
@@ -204,7 +204,7 @@ class Settings(dg.Model, dg.Resolvable):
 
     @property
     def row_rules(self) -> RowRules:
-        """What becomes of each table's deleted rows, and which columns it has besides the source's."""
+        """What becomes of each table's deleted rows, and which columns it has in addition to the source's."""
         deletes = self.deletes if isinstance(self.deletes, DeleteRules) else DeleteRules(mode=self.deletes)
         columns = self.columns if isinstance(self.columns, ColumnRules) else ColumnRules(names=self.columns)
         listed = {pattern: tuple(names) for pattern, names in columns.tables.items()}

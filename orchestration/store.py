@@ -1,4 +1,4 @@
-"""The store of a destination, as Dagster shows it: its asset, its observations, and how far it lags behind.
+"""The store of a destination, as Dagster shows it: its asset, its observations, and its lag.
 
 The sensor observes it and evaluates its check when something changed; the check can be run by hand too.
 """
@@ -44,7 +44,7 @@ def store_metadata(status: Status, client: ClientStatus) -> dict[str, Any]:
 
 
 def lag_check(settings: Settings) -> dg.AssetChecksDefinition:
-    """The check of the store, for a run by hand: asks the service how far it lags behind."""
+    """The check of the store, for a run by hand: asks the service for its lag."""
     names = settings.names
 
     @dg.asset_check(
@@ -69,7 +69,7 @@ def lag_check(settings: Settings) -> dg.AssetChecksDefinition:
 
 
 def lag_evaluation(settings: Settings, status: Status) -> dg.AssetCheckEvaluation:
-    """Red when the destination has an error, yellow when it lags too far behind."""
+    """Red when the destination has an error, yellow when its lag is too long."""
     seconds, error = float(status.lag_seconds or 0.0), status.error.as_error() if status.error else None
     return dg.AssetCheckEvaluation(
         asset_key=settings.names.store,

@@ -33,7 +33,7 @@ def run(connector: CanalConnector, batch_size: int, batches: int | None, *, pass
 
 
 def _forget(connector: CanalConnector) -> None:
-    """Whoever is interrupted in the middle of an answer connects anew for it."""
+    """Removes the client's cursor, over a new connection: the old one may have been interrupted in an answer."""
     connector.connect()
     connector.unsubscribe()
 
@@ -49,7 +49,7 @@ def connector_of(
     host, _, port = address.rpartition(":")
     if not (host and port.isdigit()):
         hint = "Give host:port, e.g. 127.0.0.1:11111."
-        raise ConfigError(f"{address!r} is no address", place="--address", hint=hint)
+        raise ConfigError(f"{address!r} is not an address", place="--address", hint=hint)
     return CanalConnector(host, int(port), destination, **options)
 
 

@@ -99,7 +99,7 @@ def _check_places(places: Collection[str]) -> None:
     for place in places:
         if not _PLACE.fullmatch(place):
             hint = "Give journal:position as the error about the statement names it: mysql-bin.000003:4711."
-            raise ConfigError("this is no place of a statement", place=f"--done {place}", hint=hint)
+            raise ConfigError("not the position of a statement", place=f"--done {place}", hint=hint)
 
 
 def server_of(target: str, password: str) -> Server:

@@ -61,9 +61,9 @@ def show(found: Sequence[Status]) -> None:
 
 
 def snapshot_line(snapshot: Snapshot) -> str:
-    """How far the reading of one table is."""
+    """The progress of the snapshot of one table."""
     if snapshot.broken:
-        return f"{snapshot.table}: the snapshot of {snapshot.owner} begins anew: {snapshot.broken}"
+        return f"{snapshot.table}: the snapshot of {snapshot.owner} begins again: {snapshot.broken}"
     if snapshot.owner == FIRST_START:
         return f"{snapshot.table}: the rows of before the capture wait for the run that reads them"
     done, of = snapshot.progress.groups, snapshot.progress.of_groups

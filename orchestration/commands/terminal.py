@@ -28,7 +28,7 @@ class Terminal(Report):
         self.reason = reason
         self._console, self._as_json = Console(), as_json
         self._status: Status | None = None
-        self._told = Text()  # stands until something else is told, whatever is shown in between
+        self._progress = Text()  # shown until there is another, whatever lines come in between
 
     def one(self, name: str, work: Callable[[], Done], kind: Kind = "delta") -> None:
         done = self._worked(work)
@@ -52,16 +52,16 @@ class Terminal(Report):
 
     def during(self, steps: Iterator[_Step]) -> Iterator[_Step]:
         while True:
-            with self._console.status(self._told) as self._status:
+            with self._console.status(self._progress) as self._status:
                 step = next(steps, None)
             if step is None:
                 return
             yield step
 
     def progress(self, text: str) -> None:
-        self._told = Text(text)
+        self._progress = Text(text)
         if self._status is not None:
-            self._status.update(self._told)
+            self._status.update(self._progress)
 
     def _worked(self, work: Callable[[], Done]) -> Done:
         with self._console.status("") as self._status:

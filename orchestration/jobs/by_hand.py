@@ -30,7 +30,7 @@ _TURNS = {
 
 
 class Config(dg.Config):
-    """What every job asks for besides its verb's fields."""
+    """The fields that every job has, in addition to its verb's."""
 
     reason: str = Field(max_length=1000, description="Why. It is kept in the history of the asset.")
 

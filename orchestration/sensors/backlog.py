@@ -149,7 +149,7 @@ class Seen:
 
 
 def _waits(client: ClientStatus, before: Seen, now: float) -> list[float] | None:
-    """Since when; anew where the clock was set back."""
+    """How far the client had acked when its rows began to wait, and when; now, if the clock was set back."""
     if not client.waiting:
         return None
     known = before.waits

@@ -66,7 +66,7 @@ def decide(
 ) -> dg.RunRequest | dg.SkipReason:
     """A run for logs that are far enough ahead, or long enough; else the reason not to start one."""
     if not waiting:
-        return dg.SkipReason("every table has its log")
+        return dg.SkipReason("every table has all rows of its log")
     rows, since = sum(one.rows for one in waiting), min(one.since for one in waiting)
     if rows < trigger.minimum_rows and now - since < trigger.freshness_seconds:
         return dg.SkipReason(f"{rows} rows are to be merged; a run starts at {trigger.minimum_rows}")

@@ -48,13 +48,13 @@ def old_runs_sensor() -> dg.SensorDefinition:
 
 
 def kept_days() -> float:
-    """Raises ConfigError for a value that is no number of days."""
+    """Raises ConfigError for a value that is not a number of days."""
     text = os.environ.get(RUNS_KEPT_VARIABLE) or str(RUNS_KEPT_DAYS)
     with contextlib.suppress(ValueError):
         if (days := float(text)) >= 0:
             return days
     hint = "Set it to a number of days, or to 0 to keep all runs."
-    raise ConfigError(f"{text!r} is no number of days", place=RUNS_KEPT_VARIABLE, hint=hint)
+    raise ConfigError(f"{text!r} is not a number of days", place=RUNS_KEPT_VARIABLE, hint=hint)
 
 
 def delete_old(

@@ -1,5 +1,5 @@
-"""What the snapshot sensor does about a destination whose place the source has purged: the rewind that makes all tables
-anew, as a run, so that it is in the history with its reason.
+"""What the snapshot sensor does when the source has purged the position of a destination: it starts the reset that
+reloads all tables, as a run, so that it is in the history with its reason.
 
 The reset writes the cursor and the stops of all tables at once. Before it nothing has happened, and after it the tables
 wait for their snapshots, whatever is killed.

@@ -21,7 +21,7 @@ def artifacts_dir() -> Path:
 def prepare(name: str, marker: str, fill: Callable[[Path], None]) -> Path:
     """The directory `name` with the file `marker` in it.
 
-    `fill` gets an empty directory beside it, which is renamed afterwards: a half-filled directory is never used.
+    `fill` gets an empty directory next to it, which is renamed afterwards: a half-filled directory is never used.
     """
     target = artifacts_dir() / name
     with locked(target):

@@ -17,7 +17,7 @@ from orchestration.stack.process import Process
 from orchestration.stack.progress import Progress
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before a process is started again
-_LONG_LIFE = 120.0  # seconds after which the pauses begin anew
+_LONG_LIFE = 120.0  # seconds of life after which the next pause is the first one again
 _TRIES, _TRY_SECONDS = 3, 60.0  # of starts that fail one after the other, none of which begins later than that
 _LOOK_SECONDS = 0.25
 _JOIN_SECONDS = 0.5

@@ -131,7 +131,7 @@ class Remake(Order):
         description="copy (its last copy or snapshot), nothing (its log alone), or one of its versions."
     )
     dry_run: Annotated[bool, Cli("--dry-run/--yes")] = Field(
-        True, description="Only say what it would mean; without it, do it."
+        True, description="Only show what would be done; without it, do it."
     )
 
     @field_validator("begin")
@@ -170,9 +170,10 @@ class Verify(Order):
     SUMS = ("repaired",)
 
     tables: Annotated[list[str], Cli("--table")] = Field(
-        [], description="database.table, one or more; without one all captured tables, and what the lake has besides."
+        [],
+        description="database.table, one or more; without one all captured tables, and those that only the lake has.",
     )
-    repair: bool = Field(False, description="Bring the rows right that differ; needs Spark.")
+    repair: bool = Field(False, description="Correct the rows that differ; needs Spark.")
     timeout_seconds: Annotated[float, Cli("--timeout")] = Field(
         600, ge=0, description="Seconds to wait until the lake has caught up, for each table."
     )
@@ -270,7 +271,7 @@ class Reset(Order):
     epoch: int = Field(0, ge=0, description="The least number of the new epoch, where the lake knows of later ones.")
     identity: str = Field("", description="Take over this identity, by which the lake knows its writer.")
     dry_run: Annotated[bool, Cli("--dry-run/--yes")] = Field(
-        True, description="Only say what it would mean; without it, do it."
+        True, description="Only show what would be done; without it, do it."
     )
 
     @model_validator(mode="after")

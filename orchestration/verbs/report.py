@@ -39,7 +39,7 @@ class Report(ABC):
         """The same as one of several: whatever it fails with is reported, with the facts `otherwise`."""
 
     def during(self, steps: Iterator[_Step]) -> Iterator[_Step]:
-        """The steps of work of which `progress` also tells between them."""
+        """Yields the steps of work that calls `progress` between them."""
         return steps
 
     @abstractmethod

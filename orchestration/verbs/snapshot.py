@@ -62,7 +62,7 @@ def _taken(loading: Loading) -> Done:
     done, seconds = outcome(found), max(time.monotonic() - begun, 0.001)
     if not isinstance(found, Copied):
         return done
-    if loading.seconds is not None:  # the rate is that of all tables beside it
+    if loading.seconds is not None:  # many tables share this time: no rate of one
         return replace(done, facts={**done.facts, "seconds": round(loading.seconds, 1)})
     rate = round(found.rows / seconds)
     facts = {**done.facts, "seconds": round(seconds, 1), "rows_per_second": rate}

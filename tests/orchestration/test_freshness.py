@@ -35,7 +35,7 @@ def test_the_forms(text: str, meant: Freshness) -> None:
 @pytest.mark.parametrize("text", ["0s", "soon", "30", "-5s", "5 m 3 s"])
 def test_what_is_none_is_refused(text: str) -> None:
     """With what may be written, also in defs.yaml."""
-    with pytest.raises(ConfigError, match="is no freshness"):
+    with pytest.raises(ConfigError, match="is not a freshness"):
         parse_freshness(text)
     with pytest.raises(ValidationError, match="Write 30s"):
         settings(freshness=text)

@@ -177,7 +177,7 @@ class MySqlServer:
 
 
 def _passwords(path: Path) -> dict[str, str]:
-    """Random passwords, kept beside the data that they open."""
+    """Random passwords, in a file next to the data that they open."""
     if not path.is_file():
         _write_private(path, json.dumps({name: secrets.token_urlsafe(18) for name in ("root", "sluice")}))
     passwords: dict[str, str] = json.loads(path.read_text())

@@ -110,4 +110,4 @@ def _run(command: list[str], directory: Path | None = None) -> str:
 
 
 def _unavailable(why: str) -> ConfigError:
-    return ConfigError(f"MySQL 9 cannot be had: {why}", hint="Use 8.0.31, which needs no package.")
+    return ConfigError(f"MySQL 9 cannot be installed: {why}", hint="Use 8.0.31, which needs no package.")

@@ -56,7 +56,7 @@ def test_claims_name_the_open_snapshots(mysql8: MySqlServer, tmp_path: Path) -> 
         shop.execute("ALTER TABLE t ADD COLUMN a INT")
         shop.connector.ack(claimed(shop))
         (shown,) = shop.connector.client_status().snapshots
-        assert "begins anew: the table's definition changed" in snapshot_line(shown)
+        assert "begins again: the table's definition changed" in snapshot_line(shown)
         shop.execute("INSERT INTO t VALUES (2, 2)")
         assert claimed(shop).snapshots == ()
         snapshots.close(opened)
