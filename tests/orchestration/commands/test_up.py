@@ -33,8 +33,8 @@ def up(mysql8: MySqlServer, tmp_path: Path) -> Iterator[Up]:
 @pytest.mark.timeout(600)
 def test_parts_that_are_killed_are_started_again(up: Up, mysql8: MySqlServer) -> None:
     """Also while others start. A destination without tables waits for its first one; nothing ends but by Ctrl-C."""
-    until(lambda: up.part("api") or up.process.poll() is not None)  # Dagster's code server starts
-    service = up.part("server")
+    until(lambda: up.part("code_server") or up.process.poll() is not None)  # Dagster's code server starts
+    service = up.part("orchestration.cli")
     os.kill(service or 0, signal.SIGKILL)
     until(lambda: "Ctrl-C stops everything" in up.said or up.process.poll() is not None)
     until(lambda: "the capture service runs again" in up.said, 60)
@@ -45,7 +45,11 @@ def test_parts_that_are_killed_are_started_again(up: Up, mysql8: MySqlServer) ->
     until(lambda: "Dagster has loaded" in up.said)
     assert "cdc_shop_backlog" in up.sensors()
 
-    for word, name in (("api", "code server"), ("dagster-daemon", "daemon"), ("dagster-webserver", "webserver")):
+    for word, name in (
+        ("code_server", "code server"),
+        ("dagster-daemon", "daemon"),
+        ("dagster-webserver", "webserver"),
+    ):
         before = up.part(word)
         os.kill(before or 0, signal.SIGKILL)
         until(lambda name=name: f"Dagster's {name} runs again" in up.said)
