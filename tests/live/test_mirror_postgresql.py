@@ -204,6 +204,18 @@ def test_rows_that_the_target_cannot_take_stop_with_a_remedy(
     _ends_equal(words, mysql8, postgres, database, "SELECT id, w FROM c")
 
 
+def test_a_null_and_labels_in_the_rows_of_one_event(
+    mysql8: MySqlServer, postgres: Postgres, database: str, door: TcpDoor, tmp_path: Path
+) -> None:
+    """Canal gives a NULL in a SET another type than the labels after it."""
+    mysql8.execute(
+        "CREATE TABLE c (id INT PRIMARY KEY, s SET('p', 'q'), e ENUM('x', 'y'))",
+        "INSERT INTO c VALUES (1, NULL, NULL), (2, 'p,q', 'y'), (3, '', 'x')",
+        database=database,
+    )
+    _ends_equal(_command(door, postgres, database, tmp_path), mysql8, postgres, database, "SELECT id, s, e FROM c")
+
+
 def test_what_a_trigger_refuses_stops_with_a_remedy(
     mysql8: MySqlServer, postgres: Postgres, database: str, door: TcpDoor, tmp_path: Path
 ) -> None:

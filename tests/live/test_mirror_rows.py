@@ -64,6 +64,11 @@ _CASES = {
         "INSERT INTO a SELECT * FROM a",
         "DELETE FROM a WHERE x = 7 LIMIT 1",
     ],
+    "a NULL and labels in the rows of one event": [
+        "CREATE TABLE a (id INT PRIMARY KEY, s SET('p', 'q', 'r'), e ENUM('x', '3'))",
+        "INSERT INTO a VALUES (1, NULL, NULL), (2, 'p,q', '3'), (3, '', 'x')",
+        "UPDATE a SET s = IF(id = 3, NULL, 'r'), e = NULL",
+    ],
     "zeros at the end of a BINARY key": [
         "CREATE TABLE a (id BINARY(4) PRIMARY KEY, v INT)",
         "INSERT INTO a VALUES (x'01020300', 1), (x'00000000', 2), (x'01020304', 3)",

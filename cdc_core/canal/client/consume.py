@@ -17,7 +17,7 @@ from typing import Literal
 import structlog
 
 from cdc_core.canal.client.connector import CanalConnector
-from cdc_core.canal.client.events import Boundary, Event, Header, Message, Row
+from cdc_core.canal.client.events import Boundary, Change, Header, Message, Rows
 from cdc_core.canal.client.handler import Handler
 from cdc_core.canal.client.quarantine import Quarantine
 from cdc_core.errors import ConfigError, ServiceUnavailable, SessionError
@@ -119,9 +119,9 @@ class Consumer:
 
     def _handed_over(self, message: Message) -> _Tally:
         tally = _Tally()
-        for event in message.events():
-            self._handler.handle(event)
-            tally.count(event)
+        for change in message.changes():
+            self._handler.on_change(change)
+            tally.count(change)
         self._handler.on_batch_end(message.id)
         return tally
 
@@ -151,14 +151,14 @@ class _Tally:
     first: Header | None = None
     last: Header | None = None
 
-    def count(self, event: Event) -> None:
-        if isinstance(event, Row):
-            self.rows += 1
-        elif isinstance(event, Boundary):
-            self.transactions += event.begins
+    def count(self, change: Change) -> None:
+        if isinstance(change, Rows):
+            self.rows += len(change)
+        elif isinstance(change, Boundary):
+            self.transactions += change.begins
         else:
             self.statements += 1
-        self.first, self.last = self.first or event.header, event.header
+        self.first, self.last = self.first or change.header, change.header
 
     def line(self, message: Message, seconds: float, error: Exception | None) -> str:
         """`batch 7: 1000 rows, 3 transactions, 0 statements, 118 KB, 0.05 s, mysql-bin.000001:4 to ..., until ...`"""

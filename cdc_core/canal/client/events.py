@@ -1,11 +1,12 @@
 """A batch of entries as values: rows, statements, and the bounds of transactions.
 
-Values are Canal's texts, None for NULL; a column that the server left out is not there.
+Values are Canal's texts, None for NULL; a column that the server left out is not there. The rows of an entry share
+their columns: `Rows` gives them together, and `Row` one alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,49 @@ class Row:
     mysql_types: Mapping[str, str] = field(repr=False, default_factory=dict)  # MySQL's, as SHOW COLUMNS has them
 
 
+Image = list[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the rows of an entry share: the columns of their images, those of the key, and the columns' types."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    key: tuple[str, ...]
+    types: Mapping[str, int]
+    mysql_types: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The changed rows of one entry, one at least; `changes` are Canal's RowData."""
+
+    kind: CanalEventType
+    header: Header
+    shape: Shape
+    changes: Sequence[Any] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def before(self) -> list[Image]:
+        """The images before an update or a delete, by the columns of the shape."""
+        return [[None if one.isNull else one.value for one in row.beforeColumns] for row in self.changes]
+
+    def after(self) -> list[Image]:
+        """The images after an insert or an update, by the columns of the shape."""
+        return [[None if one.isNull else one.value for one in row.afterColumns] for row in self.changes]
+
+    def each(self) -> Iterator[Row]:
+        """One row after the other."""
+        shape, updates = self.shape, self.kind == CanalEventType.UPDATE
+        for row, old, new in zip(self.changes, self.before(), self.after(), strict=True):
+            before, after = dict(zip(shape.before, old, strict=True)), dict(zip(shape.after, new, strict=True))
+            updated = tuple(one.name for one in row.afterColumns if one.updated) if updates else ()
+            yield Row(self.kind, self.header, before, after, updated, shape.key, shape.types, shape.mysql_types)
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A DDL statement on the header's table, or another one (QUERY). `database` is its session's default."""
@@ -71,6 +115,7 @@ class Boundary:
 
 
 Event = Row | Statement | Boundary
+Change = Rows | Statement | Boundary
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +136,19 @@ class Message:
 
     def events(self) -> Iterator[Event]:
         """What the batch says, in the binlog's order."""
+        for change in self.changes():
+            if isinstance(change, Rows):
+                yield from change.each()
+            else:
+                yield change
+
+    def changes(self) -> Iterator[Change]:
+        """The same with the rows of each entry together."""
         for raw in self.entries:
             entry = declared.Entry.FromString(raw)
             if entry.entryType == EntryType.ROWDATA:
-                yield from _changes(entry, self.source)
+                if (change := _change(entry, self.source)) is not None:
+                    yield change
             elif entry.entryType in (EntryType.TRANSACTIONBEGIN, EntryType.TRANSACTIONEND):
                 yield _boundary(entry, self.source)
 
@@ -127,23 +181,21 @@ def _boundary(entry: Any, source: int) -> Boundary:
     return Boundary(_header(entry, source), False, declared.TransactionEnd.FromString(entry.storeValue).transactionId)
 
 
-def _changes(entry: Any, source: int) -> Iterator[Event]:
+def _change(entry: Any, source: int) -> Rows | Statement | None:
     change, header = declared.RowChange.FromString(entry.storeValue), _header(entry, source)
     kind = CanalEventType(change.eventType)
     if change.isDdl or kind not in (CanalEventType.INSERT, CanalEventType.UPDATE, CanalEventType.DELETE):
-        yield Statement(kind, header, change.sql, change.ddlSchemaName)
-        return
-    key: tuple[str, ...] | None = None  # the same for all rows of an entry, as the types are
-    types: dict[str, int] = {}
-    mysql_types: dict[str, str] = {}
-    updates = kind == CanalEventType.UPDATE
-    for row in change.rowDatas:
-        before = {one.name: None if one.isNull else one.value for one in row.beforeColumns}
-        after = {one.name: None if one.isNull else one.value for one in row.afterColumns}
-        updated = tuple(one.name for one in row.afterColumns if one.updated) if updates else ()
-        if key is None:
-            columns = [*row.beforeColumns, *row.afterColumns]
-            key = tuple(dict.fromkeys(one.name for one in columns if one.isKey))
-            types = {one.name: one.sqlType for one in columns}
-            mysql_types = {one.name: one.mysqlType for one in columns}
-        yield Row(kind, header, before, after, updated, key, types, mysql_types)
+        return Statement(kind, header, change.sql, change.ddlSchemaName)
+    rows = change.rowDatas
+    return Rows(kind, header, _shape(rows[0]), rows) if rows else None
+
+
+def _shape(row: Any) -> Shape:
+    columns = [*row.beforeColumns, *row.afterColumns]
+    return Shape(
+        tuple(one.name for one in row.beforeColumns),
+        tuple(one.name for one in row.afterColumns),
+        tuple(dict.fromkeys(one.name for one in columns if one.isKey)),
+        {one.name: one.sqlType for one in columns},
+        {one.name: one.mysqlType for one in columns},
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_core.canal.client.events import Boundary, Event, Row, Statement
+from cdc_core.canal.client.events import Boundary, Change, Event, Row, Rows, Statement
 from cdc_core.canal.protocol.declared import CanalEventType
 
 
@@ -51,6 +51,11 @@ class Handler:
 
     def on_batch_end(self, batch_id: int) -> None:
         """Before the batch is acked: what was gathered is to be safe when this returns."""
+
+    def on_change(self, change: Change) -> None:
+        """The rows of an entry together, a statement or a boundary; here each row is handled alone."""
+        for event in change.each() if isinstance(change, Rows) else (change,):
+            self.handle(event)
 
     def handle(self, event: Event) -> None:
         """Calls the method of the event's kind."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 import structlog
 
-from cdc_core.canal.client.events import Event, Header, Row, Statement
+from cdc_core.canal.client.events import Change, Header, Rows, Statement
 from cdc_core.canal.client.handler import Handler
-from cdc_core.canal.mirror.rules import MirrorRule, MirrorRules
+from cdc_core.canal.mirror.rules import MirrorRules
 from cdc_core.canal.mirror.scope import effects_of, is_mirrored
 from cdc_core.canal.mirror.sql import Untranslatable
 from cdc_core.canal.mirror.target import MirrorPlace, Target, refused
@@ -26,10 +26,6 @@ class Mirror(Handler):
     def __init__(self, rules: MirrorRules, target: Target, done: Collection[str] = ()) -> None:
         self._rules, self._target, self._done = rules, target, done
         self._work, self._last = self._nothing()
-        self._header: Header | None = None  # of the event at hand, and whether the target has it
-        self._taken: Header | None = None  # of the last event that was gathered
-        self._covered = False
-        self._of_table: Sequence[MirrorRule] = ()
         self.rows = self.statements = 0
 
     def __repr__(self) -> str:
@@ -39,34 +35,30 @@ class Mirror(Handler):
         """Nothing is gathered."""
         return Work(labels=self._target.server.labels), None
 
-    def handle(self, event: Event) -> None:
+    def on_change(self, change: Change) -> None:
         """Raises what the target raises. What was gathered is dropped then: the batch comes again."""
-        if event.header is not self._header:  # the rows of one event share it
-            self._header, place, reached = event.header, _place(event.header), self._target.current()
-            self._covered = reached is not None and reached.covers(place)
-            self._of_table = self._rules.of(event.header.database, event.header.table)
-        if self._covered:
+        reached = self._target.current()
+        if reached is not None and reached.covers(_place(change.header)):
             return
         try:
-            self._take(event)
+            self._take(change)
         except BaseException:
             self._work, self._last = self._nothing()
-            self._header = self._taken = None
             self._target.close()
             raise
 
-    def _take(self, event: Event) -> None:
-        if isinstance(event, Row):
-            for rule in self._of_table:
-                self._work.add(event, rule)
-            if self._of_table and (done := self._work.ready()):
+    def _take(self, change: Change) -> None:
+        place = _place(change.header)
+        if isinstance(change, Rows):
+            rules = self._rules.of(change.header.database, change.header.table)
+            for rule in rules:
+                self._work.add(change, rule)
+            if rules and (done := self._work.ready()):
                 self._target.take(done)
-        elif isinstance(event, Statement):
-            self._statement(event, _place(event.header))
-        if event.header is not self._taken:
-            self._taken, place = event.header, _place(event.header)
-            before = self._last or self._target.reached or place
-            self._last = replace(place, execute_time=max(place.execute_time, before.execute_time))
+        elif isinstance(change, Statement):
+            self._statement(change, place)
+        before = self._last or self._target.reached or place
+        self._last = replace(place, execute_time=max(place.execute_time, before.execute_time))
 
     def _statement(self, event: Statement, place: MirrorPlace) -> None:
         by_hand = event.header.place in self._done
@@ -86,7 +78,8 @@ class Mirror(Handler):
         """What is not understood is its header's table's."""
         found, _ = effects_of(event.sql, event.database, event.header.table)
         if not found:
-            return any(rule.mirror_db for rule in self._of_table)
+            header = event.header
+            return any(rule.mirror_db for rule in self._rules.of(header.database, header.table))
         try:
             return is_mirrored(found, self._rules)
         except Untranslatable as error:

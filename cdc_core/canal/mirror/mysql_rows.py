@@ -16,7 +16,7 @@ from typing import Any
 from pymysql.err import IntegrityError
 
 from cdc_core.canal.mirror.sql import NO_ROW, Kinds, TargetDialect, Unfit
-from cdc_core.canal.mirror.work import RowGroup
+from cdc_core.canal.mirror.work import RowGroup, Values
 
 GENERATED = "generated"  # the kind of a column that takes no value
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
@@ -97,7 +97,22 @@ def literal(value: str | bytes | int | None) -> str:
     return f"x'{value.hex()}'" if isinstance(value, bytes) else str(value)
 
 
-_ESCAPES = str.maketrans({"'": "\\'", "\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"})
+def _listed(row: Values) -> str:
+    """A row's values. Texts alone, which most rows are, are escaped all at once."""
+    try:
+        text = _BETWEEN.join(row)
+    except TypeError:
+        return ", ".join(map(literal, row))
+    if text.count(_BETWEEN) >= len(row):  # a value has it too
+        return ", ".join(map(literal, row))
+    for character, escaped in _ESCAPED.items():  # faster than translate(), as most texts have none
+        text = text.replace(character, escaped)
+    return "'" + text.replace(_BETWEEN, "', '") + "'"
+
+
+_BETWEEN = "\x1f"
+_ESCAPED = {"\\": "\\\\", "'": "\\'", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"}  # the backslash first
+_ESCAPES = str.maketrans(_ESCAPED)
 
 
 def quoted(name: str) -> str:
@@ -135,7 +150,14 @@ def _replaces_by_alias(_key: tuple[str, ...], columns: tuple[str, ...]) -> str:
 
 _NEW = "_sluice_new"
 _BY_VALUES = TargetDialect(
-    quoted, literal, _constant, _replaces, lambda group: group.rows, _same, lambda _table, where: f"{where} LIMIT 1"
+    quoted,
+    literal,
+    _listed,
+    _constant,
+    _replaces,
+    lambda group: group.rows,
+    _same,
+    lambda _table, where: f"{where} LIMIT 1",
 )
 _BY_ALIAS = replace(_BY_VALUES, replaces=_replaces_by_alias)
 

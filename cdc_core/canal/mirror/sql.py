@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_core.canal.mirror.work import RowGroup
+from cdc_core.canal.mirror.work import RowGroup, Values
 
-Rows = Iterable[tuple[Any, ...]]
 Kinds = Mapping[str, str]  # types of the target's columns, by their names in lower case
 NO_ROW = "a row that the source changes is missing; insert it, or give the table a primary key at the source"
 
@@ -23,16 +22,17 @@ class Unfit(Untranslatable):
 
 @dataclass(frozen=True, slots=True)
 class TargetDialect:
-    """`quoted` writes a name, `literal` a value, `constant` one that a column of a kind is compared with.
-    `replaces(key, columns)` ends an INSERT that replaces the row of the same key, and `rows` are those that one such
-    statement may have. `same` is the condition for a column's value, where NULLs are equal; `one(table, where)` is that
-    for a single row of those."""
+    """`quoted` writes a name, `literal` a value, `listed` those of a row, `constant` one that a column of a kind is
+    compared with. `replaces(key, columns)` ends an INSERT that replaces the row of the same key, and `rows` are those
+    that one such statement may have. `same` is the condition for a column's value, where NULLs are equal;
+    `one(table, where)` is that for a single row of those."""
 
     quoted: Callable[[str], str]
     literal: Callable[[Any], str]
+    listed: Callable[[Values], str]
     constant: Callable[[Any, str], str]
     replaces: Callable[[tuple[str, ...], tuple[str, ...]], str]
-    rows: Callable[[RowGroup], Rows]
+    rows: Callable[[RowGroup], Iterable[Values]]
     same: Callable[[str, Any, str], str]
     one: Callable[[str, str], str]
 
@@ -65,9 +65,8 @@ class TargetDialect:
     def _names(self, names: Iterable[str]) -> str:
         return ", ".join(map(self.quoted, names))
 
-    def _tuples(self, rows: Rows) -> str:
-        literal = self.literal
-        return ", ".join([f"({', '.join(map(literal, row))})" for row in rows])
+    def _tuples(self, rows: Iterable[Values]) -> str:
+        return f"({'), ('.join(map(self.listed, rows))})"
 
     def _constants(self, group: RowGroup, kinds: Kinds) -> str:
         of_key = [kinds.get(name.lower(), "") for name in group.key]

@@ -6,14 +6,14 @@ Source: PostgreSQL 15 manual, "INSERT", "System Catalogs", "Appendix A. Error Co
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_core.canal.mirror.postgresql.ddl import translated
 from cdc_core.canal.mirror.postgresql.sql import literal, quoted
-from cdc_core.canal.mirror.sql import NO_ROW, Kinds, Rows, TargetDialect, Unfit
-from cdc_core.canal.mirror.work import RowGroup
+from cdc_core.canal.mirror.sql import NO_ROW, Kinds, TargetDialect, Unfit
+from cdc_core.canal.mirror.work import RowGroup, Values
 from cdc_core.errors import ConfigError
 
 _TABLE = """CREATE TABLE IF NOT EXISTS public.sluice_mirror (
@@ -116,7 +116,7 @@ def _move(cursor: Any, group: RowGroup) -> None:
             cursor.execute(_DIALECT.statement(rest, {}))
 
 
-def _last_of_key(group: RowGroup) -> Rows:
+def _last_of_key(group: RowGroup) -> Iterable[Values]:
     """The last row of each key: one statement cannot write a row twice."""
     places = [group.columns.index(name) for name in group.key]
     return {tuple(row[place] for place in places): row for row in group.rows}.values()
@@ -135,7 +135,13 @@ def _same(name: str, value: Any, _kind: str) -> str:
     return f"{quoted(name)} IS NOT DISTINCT FROM {literal(value)}"
 
 
-_DIALECT = TargetDialect(quoted, literal, lambda value, _kind: literal(value), _replaces, _last_of_key, _same, _one)
+def _listed(row: Values) -> str:
+    return ", ".join(map(literal, row))
+
+
+_DIALECT = TargetDialect(
+    quoted, literal, _listed, lambda value, _kind: literal(value), _replaces, _last_of_key, _same, _one
+)
 
 
 def _driver() -> Any:
