@@ -64,8 +64,8 @@ def apply_batch(
     ca: str = "",
     engine: Engine = Engine.AUTO,
 ) -> BatchResult:
-    """Follows the claim's DDL statements, then applies every table, but those of `stopped` that no statement mended, up
-    to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, of stopped ones too.
+    """Follows the claim's DDL statements, then applies every table, but those of `stopped` that no statement mended;
+    either up to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, of stopped ones too.
 
     Plans of up to `sent_rows` rows are sent with the statement instead of being pulled by Spark's workers: starting a
     Python worker to plan and to read costs more, and Spark then knows how few they are. A run gives all its batches the
@@ -93,7 +93,7 @@ def apply_batch(
     )  # fmt: skip
     batch.progress.begin(len(claim.ddl), len({table.name for table in claim.tables} - held))
     behind = merge_before_statements(batch)
-    ddl = follow(replace(batch, stopped=held | behind.keys()))
+    ddl = follow(replace(batch, stopped=held | behind.keys()), parallelism)
     batch.notes.forget({one.table for one in ddl.followed if one.origin})
     late = tuple(behind[table] for table in sorted(behind.keys() - {*ddl.mended}))
     stopped = {*held, *behind, *(refusal.table for refusal in ddl.refused)} - {*ddl.mended}

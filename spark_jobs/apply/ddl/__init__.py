@@ -1,6 +1,6 @@
 """A claim's DDL statements in, the lake's tables changed the same way: exactly once, before the claim's rows.
 
-follow      the statements in order, each table's trouble its own
+follow      the statements side by side, in order for each table; each table's trouble its own
 steps       what one statement does, and the version of each step
 again       what comes again in a later epoch
 standing    one table as its log shows it: how far it is, whether this run may write it

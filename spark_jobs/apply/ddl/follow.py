@@ -1,4 +1,4 @@
-"""A claim's DDL statements, followed in order before its rows.
+"""A claim's DDL statements, followed before its rows: side by side, but in order for each table.
 
 A table that cannot follow stops alone; so do tables that were to get its rows. A stopped table follows only what mends
 it. A replay finds in each table's version which steps it has. Nothing here acks.
@@ -6,11 +6,12 @@ it. A replay finds in each table's version which steps it has. Nothing here acks
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
 from cdc_core.errors import TableStopped
-from cdc_core.schema.ddl import Effect, EffectKind
+from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.sql_text import SHOWN, shown
 from spark_jobs.apply.ddl.again import check_again
@@ -20,7 +21,7 @@ from spark_jobs.apply.ddl.mending import mend
 from spark_jobs.apply.ddl.passing import note_passed, passes_by
 from spark_jobs.apply.ddl.renaming import rename
 from spark_jobs.apply.ddl.standing import standing
-from spark_jobs.apply.ddl.steps import Step, steps
+from spark_jobs.apply.ddl.steps import Step, independent, steps
 from spark_jobs.apply.result import DONE_BEFORE, Followed, Refusal
 from spark_jobs.apply.table import Batch
 
@@ -34,13 +35,32 @@ class Following:
     mended: tuple[str, ...] = ()
 
 
-def follow(batch: Batch) -> Following:
-    """Follows every statement of the claim; into the batch's stopped tables those that mend them."""
+def follow(batch: Batch, parallelism: int = 1) -> Following:
+    """Follows every statement of the claim; into the batch's stopped tables those that mend them. Up to `parallelism`
+    at a time, but those on one table in order.
+
+    Any error but TableStopped is raised when all tables are at rest, and no further statement begins.
+    """
+    groups = independent(batch.claim.ddl)
+    with ThreadPoolExecutor(max(1, min(parallelism, len(groups))), thread_name_prefix="follow") as pool:
+        futures = [pool.submit(_follow, batch, group) for group in groups]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    done = [future.result() for future in futures]
+    followed = sorted((one for group in done for one in group.followed), key=lambda one: one.position)
+    refused = tuple(one for group in done for one in group.refused)
+    return Following(tuple(followed), refused, tuple(sorted(name for group in done for name in group.mended)))
+
+
+def _follow(batch: Batch, statements: Sequence[Ddl]) -> Following:
+    """The same of statements that have no table in common with the others, one after the other."""
     followed: list[Followed] = []
     refused: dict[str, Refusal] = {}
     mended: set[str] = set()
     destination = batch.claim.destination
-    for step in _told(batch):
+    for step in _told(batch, statements):
         for outcome in _outcomes(batch, step, {*batch.stopped, *refused} - mended):
             if isinstance(outcome, Refusal):
                 refused[outcome.table] = replace(outcome.with_remedy(destination), copy_needed=True)
@@ -50,12 +70,12 @@ def follow(batch: Batch) -> Following:
                     refused.pop(outcome.table, None)
                     mended.add(outcome.table)
                 followed.append(outcome)
-    return Following(tuple(followed), tuple(refused.values()), tuple(sorted(mended)))
+    return Following(tuple(followed), tuple(refused.values()), tuple(mended))
 
 
-def _told(batch: Batch) -> Iterator[Step]:
-    """Every step of the claim's statements; the batch's progress counts the statements."""
-    for ddl in batch.claim.ddl:
+def _told(batch: Batch, statements: Sequence[Ddl]) -> Iterator[Step]:
+    """Every step of the statements; the batch's progress counts the statements."""
+    for ddl in statements:
         with batch.progress.statement([effect.name for effect in ddl.effects]):
             yield from steps(ddl)
 

@@ -7,6 +7,7 @@ ends there: an event has more bytes than a statement has such steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -51,6 +52,27 @@ class Step:
 def tables_of(effect: Effect) -> tuple[str, ...]:
     """The tables that an effect touches."""
     return (effect.name, *((full_name(*effect.to),) if effect.to else ()))
+
+
+def independent(statements: Sequence[Ddl]) -> list[list[Ddl]]:
+    """The statements in groups without a common table, each in order. One that drops a database may be on any table."""
+    if any(effect.kind is EffectKind.DROP_DATABASE for ddl in statements for effect in ddl.effects):
+        return [list(statements)]
+    above: dict[str, str] = {}  # by table, another one of its group; a table alone is its own
+
+    def first(table: str) -> str:
+        while above.setdefault(table, table) != table:
+            above[table] = table = above[above[table]]
+        return table
+
+    named = [sorted({name.lower() for effect in ddl.effects for name in tables_of(effect)}) for ddl in statements]
+    for names in named:
+        for name in names:
+            above[first(name)] = first(names[0])
+    groups: dict[str, list[Ddl]] = {}
+    for ddl, names in zip(statements, named, strict=True):
+        groups.setdefault(first(names[0]) if names else "", []).append(ddl)
+    return list(groups.values())
 
 
 def steps(ddl: Ddl) -> list[Step]:

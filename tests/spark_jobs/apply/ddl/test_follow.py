@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,10 @@ from deltalake import DeltaTable, QueryBuilder
 
 from cdc_core.errors import LakeError
 from cdc_core.schema.ddl import Effect, EffectKind
-from spark_jobs.apply.ddl import creation, renaming
+from spark_jobs.apply.ddl import creation, follow, renaming
+from spark_jobs.apply.ddl.steps import Step
+from spark_jobs.apply.result import Followed, Refusal
+from spark_jobs.apply.table import Batch
 from spark_jobs.lake.policies import Dropped, TablePolicy
 from spark_jobs.lake.replacement import replace_table
 from spark_jobs.session import Sessions
@@ -76,6 +80,55 @@ def test_many_tables_are_made_with_their_rows_in_one_claim(trial: LakeTrial) -> 
         "t0": f"1:{version(100)}",
         "t1": f"1:{version(200)}",
     }
+
+
+def test_statements_of_different_tables_are_followed_side_by_side(
+    trial: LakeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order for each table, listed in the order of the claim; one that stops does not stop the others."""
+    for name in ("orders", "items"):
+        trial.service.put(Table(name, FIELDS, key=("id",)), inserts(1, at=100))
+    trial.apply(0, 100)
+    with trial.sessions.take() as spark:
+        spark.sql(f"CREATE TABLE delta.`{trial.lake.path('shop', 'stock')}` (id bigint) USING delta").collect()
+    met, both, outcomes = list[tuple[str, ...]](), threading.Barrier(2, timeout=60), follow._outcomes
+
+    def met_first(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Followed | Refusal]:
+        met.append(step.tables)
+        if step.version in (version(200), version(300)):
+            both.wait()
+        yield from outcomes(batch, step, stopped)
+
+    monkeypatch.setattr(follow, "_outcomes", met_first)
+    rename, truncate = effect(EffectKind.RENAME, "orders", to="sold"), effect(EffectKind.TRUNCATE, "items")
+    other = effect(EffectKind.TRUNCATE, "stock")
+    batch = trial.apply(
+        100, 400, statement(200, rename), statement(210, other), statement(300, truncate), statement(310, CREATE)
+    )
+    assert met.index(("shop.orders", "shop.sold")) < met.index(("shop.orders",))
+    assert [(one.table, one.kind) for one in batch.followed] == [
+        ("shop.sold", "rename"),
+        ("shop.orders", "rename"),
+        ("shop.items", "truncate"),
+        ("shop.orders", "create"),
+    ]
+    assert [refusal.table for refusal in batch.refused] == ["shop.stock"]
+    assert (trial.rows("sold"), trial.rows("items"), trial.rows("orders")) == ({(1, "x"): 1}, {}, {})
+
+
+def test_an_error_that_is_no_tables_own_ends_the_try(trial: LakeTrial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the tables under way are at rest. Others do not begin, and follow when the claim comes again."""
+    names = [f"t{number}" for number in range(12)]
+    ddl = [statement(100 + at, effect(EffectKind.CREATE, name, schema=schema(name))) for at, name in enumerate(names)]
+
+    def away(*_: object) -> str:
+        raise LakeError("Spark is away", hint="Start it.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(follow, "create", away)
+        with pytest.raises(LakeError, match="Spark is away"):
+            trial.apply(0, 200, *ddl)
+    assert [one.outcome for one in trial.apply(0, 200, *ddl).followed] == ["made"] * len(names)
 
 
 def test_a_table_that_another_run_made_meanwhile_ends_the_try(

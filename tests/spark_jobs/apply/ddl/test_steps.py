@@ -7,7 +7,7 @@ import pytest
 from cdc_core.contract.claim import Claim
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import Effect, EffectKind
-from spark_jobs.apply.ddl.steps import origins, steps
+from spark_jobs.apply.ddl.steps import independent, origins, steps
 from tests.support.ddl_claims import effect, statement, with_ddl
 
 
@@ -45,6 +45,34 @@ def test_a_database_whose_name_has_a_dot() -> None:
     assert origins(step.effects) == {"`my.shop`.b": "shop.a", "shop.a": None}
     claim = Claim("d", 1, 1, EntryPosition("m.1", 4), EntryPosition("m.1", 9), (), 1, 1, 1, (), 0, "run", 0.0)
     assert with_ddl(claim, step.ddl).table_names == ("`my.shop`.b", "shop.a")
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        ("", ""),
+        ("a b c", "0 1 2"),
+        ("a b a", "02 1"),
+        ("a b A", "02 1"),
+        ("a>b c b", "02 1"),
+        ("a b c a>b c", "013 24"),
+        ("a b>c d b>d e a>c", "01235 4"),
+        ("a,b c b,d d", "023 1"),
+        ("a DATABASE b", "012"),
+    ],
+)
+def test_statements_on_the_same_tables_stay_together(statements: str, expected: str) -> None:
+    """In order, through others as well, in any case of letters. A dropped database may have any table."""
+    made = []
+    for number, words in enumerate(statements.split()):
+        effects = []
+        for word in words.split(","):
+            name, _, to = word.partition(">")
+            kind = EffectKind.RENAME if to else EffectKind.TRUNCATE
+            effects.append(effect(EffectKind.DROP_DATABASE if word == "DATABASE" else kind, name, to=to or None))
+        made.append(statement(number, *effects))
+    found = [[ddl.position.position for ddl in group] for group in independent(made)]
+    assert " ".join("".join(map(str, group)) for group in found) == expected
 
 
 def test_each_step_of_one_table_has_its_own_version() -> None:
