@@ -42,8 +42,8 @@ class Claim:
     `moved` is the first epoch of the present source: positions of earlier epochs belong to another server.
     `seamless`: ((epoch, version), ...). Each of these epochs began at another server exactly after the cursor of the
     epoch before, which had that version: it repeats none of its rows.
-    `ddl`: the DDL statements of captured tables in the range, in order; all may be followed before its rows. A range
-    ends before a DDL that follows rows, but for a CREATE TABLE that follows rows of other tables alone.
+    `ddl`: the DDL statements of captured tables in the range, in order; all may be followed before its rows, and those
+    of different tables in any order. A range ends before a DDL that follows rows of a table that it may concern.
     `stopped`: the client's stopped tables when the claim was handed out. Its owner leaves their changes out.
     `reached`: what a lake must have before it takes the claim; None of a service that does not say it.
     `identity`: that of the destination at its service; "" of a service that does not say it.

@@ -5,6 +5,7 @@ One statement has effects in order, each on one table. `schema.ddl_parser` reads
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -26,6 +27,10 @@ class EffectKind(StrEnum):
     RENAME = "rename"  # it is `to` from here on; renames of one statement happen in order
     ALTER = "alter"  # columns or key are others; `changes` says which
     REWRITE = "rewrite"  # rows changed in a way that the text does not say: partitions dropped or exchanged
+
+
+_OF_ONE_TABLE = {EffectKind.CREATE, EffectKind.DROP, EffectKind.TRUNCATE, EffectKind.ALTER, EffectKind.REWRITE}
+_OF_FOREIGN_KEYS = re.compile(r"\b(?:FOREIGN|REFERENCES|CONSTRAINT)\b", re.IGNORECASE)
 
 
 class ChangeKind(StrEnum):
@@ -100,6 +105,20 @@ class Ddl:
     effects: tuple[Effect, ...]
     understood: bool = True
     session: SessionState | None = field(default=None, compare=False)
+
+    @property
+    def only_table(self) -> tuple[str, str] | None:
+        """Database and name of the one table that the statement concerns, so that rows of all other tables may come
+        before it or after it. None where it concerns more, or nobody knows: it names several tables or a database, was
+        not understood, or is about a foreign key."""
+        tables = {(effect.database, effect.table) for effect in self.effects}
+        kinds = {effect.kind for effect in self.effects}
+        unknown = any(change.kind is ChangeKind.UNKNOWN for effect in self.effects for change in effect.changes)
+        if len(tables) != 1 or unknown or not (self.understood and kinds <= _OF_ONE_TABLE):
+            return None
+        if EffectKind.CREATE not in kinds and _OF_FOREIGN_KEYS.search(self.text):
+            return None
+        return tables.pop()
 
     def to_dict(self) -> dict[str, Any]:
         fields = asdict(self)

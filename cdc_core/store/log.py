@@ -169,7 +169,7 @@ class Log:
 
     def statement_behind_rows(self, low: int, high: int, table_of: Callable[[int], TableSchema] | None = None) -> int:
         """The first DDL statement within [low, high) with rows before it in it; `high` without one. With `table_of`
-        only one that those rows may depend on: a CREATE TABLE may come before the rows of all other tables."""
+        only one that those rows may depend on: a statement on one table may come before the rows of all others."""
         found = self.sequence_of_rows(self.at(low).rows)  # the first rows event from `low` on
         later = self.statements_within(max(low, found), high)
         first = next(later, high)

@@ -187,8 +187,8 @@ class Ring:
 
     def take(self, client: int, max_rows: int, max_bytes: int | None = None, *, entries: bool = False) -> Range | None:
         """The client's next range: whole transactions of at most `max_rows` rows and `max_bytes` bytes, of one schema
-        for each table, without a DDL statement after rows that it may concern. `entries`: without one after any rows,
-        and statements that Canal's entries alone show are isolated like the others.
+        for each table, without a DDL statement after rows of a table that it may concern. `entries`: without one after
+        any rows, and statements that Canal's entries alone show are isolated like the others.
 
         It is a part of a transaction only when that transaction alone exceeds the limits, when a table's schema changes
         inside it, or when the ring is full. A range may be empty. None: there is nothing to serve yet.

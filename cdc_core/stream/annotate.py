@@ -21,7 +21,7 @@ from cdc_core.binlog.query_event import Query
 from cdc_core.binlog.statements import Meaning, meaning, target
 from cdc_core.errors import DecodeError, RowsWithoutTable, SchemaError
 from cdc_core.position import EntryPosition
-from cdc_core.schema.ddl import Effect, EffectKind
+from cdc_core.schema.ddl import Ddl
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.sql_text import shown
 from cdc_core.schema.table import Defect, TableSchema
@@ -152,27 +152,26 @@ class Annotator:
                 "then compare with sluice verify.",
             )
         done = what is Meaning.DDL and not self._state["undone"]
-        effects = self._effects(query, block, row) if done else ()
-        tells = done and not effects and self._ddl.tells(query, block.position(row))
+        found = self._read(query, block, row) if done else None
+        changes = found is not None and bool(found.effects)
+        tells = done and not changes and self._ddl.tells(query, block.position(row))
         if what is Meaning.DDL:
             self._definitions.forget(text)  # columns may have other names now, after the same TABLE_MAP
             self._state["tables"] = 0
-        event["kind"] = kind = self._kind(what, changes=bool(effects), tells=tells)
-        event["schema"], event["rows"] = self._made(effects) if kind is Kind.DDL else -1, 0
+        event["kind"] = kind = self._kind(what, changes=changes, tells=tells)
+        event["schema"], event["rows"] = self._concerned(found) if found and kind is Kind.DDL else -1, 0
 
-    def _effects(self, query: Query, block: Block, row: int) -> tuple[Effect, ...]:
-        """What a DDL statement does to captured tables."""
+    def _read(self, query: Query, block: Block, row: int) -> Ddl:
+        """A DDL statement, with what it does to captured tables."""
         found = self._ddl.met(query, block.position(row))
         if not found.understood:
             log.warning("a DDL statement was not understood", place=block.place(row), statement=shown(query.text, 200))
-        return found.effects
+        return found
 
-    def _made(self, effects: tuple[Effect, ...]) -> int:
-        """The number of the name of the table that a statement makes; -1 for any other statement, which may depend on
-        more tables than it names."""
-        if [effect.kind for effect in effects] != [EffectKind.CREATE]:
-            return -1
-        return self._registry.intern(TableSchema(effects[0].database, effects[0].table, ()))
+    def _concerned(self, found: Ddl) -> int:
+        """The number of the name of the one table that a statement concerns; -1 for any other statement."""
+        table = found.only_table
+        return -1 if table is None else self._registry.intern(TableSchema(*table, ()))
 
     def _kind(self, what: Meaning, *, changes: bool, tells: bool) -> Kind:
         """The kind of a statement. It begins or ends the transaction; CREATE ... SELECT inside one does neither."""

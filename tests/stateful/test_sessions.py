@@ -41,7 +41,7 @@ def items(slices: list[BlockSlice]) -> list[int]:
 
 class Sessions(RuleBasedStateMachine):
     """Events are named by their end offset. `log` has all rows events put and, with 0 rows, all DDL statements; `names`
-    by end the table of the rows, or the one that the statement makes; `commits` the ends of all transactions."""
+    by end the table of the rows, or the one that the statement is on; `commits` the ends of all transactions."""
 
     @initialize(capacity=st.sampled_from([600, 2500, 10_000]), isolates=st.booleans())
     def start(self, capacity: int, isolates: bool) -> None:
@@ -72,11 +72,12 @@ class Sessions(RuleBasedStateMachine):
             self.pending += ddl(shown=number % 2 == 0)
         self.pending += create_select(*rows) if inside else []
 
-    @rule(made=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=6))
-    def make(self, made: list[tuple[int, int]]) -> None:
-        """The source creates tables, each with its rows or without any."""
-        for schema, rows in made:
-            self.pending += ddl(makes=schema) + (transaction(rows, schema=schema) if rows else [])
+    @rule(turns=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans()), min_size=1, max_size=6))
+    def take_turns(self, turns: list[tuple[int, int, bool]]) -> None:
+        """The source runs statements on one table each, before its rows or after them, or without any."""
+        for schema, rows, before in turns:
+            changed = transaction(rows, schema=schema) if rows else []
+            self.pending += ddl(on=schema) + changed if before else changed + ddl(on=schema)
 
     @precondition(lambda self: self.pending)
     @rule(count=st.integers(1, 40))

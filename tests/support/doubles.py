@@ -35,10 +35,10 @@ def transaction(*rows: int, schema: int = 0, type: int = WRITE, filtered: bool =
     return [Event(Kind.OTHER, GTID), Event(Kind.BEGIN, BEGIN), *body, Event(Kind.COMMIT, XID)]
 
 
-def ddl(*, shown: bool = True, makes: int = -1) -> list[Event]:
-    """A DDL statement with its GTID; one that is not `shown` changes nothing in the lake. `makes`: the schema id of the
-    table that it creates."""
-    return [Event(Kind.OTHER, GTID), Event(Kind.DDL if shown else Kind.DDL_UNSHOWN, BEGIN, makes)]
+def ddl(*, shown: bool = True, on: int = -1) -> list[Event]:
+    """A DDL statement with its GTID; one that is not `shown` changes nothing in the lake. `on`: the schema id of the
+    one table that it concerns."""
+    return [Event(Kind.OTHER, GTID), Event(Kind.DDL if shown else Kind.DDL_UNSHOWN, BEGIN, on)]
 
 
 def create_select(*rows: int) -> list[Event]:

@@ -275,21 +275,21 @@ def test_a_range_ends_before_a_ddl_statement_behind_rows() -> None:
     assert statements(ring) == [(0, 1), (2, 3), (1, 1)]
 
 
-def test_a_created_table_does_not_end_a_range_with_rows_of_others() -> None:
-    """Tables that are made in turn with their rows are one range. A statement of which nobody knows what it concerns
-    ends it, and so does one that makes a table, in any case of letters, which has rows in the range."""
+def test_a_statement_on_one_table_does_not_end_a_range_with_rows_of_others() -> None:
+    """Tables that change in turn with their rows are one range. A statement of which nobody knows what it concerns ends
+    it, and so does one on a table, in any case of letters, which has rows in the range."""
     tables = Tables([table("shop.a"), table("shop.b"), table("shop.B", 2), table("shop.c")])
-    made = [ddl(makes=n) + transaction(1, schema=n) for n in range(4)]
-    blocks = block(transaction(1, schema=3) + made[0] + made[1] + made[2] + ddl() + made[3] + made[3])
+    turns = [ddl(on=n) + transaction(1, schema=n) for n in range(4)]
+    blocks = block(transaction(1, schema=3) + turns[0] + turns[1] + turns[2] + ddl() + turns[3] + turns[3])
 
     assert statements(make(blocks, tables=tables)) == [(2, 3), (1, 1), (2, 1), (1, 1)]
     assert statements(make(blocks, tables=tables), max_rows=2) == [(2, 2), (0, 1), (1, 1), (2, 1), (1, 1)]
 
 
 def test_readers_of_entries_get_no_statement_behind_rows() -> None:
-    """Whatever it makes: Canal's clients know it so."""
+    """Whatever it is on: Canal's clients know it so."""
     tables = Tables([table("shop.a"), table("shop.b")])
-    ring = make(block(transaction(1) + ddl(makes=1) + transaction(1, schema=1)), tables=tables)
+    ring = make(block(transaction(1) + ddl(on=1) + transaction(1, schema=1)), tables=tables)
     found = []
     while (each := ring.take(1, 100, entries=True)) is not None:
         ring.advance(1, each.end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -24,6 +25,7 @@ from spark_jobs.lake.policies import Dropped, TablePolicy
 from spark_jobs.lake.replacement import replace_table
 from spark_jobs.session import Sessions
 from tests.support.ddl_claims import effect, schema, statement
+from tests.support.ddl_text import altered
 from tests.support.lake_trial import LakeTrial, inserts, version
 from tests.support.spark_feed import JOURNAL, Change, Table, feed
 
@@ -80,6 +82,54 @@ def test_many_tables_are_made_with_their_rows_in_one_claim(trial: LakeTrial) -> 
         "t0": f"1:{version(100)}",
         "t1": f"1:{version(200)}",
     }
+
+
+@pytest.mark.parametrize("died", [None, 1, 2, 3])
+def test_statements_among_rows_of_other_tables_come_in_one_claim(
+    trial: LakeTrial, monkeypatch: pytest.MonkeyPatch, died: int | None
+) -> None:
+    """Each table is altered, emptied or dropped before its rows of the claim. Wherever an earlier try died, and a claim
+    ends then, each row is there once, with and without a key, and earlier rows are as the statement left them."""
+    keys = {"added": ("id",), "keyless": (), "emptied": ("id",), "again": ("id",)}
+    before = {name: schema(name, key=key) for name, key in keys.items()}
+    wider = {name: altered(before[name], f"ALTER TABLE {name} ADD more INT DEFAULT 7") for name in ("added", "keyless")}
+    ddl = [
+        statement(100, *wider["added"]),
+        statement(200, *wider["keyless"]),
+        statement(300, effect(EffectKind.TRUNCATE, "emptied")),
+        statement(400, effect(EffectKind.DROP, "again")),
+        statement(410, effect(EffectKind.CREATE, "again", schema=before["again"])),
+    ]
+    for name, key in keys.items():
+        trial.service.put(Table(name, FIELDS, key), inserts(1, 2, at=50))
+    trial.apply(0, 50)
+    trial.service.changes.clear()
+    fields = pa.schema([*FIELDS, ("more", pa.int32())])
+    updated, inserted = Change(150, (2, "x", 7), (2, "x", 9)), Change(150, None, (3, "x", 9))
+    trial.service.put(Table("added", fields, keys["added"]), [updated, inserted])
+    trial.service.put(Table("keyless", fields), [replace(updated, position=250), replace(inserted, position=250)])
+    trial.service.put(Table("emptied", FIELDS, keys["emptied"]), inserts(2, 3, at=350))
+    trial.service.put(Table("again", FIELDS, keys["again"]), inserts(2, 3, at=450))
+    trial.service.put(ORDERS, inserts(7, at=120))
+    if died is not None:
+        calls, outcome = itertools.count(1), follow._outcome
+
+        def dies(*given: Any) -> str:
+            done = outcome(*given)
+            if next(calls) == died:
+                raise LakeError("the run died", hint="None.")
+            return done
+
+        with monkeypatch.context() as patched:
+            patched.setattr(follow, "_outcome", dies)
+            with pytest.raises(LakeError, match="the run died"):
+                trial.apply(50, 460, *ddl)
+    for end in (260, 120, 460):
+        trial.apply(50, end, *(one for one in ddl if one.position.position <= end))
+    trial.apply(50, 460, *ddl)
+    assert trial.rows("added") == trial.rows("keyless") == {(1, "x", 7): 1, (2, "x", 9): 1, (3, "x", 9): 1}
+    assert trial.rows("emptied") == trial.rows("again") == {(2, "x"): 1, (3, "x"): 1}
+    assert trial.rows("orders") == {(7, "x"): 1}
 
 
 def test_statements_of_different_tables_are_followed_side_by_side(
