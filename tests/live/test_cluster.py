@@ -1,26 +1,36 @@
 """A Spark standalone cluster, with the lake on a path that all processes share and in an S3 server: what is written by
-the job of small tables and by statements."""
+the job of small tables, by statements and by executors that read the source, and what a lost executor leaves behind."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
+from cdc_core import config
 from orchestration.stack.mysql.server import MySqlServer
+from orchestration.stack.process import Process
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.reader import Manner
+from spark_jobs.load.result import Copied
 from spark_jobs.session import Sessions
+from spark_jobs.snapshot.limits import Limits
 from tests.support.cluster import Cluster
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import found_beside
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
 
+SMALL = [f"t{number}" for number in range(40)]
 LARGE = 25_000  # rows in one claim, which are too many for the job of small tables
 FUSED, SPARK = "delta-rs", "Apache-Spark"
 _ROWS = f"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {LARGE}) SELECT i, 'row' FROM n"
@@ -35,20 +45,56 @@ def cluster(object_store: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(params=["a shared path", "S3"])
-def shop(
-    request: pytest.FixtureRequest, mysql8: MySqlServer, cluster: Cluster, object_store: str, tmp_path: Path
-) -> Iterator[Shop]:
+def root(request: pytest.FixtureRequest, object_store: str, tmp_path: Path) -> str:
+    """Where a lake is to be."""
+    return str(tmp_path / "lake") if request.param == "a shared path" else f"{object_store}/{tmp_path.name}"
+
+
+@pytest.fixture
+def shop(root: str, mysql8: MySqlServer, cluster: Cluster, tmp_path: Path) -> Iterator[Shop]:
     """Whose lake is at one of the two."""
-    root = str(tmp_path / "lake") if request.param == "a shared path" else f"{object_store}/{tmp_path.name}"
     with shop_at(root, mysql8, cluster, tmp_path) as found:
         yield found
 
 
+@pytest.fixture
+def old_shop(root: str, mysql8: MySqlServer, cluster: Cluster, tmp_path: Path) -> Iterator[Shop]:
+    """The same, with a large table and small ones from before the capture."""
+    with mysql8.database("before") as database:
+        mysql8.execute(
+            "CREATE TABLE large (id INT PRIMARY KEY, v VARCHAR(20))",
+            "SET SESSION cte_max_recursion_depth = 1000000",
+            f"INSERT INTO large {_ROWS}",
+            *small_tables(),
+            database=database,
+        )
+        keys = {"canal_instance_filter_regex": rf"{database}\\..*"}
+        with shop_at(root, mysql8, cluster, tmp_path, **keys) as found:
+            found.database = database
+            yield found
+
+
+@pytest.fixture
+def here(mysql8: MySqlServer, cluster: Cluster, tmp_path: Path) -> Iterator[Shop]:
+    """Whose lake is on a shared path."""
+    with shop_at(str(tmp_path / "lake"), mysql8, cluster, tmp_path) as found:
+        yield found
+
+
 @contextmanager
-def shop_at(root: str, mysql: MySqlServer, cluster: Cluster, folder: Path) -> Iterator[Shop]:
-    with opened_shop(mysql, cluster.remote, folder) as shop, Sessions(cluster.remote, "", root) as sessions:
+def shop_at(root: str, mysql: MySqlServer, cluster: Cluster, folder: Path, **keys: str) -> Iterator[Shop]:
+    with (
+        opened_shop(mysql, cluster.remote, folder, None, **keys) as shop,
+        Sessions(cluster.remote, "", root) as sessions,
+    ):
         lake = Lake(root, complete=True)
         yield replace(shop, lake=replace(shop.lake, lake=lake, sessions=sessions, fence=Fence(lake, sessions)))
+
+
+def loader_of(shop: Shop, folder: Path, rows_per_second: float | None = None) -> Loader:
+    instance, _ = config.load_instance(folder / "conf", "shop")
+    manner = Manner(1000, Limits(rows_per_second, 2))
+    return Loader(shop.connector, instance, shop.lake.lake, shop.lake.sessions, manner)
 
 
 def path_of(shop: Shop, table: str) -> str:
@@ -57,9 +103,15 @@ def path_of(shop: Shop, table: str) -> str:
 
 def last_writer(shop: Shop, table: str) -> str:
     """What made the table's latest commit."""
-    return (
-        str(shop.lake.lake.open(path_of(shop, table)).history(1)[0]["engineInfo"]).partition("/")[0].partition(":")[0]
-    )
+    (last,) = shop.lake.lake.open(path_of(shop, table)).history(1)
+    return next((name for name in (FUSED, SPARK) if name in last["engineInfo"]), str(last))
+
+
+def small_tables() -> Iterator[str]:
+    """The statements that make them, with a row each."""
+    for name in SMALL:
+        yield f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(20))"
+        yield f"INSERT INTO {name} VALUES (1, 'a')"
 
 
 def check(shop: Shop, tables: Sequence[str]) -> None:
@@ -95,3 +147,84 @@ def test_what_is_written_is_as_at_the_source(shop: Shop) -> None:
     tables = {"small": FUSED, "bag": FUSED, "large": SPARK, "heap": SPARK}
     assert {name: last_writer(shop, name) for name in tables} == tables
     check(shop, [*tables])
+
+
+def test_executors_read_a_snapshot(old_shop: Shop, tmp_path: Path) -> None:
+    """What was there before goes into the lake: a large table by executors, small ones many at a time."""
+    loader = loader_of(old_shop, tmp_path)
+    assert isinstance(loader.table(old_shop.database, "large"), Copied)
+    for loading in loader.tables([f"{old_shop.database}.{name}" for name in SMALL]):
+        assert isinstance(loading.outcome(), Copied), loading.name
+    old_shop.execute("UPDATE large SET v = 'new' WHERE id < 10", "UPDATE t0 SET v = 'new'")
+    assert old_shop.drain() == []
+    check(old_shop, ["large", *SMALL])
+
+
+@pytest.mark.parametrize("root", ["a shared path"], indirect=True)
+def test_a_snapshot_goes_on_without_an_executor(old_shop: Shop, cluster: Cluster, tmp_path: Path) -> None:
+    """Its shares are read again by another one: no row is there twice."""
+    loader = loader_of(old_shop, tmp_path, rows_per_second=5000)
+    executor, staging = cluster.executors()[0], Path(old_shop.lake.lake.staging_path("shop", ""))
+    with ThreadPoolExecutor(1) as pool:
+        lost = pool.submit(kill_when, executor, lambda: any(staging.rglob("*.parquet")))
+        assert isinstance(loader.table(old_shop.database, "large"), Copied)
+        lost.result()
+    check(old_shop, ["large"])
+    cluster.await_executors()
+
+
+def test_a_lost_executor_costs_nothing(here: Shop, cluster: Cluster) -> None:
+    """Killed when the job has committed some of the tables and not the others: each has its change once."""
+    here.execute(*small_tables())
+    assert here.drain() == []
+    before = {name: version_of(here, name) for name in SMALL}
+    here.execute(*(f"UPDATE {name} SET v = 'b'" for name in SMALL))
+    executor = cluster.executors()[0]
+    with ThreadPoolExecutor(1) as pool:
+        lost = pool.submit(kill_when, executor, lambda: any(version_of(here, name) > before[name] for name in SMALL))
+        assert here.drain() == []
+        lost.result()
+    assert {version_of(here, name) - before[name] for name in SMALL} == {1}
+    check(here, SMALL)
+    cluster.await_executors()
+
+
+def test_a_lost_worker_costs_a_statement_nothing(here: Shop, cluster: Cluster) -> None:
+    """Killed with its executor while a large share is merged: the other one does its part."""
+    here.execute(
+        "CREATE TABLE large (id INT PRIMARY KEY, v VARCHAR(20))",
+        "CREATE TABLE heap (a INT, b VARCHAR(20))",
+        "SET SESSION cte_max_recursion_depth = 1000000",
+        f"INSERT INTO large {_ROWS}",
+        f"INSERT INTO heap {_ROWS}",
+    )
+    assert here.drain(100_000) == []
+    here.execute("UPDATE large SET v = 'new' WHERE id % 100 > 2", "DELETE FROM heap WHERE a % 100 > 2")
+    busy = cpu_of(cluster)
+    with ThreadPoolExecutor(1) as pool:
+        lost = pool.submit(kill_when, cluster.workers[1], lambda: cpu_of(cluster) > busy + 1)
+        assert here.drain(100_000) == []
+        lost.result()
+    assert not cluster.workers[1].running
+    check(here, ["large", "heap"])
+    cluster.workers[1].start()
+    cluster.await_executors()
+
+
+def version_of(shop: Shop, table: str) -> int:
+    return shop.lake.lake.open(path_of(shop, table)).version()
+
+
+def cpu_of(cluster: Cluster) -> float:
+    """Seconds that the second worker's executor has computed."""
+    found = 0.0
+    for one in cluster.executors()[1:]:
+        with suppress(psutil.Error):
+            found += sum(one.cpu_times()[:2])
+    return found
+
+
+def kill_when(process: psutil.Process | Process, condition: Callable[[], bool]) -> None:
+    """Kills it then; a worker with its executor."""
+    until(condition)
+    process.kill()
