@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator
 from functools import cache
@@ -17,7 +18,12 @@ from orchestration.stack.zookeeper import ZooKeeper
 from tests.support.servers import MySqlFactory, discard, free_port
 
 SPARK = pytest.StashKey[Any]()
-LONG = ("faults", "live", "following", "apply", "load", "maintain", "verify", "snapshot", "bad_input", "orchestration")
+LONG = ("faults", "chaos", "live", "following", "apply", "load", "maintain", "verify", "snapshot", "bad_input")
+LONG += ("orchestration", "stateful")
+# Java's second compiler takes a third of Spark's time, and most code runs too seldom here to repay its best.
+os.environ["JDK_JAVA_OPTIONS"] = (
+    "-XX:FreqInlineSize=100 -XX:InlineSmallCode=1000 -XX:LoopUnrollLimit=0 -XX:-DoEscapeAnalysis -XX:-UseSuperWord"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
