@@ -61,4 +61,4 @@ def _written(lake: Lake, claim: Claim, table: str, epoch: int) -> tuple[str, str
 def _is_newer(lake: Lake, path: str, note: StopNote) -> bool:
     """Whether the lake has no such table, or one that was made since the note."""
     origin = lake.origin(path)
-    return origin is None or origin.behind(note.committed_at, (note.epoch, note.version))
+    return origin is None or origin.is_after(note.committed_at, (note.epoch, note.version))

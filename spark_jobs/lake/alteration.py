@@ -1,7 +1,7 @@
-"""What an ALTER of the source means for a table of the lake: pure.
+"""Decides what an ALTER of the source means for a table of the lake: pure.
 
-In place, where the old rows' values afterwards are known to be the source's; nothing, where the lake shows no
-difference; else the table must be copied, and the reason is reported. Nothing is guessed.
+The table is altered in place where the old rows' new values are known to be the source's, and left alone where the lake
+shows no difference. Otherwise it must be copied, and the reason is reported. Nothing is guessed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _NUMBERED = re.compile(r"\bAUTO_INCREMENT\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class AlteredColumn:
-    """A column after the ALTER. `origin`: the column that had its values, None for an added one; `value`: the values of
-    old rows in SQL, over the columns of before."""
+    """A column after the ALTER. `origin`: the column that had its values, None for an added column; `value`: the values
+    of old rows in SQL, over the columns before the ALTER."""
 
     column: LakeColumn
     origin: str | None
@@ -43,7 +43,7 @@ class AlteredColumn:
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The table after the ALTER. `unless`: conditions in SQL over the columns of before; a row for which one holds has
+    """The table after the ALTER. `unless`: conditions in SQL over the columns before it; a row for which one holds has
     another value at the source. `misfits`: by condition, the column of which the lake's new type cannot hold a value;
     that of a deleted row counts too. `by_name`: Delta can alter the table without touching rows: columns come as NULL,
     go, move or get another name that was free."""
@@ -56,10 +56,10 @@ class Alteration:
 
 
 def alteration(effect: Effect, lake: Sequence[LakeColumn]) -> Alteration | None:
-    """None where nothing changes that the lake shows. `lake`: the table's columns, which a run that died half way may
-    have altered in part.
+    """Returns the table after the ALTER, or None if it changes nothing that the lake shows. `lake`: the table's
+    columns, which a run that died half way may have altered in part.
 
-    Raises CopyNeeded where old rows' values are not known, TableStopped for a definition that no lake table can have.
+    Raises CopyNeeded if old rows' values are not known, TableStopped for a definition that no lake table can have.
     """
     if effect.kind is EffectKind.REWRITE:
         raise CopyNeeded("the statement changed rows, and does not say which", effect.name)
@@ -107,7 +107,7 @@ class _Reading:
         added = {c.name.lower(): c for c in changes if c.kind is ChangeKind.ADD_COLUMN}
         renamed = {c.to.lower(): c.name.lower() for c in changes if c.to is not None}
         redefined = {(c.to or c.name).lower(): c for c in changes if c.kind in _OF_COLUMNS}
-        anew = any(name in old and renamed.get(name) != name for name in (*added, *renamed))
+        reused = any(name in old and renamed.get(name) != name for name in (*added, *renamed))
         columns, unless, misfits = [], list[str](), dict[str, str]()
         for column, target in zip(self.after.shown, self._targets(), strict=True):
             name = column.name.lower()
@@ -117,14 +117,14 @@ class _Reading:
                 source = old.get(renamed.get(name, name))
                 if source is None:
                     raise self._copy(f"column {column.name!r} has no column before the statement")
-                there = self._there(source, column, anew)
+                there = self._there(source, column, reused)
                 altered, conditions = self._kept(source, column, there, target, redefined.get(name))
                 unless += conditions
                 if conditions and altered.value.startswith("CAST("):
                     misfits[f"{quote(there.name)} IS NOT NULL AND try_{altered.value} IS NULL"] = column.name
             columns.append(altered)
         kept = any(one.origin is None and one.column.name in self.lake for one in columns)  # an earlier column's values
-        by_name = not (anew or kept) and all(self._is_by_name(one) for one in columns)
+        by_name = not (reused or kept) and all(self._is_by_name(one) for one in columns)
         return Alteration(self.after, tuple(columns), tuple(unless), by_name, misfits)
 
     def _check_key(self) -> None:
@@ -150,11 +150,12 @@ class _Reading:
         except TableStopped as error:
             raise self._copy(error.message) from error
 
-    def _there(self, source: Column, column: Column, anew: bool) -> LakeColumn:
-        """The lake's column with the old values: under its name of before, or renamed already by a run that died."""
-        if not anew and source.name != column.name and {source.name, column.name} <= self.lake.keys():
-            raise self._copy(f"rows came again from when column {column.name!r} was {source.name!r}")
-        there = self.lake.get(source.name) or (None if anew else self.lake.get(column.name))
+    def _there(self, source: Column, column: Column, reused: bool) -> LakeColumn:
+        """Returns the lake's column with the old values: under its old name, or renamed already by a run that died.
+        `reused`: the statement gives a name of before to another column."""
+        if not reused and source.name != column.name and {source.name, column.name} <= self.lake.keys():
+            raise self._copy(f"repeated rows are from before column {source.name!r} was renamed to {column.name!r}")
+        there = self.lake.get(source.name) or (None if reused else self.lake.get(column.name))
         if there is None:
             raise self._copy(f"the lake's table has no column {source.name!r}")
         return there
@@ -174,7 +175,7 @@ class _Reading:
             was, now = source.column_type or there.type, column.column_type or target.type
             raise self._copy(f"the values of column {column.name!r} may have changed: it was {was} and is {now} now")
         if change is not None and not same_for_expressions(source, column) and self._has_generated():
-            raise self._copy(f"a generated column may depend on {column.name!r}, which has another type now")
+            raise self._copy(f"a generated column may depend on {column.name!r}, whose type changed")
         comment = target.comment if change is not None else there.comment
         name = quote(there.name)
         value = name if there.type == target.type else f"CAST({name} AS {target.type})"
@@ -196,13 +197,13 @@ class _Reading:
 
 
 def _did_nothing(change: ColumnChange, old: dict[str, Column]) -> bool:
-    """IF EXISTS of what was not there, or IF NOT EXISTS of what was."""
+    """Whether the clause had no effect: IF EXISTS of a missing column, or IF NOT EXISTS of an existing one."""
     there = change.name.lower() in old
     return change.conditional and there == (change.kind is ChangeKind.ADD_COLUMN)
 
 
 def with_dropped(plan: Alteration, lake: Sequence[LakeColumn]) -> Alteration:
-    """The same with the columns that the source dropped at the end, unless their names are used anew."""
+    """Returns the plan with the columns that the source dropped at the end, except those whose names are reused."""
     known = {name.lower() for one in plan.columns for name in (one.origin, one.column.name) if name is not None}
     kept = [
         AlteredColumn(column, column.name, quote(column.name)) for column in lake if column.name.lower() not in known

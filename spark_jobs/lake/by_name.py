@@ -1,7 +1,7 @@
-"""The changes of a Delta table's columns that touch no row: pure. delta-rs makes the plain ones, Spark all.
+"""Plans the changes of a Delta table's columns that touch no row: pure. delta-rs makes the plain ones, Spark all.
 
-Delta drops and renames columns by its column mapping. Each change is left out where the table has it already, so that a
-list reloaded from a table that was altered in part does the rest.
+Delta drops and renames columns by its column mapping. A change that the table has already is left out. So the list for
+a table that was altered in part completes the ALTER.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_jobs.lake.types import LakeColumn, delta_field, needs_mapping
 
 
 def statements(lake: Sequence[LakeColumn], plan: Alteration) -> list[str]:
-    """What follows ALTER TABLE, one statement each: renames, drops, additions, order, comments."""
+    """Returns the clauses after ALTER TABLE, one statement each: renames, drops, additions, order, comments."""
     found, names = [], [column.name for column in lake]
     for old, new in _renames(names, plan):
         found.append(f"RENAME COLUMN {quote(old)} TO {quote(new)}")
@@ -38,8 +38,8 @@ def statements(lake: Sequence[LakeColumn], plan: Alteration) -> list[str]:
 
 
 def metadata_changes(state: TableState, plan: Alteration, comment: str) -> list[Callable[[TableAlterer], None]] | None:
-    """What delta-rs does to the table, a commit each: columns behind the others, comments. None where it cannot: other
-    names and fewer columns need Delta's column mapping, another order and types of several parts need Spark."""
+    """Returns the changes for delta-rs, a commit each: columns added after the others, comments. None if delta-rs
+    cannot make them: renames and drops need Delta's column mapping, a new order and nested types need Spark."""
     wanted, names = [one.column for one in plan.columns], [column.name for column in state.columns]
     there, added = wanted[: len(names)], wanted[len(names) :]
     fields = [field for column in added if (field := delta_field(column)) is not None]
@@ -63,7 +63,7 @@ def _set_comment(column: LakeColumn, altered: TableAlterer) -> None:
 
 
 def needed_properties(lake: Sequence[LakeColumn], plan: Alteration) -> dict[str, str]:
-    """The table's properties without which Delta refuses the changes."""
+    """Returns the table's properties without which Delta refuses the changes."""
     names, wanted = [column.name for column in lake], [one.column for one in plan.columns]
     found = {}
     renamed = [old for old, _ in _renames(names, plan)]
@@ -80,7 +80,7 @@ def _renames(names: Sequence[str], plan: Alteration) -> list[tuple[str, str]]:
 
 
 def _moves(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Brings the columns into the wanted order, one at a time."""
+    """Returns the clauses that bring the columns into the wanted order, one at a time."""
     now, found = list(names), []
     for place, name in enumerate(wanted):
         if now[place] != name:

@@ -1,8 +1,8 @@
-"""Does what a destination hands out begin where the lake ends? Pure: the ledger's figures and the service's word in.
+"""Checks that a destination's claims begin where the lake ends. Pure: the ledger's and the service's figures are given.
 
-The ledger says what the lake has. The service says what a lake must have before it takes a claim: all rows up to a
-place, and none lie between that place and the claim. The two contradict each other when a cursor was lost or restored
-from an older copy, when another program moved it, and when the lake is another one.
+The ledger says which rows the lake has. The service says which rows a lake must have before it takes a claim: all rows
+up to a place, with no row between that place and the claim. The two contradict each other when a cursor was lost or
+restored from an older copy, when another program moved it, and when the lake is another one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class EpochSpan:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A client as its service describes it: its present epoch, and what a lake must have."""
+    """A client as its service describes it: its present epoch, and the place up to which a lake must have all rows."""
 
     destination: str
     client_id: int
@@ -35,7 +35,7 @@ class Seen:
 
 
 def check(seen: Seen, stretches: Mapping[int, EpochSpan], place: str) -> str:
-    """What an operator should know, "" for nothing. `stretches` are the ledger's epochs, `place` is the ledger.
+    """Returns a warning for the operator, or "". `stretches` are the ledger's epochs, `place` is the ledger.
 
     Raises LakeError when rows lie between the lake's end and what the destination hands out, or when the positions of
     both cannot be compared.
@@ -93,15 +93,15 @@ def _after_reset(seen: Seen, reached: Reached, stretches: Mapping[int, EpochSpan
 def _reset(seen: Seen, stretches: Mapping[int, EpochSpan]) -> str:
     command = f"{reset_command(seen, stretches)} --yes."
     if not stretches:
-        return f"To fill an empty lake from the oldest rows that the source has: {command}"
+        return f"To fill an empty lake from the oldest rows at the source: {command}"
     return (
-        f"To go on where the lake ends: {command} If the source has purged that: `sluice reset {seen.destination} "
+        f"To continue where the lake ends: {command} If the source has purged that: `sluice reset {seen.destination} "
         f"--anew --yes`, and `sluice snapshot {seen.destination}`, which reloads the tables."
     )
 
 
 def reset_command(seen: Seen, stretches: Mapping[int, EpochSpan]) -> str:
-    """The command, without its end, that makes the destination go on where the lake ends."""
+    """Returns the command, without its end, that makes the destination continue where the lake ends."""
     command = f"sluice reset {seen.destination} --client-id {seen.client_id}"
     if not stretches:
         return f"{command} --earliest"

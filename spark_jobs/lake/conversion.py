@@ -1,8 +1,8 @@
-"""What becomes of a column's values when its definition changes: pure.
+"""Decides whether a column's values stay the same when its definition changes: pure.
 
-Only conversions known to leave each value as it is are returned. Some leave it as it is unless a value is
-of a certain kind: a number out of the new range, a text that is too long, a NULL. Then a condition in SQL comes along,
-and a table with such a row must be copied. Source: MySQL manual, "ALTER TABLE Statement", "Data Types".
+Only conversions that are known to keep each value are returned. Some keep every value but those of a certain kind: a
+number out of the new range, a text that is too long, a NULL. Such a conversion has a condition in SQL, and a table with
+a row that fulfils it must be copied. Source: MySQL manual, "ALTER TABLE Statement", "Data Types".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LosslessConversion:
 
 
 def conversion(before: Column, after: Column) -> LosslessConversion | None:
-    """None where a value may become another one."""
+    """Returns the conversion, or None if a value may change."""
     kept = _values(before, after)
     if kept is not None and before.nullable and not after.nullable:
         return LosslessConversion((*kept.unless, "{} IS NULL"))
@@ -65,15 +65,16 @@ def _values(before: Column, after: Column) -> LosslessConversion | None:
 
 
 def _plain(column: Column) -> Column:
-    """What matters to values. The declared type says how FLOAT and DOUBLE are rounded, and what an address is."""
+    """Returns the parts of a definition that decide values. The declared type says how FLOAT and DOUBLE are rounded,
+    and which kind of address a column has."""
     declared = column.column_type if column.type_code in (*_FLOATS, Type.STRING) else ""
     return replace(column, name="", nullable=True, comment="", default=None, default_expression=False,
                    hidden=False, generated=False, column_type=declared)  # fmt: skip
 
 
 def same_for_expressions(before: Column, after: Column) -> bool:
-    """Whether an expression over the column has the values that it had, where the column keeps its own. A longer
-    VARCHAR changes nothing; any other type may be written or computed otherwise."""
+    """Whether an expression over the column keeps its values, if the column keeps its own. A longer VARCHAR changes
+    nothing; any other type may be written or computed differently."""
     if before.charset != after.charset or before.type_code != after.type_code:
         return False
     return before.type_code == Type.VARCHAR or (before.column_type == after.column_type != "")

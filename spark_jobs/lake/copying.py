@@ -1,4 +1,4 @@
-"""The word for a table that only a copy from the source can mend."""
+"""The error for a table that only a copy from the source can repair."""
 
 from __future__ import annotations
 

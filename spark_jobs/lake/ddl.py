@@ -1,4 +1,4 @@
-"""Makes and alters Delta tables: through Spark, where delta-rs cannot.
+"""Creates and alters Delta tables: through Spark if delta-rs cannot.
 
 Use these before any transaction setting is on the session: Delta would count a CREATE that carries a batch's version
 as that batch, and skip the batch itself.
@@ -41,7 +41,7 @@ from spark_jobs.lake.types import LakeColumn, delta_field, needs_mapping
 from spark_jobs.session import Sessions
 
 _STATISTICS = "delta.dataSkippingNumIndexedCols"
-_INDEXED, _MOST_INDEXED = 32, 256  # columns with statistics: Delta's default, and what is not too dear
+_INDEXED, _MOST_INDEXED = 32, 256  # columns with statistics: Delta's default, and the most that is affordable
 
 
 def create_table(
@@ -53,7 +53,7 @@ def create_table(
     columns: Sequence[LakeColumn],
     token: str,
 ) -> None:
-    """Makes the table with the source's comments; its properties name the owner, the key, and the run's fence."""
+    """Creates the table with the source's comments; its properties name the owner, the key, and the run's fence."""
     lake.check_writable()
     properties = table_properties(lake, destination, schema, token)
     if make_table(lake, path, columns, properties, schema.comment):
@@ -75,8 +75,8 @@ def make_table(
     comment: str,
     noted: CommitProperties | None = None,
 ) -> bool:
-    """Makes a table without rows, and without Spark, where there is none; `noted` is what its commit carries. False
-    where delta-rs cannot. Raises LakeError, also where another run was faster."""
+    """Creates a table without rows and without Spark; `noted` are its commit's properties. Returns False if delta-rs
+    cannot create it. Raises LakeError, also if another run was faster."""
     fields = [delta_field(column) for column in (*columns, *Own.of(properties).columns)]
     if None in fields or needs_mapping(columns):
         return False
@@ -92,13 +92,13 @@ def make_table(
         )
     except (DeltaError, OSError) as error:
         hint = "Make the lake writable and give it room; the batch stays claimable."
-        raise LakeError(f"the table cannot be made: {first_line(error)}", place=path, hint=hint) from error
+        raise LakeError(f"the table cannot be created: {first_line(error)}", place=path, hint=hint) from error
     return True
 
 
 def table_properties(lake: Lake, destination: str, schema: TableSchema, token: str) -> dict[str, str]:
-    """What each of our tables says of itself: its owner, its key, its definition, the fence of the run that made it,
-    its columns beside the source's. Raises TableStopped for one that cannot have them."""
+    """Returns Sluice's own properties of a table: its owner, its key, its definition, the fence of the run that created
+    it, the columns that Sluice adds. Raises TableStopped for a table that cannot have these columns."""
     own = lake.rules.of(schema.name) if lake.rules else NO_OWN
     own.check(schema.name, schema.primary_key, [column.name for column in schema.columns])
     return (
@@ -117,8 +117,9 @@ def table_properties(lake: Lake, destination: str, schema: TableSchema, token: s
 
 
 def delta_properties(schema: TableSchema) -> dict[str, str]:
-    """Delta's own of a table that is made. Its log keeps commits a little longer than VACUUM keeps files. By itself
-    Delta has statistics of the first columns alone: here of the key too, so that a MERGE finds the files of a key."""
+    """Returns Delta's own properties of a new table. Its log keeps commits a little longer than VACUUM keeps files. By
+    default Delta has statistics of the first columns alone; here it also has them of the key, so that a MERGE finds the
+    files of a key."""
     names = [column.name for column in schema.columns]
     last = max((names.index(name) for name in schema.primary_key if name in names), default=0)
     indexed = last + 1 + sum(column.type_code == ColumnType.GEOMETRY for column in schema.columns[:last])
@@ -127,10 +128,10 @@ def delta_properties(schema: TableSchema) -> dict[str, str]:
 
 
 def alter_table(spark: SparkSession, fence: Fence, path: str, change: str) -> None:
-    """One ALTER TABLE, for a run that entered the table by `fence`.
+    """Executes one ALTER TABLE, for a run that entered the table by `fence`.
 
     Raises LakeError when another run has taken the table over meanwhile. Delta commits an ALTER without a version, so
-    it must do no harm when the run that has the claim next does it again.
+    it must do no harm when the next run that has the claim repeats it.
     """
     fence.check(path)
     spark.sql(f"ALTER TABLE delta.{quote(path)} {change}")
@@ -146,8 +147,8 @@ def add_columns(
     old_rows: Mapping[str, str],
     number: int,
 ) -> None:
-    """Adds columns in the source's order. `old_rows`, values in SQL by column, is noted first as what
-    `fill_old_rows` must still do; `number` is above that of every earlier note of the table."""
+    """Adds columns in the source's order. `old_rows`, values in SQL by column, is noted first for `fill_old_rows`,
+    which writes them; `number` is above that of every earlier note of the table."""
     properties = {SCHEMA_VERSION: schema.version}
     if old_rows:
         properties |= {UNFILLED: json.dumps(old_rows), UNFILLED_NUMBER: str(number)}
@@ -167,8 +168,9 @@ def add_columns(
 def with_own_columns(
     sessions: Sessions, lake: Lake, fence: Fence, path: str, table: str, state: TableState, app: str
 ) -> TableState:
-    """The state of a table that has the columns beside the source's which the rules want, and no soft-deleted row where
-    they want none. Done in part, it is done again. Raises TableStopped for a table that cannot have them."""
+    """Adds the columns of Sluice's that the rules want, and removes soft-deleted rows if the rules want none. Returns
+    the table's new state. If it was done in part, it is done again. Raises TableStopped for a table that cannot have
+    them."""
     own = lake.rules.widened(table, state.own) if lake.rules else state.own
     own.check(table, state.primary_key, [column.name for column in state.columns])
     if own == state.own:
@@ -185,10 +187,10 @@ def with_own_columns(
 
 
 def fill_old_rows(spark: SparkSession, fence: Fence, path: str, state: TableState, app: str) -> None:
-    """Gives old rows their values in added columns, then strikes the note out. `app` is that of the table's batches.
+    """Gives old rows their values in added columns, then removes the note. `app` is that of the table's batches.
 
     No batch writes to the columns before that. The statement carries the note's number, so that Delta skips it when it
-    comes again, or late.
+    is repeated, or late.
     """
     columns = {column.name for column in state.columns}
     sets = [f"{quote(name)} = {text}" for name, text in state.unfilled.items() if name in columns]
@@ -199,5 +201,5 @@ def fill_old_rows(spark: SparkSession, fence: Fence, path: str, state: TableStat
 
 
 def listed(properties: Mapping[str, str]) -> str:
-    """As TBLPROPERTIES wants them."""
+    """Returns the properties in the form of TBLPROPERTIES."""
     return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())

@@ -1,9 +1,9 @@
-"""The values of columns that no row image has: in rows that were there before a column was added, and in inserted rows
-whose image leaves a column out.
+"""Values of columns that no row image has: in rows older than an added column, and in inserted rows whose image leaves
+a column out.
 
 MySQL gives old rows the column's default; a NOT NULL column without one gives them the type's own zero. A default that
 only the server can evaluate, or of a type that is not rendered here, stops the table: nothing is guessed.
-The catalogue tells today's default. One that changed after the column was added goes unnoticed; where the catalogue
+The catalogue has today's default. One that changed after the column was added goes unnoticed; where the catalogue
 does not fit the event, a nullable column's old rows are NULL.
 """
 
@@ -27,9 +27,9 @@ _SHOWN_DIGITS = 6
 
 
 def old_row_values(schema: TableSchema, added: tuple[LakeColumn, ...]) -> dict[str, str]:
-    """SQL by column: what old rows have in the added columns that are not NULL there.
+    """Returns SQL by column: the values of old rows in the added columns that are not NULL there.
 
-    Raises TableStopped for a column where that is unknown.
+    Raises TableStopped for a column whose values are unknown.
     """
     columns = {column.name: column for column in schema.columns}
     found = {column.name: _expression(columns[column.name], column, schema.name) for column in added}
@@ -37,7 +37,7 @@ def old_row_values(schema: TableSchema, added: tuple[LakeColumn, ...]) -> dict[s
 
 
 def insert_defaults(schema: TableSchema, columns: tuple[LakeColumn, ...]) -> dict[str, str]:
-    """SQL by column: what an inserted row has in a column that its image leaves out.
+    """Returns SQL by column: the value of an inserted row in a column that its image leaves out.
 
     An unknown default is an expression that raises UNKNOWN_DEFAULT, so that only a row that needs it stops the table.
     """
@@ -58,14 +58,14 @@ def _expression(column: Column, lake: LakeColumn, table: str) -> str | None:
     value = None if column.default_expression else column.default if column.default is not None else _zero(column, lake)
     if value is None or (column.default is None and not column.column_type) or not _renders(column, lake, value):
         default = f"default {column.default}" if column.default is not None else "NOT NULL without a default"
-        hint = f"Reload the table from the source, which lifts its stop: sluice copy {UNNAMED} {table}."
+        hint = f"Reload the table from the source, which resumes it: sluice copy {UNNAMED} {table}."
         message = f"column {column.name!r} was added ({default}), and its values in old rows are unknown"
         raise TableStopped(message, place=table, hint=hint)
     return f"CAST({literal(value)} AS {lake.type})"
 
 
 def _zero(column: Column, lake: LakeColumn) -> str | None:
-    """What old rows have in a NOT NULL column without a default; None where that is unknown."""
+    """Returns the value of old rows in a NOT NULL column without a default, or None if it is unknown."""
     if lake.type.startswith(_NUMBERS) and column.type_code not in (_BIT, _YEAR):
         return "0"
     if column.as_text:
@@ -93,7 +93,7 @@ def _renders(column: Column, lake: LakeColumn, value: str) -> bool:
 
 
 def _is_day(text: str) -> bool:
-    """Neither a zero date nor one that does not exist."""
+    """Whether the text is a date that exists, and no zero date."""
     with suppress(ValueError):
         return bool(date.fromisoformat(text))
     return False

@@ -1,16 +1,16 @@
-"""What makes a table doubtful: rows that were not in the lake as the source's changes presume."""
+"""Reasons to doubt a table: rows that were not in the lake as the source's changes presume."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-KEYS = 10  # that are kept of a table
+KEYS = 10  # examples kept for a table
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """`met`: inserts whose key had a row already; `missed`: updates and deletes whose key had none. Both are true of at
-    least so many. `keys`: some of these keys, at most `KEYS`. Falsy when there are none."""
+    """`met`: inserts whose key had a row already; `missed`: updates and deletes whose key had no row. Both are lower
+    bounds. `keys`: some of these keys, at most `KEYS`. Falsy without any."""
 
     met: int = 0
     missed: int = 0

@@ -1,5 +1,5 @@
-"""How rows are told apart in SQL. Those without a key are copies of one another when all of the lake's values are
-equal; those that reference a key may compare as only the source knows.
+"""Compares rows in SQL. Rows without a key are copies of one another when all of the lake's values are equal. How a
+reference to a key compares may be known to the source alone.
 
 Among copies NULL equals NULL. 0.0 does not equal -0.0, which Spark groups and joins as one value, but not their texts.
 """
@@ -17,18 +17,18 @@ FEWER_COPIES = "SLUICE_FEWER_COPIES"  # how a statement says in Spark that it ta
 
 
 def exactly(alias: str, columns: Sequence[LakeColumn]) -> str:
-    """What to group by."""
+    """Returns the columns to group copies by."""
     return ", ".join(_exact(alias, column) for column in columns)
 
 
 def any_value(alias: str, column: LakeColumn) -> str:
-    """The value of a group: a grouping expression would come out without the sign of -0.0."""
+    """Returns the value of a group: a grouping expression would lose the sign of -0.0."""
     name = f"{alias}.{quote(column.name)}"
     return f"any_value({name})" if _floats(column) else name
 
 
 def same(one: str, other: str, columns: Sequence[LakeColumn]) -> str:
-    """What to join on."""
+    """Returns the condition to join copies on."""
     return " AND ".join(f"{_exact(one, column)} <=> {_exact(other, column)}" for column in columns)
 
 
@@ -42,8 +42,9 @@ def _floats(column: LakeColumn) -> bool:
 
 
 def references(child: str, parent: str, kind: str, *, zero_dates: bool = False) -> str:
-    """The condition for a reference between columns of one type. The source compares text by its collation: what may be
-    equal there counts. So do two NULLs of dates where the lake has zero dates as NULL (`zero_dates`)."""
+    """Returns the condition for a reference between columns of one type. The source compares text by its collation:
+    texts that may be equal there count. So do two NULLs of dates where the lake has zero dates as NULL
+    (`zero_dates`)."""
     if kind == "string":
         either = f"{beyond_ascii(child)} OR {beyond_ascii(parent)}"
         return f"({spelled_alike(child, parent, kind)} OR ({child} IS NOT NULL AND ({either})))"
@@ -51,10 +52,11 @@ def references(child: str, parent: str, kind: str, *, zero_dates: bool = False) 
 
 
 def spelled_alike(child: str, parent: str, kind: str) -> str:
-    """The condition for a reference whose texts differ in case and trailing spaces at most: Spark joins by a hash."""
+    """Returns the condition for a reference whose texts differ at most in case and trailing spaces: Spark joins by a
+    hash."""
     return f"lower(rtrim({child})) = lower(rtrim({parent}))" if kind == "string" else f"{child} = {parent}"
 
 
 def beyond_ascii(text: str) -> str:
-    """The condition for a text of which only the source knows what it equals."""
+    """Returns the condition for a text whose equality only the source can decide."""
     return f"{text} RLIKE '{_OTHERS}'"

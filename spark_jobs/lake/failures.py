@@ -1,7 +1,7 @@
-"""Spark's errors as errors of ours.
+"""Translates Spark's errors into Sluice's.
 
-What one table's data or definition causes is that table's: it comes again with every try. Spark says so by the class of
-its SQLSTATE (https://spark.apache.org/docs/latest/sql-error-conditions-sqlstates.html). Everything else may pass: Spark
+An error that a table's data or definition causes comes again with every try. Spark marks it by the class of its
+SQLSTATE (https://spark.apache.org/docs/latest/sql-error-conditions-sqlstates.html). Every other error may pass: Spark
 is away, the disk is full, another writer was faster.
 """
 
@@ -49,11 +49,12 @@ _Given = TypeVar("_Given")
 
 
 class SparkRefusal(TableStopped):
-    """Spark cannot apply a table's changes, by its own word. Believe it when it comes twice."""
+    """Spark says that it cannot apply a table's changes. Only the second such error counts."""
 
 
 def tried_twice(work: Callable[[], _Given]) -> _Given:
-    """What the work gives; where Spark refuses it, once more, in another session. Raises what the work raises."""
+    """Returns the work's result; if Spark refuses it, the work is done once more, in another session. Raises what the
+    work raises."""
     try:
         return work()
     except SparkRefusal:
@@ -62,7 +63,7 @@ def tried_twice(work: Callable[[], _Given]) -> _Given:
 
 @contextmanager
 def lake_errors(place: str, remedy: str = "") -> Iterator[None]:
-    """Turns an error of Spark into a LakeError at `place`, or into the service's own error that is behind it. With a
+    """Turns an error of Spark into a LakeError at `place`, or into the service's own error that caused it. With a
     `remedy`, an error that the table at `place` causes is a SparkRefusal.
 
     An error that says the Spark server is away passes: `Sessions` knows that server's address.
@@ -75,7 +76,7 @@ def lake_errors(place: str, remedy: str = "") -> Iterator[None]:
         text = "\n".join(line for line in str(error).splitlines() if not line.startswith("\tat "))
         ours = _OURS.search(text)
         if ours and ours[1] == RangeGone.__name__:
-            hint = "The run claims again: the range is handed out anew from the last ack."
+            hint = "No action needed: the run claims again, and the service hands the range out from the last ack."
             raise RangeGone("the claim was rolled back while Spark read it", place=place, hint=hint) from error
         if ours and ours[1] in _FROM_SERVICE:
             hint = remedy if ours[1] == TableStopped.__name__ and remedy else _SHOWN

@@ -36,7 +36,7 @@ _TRIES = 20  # a try is lost to a commit that came in between
 
 
 class Fence:
-    """For one run: fences each table once, before its first batch. Safe to use for several tables side by side."""
+    """Fences each table once for a run, before its first batch. Safe to use for several tables at the same time."""
 
     def __init__(self, lake: Lake, sessions: Sessions) -> None:
         self._lake = lake
@@ -48,8 +48,8 @@ class Fence:
         return f"<Fence {self.token[:8]} tables={len(self._inside)}>"
 
     def enter(self, path: str, app: str, state: TableState, noted: Mapping[str, str] = NOTHING) -> TableState:
-        """The table's state, which only this run changes from now on. `noted`: other properties that it gets with the
-        fence. Raises LakeError for a table that cannot be written."""
+        """Fences the table, and returns its state, which only this run changes from now on. `noted`: other properties
+        that it gets with the fence. Raises LakeError for a table that cannot be written."""
         if path in self._inside:
             return state
         properties = {**noted, FENCE: self.token}
@@ -65,11 +65,11 @@ class Fence:
         return path in self._inside
 
     def skip(self, path: str) -> None:
-        """This run made the table, with its token, so it has no earlier writer."""
+        """Counts the table as entered: this run created it, with its token, so it has no earlier writer."""
         self._inside.add(path)
 
     def leave(self, path: str) -> None:
-        """The table may be another run's meanwhile: `enter` fences it anew."""
+        """Forgets the table, which may be another run's meanwhile: `enter` fences it again."""
         self._inside.discard(path)
 
     def owns(self, state: TableState) -> bool:
@@ -86,8 +86,8 @@ class Fence:
             raise LakeError("another run has taken the table over, so this run lost its claim", place=path, hint=hint)
 
     def alter(self, path: str, change: Callable[[TableAlterer], None]) -> bool:
-        """Changes the metadata of a table that only this run changes, without Spark: `change` makes one commit. False
-        where delta-rs cannot write the table. Raises LakeError when another run has fenced it since this one did."""
+        """Changes the metadata of a table that only this run changes, without Spark: `change` makes one commit. Returns
+        False if delta-rs cannot write the table. Raises LakeError when another run has fenced it since this one did."""
         try:
             self._commit(path, change, owned=True)
         except DeltaError:  # as in `enter`
@@ -95,7 +95,7 @@ class Fence:
         return True
 
     def note(self, path: str, properties: Mapping[str, str], noted: CommitProperties | None = None) -> bool:
-        """The same of properties, in a commit that carries what is `noted`."""
+        """Sets properties likewise, in a commit with the properties `noted`."""
         return self.alter(path, partial(_set, {**properties, FENCE: self.token}, noted))
 
     def pass_over(self, path: str, versions: Mapping[str, int]) -> None:

@@ -1,8 +1,8 @@
 """The folder of a database or table in the lake, by its name, and back: every name has one folder of its own.
 
-A folder has ASCII characters alone, because what else Spark and delta-rs make of a path depends on locales, URLs and
-stores. It has at most 255 bytes, the limit of file systems. Stores that ignore case keep names apart by nothing but the
-table's owner: see `TableState.check_owner`.
+A folder has ASCII characters alone, because Spark and delta-rs read other characters of a path by locale, URL and
+store. It has at most 255 bytes, the limit of file systems. In stores that ignore case only the table's owner keeps
+names apart: see `TableState.check_owner`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _ODD = re.compile(r"[^A-Za-z0-9_ $.~!+-]|^\.(?=\.?$)|^_(?=(?i:delta_log)$|(?i:sl
 
 
 def folder_of(name: str) -> str:
-    """The folder of a database or table. Letters, digits and ` _ $ . ~ ! + -` stay, all else is `@` and four
+    """Returns the folder of a database or table. Letters, digits and ` _ $ . ~ ! + -` stay, all else is `@` and four
     hexadecimal digits. A folder too long for that is `@@` and the name's UTF-16 in base 32.
 
-    Raises ValueError for a name that fits neither way; the servers allow none.
+    Raises ValueError for a name that is too long both ways; the servers allow no such name.
     """
     folder = escaped(name, _ODD, _MARK)
     if len(folder) > LONGEST:
@@ -33,7 +33,7 @@ def folder_of(name: str) -> str:
 
 
 def name_of(folder: str) -> str:
-    """The database or table of a folder."""
+    """Returns the database or table of a folder."""
     if folder.startswith(_LONG):
         digits = folder.removeprefix(_LONG).upper()
         return base64.b32decode(digits + "=" * (-len(digits) % 8)).decode("utf-16-be")

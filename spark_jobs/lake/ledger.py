@@ -1,7 +1,7 @@
 """The lake's ledger: a Delta table with one row for each batch, written after the tables' commits and before the ack.
 
-It says what the lake has, whatever a cursor says. A batch is noted once: a second note of the same end is left out.
-Written with delta-rs, without Spark. It does not say that nothing was lost before its first row.
+It says which batches the lake has, whatever a cursor says. A batch is noted once: a second note of the same end is left
+out. It is written with delta-rs, without Spark. It does not prove that nothing was lost before its first row.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Ledger:
         return None if table is None else table.transaction_version(self._app(epoch))
 
     def stretches(self) -> dict[int, EpochSpan]:
-        """What the lake has of each epoch."""
+        """Returns the part of each epoch that the lake has."""
         table = self._open()
         if table is None:
             return {}
@@ -130,8 +130,8 @@ class Ledger:
         return {name for row in rows for name in json.loads(row["tables"])}
 
     def stops(self) -> dict[str, StopNote]:
-        """By table, the batch at which it stopped; of those tables that no later batch changed. The last batch has
-        them all, so no other one is read."""
+        """Returns by table the batch at which it stopped, for tables that no later batch changed. The last batch lists
+        them all, so no other batch is read."""
         return self._stops(self._open())
 
     def _stops(self, table: DeltaTable | None) -> dict[str, StopNote]:
@@ -143,11 +143,11 @@ class Ledger:
         return {name: StopNote(one[0], one[1], datetime.fromisoformat(one[2])) for name, one in noted.items()}
 
     def begun_by_batch(self, batch_id: int) -> Begun | None:
-        """Where a batch began; None for one that was not noted."""
+        """Returns where a batch began, or None if it was not noted."""
         return self._begun(f"batch_id = {int(batch_id)} ORDER BY committed_at DESC")
 
     def begun_by_run(self, run_id: str) -> Begun | None:
-        """Where the first batch of a run began; None when it noted none."""
+        """Returns where the first batch of a run began, or None if it noted no batch."""
         quoted = run_id.replace("'", "''")
         return self._begun(f"run_id = '{quoted}' ORDER BY epoch, end_version")
 
@@ -160,8 +160,7 @@ class Ledger:
         )
 
     def doubts(self) -> dict[str, Doubt]:
-        """By table, the last note of rows that were not as the source's changes presume, if it was not made or copied
-        since."""
+        """Returns by table the last doubt that was noted, for tables that were not created or copied since."""
         table, found = self._open(), dict[str, Doubt]()
         if table is None:
             return found
@@ -174,7 +173,7 @@ class Ledger:
                 if name not in made:
                     made[name] = self.lake.origin(self.lake.path(*split_name(name)))
                 origin = made[name]
-                if origin is not None and not origin.behind(row["committed_at"], place):
+                if origin is not None and not origin.is_after(row["committed_at"], place):
                     found[name] = Doubt(**{**note["doubt"], "keys": tuple(note["doubt"]["keys"])})
         return {name: doubt for name, doubt in found.items() if doubt}
 
@@ -183,7 +182,7 @@ class Ledger:
         return self._open()
 
     def last_epoch(self, ledger: DeltaTable | None) -> int:
-        """The last epoch of which the opened `ledger` has a batch, by its files' statistics; -1 for none."""
+        """Returns the last epoch of which the opened `ledger` has a batch, by its files' statistics, or -1."""
         files = pa.table(ledger.get_add_actions(flatten=True)) if ledger is not None else pa.table({})
         known = files.column("max.epoch").to_pylist() if "max.epoch" in files.column_names else []
         return max((one for one in known if one is not None), default=-1)
@@ -193,16 +192,16 @@ class Ledger:
         return (ledger.transaction_version(self._app(epoch)) or 0) if ledger is not None else 0
 
     def landed(self, table: str, upto: int, ledger: DeltaTable | None) -> dict[int, int]:
-        """By epoch up to `upto`, the version up to which the table's change log had its changes at an ack that the
-        opened `ledger` has."""
+        """Returns, by epoch up to `upto`, the version up to which the table's change log had its changes at an ack that
+        the opened `ledger` has."""
         return self._noted(lambda epoch: self._landed(table, epoch), upto, ledger)
 
     def merged(self, table: str, upto: int, ledger: DeltaTable | None) -> dict[int, int]:
-        """By epoch up to `upto`, the version of the table's last commit that the opened `ledger` has noted."""
+        """Returns, by epoch up to `upto`, the version of the table's last commit that the opened `ledger` has noted."""
         return self._noted(lambda epoch: self._merged(table, epoch), upto, ledger)
 
     def noted_before(self, moment: datetime) -> dict[int, int]:
-        """By epoch, the version of the last end that was noted before a moment."""
+        """Returns, by epoch, the version of the last end that was noted before a moment."""
         table = self._open()
         where = f"committed_at < TIMESTAMP '{moment.isoformat()}'"
         asked = f"SELECT epoch, max(end_version) AS last FROM batches WHERE {where} GROUP BY epoch"  # noqa: S608
@@ -218,8 +217,8 @@ class Ledger:
         landed: Mapping[str, int] = NO_ENDS,
         merged: Mapping[str, int] = NO_ENDS,
     ) -> bool:
-        """Notes a batch whose tables are committed, and how far each table's change log, and each table, is. False when
-        its end was noted before."""
+        """Notes a batch whose tables are committed, and how far each table and its change log are. Returns False if its
+        end was noted before."""
         ledger, end = self._open(), claim.end.version()
         if self.reached(claim.epoch, ledger) >= end:
             return False
@@ -239,12 +238,12 @@ class Ledger:
             )  # fmt: skip
             tidy(self.lake.open(self.path))
         except (DeltaError, OSError) as error:
-            hint = "Make the lake writable and give it room. The batch stays claimable; claimed again it adds nothing."
+            hint = "Make the lake writable and give it room. The batch stays claimable, and is not applied twice."
             raise LakeError(f"the ledger cannot be written: {error}", place=self.path, hint=hint) from error
         return True
 
     def check(self, epoch: int, reached: Reached | None, identity: str = "") -> str:
-        """What an operator should know of where the destination goes on, "" for nothing; `continuity.check`.
+        """Returns a warning about the place where the destination continues, or "": see `continuity.check`.
 
         `identity` is that of the service, which becomes the lake's writer; "" of an older service. Raises LakeError
         when the lake has another writer.
@@ -265,7 +264,7 @@ class Ledger:
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
-            hint = "Restore the ledger's directory from a copy; without it the lake cannot be compared with the cursor."
+            hint = "Restore the ledger's directory from a copy: without it the lake cannot be compared with the cursor."
             raise LakeError(f"the ledger cannot be read: {error}", place=self.path, hint=hint) from error
 
     def _app(self, epoch: int) -> str:
@@ -286,7 +285,7 @@ class Ledger:
 
 
 def _select(table: DeltaTable, question: str) -> Sequence[dict[str, Any]]:
-    """The rows that a SELECT from `batches` gives."""
+    """Returns the rows of a SELECT from `batches`."""
     rows: list[dict[str, Any]] = pa.table(
         QueryBuilder().register("batches", table).execute(question).read_all()
     ).to_pylist()

@@ -1,6 +1,7 @@
-"""Notes by table: properties of an empty Delta table beside the ledger.
+"""Notes by table: properties of an empty Delta table next to the ledger.
 
-They are not in the tables' own properties: a change of these would refuse what another run writes at the same time.
+They are not in the tables' own properties: a change of these would make Delta refuse what another run writes at the
+same time.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Noted:
     path: str
 
     def read(self, prefix: str) -> dict[str, str]:
-        """The notes that begin so, by the rest of their name, but those that are empty. Raises LakeError."""
+        """Returns the notes with this prefix that are not empty, by the rest of their name. Raises LakeError."""
         try:
             properties = self.lake.open(self.path).metadata().configuration
         except TableNotFoundError:
@@ -38,7 +39,7 @@ class Noted:
         return {key.removeprefix(prefix): text for key, text in properties.items() if text and key.startswith(prefix)}
 
     def write(self, notes: Mapping[str, str]) -> None:
-        """Puts notes in place of those of the same names, "" for none. Raises LakeError."""
+        """Replaces the notes of these names; "" removes one. Raises LakeError."""
         storage = self.lake.storage or None
         for _ in range(_TRIES):
             try:
@@ -54,8 +55,8 @@ class Noted:
         raise LakeError("other writers keep committing to the table notes", place=self.path, hint=hint)
 
     def agree(self, name: str, decide: Callable[[str], str]) -> str:
-        """Puts what `decide` makes of the note of that name, "" for none, in its place: no other note came in between.
-        Raises LakeError, and what `decide` raises."""
+        """Replaces the note of that name, "" if there is no such note, by `decide` of it, with no other note in
+        between, and returns it. Raises LakeError, and what `decide` raises."""
         storage = self.lake.storage or None
         for _ in range(_TRIES):
             try:

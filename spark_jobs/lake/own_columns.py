@@ -1,8 +1,8 @@
-"""The columns that Sluice adds to a merged table, behind the source's: whether a row is deleted, and its last change.
+"""The columns that Sluice adds to a merged table, after the source's: whether a row is deleted, and its last change.
 
-A property of the table says which it has, and whether deletes leave their rows in it. Who reads its rows takes the
-living ones; a row of before the column, or of a repair, has NULL there and lives. Who reads `TableState.columns` sees
-the source's columns alone.
+A property of the table says which it has, and whether deleted rows stay in it. Readers of its rows take the living
+ones; a row from before the column, or of a repair, has NULL there and lives. `TableState.columns` has the source's
+columns alone.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ class Own:
 
     @classmethod
     def made(cls, names: Iterable[str], *, soft: bool) -> Own:
-        """With these columns, and what soft deletes need."""
+        """Returns these columns, and those that soft deletes need."""
         wanted = {*names} | ({DELETED} if soft else set())
         return cls(soft, tuple(name for name in _TYPES if name in wanted))
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Own:
-        """What a table's properties say."""
+        """Returns the columns that a table's properties name."""
         node = json.loads(properties.get(OWN, "{}"))
         return cls(bool(node.get("soft")), tuple(node.get("names", ())))
 
     @classmethod
     def of_table(cls, table: DeltaTable) -> Own:
-        """Of a table that delta-rs has opened, with the columns that are there."""
+        """Returns the columns of Sluice's in a table that delta-rs has opened."""
         return cls.of(table.metadata().configuration).present([field.name for field in table.schema().fields])
 
     def present(self, there: Collection[str]) -> Own:
-        """Without the columns that a run which died had yet to add."""
+        """Returns it without the columns that a run died before adding."""
         return replace(self, names=tuple(name for name in self.names if name in there))
 
     @property
@@ -62,12 +62,12 @@ class Own:
 
     @property
     def note(self) -> dict[str, str]:
-        """The property that says it."""
+        """Returns the property that names the columns."""
         return {OWN: json.dumps({"soft": self.soft, "names": list(self.names)})}
 
     @property
     def living(self) -> str:
-        """The condition in SQL for rows that are not deleted; Spark and delta-rs read it alike."""
+        """Returns the condition in SQL for rows that are not deleted, for Spark and for delta-rs."""
         return f"{DELETED} IS NOT TRUE" if DELETED in self.names else "true"
 
     def check(self, table: str, key: Sequence[str], columns: Iterable[str]) -> None:
@@ -81,8 +81,8 @@ class Own:
                 raise TableStopped(f"column {name!r} has the name of a column that Sluice adds", place=table, hint=hint)
 
     def last_change(self, op: str, place: str | None = None, time: str | None = None) -> dict[str, str]:
-        """The values in SQL of rows that `op` was done to otherwise than by their images. `place`, and `time` in SQL,
-        are None where no one place in the binlog says so."""
+        """Returns the values in SQL for rows that `op` changed without images of theirs. `place`, and `time` in SQL,
+        are None if the change has no single place in the binlog."""
         values = {
             DELETED: "true" if op == "delete" else "false",
             POSITION: literal(place) if place is not None else "CAST(NULL AS STRING)",
@@ -96,12 +96,12 @@ NO_OWN = Own()
 
 
 def living_at(path: str, version: int, own: Own) -> str:
-    """The rows of a version of a table that are not deleted, for FROM."""
+    """Returns the rows of a version of a table that are not deleted, for FROM."""
     table = table_at(path, version)
     return f"(SELECT * FROM {table} WHERE {own.living})" if DELETED in own.names else table  # noqa: S608
 
 
 def living_now(path: str, own: Own) -> str:
-    """The same of the table as it is."""
+    """Returns the same of the table as it is."""
     table = f"delta.{quote(path)}"
     return f"(SELECT * FROM {table} WHERE {own.living})" if DELETED in own.names else table  # noqa: S608

@@ -1,4 +1,4 @@
-"""What the lake does when the source changes a table, by table: plain values of the lake's configuration."""
+"""Policies for changes of a table at the source: plain values of the lake's configuration."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from fnmatch import fnmatchcase
 
 
 class Changed(StrEnum):
-    """What becomes of a lake table when the source alters, renames, empties or drops its own."""
+    """The effect on a lake table when the source alters, renames, empties or drops its own."""
 
     EVOLVE = "evolve"  # the lake follows
     LENIENT = "lenient"  # the same, but columns that the source drops stay
-    IGNORE = "ignore"  # columns stay as they are; those that the lake does not have are left out
+    IGNORE = "ignore"  # columns stay as they are; the source's new columns are left out
     EXCEPTION = "exception"  # the table stops
     ASK = "ask"  # the table stops until somebody approves the change
 
 
 class Dropped(StrEnum):
-    """What becomes of a lake table when the source drops its own."""
+    """The effect on a lake table when the source drops its own."""
 
     KEEP = "keep"  # its rows stay, and it is marked
     ARCHIVE = "archive"  # its rows move aside, below `_sluice`
@@ -29,7 +29,7 @@ class Dropped(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TablePolicy:
-    """For one table."""
+    """The policy for one table."""
 
     dropped: Dropped = Dropped.KEEP
     changed: Changed = Changed.EVOLVE
@@ -45,7 +45,7 @@ class Policies:
     copy_rows: int = 1_000_000
 
     def of(self, table: str) -> TablePolicy:
-        """The policy of `database.table`."""
+        """Returns the policy of `database.table`."""
         return next((one for pattern, one in self.tables.items() if fnmatchcase(table, pattern)), self.default)
 
 
@@ -53,12 +53,12 @@ EVOLVE = Policies()
 
 
 def policies_json(policies: Policies) -> str:
-    """For a configuration that holds text."""
+    """Returns the policies as text, for a configuration."""
     return json.dumps(asdict(policies))
 
 
 def policies_from(text: str) -> Policies:
-    """The policies that `policies_json` wrote; those by default for an empty object."""
+    """Returns the policies that `policies_json` wrote; the defaults for an empty object."""
     node = json.loads(text)
     if not node:
         return EVOLVE

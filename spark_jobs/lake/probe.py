@@ -1,7 +1,7 @@
-"""Whether a lake's store refuses a commit whose file is there already: tried once, before a lake has its writer.
+"""Checks that a lake's store refuses a commit whose file exists already: once, before a lake has its writer.
 
 Two handles of one version of a table commit different properties. The second one must be refused. A store that does not
-know conditional PUTs, and takes them for PUTs, lets it through.
+know conditional PUTs treats them as PUTs, and lets it through.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_jobs.lake.tables import Lake
 
 
 def probe(lake: Lake) -> None:
-    """Raises LakeError for a store that replaces commits; what delta-rs raises where it cannot be written."""
+    """Raises LakeError for a store that replaces commits, and delta-rs' error for a store that cannot be written."""
     path = f"{lake.root}/_sluice/probe/{uuid.uuid4().hex}"
     try:
         DeltaTable.create(path, Schema([Field("note", PrimitiveType("string"))]), storage_options=lake.storage or None)

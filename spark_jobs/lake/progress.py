@@ -3,24 +3,24 @@
 A position is a version (`EntryPosition.version()`). An epoch is a client's reading between two rewinds or moves: the
 same rows may come again in a later one. Three questions are asked:
 
-    after(epoch)    the version up to which the table has everything of the epoch; rows behind it are to be written
+    after(epoch)    the version up to which the table has everything of the epoch; rows after it are to be written
     repeats(range)  the version up to which rows of the range may be rows that the table has already
     has(range)      whether nothing of the range is left to write
 
-The facts behind the answers, each where it is written with what it is about:
+The facts that give the answers, each written together with the thing it describes:
 
     ends       by epoch, the txnVersion of the table's last commit: it changes with the rows
     copied     the place of the copy that made the table: no earlier epoch counts, and rows up to its end come again
-    followed   the last DDL statement: rows of earlier epochs up to it have the columns of before, and do not count
-    begun      the last statement behind which the table has nothing of before, or all of another table: CREATE, DROP,
+    followed   the last DDL statement: rows of earlier epochs up to it have the older columns, and do not count
+    begun      the last statement after which the table has no earlier row, or all rows of another table: CREATE, DROP,
                TRUNCATE, a RENAME to its name. It counts as a copy at its place
     dropped    the source has no such table
 
 A row with a primary key may come again: its MERGE changes nothing, only its counts differ. A row without a key would
 be there twice, so the rows that the table has are left out. It must be certain that it has them: the epochs' batches,
-by the ledger, must reach without a gap from the range's start to where the table is. Where they do not, the table
-stops. It also stops after a move to another server, whose positions say nothing about the first one's; unless reading
-went on there by GTID, which repeats nothing, and the table had no more than the cursor.
+by the ledger, must reach without a gap from the range's start to the table's place. If there is a gap, the table stops.
+It also stops after a move to another server, whose positions cannot be compared with the first one's; unless reading
+continued there by GTID, which repeats nothing, and the table had no more than the cursor.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import DESTINATION, LOG, TABLE, TableState, app_id, log_app_id
 
 ALWAYS = 1 << 63  # beyond every version
-_REBUILD = "Reload the table (sluice copy): without a primary key, repeated rows cannot be told from new ones."
+_REBUILD = "Reload the table (sluice copy): without a primary key, repeated rows look like new ones."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Epoch:
         return cls(claim.epoch, claim.moved, claim.seamless)
 
     def unrepeated(self, ends: Mapping[int, int]) -> set[int]:
-        """The earlier epochs of which no row comes again: every epoch since then began seamlessly, and the table was
-        not ahead of the cursor that it left. `ends`: by epoch, how far the table had come."""
+        """Returns the earlier epochs whose rows do not come again: every epoch since then began seamlessly, and the
+        table was not ahead of the cursor that it left. `ends`: by epoch, how far the table had come."""
         left, found = dict(self.seamless), set[int]()
         for number in reversed(range(self.number)):
             if number + 1 not in left:
@@ -69,7 +69,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is behind version `start`, up to version `end`, in one epoch."""
+    """The changes after version `start` up to version `end`, in one epoch."""
 
     epoch: Epoch
     start: int
@@ -93,8 +93,8 @@ class TableProgress:
 
     @classmethod
     def read(cls, ledger: Ledger, table: str, upto: int, version: int | None = None) -> TableProgress | None:
-        """As the table, or a version of it, says for the epochs up to `upto`; None where there is none. Raises
-        TableStopped for a damaged one, LakeError for one that cannot be read."""
+        """Returns the progress that the table, or a version of it, records for the epochs up to `upto`; None if there
+        is no table. Raises TableStopped if it is damaged, LakeError if it cannot be read."""
         apps = [app_id(ledger.destination, ledger.client_id, table, number) for number in range(upto + 1)]
         states = ledger.lake.states(ledger.lake.path(*split_name(table)), apps, version)
         if not states:
@@ -104,20 +104,20 @@ class TableProgress:
 
     @classmethod
     def nothing(cls, ledger: Ledger, table: str) -> TableProgress:
-        """That of a table which is yet to be made."""
+        """Returns the progress of a table that does not exist yet."""
         return cls(ledger, table, TableState(-1, None, (), {}), {}, keyed=True)
 
     def after(self, epoch: Epoch) -> int | None:
-        """The version up to which the table has everything of the epoch, rows and statements; None for nothing. Raises
-        CopyNeeded where that is not known."""
+        """Returns the version up to which the table has everything of the epoch, rows and statements; None if it has
+        nothing. Raises CopyNeeded if that is not known."""
         known = (self.ends.get(epoch.number), self.inherited(epoch))
         return max((version for version in known if version is not None), default=None)
 
     def inherited(self, epoch: Epoch) -> int | None:
-        """The version up to which the table has everything, because in an earlier epoch it followed a statement there,
-        or was copied there: rows up to it have the columns of before. None where there was none.
+        """Returns the version up to which the table has everything, because in an earlier epoch it followed a statement
+        there, or was copied there: rows up to it have the older columns. None if there was no such statement or copy.
 
-        Raises CopyNeeded where that epoch was another server's, so that the statement may come again unnoticed.
+        Raises CopyNeeded if that epoch was another server's, so that the statement may come again unnoticed.
         """
         base = self.state.base
         places = (self.state.followed, (base.epoch, base.low) if base else None)
@@ -136,9 +136,9 @@ class TableProgress:
         return max((version for version in known if version is not None), default=0) >= wanted.end
 
     def repeats(self, wanted: Range) -> int | None:
-        """The version up to which rows of the range may be rows that the table has already; None where none can.
+        """Returns the version up to which rows of the range may be rows that the table has already, or None.
 
-        Raises TableStopped for a table without a key where that is not certain.
+        Raises TableStopped for a table without a key if that is not certain.
         """
         earlier, base = self._repeats_earlier(wanted), self.state.base
         if base is None or base.epoch != wanted.epoch.number or base.high == base.low:
@@ -146,19 +146,19 @@ class TableProgress:
         return max(base.high, earlier or 0)
 
     def end(self, number: int) -> int:
-        """The version up to which the table has the epoch's changes, `ALWAYS` for an epoch that a copy ended; 0 for
-        nothing."""
+        """Returns the version up to which the table has the epoch's changes: `ALWAYS` for an epoch that a copy ended, 0
+        if it has nothing."""
         copied = self.state.copied
         if copied is not None and copied.epoch > number:
             return ALWAYS
         return max(self.ends.get(number, 0), copied.low if copied is not None and copied.epoch == number else 0)
 
     def crosses(self, epoch: Epoch) -> bool:
-        """Whether changes that the table has from another server may come again, at places that do not tell."""
+        """Whether changes that the table has from another server may come again, at places that do not show it."""
         return min(self._repeated(epoch), default=epoch.moved) < epoch.moved
 
     def _repeated(self, epoch: Epoch) -> dict[int, int]:
-        """Of the earlier epochs of which rows may come again, how far the table has them."""
+        """Returns how far the table has each earlier epoch whose rows may come again."""
         base = self.state.base
         since = base.epoch if base else 0
         ends = {number: end for number, end in self.ends.items() if end and since <= number < epoch.number}
@@ -168,7 +168,7 @@ class TableProgress:
         return {number: end for number, end in ends.items() if number not in unrepeated}
 
     def _repeats_earlier(self, wanted: Range) -> int | None:
-        """What `repeats` says of rows of earlier epochs."""
+        """Returns the answer of `repeats` for rows of earlier epochs."""
         ends, other_server = self._repeated(wanted.epoch), self.crosses(wanted.epoch)
         if not ends:
             return None
@@ -176,7 +176,7 @@ class TableProgress:
             return ALWAYS if other_server else max(ends.values())
         path = self.ledger.lake.path(*split_name(self.table))
         if other_server:
-            message = "the destination moved to another server, and which of its rows the lake has is unknown"
+            message = "the destination moved to another server, and it is unknown which of its rows the lake has"
             raise TableStopped(message, place=path, hint=_REBUILD)
         end, base = max(ends.values()), self.state.base
         if wanted.start < end:
@@ -185,14 +185,14 @@ class TableProgress:
             if base:
                 ranges.append((0, ends.get(base.epoch, 0)))  # all that counts from the beginning
             if not is_covered(wanted.start, end, ranges):
-                message = "the destination was rewound to rows of which the lake has an unknown part"
+                message = "the destination was rewound, and it is unknown which of the repeated rows the lake has"
                 raise TableStopped(message, place=path, hint=_REBUILD)
         return end
 
 
 def is_over(state: TableState, number: int) -> bool:
-    """Whether rows of the epoch count no more: the table was copied since, or followed a statement, before which
-    its log was merged, or by which its rows went."""
+    """Whether rows of the epoch no longer count: the table was copied since, or followed a statement that removed its
+    rows, or before which its log was merged."""
     places = [state.followed[0] if state.followed else 0, state.copied.epoch if state.copied else 0]
     return number < max(places)
 
@@ -208,10 +208,9 @@ def is_covered(start: int, end: int, ranges: Sequence[tuple[int, int]]) -> bool:
 def check_commits(
     ledger: Ledger, opened: DeltaTable | None, table: str, state: TableState | None, wanted: Range
 ) -> None:
-    """Raises CopyNeeded for a table whose last commit is torn, and for one that lacks commits which the ledger, as it
-    was `opened`, has noted, where their rows do not come again in the range. A power cut can leave a local lake so; and
-    somebody may put an older copy of a table in its place. Delta itself takes a commit without a byte for one that
-    changed nothing."""
+    """Raises CopyNeeded for a table whose last commit is torn, and for a table without commits that the `opened` ledger
+    has noted, if their rows do not come again in the range. A power cut can leave a local lake so, and somebody may
+    replace a table by an older copy. Delta itself reads an empty commit file as a commit that changed nothing."""
     path = ledger.lake.path(*split_name(table))
     if state is not None and ledger.lake.is_torn(path, state.version):
         raise CopyNeeded(f"its commit {state.version} is empty: the lake lost its last write", table)
@@ -224,12 +223,12 @@ def check_commits(
         there = found.ends.get(number, 0) if found else 0
         again = wanted.epoch.moved <= number and wanted.start <= there
         if number >= since and there < end and not again:
-            raise CopyNeeded("commits of it are gone that were acked: the lake lost its last writes", table)
+            raise CopyNeeded("acked commits of it are missing: the lake lost its last writes", table)
 
 
 def landed_ends(ledger: Ledger, table: str, upto: int) -> dict[int, int]:
-    """By epoch up to `upto`, the version up to which the change log of `table` has its changes; nothing without a log
-    that can be read. Raises LakeError."""
+    """Returns, by epoch up to `upto`, the version up to which the change log of `table` has its changes; empty without
+    a readable log. Raises LakeError."""
     apps = [log_app_id(ledger.destination, ledger.client_id, table, number) for number in range(upto + 1)]
     try:
         states = ledger.lake.states(ledger.lake.log_path(*split_name(table)), apps)

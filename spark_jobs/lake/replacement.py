@@ -1,6 +1,6 @@
 """Reloads a table in one Delta commit: rows, columns, comments and properties.
 
-Under a transaction's settings the commit carries its version, and Delta skips it where the table has that version. The
+Under a transaction's settings the commit carries its version, and Delta skips it if the table has that version. The
 table's history stays, and so do the versions of all app ids.
 """
 
@@ -23,9 +23,9 @@ MAPPING = "delta.columnMapping.mode"
 def replace_table(
     path: str, rows: DataFrame, columns: Sequence[LakeColumn], properties: Mapping[str, str], comment: str
 ) -> None:
-    """The table at `path` has these rows and nothing else from here on; it is made where there is none. `rows` has the
-    columns by name, and may read an older version of the same table. Columns of ours that the properties name, and
-    `rows` lacks, say that all rows live."""
+    """Replaces all rows of the table at `path` by these, or creates it. `rows` has the columns by name, and may read an
+    older version of the same table. Columns of Sluice's that the properties name, and `rows` lacks, say that all rows
+    live."""
     shown = [col(quote(c.name)).alias(c.name, metadata={"comment": c.comment} if c.comment else {}) for c in columns]
     if own := Own.of(properties):
         there = set(rows.columns)
@@ -36,25 +36,25 @@ def replace_table(
     if needs_mapping(columns):
         whole[MAPPING] = "name"
     if any(column.type == "timestamp_ntz" for column in columns):
-        whole["delta.feature.timestampNtz"] = "supported"  # a table that is there and had none refuses it else
+        whole["delta.feature.timestampNtz"] = "supported"  # otherwise an existing table without the type refuses it
     for key, value in whole.items():
         writer = writer.tableProperty(key, value)
     writer.createOrReplace()
 
 
 def no_rows(spark: SparkSession, columns: Sequence[LakeColumn]) -> DataFrame:
-    """These columns without a row."""
+    """Returns these columns without a row."""
     return spark.sql(f"SELECT {', '.join(f'CAST(NULL AS {c.type}) AS {quote(c.name)}' for c in columns)} WHERE false")
 
 
 def rows_of(spark: SparkSession, path: str, version: int, where: str = "true") -> DataFrame:
-    """The rows of one version of a table."""
+    """Returns the rows of one version of a table."""
     return spark.sql(f"SELECT * FROM {table_at(path, version)} WHERE {where}")  # noqa: S608
 
 
 def emptied_rows(spark: SparkSession, path: str, state: TableState, place: str, time: str | None) -> DataFrame:
-    """The rows of a table, as `state` has it, that all are deleted: none, or each marked. `place` and `time`, in SQL,
-    are those of the statement."""
+    """Returns the rows that are left of the table in `state` when all are deleted: no row, or each row marked. `place`
+    and `time`, in SQL, are the statement's."""
     if not state.own.soft or DELETED not in state.own.names:
         return rows_of(spark, path, state.version, "false")
     last = state.own.last_change("delete", place, time)

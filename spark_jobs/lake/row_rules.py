@@ -1,6 +1,4 @@
-"""What becomes of deleted rows, and which columns tell a row's last change, by table: plain values of the lake's
-configuration.
-"""
+"""Rules for deleted rows and for columns of a row's last change, by table: plain values of the configuration."""
 
 from __future__ import annotations
 
@@ -15,14 +13,14 @@ from spark_jobs.lake.own_columns import COMMIT_TIME, LAST_OP, POSITION, Own
 
 
 class Deletes(StrEnum):
-    """What a delete at the source does to its row in the lake."""
+    """The effect of a delete at the source on its row in the lake."""
 
     HARD = "hard"  # the row goes
     SOFT = "soft"  # the row stays as it was, and is marked
 
 
 class LastChange(StrEnum):
-    """What a column can tell of the last change of each row."""
+    """The facts about a row's last change that a column can have."""
 
     POSITION = "position"
     COMMIT_TIME = "commit_time"
@@ -44,12 +42,12 @@ class RowRules:
     columns_by: Mapping[str, tuple[LastChange, ...]] = field(default_factory=dict)
 
     def of(self, table: str) -> Own:
-        """What `database.table` is to have."""
+        """Returns the columns that `database.table` should have."""
         soft = _first(self.deletes_by, table, self.deletes) is Deletes.SOFT
         return Own.made((_NAMES[one] for one in _first(self.columns_by, table, self.columns)), soft=soft)
 
     def widened(self, table: str, had: Own) -> Own:
-        """The same for a table that is there: a column that it has stays, and is kept up."""
+        """Returns the same for an existing table: a column that it has stays, and is kept up."""
         wanted = self.of(table)
         return Own.made((*had.names, *wanted.names), soft=wanted.soft)
 
@@ -59,12 +57,12 @@ def _first(rules: Mapping[str, _Rule], table: str, otherwise: _Rule) -> _Rule:
 
 
 def rules_json(rules: RowRules) -> str:
-    """For a configuration that holds text."""
+    """Returns the rules as text, for a configuration."""
     return json.dumps(asdict(rules))
 
 
 def rules_from(text: str) -> RowRules:
-    """The rules that `rules_json` wrote; those by default for an empty object."""
+    """Returns the rules that `rules_json` wrote; the defaults for an empty object."""
     node = json.loads(text)
     if not node:
         return RowRules()

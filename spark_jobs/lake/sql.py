@@ -4,15 +4,15 @@ from __future__ import annotations
 
 
 def quote(name: str) -> str:
-    """An identifier, whatever characters it has."""
+    """Returns an identifier, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:
-    """A string literal."""
+    """Returns a string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def table_at(path: str, version: int) -> str:
-    """The Delta table at a path as a version had it, for FROM."""
+    """Returns a version of the Delta table at a path, for FROM."""
     return f"delta.{quote(path)} VERSION AS OF {version:d}"

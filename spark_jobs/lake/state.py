@@ -18,38 +18,40 @@ from spark_jobs.lake.types import LakeColumn
 DESTINATION, TABLE, COMPLETE = "sluice.destination", "sluice.table", "sluice.complete"
 PRIMARY_KEY, SCHEMA_VERSION, FENCE = "sluice.primary_key", "sluice.schema_version", "sluice.fence"
 LOG = "sluice.log"  # of a table's change log: `landing.log`
-HISTORY = "sluice.history"  # of a table's history: what it began with, and what it was compared with
+HISTORY = "sluice.history"  # of a table's history: the versions that it began with and was compared with
 UNFILLED, UNFILLED_NUMBER = "sluice.unfilled", "sluice.unfilled_number"
-UPKEEP = "upkeep"  # what the user metadata of a commit begins with that only moves rows to other files
+UPKEEP = "upkeep"  # the prefix of the user metadata of a commit that only moves rows to other files
 KEPT_LOG = "interval 10 days"  # commits of a table of ours: a little longer than VACUUM keeps files
 
 
 def app_id(destination: str, client_id: int, table: str, epoch: int) -> str:
-    """Delta's txnAppId of one table's batches. Spark would replace a `${...}` in it, as in every setting."""
+    """Returns Delta's txnAppId of one table's batches. Spark would replace a `${...}` in it, as in every setting."""
     return f"sluice:{destination}:{client_id}:{table.replace('${', '$ {')}:{epoch}"
 
 
 def log_app_id(destination: str, client_id: int, table: str, epoch: int) -> str:
-    """Delta's txnAppId of what is appended to the change log of `database.table` in one epoch."""
+    """Returns Delta's txnAppId of the appends to the change log of `database.table` in one epoch."""
     return f"sluice:{destination}:{client_id}:{table}:log:{epoch}"
 
 
 def fill_id(app: str) -> str:
-    """Delta's txnAppId of the statements that give old rows their values, in all epochs of the table of `app`."""
+    """Returns Delta's txnAppId of the statements that give old rows their values, in all epochs of the table of
+    `app`."""
     return f"{app.rpartition(':')[0]}:fill"
 
 
 def cascade_id(app: str) -> str:
-    """Delta's txnAppId of the rows that foreign keys changed, in the epoch of `app`: in no binlog, so at no place."""
+    """Returns Delta's txnAppId of the rows that foreign keys changed, in the epoch of `app`: they are in no binlog, so
+    they have no place."""
     return f"{app}:cascade"
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
     """A table's newest `version`, and `applied`: the txnVersion of the last batch of one app id, None before it.
-    `columns` are the source's; `own` are those that Sluice added. `fresh`: the log has one commit, which brought no
-    row. The first commit of a table that was renamed or copied brings rows. `features` are those of Delta that who
-    writes it must know."""
+    `columns` are the source's; `own` are the columns that Sluice added. `fresh`: the log has one commit, which brought
+    no row. The first commit of a table that was renamed or copied brings rows. `features` are the features of Delta
+    that a writer must support."""
 
     version: int
     applied: int | None
@@ -66,22 +68,22 @@ class TableState:
 
     @property
     def unfilled(self) -> dict[str, str]:
-        """The added columns that old rows have no values in yet, each with the SQL of these values."""
+        """Returns the added columns in which old rows have no values yet, each with the SQL of these values."""
         return dict(json.loads(self.properties.get(UNFILLED, "{}")))
 
     @property
     def unfilled_number(self) -> int:
-        """The number of that note: it rises with each note of a table."""
+        """Returns the number of that note: it rises with each note of a table."""
         return int(self.properties.get(UNFILLED_NUMBER, 0))
 
     @property
     def own_properties(self) -> dict[str, str]:
-        """The properties that a table reloaded takes over. Delta numbers the columns of each table itself."""
+        """Returns the properties that a reloaded table takes over. Delta numbers the columns of each table itself."""
         return {key: value for key, value in self.properties.items() if not key.startswith("delta.columnMapping.")}
 
     @property
     def copied(self) -> CopyNote | None:
-        """The copy that the table was made from, None when it was not."""
+        """Returns the copy that the table was made from, or None."""
         return CopyNote.of(self.properties)
 
     @property
@@ -91,36 +93,36 @@ class TableState:
 
     @property
     def dropped(self) -> bool:
-        """Whether the source no longer has the table, or one whose columns are not known yet."""
+        """Whether the source no longer has the table, or has a table of that name whose columns are not known yet."""
         return DROPPED in self.properties
 
     @property
     def followed(self) -> tuple[int, int] | None:
-        """Epoch and version of the last DDL statement that the table followed, as far as it is noted."""
+        """Returns epoch and version of the last DDL statement that the table followed, if it is noted."""
         return place_from(self.properties.get(FOLLOWED, ""))
 
     @property
     def base(self) -> CopyNote | None:
-        """What the table's rows begin with, the later of its copy and the last statement behind which nothing of before
-        counts: that is a copy at its place. None for neither."""
+        """Returns the beginning of the table's rows: the later of its copy and the last statement after which no
+        earlier row counts, as a copy at its place. None if there is neither."""
         begun = place_from(self.properties.get(BEGUN, ""))
         found = [one for one in (self.copied, CopyNote(*begun, begun[1]) if begun else None) if one]
         return max(found, key=lambda one: (one.epoch, one.low), default=None)
 
     @property
-    def told_statements(self) -> dict[str, str]:
-        """What its properties tell of statements, for the table that takes its place: they come again after a
-        rewind."""
+    def statement_properties(self) -> dict[str, str]:
+        """Returns the properties that record statements, for the table that replaces this one: the statements come
+        again after a rewind."""
         return {name: text for name in (FOLLOWED, BEGUN) if (text := self.properties.get(name))}
 
     @property
-    def told_places(self) -> set[int]:
-        """The versions that it has by a statement, or by a copy: its properties tell of them."""
+    def property_versions(self) -> set[int]:
+        """Returns the versions that the table has by a statement or a copy, as its properties record."""
         places = [self.followed[1] if self.followed else None, self.copied.low if self.copied else None]
         return {one for one in places if one is not None}
 
     def check_form(self, table: str) -> None:
-        """Raises CopyNeeded for a table that says in another form how far it is."""
+        """Raises CopyNeeded for a table that records its progress in another form."""
         found = self.properties.get(PROGRESS)
         if found != FORM:
             said = f"in form {found}" if found else "as an older version of Sluice did"
@@ -142,15 +144,15 @@ class Origin:
     made: datetime
     copied: CopyNote | None
 
-    def behind(self, noted: datetime, place: tuple[int, int]) -> bool:
+    def is_after(self, noted: datetime, place: tuple[int, int]) -> bool:
         """Whether the table began after a batch that was noted then and ended at `place`: epoch and version."""
         return noted < self.made or (self.copied is not None and self.copied.has(place))
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaCommit:
-    """One commit in a table's log: the version that it made, its user metadata ("" for none), Delta's counts, and what
-    Delta calls it."""
+    """One commit in a table's log: the version that it made, its user metadata or "", Delta's counts, and Delta's name
+    for the operation."""
 
     version: int
     user_metadata: str
@@ -159,7 +161,7 @@ class DeltaCommit:
 
     @property
     def note(self) -> dict[str, Any]:
-        """The JSON object that is its user metadata, empty for anything else."""
+        """Returns its user metadata if that is a JSON object, otherwise an empty one."""
         try:
             fields = json.loads(self.user_metadata or "{}")
         except ValueError:
@@ -168,17 +170,18 @@ class DeltaCommit:
 
     @property
     def inserted(self) -> int:
-        """The rows that it added, as a MERGE, an INSERT of Spark's or an append of delta-rs counts them."""
+        """Returns the number of rows that it added, as a MERGE, an INSERT of Spark's or an append of delta-rs
+        counts."""
         return self.count("numTargetRowsInserted", "numOutputRows", "num_added_rows")
 
     @property
     def updated(self) -> int:
-        """The rows that a MERGE changed."""
+        """Returns the number of rows that a MERGE changed."""
         return self.count("numTargetRowsUpdated")
 
     @property
     def deleted(self) -> int:
-        """The rows that a MERGE took."""
+        """Returns the number of rows that a MERGE deleted."""
         return self.count("numTargetRowsDeleted")
 
     def count(self, *names: str) -> int:

@@ -1,7 +1,7 @@
-"""Which columns have statistics in files that delta-rs writes: those whose statistics it writes exactly.
+"""Chooses the columns with statistics in files that delta-rs writes: those whose statistics it writes exactly.
 
-It notes the least and the greatest DECIMAL as a number of 64 bits, which has 15 digits. A MERGE, and whoever reads with
-a condition, would leave files out that have the row.
+It notes the least and the greatest DECIMAL as a number of 64 bits, which has 15 digits. A MERGE, and any query with a
+condition, would leave out files that have the row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ _EXACT_DIGITS = 15
 
 
 def exact_statistics(schema: pa.Schema, key: Collection[str] = ()) -> WriterProperties:
-    """Returns how to write rows of the schema. Times of a `key` have none either: far ones are rounded too."""
+    """Returns the options to write rows of the schema. Times of a `key` have no statistics either: distant times are
+    rounded too."""
     inexact = [field.name for field in schema if _rounds(field.type) or _is_time(field, key)]
     none = ColumnProperties(statistics_enabled="NONE")
     return WriterProperties(column_properties=dict.fromkeys(inexact, none) or None)

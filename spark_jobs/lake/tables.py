@@ -1,4 +1,4 @@
-"""The lake: `{root}/{database}/{table}`, a Delta table for each MySQL table, and what the tables' logs say.
+"""The lake: `{root}/{database}/{table}`, a Delta table for each MySQL table, and its state by its log.
 
 Logs are read with delta-rs, without Spark.
 """
@@ -37,9 +37,9 @@ _UPKEEP = ("OPTIMIZE", "VACUUM")  # how such operations begin
 
 
 class Lake:
-    """A root path or URI. `complete` says that tables made from now on begin with the source's first row: it becomes
-    a property of theirs. `storage` are delta-rs' options for a URI. `rules` say which columns tables get beside the
-    source's; None where nobody knows: each has what it has."""
+    """A root path or URI. `complete` says that tables made from now on begin with the source's first row: it becomes a
+    property of theirs. `storage` are delta-rs' options for a URI. `rules` say which columns Sluice adds to tables; None
+    if they are not known: each table keeps its columns."""
 
     def __init__(
         self,
@@ -58,7 +58,8 @@ class Lake:
         return f"<Lake {self.root}>"
 
     def path(self, database: str, table: str) -> str:
-        """Where a table is. Raises TableStopped for a name that no folder can have; the servers allow none."""
+        """Returns a table's path. Raises TableStopped for a name that no folder can have; the servers allow no such
+        name."""
         try:
             return f"{self.root}/{folder_of(database)}/{folder_of(table)}"
         except ValueError as error:
@@ -66,34 +67,35 @@ class Lake:
             raise TableStopped(str(error), place=full_name(database, table), hint=hint) from error
 
     def log_path(self, database: str, table: str) -> str:
-        """Where a table's change log is. Raises TableStopped for a name that no folder can have."""
+        """Returns the path of a table's change log. Raises TableStopped for a name that no folder can have."""
         return self.path(database, f"{table}{_LOG_SUFFIX}")
 
     def history_path(self, database: str, table: str) -> str:
-        """Where a table's history is. Raises TableStopped for a name that no folder can have."""
+        """Returns the path of a table's history. Raises TableStopped for a name that no folder can have."""
         return self.path(database, f"{table}{_HISTORY_SUFFIX}")
 
     def ledger_path(self, destination: str, client_id: int) -> str:
         return f"{self.root}/_sluice/{folder_of(destination)}/{client_id}/batches"
 
     def archive_path(self, destination: str, table: str, version: int) -> str:
-        """Where the rows of a dropped table move to: `table` is `database.table`, `version` that of the DROP."""
+        """Returns the path to which the rows of a dropped table move: `table` is `database.table`, `version` that of
+        the DROP."""
         folders = "/".join(map(folder_of, split_name(table)))
         return f"{self.root}/_sluice/{folder_of(destination)}/archive/{folders}/{version}"
 
     def staging_path(self, destination: str, name: str) -> str:
-        """Where rows lie until they are in their table."""
+        """Returns the path of rows that are not yet in their table."""
         return f"{self.root}/_sluice/{folder_of(destination)}/staging/{name}"
 
     def parking_path(self, destination: str, client_id: int) -> str:
-        """Where is noted which tables wait for another try of their merge."""
+        """Returns the path of the notes of tables that wait for another try of their merge."""
         return f"{self.root}/_sluice/{folder_of(destination)}/{client_id}/parked"
 
     def writer_path(self, destination: str) -> str:
         return f"{self.root}/_sluice/{folder_of(destination)}/writer"
 
     def ignores_case(self) -> bool:
-        """Whether the lake's store takes names that differ only in case for one. Object stores do not."""
+        """Whether the lake's store treats names that differ only in case as one name. Object stores do not."""
         if not self.is_local:
             return False
         root = Path(self.root.removeprefix("file://")).absolute()
@@ -112,7 +114,7 @@ class Lake:
 
     def check_writable(self) -> None:
         """Raises LakeError for a local root that cannot be written, and for a store whose configuration could lose
-        commits. Whether another store can be written, the first write tells."""
+        commits. The first write shows whether another store can be written."""
         check_root(self.root, {**os.environ, **self.storage})
         if not self.is_local:
             return
@@ -126,7 +128,7 @@ class Lake:
             raise LakeError(f"the lake cannot be written: {error.strerror}", place=str(root), hint=hint) from error
 
     def has(self, database: str, table: str) -> bool:
-        """Whether there is a Delta table for it, whatever it holds. Raises LakeError for a lake that is away."""
+        """Whether the table has a Delta table, whatever it holds. Raises LakeError for a lake that is unavailable."""
         path = self.path(database, table)
         try:
             return DeltaTable.is_deltatable(path, self.storage or None)
@@ -135,18 +137,19 @@ class Lake:
             raise LakeError(f"the lake cannot be read: {first_line(error)}", place=path, hint=hint) from error
 
     def open(self, path: str, version: int | None = None) -> DeltaTable:
-        """The table with delta-rs, as it is or as a version had it. Raises what delta-rs raises."""
+        """Returns the table, or a version of it, opened with delta-rs. Raises what delta-rs raises."""
         return DeltaTable(path, version=version, storage_options=self.storage or None)
 
     def live_tables(self, destination: str) -> list[str]:
-        """The tables of all databases, `database.table`, that the source has as far as the lake knows.
+        """Returns the tables of all databases, `database.table`, that the source has as far as the lake knows.
 
         Raises LakeError when a folder cannot be read."""
         databases = [name_of(name) for name in self._folders(self.root) if name != "_sluice"]
         return [name for database in databases for name in self.tables(database, destination) if self.is_live(name)]
 
     def logs(self, destination: str) -> list[str]:
-        """The tables, `database.table`, that have a change log. Raises LakeError when a folder cannot be read."""
+        """Returns the tables, `database.table`, that have a change log. Raises LakeError when a folder cannot be
+        read."""
         found = []
         for database in (name for name in self._folders(self.root) if name != "_sluice"):
             for name in self._folders(f"{self.root}/{database}"):
@@ -157,7 +160,7 @@ class Lake:
         return found
 
     def _properties(self, path: str) -> dict[str, str]:
-        """None of a table that cannot be read: who opens it says so."""
+        """Returns a table's properties, empty for a table that cannot be read: its next reader raises the error."""
         try:
             return dict(self.open(path).metadata().configuration)
         except (DeltaError, OSError):
@@ -182,8 +185,8 @@ class Lake:
         return [info.base_name for info in found if info.type is FileType.Directory]
 
     def tables(self, database: str, destination: str) -> list[str]:
-        """The tables of a database, `database.table`: those of the destination without their change logs and
-        histories, and those whose Delta log is damaged.
+        """Returns the tables of a database, `database.table`: the destination's, without their change logs and
+        histories, and all whose Delta log is damaged.
 
         Raises LakeError when the database's folder cannot be read.
         """
@@ -202,14 +205,14 @@ class Lake:
         return names
 
     def state(self, path: str, app: str, version: int | None = None) -> TableState | None:
-        """The table's state, or that of one `version`; None when there is no Delta table.
+        """Returns the table's state, or that of one `version`; None if there is no Delta table.
 
         Raises TableStopped for a damaged log, LakeError when the log cannot be read.
         """
         return next(iter(self.states(path, [app], version)), None)
 
     def states(self, path: str, apps: Sequence[str], version: int | None = None) -> list[TableState]:
-        """The same for each app id, by one look at the table; none when there is no Delta table."""
+        """Returns the state for each app id, by opening the table once; empty if there is no Delta table."""
         try:
             table = self.open(path, version)
         except TableNotFoundError:
@@ -235,7 +238,7 @@ class Lake:
         return [TableState(version, applied(app), columns, properties, comment, own, fresh, features) for app in apps]
 
     def origin(self, path: str) -> Origin | None:
-        """Where the table comes from, None when there is no table that can be read."""
+        """Returns when and from what the table was made, or None if there is no readable table."""
         try:
             metadata = self.open(path).metadata()
         except (DeltaError, OSError):
@@ -244,14 +247,14 @@ class Lake:
         return Origin(made, CopyNote.of(dict(metadata.configuration)))
 
     def applied(self, path: str, apps: Sequence[str]) -> list[int | None]:
-        """The txnVersion of each app id in a table, None for an id that has written nothing."""
+        """Returns the txnVersion of each app id in a table, None for an id that has written nothing."""
         if not apps:
             return []
         table = self.open(path)
         return [table.transaction_version(app) for app in apps]
 
     def commits(self, path: str) -> Iterator[DeltaCommit]:
-        """The commits that the table's log still has, the latest first."""
+        """Yields the commits that the table's log still has, the latest first."""
         recent = self._history(path, _RECENT)
         yield from map(_commit, recent)
         if len(recent) == _RECENT:
@@ -259,12 +262,12 @@ class Lake:
             yield from (_commit(entry) for entry in self._history(path) if entry["version"] < last)
 
     def commit_noted(self, path: str, metadata: str) -> DeltaCommit | None:
-        """The latest commit with that user metadata, None without one."""
+        """Returns the latest commit with that user metadata, or None."""
         return next((one for one in self.commits(path) if one.user_metadata == metadata), None)
 
     def _history(self, path: str, limit: int | None = None) -> list[dict[str, Any]]:
-        """Read again where a commit came meanwhile: delta-rs reads up to the newest one, but counts from the version
-        that was opened."""
+        """Returns the commits in the table's log. It reads again if a commit came meanwhile: delta-rs reads up to the
+        newest one, but counts from the version that was opened."""
         table = self.open(path)
         while True:
             version, entries = table.version(), table.history(limit)
@@ -273,28 +276,29 @@ class Lake:
                 return entries
 
     def written_at(self, path: str) -> int:
-        """When the latest commit was made that is not upkeep of files, in milliseconds since the epoch. Behind much
-        upkeep: when the oldest of it was made."""
+        """Returns the time of the latest commit that is not upkeep of files, in milliseconds since the epoch. If too
+        many commits of upkeep follow it, the time of the oldest of them."""
         recent = self.open(path).history(_RECENT)
         written = [entry for entry in recent if not _is_upkeep(entry)]
         return int((written or recent[-1:])[0]["timestamp"])
 
     def is_small(self, path: str) -> bool:
-        """Whether to write all of the table's files anew costs Spark less than one deletion vector does."""
+        """Whether rewriting all of the table's files costs Spark less than one deletion vector does."""
         return self.size(path) <= SMALL_TABLE
 
     def size(self, path: str) -> int:
-        """The bytes of the table's files."""
+        """Returns the size of the table's files in bytes."""
         sizes = pa.table(self.open(path).get_add_actions()).column("size_bytes")
         return int(pc.sum(sizes).as_py() or 0)
 
     def is_torn(self, path: str, version: int) -> bool:
-        """Whether the file of a commit is there without a byte, as a power cut can leave it. Of local lakes alone."""
+        """Whether the file of a commit is empty, as a power cut can leave it. Only local lakes are checked."""
         commit = Path(path.removeprefix("file://"), "_delta_log", f"{version:020}.json")
         return self.is_local and commit.is_file() and not commit.stat().st_size
 
     def bytes_outside(self, path: str, column: str, low: int, high: int) -> int:
-        """The size of the files that have no value of an integer column from `low` to `high`, by their statistics."""
+        """Returns the size of the files without a value of an integer column from `low` to `high`, by their
+        statistics."""
         files = pa.table(self.open(path).get_add_actions(flatten=True))
         least, most = f"min.{column}", f"max.{column}"
         if least not in files.column_names or most not in files.column_names:

@@ -1,6 +1,6 @@
-"""Tables of Sluice's own that grow by a small commit a batch, such as the ledger, stay small in files.
+"""Keeps the number of files small in Sluice's own tables that grow by a small commit a batch, such as the ledger.
 
-They are read as they are now, so old versions are of no use but to a reader who has begun. Without Spark.
+Only their newest version is read, so old versions serve only readers that have begun. Without Spark.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _PROPERTIES = {
 
 
 def tidy(table: DeltaTable) -> None:
-    """Now and then small files become one, and those that became it go a day later, as commits do. Raises what delta-rs
-    raises."""
+    """Now and then joins small files into one; the joined files are deleted a day later, as are commits. Raises what
+    delta-rs raises."""
     if table.version() % EVERY != EVERY - 1:
         return
     table.optimize.compact()

@@ -17,7 +17,7 @@ _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 _COPIED = "spark.databricks.delta.merge.materializeSource"
 _SHUFFLED = "spark.databricks.delta.merge.repartitionBeforeWrite.enabled"
 _WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
-MANY_ROWS = 50_000  # so many are written where they are, whatever partition they go to
+MANY_ROWS = 50_000  # so many are written by the task that has them, whatever partition they belong to
 _CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 FEW_ROWS = 5_000  # for so few, compiling a projection's code takes longer than running it; whole stages stay compiled
 
@@ -34,16 +34,16 @@ def transaction(
     fixed: bool = False,
     many: bool = False,
 ) -> Iterator[None]:
-    """Within the block the session's commits carry app id, version and user metadata, and none after it does. `few`:
-    of so few rows that no code is compiled for their projections. `small`: of a table so small (`Lake.is_small`) that
-    a MERGE writes its files anew instead of deletion vectors. `fixed`: a MERGE whose source gives the same rows
-    however often it is read, so that Delta reads of it what each step needs, instead of a copy of all of it. `many`:
-    of so many rows into a partitioned table that they are neither shuffled nor sorted by partition beforehand.
+    """Makes the session's commits within the block carry app id, version and user metadata. `few`: so few rows that no
+    code is compiled for their projections. `small`: a table so small (`Lake.is_small`) that a MERGE rewrites its files
+    instead of adding deletion vectors. `fixed`: a MERGE whose source gives the same rows however often it is read, so
+    that Delta reads from it what each step needs, instead of copying all of it. `many`: so many rows into a partitioned
+    table that they are neither shuffled nor sorted by partition beforehand.
 
-    One INSERT, MERGE, UPDATE, DELETE or REPLACE TABLE ... AS SELECT belongs into the block. Delta skips it where the
-    table has that version of the app id, and refuses it where another commit with the app id came in between. Delta
-    lets an ALTER TABLE carry no version: see `ddl.alter_table`. A CREATE TABLE would be counted as the batch, which
-    Delta would then skip.
+    One INSERT, MERGE, UPDATE, DELETE or REPLACE TABLE ... AS SELECT belongs into the block. Delta skips it if the table
+    has that version of the app id, and refuses it if another commit with the app id came in between. An ALTER TABLE
+    carries no version in Delta: see `ddl.alter_table`. A CREATE TABLE would be counted as the batch, which Delta would
+    then skip.
     """
     settings = {f"{_TXN}AppId": app, f"{_TXN}Version": str(version)}
     if metadata:
@@ -72,6 +72,7 @@ def is_conflict(error: Exception) -> bool:
 
 
 def commit_nothing(spark: SparkSession, path: str, column: str) -> None:
-    """A commit that changes no row, for what the session's commits carry. `column` is any of the table's."""
+    """Makes a commit that changes no row, to record what the session's commits carry. `column` is any of the
+    table's."""
     name = quote(column)
     spark.sql(f"UPDATE delta.{quote(path)} SET {name} = {name} WHERE false").collect()  # noqa: S608

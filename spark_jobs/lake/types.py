@@ -55,7 +55,7 @@ class LakeColumn:
 
 
 def spark_type(kind: pa.DataType) -> str:
-    """The SQL type of an Arrow type. Raises ValueError for a type that no source column has."""
+    """Returns the SQL type of an Arrow type. Raises ValueError for a type that no source column has."""
     if pt.is_dictionary(kind):
         return spark_type(kind.value_type)
     if pt.is_timestamp(kind):
@@ -73,7 +73,8 @@ def spark_type(kind: pa.DataType) -> str:
 
 
 def lake_columns(schema: pa.Schema, table: TableSchema, partial: bool = False) -> tuple[LakeColumn, ...]:
-    """The source's own columns in a plan's schema. With `partial` each column that is not in the key is a struct there.
+    """Returns the source's own columns in a plan's schema. With `partial` each column outside the key is a struct
+    there.
 
     Raises TableStopped for a name that a Delta table cannot have.
     """
@@ -84,7 +85,7 @@ def lake_columns(schema: pa.Schema, table: TableSchema, partial: bool = False) -
             hint = "Rename it at the source: Sluice uses the names that start with _sluice_ itself."
             raise TableStopped(f"column {name!r} has a reserved name", place=table.name, hint=hint)
         if name.lower() in seen:
-            message = f"columns {seen[name.lower()]!r} and {name!r} differ only in case, which Delta cannot tell apart"
+            message = f"columns {seen[name.lower()]!r} and {name!r} differ only in case, which Delta ignores"
             raise TableStopped(message, place=table.name, hint="Rename one of them at the source.")
         seen[name.lower()] = name
     fields = [field for field in schema if field.name not in RESERVED]
@@ -94,7 +95,7 @@ def lake_columns(schema: pa.Schema, table: TableSchema, partial: bool = False) -
 
 
 def delta_field(column: LakeColumn) -> Field | None:
-    """The column for delta-rs; None for one of several parts, which Spark makes."""
+    """Returns the column for delta-rs, or None for a nested type, which needs Spark."""
     if "<" in column.type:
         return None
     name = {sql: delta for delta, sql in _DELTA_NAMES.items()}.get(column.type, column.type)
@@ -107,7 +108,7 @@ def needs_mapping(columns: Sequence[LakeColumn]) -> bool:
 
 
 def delta_type(kind: Any) -> str:
-    """The SQL type of a delta-rs type."""
+    """Returns the SQL type of a delta-rs type."""
     if hasattr(kind, "fields"):
         return f"struct<{','.join(f'{field.name}:{delta_type(field.type)}' for field in kind.fields)}>"
     if hasattr(kind, "element_type"):

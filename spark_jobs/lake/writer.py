@@ -1,8 +1,8 @@
-"""Who writes a destination's tables in a lake: one service, by one client.
+"""The writer of a destination's tables in a lake: one service, by one client.
 
 Two clients, or two services with a destination of the same name, would each apply every change. The lake notes the
-first writer in the properties of an empty Delta table, before that one's first batch, and refuses every other. A
-service keeps its identity beside its cursors: it stays the same over failovers, resets and moves to other hosts.
+first writer in the properties of an empty Delta table, before that writer's first batch, and refuses every other. A
+service keeps its identity with its cursors: it stays the same over failovers, resets and moves to other hosts.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Writer:
 
 
 def check_writer(lake: Lake, destination: str, writer: Writer, take_over: str) -> None:
-    """Notes the lake's writer where there is none yet. `take_over` is the command by which the service takes the place
-    of another one, up to the identity.
+    """Notes the lake's writer if it has none yet. `take_over` is the command by which the service replaces another one,
+    up to the identity.
 
     Raises LakeError when the lake has another writer, or lies in a store that loses commits.
     """
@@ -70,7 +70,7 @@ def _noted(lake: Lake, path: str) -> Writer | None:
 
 
 def _note(lake: Lake, path: str, writer: Writer) -> Writer:
-    """The writer that the lake has after it: of two that are noted at the same time, the first."""
+    """Notes the writer, and returns the lake's writer: of two that are noted at the same time, the first."""
     schema = Schema([Field("note", PrimitiveType("string"))])
     try:
         DeltaTable.create(

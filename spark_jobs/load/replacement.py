@@ -74,7 +74,7 @@ class Target:
         last, epoch = self.lake.applied(self.path, [self.app])[0] if before else None, self.client.epoch
         if last is None or last < low:
             return Mark(epoch, low, low)
-        mark = Mark.behind(epoch, low, last)
+        mark = Mark.next(epoch, low, last)
         if mark is None:
             raise WentOn(self.path)
         return mark

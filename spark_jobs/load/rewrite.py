@@ -47,7 +47,7 @@ class Rewrite:
         state = lake.state(path, app)
         if state is None or (state.applied or 0) != at:
             raise WentOn(path)
-        mark = Mark.behind(epoch, at, last, REPAIRS)
+        mark = Mark.next(epoch, at, last, REPAIRS)
         if mark is None:
             raise LakeError(f"its rows were replaced {REPAIRS} times since its last batch", place=path, hint=remedy)
         fence = Fence(lake, sessions)

@@ -67,7 +67,7 @@ def prepare(
         fence.skip(path)
         return Prepared(_made(lake.state(path, app), path), created=True, added_columns=())
     if state.dropped:
-        properties = table_properties(lake, destination, read.table, fence.token) | state.told_statements
+        properties = table_properties(lake, destination, read.table, fence.token) | state.statement_properties
         fence.check(path)
         with sessions.take() as spark:
             replace_table(path, no_rows(spark, columns), columns, properties, read.table.comment)

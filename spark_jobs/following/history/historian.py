@@ -217,7 +217,7 @@ class Historian:
         columns, key = self._widened(path, merged.columns, found.log)
         where = (place.epoch, place.version)
         (last,) = histories.lake.applied(path, [histories.app(table, place.epoch)])
-        mark = Mark.behind(*where, last)
+        mark = Mark.next(*where, last)
         if mark is None:
             hint = "Nothing is lost: it goes on with the next change of the table."
             raise TableStopped("it was compared too often at the same place", place=path, hint=hint)

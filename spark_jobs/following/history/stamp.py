@@ -47,7 +47,7 @@ def stamp_of(
         return json.dumps({})
     says = said(merged.properties) | {SCHEMA_VERSION: merged.properties.get(SCHEMA_VERSION, "")}
     if there is not None:
-        beyond = there.version > end and there.version not in merged.told_places
+        beyond = there.version > end and there.version not in merged.property_versions
         says |= {"epoch": str(there.epoch), "beyond": str(there.version) if beyond else ""}
     if UNFILLED in merged.properties:
         says["unfilled"] = merged.properties[UNFILLED]

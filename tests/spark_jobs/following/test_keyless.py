@@ -243,9 +243,9 @@ def test_where_it_is_not_certain_what_comes_again_the_table_waits(shop: LandedSh
     assert shop.land() == []
     before = shop.merged("t")
 
-    with pytest.raises(TableStopped, match="an unknown part"):
+    with pytest.raises(TableStopped, match="unknown which of the repeated rows"):
         shop.merger().whole(shop.named("t"))
-    with pytest.raises(TableStopped, match="an unknown part"):
+    with pytest.raises(TableStopped, match="unknown which of the repeated rows"):
         now_sql(shop.follows, shop.named("t"))
     assert shop.merged("t") == before
 

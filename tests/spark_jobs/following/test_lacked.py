@@ -91,7 +91,7 @@ def test_a_gap_makes_the_table_wait_when_it_has_the_first_epoch(follows: Follows
     land(follows, service, 5, 45, 1)
     assert next_part(follows) == (0, None, version(35), 2)
     merged(follows, 0, 35)
-    with pytest.raises(TableStopped, match="an unknown part"):
+    with pytest.raises(TableStopped, match="unknown which of the repeated rows"):
         next_part(follows)
 
 

@@ -44,7 +44,7 @@ def test_rows_that_come_again_may_lack_columns() -> None:
 @pytest.mark.parametrize("new", [[ID, LakeColumn("title", "string")], [LakeColumn("id", "int"), NAME]])
 def test_rows_from_before_a_rename_or_another_type_need_a_copy(new: list[LakeColumn]) -> None:
     """Which column of the lake they belong to, or what they became, is not known."""
-    with pytest.raises(CopyNeeded, match=r"rows came again from|was bigint and is int"):
+    with pytest.raises(CopyNeeded, match=r"repeated rows are from|was bigint and is int"):
         added_columns([ID, NAME], new, "s.t", again=True)
 
 

@@ -98,7 +98,7 @@ def progress(ends: dict[int, int], keyed: bool, copied: CopyNote | None = None) 
         ({1: 50}, 0, 10, None, None),
         ({0: 50}, 0, 50, 50, 50),
         ({0: 50, 1: 30}, 0, 60, 50, 50),
-        ({0: 50}, 0, 10, 50, "an unknown part"),
+        ({0: 50}, 0, 10, 50, "unknown which of the repeated rows"),
         ({0: 50}, 1, 60, ALWAYS, "moved to another server"),
     ],
 )

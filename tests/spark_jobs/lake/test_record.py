@@ -36,11 +36,11 @@ def test_each_commit_at_a_place_has_a_number_of_its_own() -> None:
     """Until the bytes of the shortest event are used up; some are left for a copy."""
     last: int | None = None
     for number in range(1, ROOM + 1):
-        mark = Mark.behind(1, 100, last)
+        mark = Mark.next(1, 100, last)
         assert mark == Mark(1, 100, 100 + number)
-        assert (Mark.behind(1, 100, last, REPAIRS) is None) is (number > REPAIRS)
+        assert (Mark.next(1, 100, last, REPAIRS) is None) is (number > REPAIRS)
         last = mark.upto
-    assert Mark.behind(1, 100, last) is None
+    assert Mark.next(1, 100, last) is None
 
 
 def test_the_state_of_a_table_knows(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_a_table_that_another_run_made_meanwhile_ends_the_try(
     with monkeypatch.context() as patched:
         late = creation.make_table
         patched.setattr(creation, "make_table", lambda *given: late(*given) and late(*given))
-        with pytest.raises(LakeError, match="cannot be made"):
+        with pytest.raises(LakeError, match="cannot be created"):
             trial.apply(0, 200, statement(100, CREATE))
     (made,) = trial.apply(0, 200, statement(100, CREATE)).followed
     assert (made.outcome, trial.rows("orders")) == ("done before", {(1, "x"): 1})
