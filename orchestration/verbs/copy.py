@@ -41,7 +41,7 @@ def reloaded(loader: Loader, table: str, report: Report) -> Done:
     """Reloads a table and lifts its stop. Raises what `Loader.copy` raises."""
     report.progress(f"{table}: waits for a place in the binlog")
     return outcome(
-        loader.copy(*split_name(table), told=lambda read: report.progress(f"{table}: {read.rows:,} rows so far"))
+        loader.copy(*split_name(table), report=lambda read: report.progress(f"{table}: {read.rows:,} rows so far"))
     )
 
 

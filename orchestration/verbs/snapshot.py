@@ -29,8 +29,8 @@ def run(order: Snapshot, at: Access, report: Report) -> None:
             for table in tables:
                 report.each(table, partial(_cancelled, loader, table), otherwise=NOT_COPIED)
             return
-        told = lambda so_far: report.progress(progress(so_far, time.monotonic() - begun))  # noqa: E731
-        for loading in report.during(loader.tables(tables, told=told)):
+        shown = lambda so_far: report.progress(progress(so_far, time.monotonic() - begun))  # noqa: E731
+        for loading in report.during(loader.tables(tables, report=shown)):
             report.each(loading.name, partial(_taken, loading), otherwise=NOT_COPIED)
 
 

@@ -1,13 +1,13 @@
-"""The staged files become the table's own, under one commit of delta-rs that names copies of them.
+"""Makes the staged files the table's own, in one commit of delta-rs that names copies of them.
 
-No row is written anew. It is possible where the files have the table's own columns. The commit has all rows, the
-table's app id and the copy's mark: it is the first one of a new table, and it takes the place of all files of one that
-is there. That one stands on the very version that was looked at: fenced by this run, with the definition that the new
-rows have, before the copy's mark. Where another commit came in between, nothing is written. History and properties
-stay, and files go with their deletion vectors. Tables with features that say more of their files are left to Spark.
+No row is rewritten. It is possible if the files have the table's own columns. The commit has all rows, the table's app
+id and the copy's mark. It is the first commit of a new table, and replaces all files of an existing table. That table
+must be at the version that was looked at: fenced by this run, with the definition of the new rows, before the copy's
+mark. If another commit came in between, nothing is written. History and properties stay, and files go with their
+deletion vectors. Tables with features that say more of their files are left to Spark.
 
-The table's properties follow. A switch that is killed between the two is done again: a new table by `claim_own`, one
-that was there because its mark was noted before. No Spark is in it.
+The table's properties follow. A switch that is killed between the two commits is done again: for a new table by
+`claim_own`, for an existing one because its mark was noted before. Spark takes no part.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _COPY = re.compile(r"[0-9a-f]{32}\.parquet")
 
 
 def exchangeable(table: DeltaTable, new: Replacement) -> bool:
-    """Whether the table's definition is that of the new rows, and no feature asks more of files than their names."""
+    """Whether the table has the new rows' definition, and no feature that needs more of files than their names."""
     state, protocol, metadata = new.state, table.protocol(), table.metadata()
     if state is None or state.dropped or state.unfilled or metadata.partition_columns:
         return False
@@ -61,7 +61,8 @@ def exchangeable(table: DeltaTable, new: Replacement) -> bool:
 
 
 def exchange(table: DeltaTable, added: Sequence[AddAction], new: Replacement) -> None:
-    """Raises WentOn where the table is not as it was, DeltaError and OSError where it cannot be written."""
+    """Replaces the table's files by `added`. Raises WentOn if the table has changed, DeltaError and OSError if it
+    cannot be written."""
     target, mark, once = new.target, new.mark.upto, CommitProperties(max_commit_retries=0)
     applied, fence = table.transaction_version(target.app), table.metadata().configuration.get(FENCE)
     if fence != target.fence.token or (applied is not None and applied >= mark) or not exchangeable(table, new):
@@ -83,8 +84,8 @@ def exchange(table: DeltaTable, added: Sequence[AddAction], new: Replacement) ->
 
 
 def adoptable(staged: DeltaTable, new: Replacement) -> bool:
-    """Whether the staged files can be the table's own: the columns are the same, and a table that is there lets its
-    files be exchanged."""
+    """Whether the staged files can be the table's own: the columns are the same, and the files of an existing table can
+    be exchanged."""
     there = [(field.name, delta_type(field.type)) for field in staged.schema().fields]
     if there != [(column.name, column.type) for column in new.columns]:
         return False
@@ -94,10 +95,10 @@ def adoptable(staged: DeltaTable, new: Replacement) -> bool:
 
 
 def adopt(staged: DeltaTable, path: str, files: Sequence[StagedFile], new: Replacement) -> None:
-    """Makes the table of files that lie in the staging table's folder at `path`. Raises LakeError where they cannot be
-    copied, WentOn where another one has made or written the table."""
+    """Makes the table of files in the staging table's folder at `path`. Raises LakeError if they cannot be copied,
+    WentOn if another writer has made or written the table."""
     target = new.target
-    # Under names of their own where there is a table: it may have files of an earlier try.
+    # An existing table may have files of an earlier try, so its new files get names of their own.
     names = [file.path if new.state is None else f"{uuid.uuid4().hex}.parquet" for file in files]
     added = [AddAction(name, file.size, {}, 0, True, file.stats) for name, file in zip(names, files, strict=True)]
     try:
@@ -130,15 +131,15 @@ def _create(staged: DeltaTable, added: list[AddAction], new: Replacement) -> Non
 
 
 def _set_properties(new: Replacement) -> None:
-    """Ours as they are now."""
+    """Sets Sluice's properties of the table."""
     old = new.state.properties if new.state else {}
     changed = {key: value for key, value in new.properties.items() if old.get(key) != value}
     new.target.lake.open(new.target.path).alter.set_table_properties(changed, raise_if_not_exists=False)
 
 
 def remove_copies(target: Target) -> None:
-    """What a switch that was killed before its commit has copied: Spark makes no table where files lie. Nothing where
-    there is a table by now, whose files they may be."""
+    """Removes the files that a switch copied before it was killed: Spark creates no table in a folder with files. Does
+    nothing if there is a table by now, because the files may be the table's."""
     if target.lake.state(target.path, target.app) is not None:
         return
     with suppress(DeltaError, OSError):
@@ -149,9 +150,8 @@ def remove_copies(target: Target) -> None:
 
 
 def claim_own(target: Target) -> None:
-    """Names the owner of a table whose first commit is ours, of this epoch or an earlier one, and that a switch which
-    was killed left without one. Nobody else's commit has such an app id. What is there is replaced then as any table
-    is."""
+    """Names the owner of a table that a killed switch left without one: its first commit is Sluice's, of this epoch or
+    an earlier one, which the app id proves. The table is then replaced like any other table."""
     lake, client = target.lake, target.client
     state = lake.state(target.path, target.app)
     if state is None or DESTINATION in state.properties:
@@ -163,8 +163,8 @@ def claim_own(target: Target) -> None:
 
 
 def _copy(lake: Lake, source: str, into: str, names: Sequence[str], others: Sequence[str]) -> None:
-    """Files `names` of one folder into another, where they are `others`. On a local disk by links, which cost nothing,
-    where it has them."""
+    """Copies files `names` of one folder into another, as `others`. A local disk uses links if it has them, because
+    they cost nothing."""
     pairs = list(zip(names, others, strict=True))
     if "://" not in into:
         Path(into).mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,8 @@ def _copy(lake: Lake, source: str, into: str, names: Sequence[str], others: Sequ
 
 
 def _linked(file: Path, into: Path) -> bool:
-    """A file that is gone was staged for a table that is there: what lies at its place is that table's."""
+    """Links the file, and returns whether it could. A missing file was staged for a table that exists by now: the file
+    at its place is that table's."""
     try:
         file.stat()
         into.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What the server says of many tables before they are read: about how large they are, and what the small ones are."""
+"""The server's catalogue of many tables before they are read: estimated sizes, and definitions of the small tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_jobs.load.view import whole_images
 from spark_jobs.snapshot.failures import asked
 from spark_jobs.snapshot.source import Source
 
-TOGETHER = 200  # tables that are asked for, or read, at one place
+TOGETHER = 200  # tables that one query asks for, or that are read at one place
 _SIZES = "SELECT table_name, table_rows, data_length FROM information_schema.tables WHERE table_schema = %s"
 
 Name = tuple[str, str]
@@ -21,14 +21,15 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What the server says of tables: about how many rows each has, and the definitions of those that are small."""
+    """The estimated rows of each table, and the definitions of the small tables."""
 
     rows: Mapping[Name, int]
     small: Mapping[Name, TableSchema]
 
 
 def catalogue(source: Source, names: Sequence[Name]) -> Catalogue:
-    """No table counts as small where row images leave columns out. Raises SourceError and SourceUnavailable."""
+    """Returns the catalogue of these tables. No table counts as small if row images leave columns out. Raises
+    SourceError and SourceUnavailable."""
     with asked(source, "the catalogue") as connection:
         sizes: dict[Name, tuple[int, int]] = {}
         for database in {database for database, _ in names}:

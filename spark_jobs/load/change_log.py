@@ -1,8 +1,8 @@
 """The change log of a snapshot: the table's changes since its registration, a Delta table in the lake's staging.
 
-A run appends the changes of its claim before it acks, each once: the commit carries the claim's end, what is up to the
-last one is left out, and delta-rs refuses a commit when another one came in between. So that this holds for the first
-changes too, the log is made empty. The switch folds the log over the rows that were read.
+A run appends the changes of its claim before it acks, each once: the commit carries the claim's end, changes up to the
+last end are left out, and delta-rs refuses a commit when another one came in between. The log is created empty, so that
+this holds for the first changes too. The switch folds the log over the rows that were read.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, delta_type, spark_type
 from spark_jobs.load.files import numbered
 
-_LAST = 1 << 62  # an `NTH` behind those of all changes
-_ANEW = "Start the snapshot again."
+_LAST = 1 << 62  # an `NTH` after those of all changes
+_RESTART = "Start the snapshot again."
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeLog:
-    """The log of one snapshot: the columns of any change log, but the table's under numbers."""
+    """The log of one snapshot: it has the columns of any change log, but numbers for the names of the table's."""
 
     lake: Lake
     destination: str
@@ -52,20 +52,19 @@ class ChangeLog:
         return f"sluice:{self.destination}:{self.snapshot_id}:changes"
 
     def end(self) -> int | None:
-        """The version up to which it has the table's changes, None for a log that has none."""
+        """Returns the version up to which it has the table's changes, None if it has none."""
         return self._opened()[1]
 
     def types(self) -> list[str] | None:
-        """The SQL types of the table's columns as the log has them, None for a log that has none."""
+        """Returns the SQL types of the table's columns in the log, None if it has none."""
         table, _ = self._opened()
         return None if table is None else _types(table)
 
     def append(self, claim: Claim, table: str, door: RowsDoor) -> None:
-        """The claim's changes of the table that the log does not have.
+        """Appends the claim's changes of the table that the log does not have.
 
         Raises DecodeError for images that leave columns out, and what Flight raises; LakeError when the log cannot be
-        written; TableStopped for one that is damaged, that has other columns, or that the end of its snapshot removed
-        meanwhile.
+        written; TableStopped for a log that is damaged, has other columns, or was removed meanwhile with its snapshot.
         """
         (there, after), end = self._opened(), claim.end.version()
         if after is not None and after >= end:
@@ -74,7 +73,7 @@ class ChangeLog:
             read = service.info(claim, table, mode=CHANGES, after=after)
             own = own_fields(read.schema)
             if there is not None and _types(there) != [spark_type(field.type) for field in own]:
-                raise TableStopped("the table has other columns than before", place=self.path, hint=_ANEW)
+                raise TableStopped("the table has other columns than before", place=self.path, hint=_RESTART)
             images = LogImages(claim, numbered(own, *SYSTEM), read, service, numbered=True)
             noted = CommitProperties(app_transactions=[Transaction(self.app, end)])
             storage = self.lake.storage or None
@@ -90,13 +89,13 @@ class ChangeLog:
                 raise
             except Exception as error:
                 if self._opened()[0] is None and there is not None:
-                    raise TableStopped("the log was removed", place=self.path, hint=_ANEW) from error
+                    raise TableStopped("the log was removed", place=self.path, hint=_RESTART) from error
                 hint = "Make the lake writable and give it room; the batch stays claimable."
                 raise LakeError(f"changes cannot be kept: {first_line(error)}", place=self.path, hint=hint) from error
 
     def correct(self, rows: pa.Table, epoch: int, version: int) -> None:
-        """Adds rows as they are at the source, behind every change up to `version` of `epoch`: the table's columns
-        under numbers, and `OP`. Raises LakeError."""
+        """Adds rows as they are at the source, after every change up to `version` of `epoch`: the table's columns under
+        numbers, and `OP`. Raises LakeError."""
         own, storage = [field for field in rows.schema if field.name != OP], self.lake.storage or None
         schema = numbered(own, *SYSTEM)
         try:
@@ -119,7 +118,7 @@ class ChangeLog:
         except TableNotFoundError:
             return None, None
         except DeltaError as error:
-            raise TableStopped(f"the log is damaged: {first_line(error)}", place=self.path, hint=_ANEW) from error
+            raise TableStopped(f"the log is damaged: {first_line(error)}", place=self.path, hint=_RESTART) from error
         except OSError as error:
             hint = "Make the lake readable; the batch stays claimable."
             raise LakeError(f"the log cannot be read: {first_line(error)}", place=self.path, hint=hint) from error
@@ -128,11 +127,11 @@ class ChangeLog:
 def folded(
     spark: SparkSession, staged: str, log: str, types: Sequence[str], key: Sequence[int], low: int, upto: int
 ) -> DataFrame:
-    """The rows that were read, after the changes of a log that are behind version `low` up to `upto`. `staged` and
-    `log` are paths; `types` are the columns' in SQL, `key` the key's numbers. Columns have numbers for names.
+    """Returns the staged rows with the changes of a log after version `low` up to `upto` applied. `staged` and `log`
+    are paths; `types` are the columns' in SQL, `key` the key's numbers. Columns have numbers for names.
 
-    With a key, rows that were read later than a change are right again with what follows. Without one, all were read at
-    exactly `low`.
+    With a key, rows that were read later than a change are correct again after the changes that follow. Without one,
+    all were read exactly at `low`.
     """
     columns = tuple(LakeColumn(str(number), kind) for number, kind in enumerate(types))
     names = ", ".join(quote(column.name) for column in columns)
@@ -143,7 +142,7 @@ def folded(
 
 
 def _types(log: DeltaTable) -> list[str]:
-    """The SQL types of the table's columns in a log; none where it is of an earlier release."""
+    """Returns the SQL types of the table's columns in a log; empty for a log of an earlier release."""
     fields = log.schema().fields
     if not {field.name for field in fields} >= NAMES:
         return []

@@ -1,8 +1,8 @@
-"""`Cutover`: a snapshot's rows become the table while the stream stands for a moment.
+"""`Cutover`: makes a snapshot's rows the table while the stream pauses for a moment.
 
-A claim is held, so that nothing is applied or acked. The change log brings the rows to where the client is. Behind the
-commit the stop is lifted, the snapshot closed and its staging removed. Killed anywhere it is done again: each step
-leaves the table right, and the snapshot open until the last.
+A claim is held, so that nothing is applied or acked. The change log brings the rows to the client's place. After the
+commit the table is resumed, the snapshot closed and its staging removed. Killed anywhere, it is done again: each step
+leaves the table right, and only the last one closes the snapshot.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.source import Source
 from spark_jobs.stores import flush
 
-_HELD_SECONDS = 4.0  # behind which no other table is begun under a hold: the stream stands still meanwhile
-_BEGIN_ANEW = "Start the snapshot again."
-_BREAKS = {  # the word of an error in Spark: what it means for the snapshot
+_HELD_SECONDS = 4.0  # after which no other table is begun under a hold: the stream stands still meanwhile
+_RESTART = "Start the snapshot again."
+_BREAKS = {  # by the mark in an error of Spark's, the reason why the snapshot is broken
     FEWER_COPIES: "the changes delete rows that were not read",
     NO_KEY: "a column of the primary key has a zero or partial date, which becomes NULL",
 }
@@ -61,7 +61,7 @@ class StagedTable:
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """How the client stands under a hold. `strange`: the lake has none of its batches."""
+    """The client's state under a hold. `strange`: the lake has no batch of the client."""
 
     hold: Hold
     client: ClientStatus
@@ -70,8 +70,8 @@ class _Standing:
 
 @dataclass(frozen=True, slots=True)
 class Cutover:
-    """For tables of one client. Each table is fenced by a token of its own. `source`: where rows are looked up that
-    foreign keys changed; without it such a snapshot is begun anew."""
+    """Switches tables of one client. Each table is fenced by a token of its own. `source`: the server at which rows
+    that foreign keys changed are looked up; without it such a snapshot starts again."""
 
     connector: Connector
     lake: Lake
@@ -90,8 +90,8 @@ class Cutover:
     ) -> Copied:
         """Makes the staged rows the table, and ends the snapshot. `check` is called under the hold, before the commit.
 
-        Raises Broken for a snapshot that cannot be finished, SessionError for one that was cancelled or is another
-        owner's, LakeError for a lake that is not the destination's, WentOn when others keep writing the table.
+        Raises Broken for a snapshot that cannot be finished, SessionError for a snapshot that was cancelled or has
+        another owner, LakeError for a lake that is not the destination's, WentOn when others keep writing the table.
         """
         made = under_hold(
             self.connector, snapshot.owner, lambda hold: self._switched(hold, snapshot, staged, check), sleep
@@ -102,8 +102,9 @@ class Cutover:
     def tables(
         self, hold: Hold, loads: Sequence[StagedTable], threads: int, clock: Callable[[], float] = time.monotonic
     ) -> Iterator[tuple[StagedTable, Copied | Exception]]:
-        """The same for several tables under one hold, side by side, each with what became of it: HeldLongEnough for
-        those that it did not come to. The commits are on the disk before the first stop is lifted."""
+        """Does the same for several tables under one hold, at the same time, and returns each table's outcome:
+        HeldLongEnough for the tables that wait for the next hold. The commits are on the disk before the first table is
+        resumed."""
         found, under, began = dict[str, Copied | Exception](), self._standing(hold), clock()
 
         def committed(load: StagedTable) -> Copied:
@@ -162,7 +163,7 @@ class Cutover:
         acked = hold.start or _acked(client)
         low = staged.place.low.version()
         reached = max(low, acked.version() if acked else low)
-        # Of what landed and is not acked, a merge may be under way: its statement must find that the table has it.
+        # A merge of landed, unacked changes may be under way: its statement must find that the table has them.
         landed = landed_ends(Ledger(self.lake, writes.destination, writes.client_id), schema.name, writes.epoch)
         upto = max(reached, (before and before.applied) or low, landed.get(writes.epoch, low))
         self._check_log(log, snapshot, staged, client, upto if upto > reached else None)
@@ -186,21 +187,21 @@ class Cutover:
             raise
 
     def _end(self, under: _Standing, snapshot: Snapshot, made: Copied) -> None:
-        """Lifts the stop and closes the snapshot of a table that is in the lake."""
+        """Resumes a table that is in the lake, and closes its snapshot."""
         lift_stop(self.connector, under.client, snapshot.table, made.place.low, snapshot.owner)
         self.connector.snapshots.close(snapshot)
 
     def _check_open(self, snapshot: Snapshot) -> None:
-        """Raises Broken, and SessionError for one that is not the owner's any more."""
+        """Raises Broken for a broken snapshot, and SessionError for one that is no longer the owner's."""
         now = self.connector.snapshots.renew(snapshot)
         if now.broken:
-            raise Broken(now.broken, place=snapshot.table, hint=_BEGIN_ANEW)
+            raise Broken(now.broken, place=snapshot.table, hint=_RESTART)
 
     def _check_log(
         self, log: ChangeLog, snapshot: Snapshot, staged: StagedRows, client: ClientStatus, beyond: int | None
     ) -> None:
-        """`beyond`: the version that the table has of a batch that is not acked. Raises Broken for a log that lacks
-        changes that were acked or are in the table, or has other columns than the rows."""
+        """Raises Broken for a log that lacks changes that were acked or are in the table, or whose columns differ from
+        the rows'. `beyond`: the version that the table has of a batch that is not acked."""
         acked = next((one.acked for one in client.snapshots if one.id == snapshot.id), None)
         end, types = log.end(), log.types()
         if acked is not None and acked > staged.place.low and (end is None or end < acked.version()):
@@ -212,11 +213,11 @@ class Cutover:
 
     def _break(self, snapshot: Snapshot, reason: str) -> NoReturn:
         self.connector.snapshots.break_off(snapshot.table, snapshot.id, reason)
-        raise Broken(reason, place=snapshot.table, hint=_BEGIN_ANEW)
+        raise Broken(reason, place=snapshot.table, hint=_RESTART)
 
 
 def lift_stop(connector: Connector, client: ClientStatus, table: str, copied: EntryPosition, owner: str) -> None:
-    """Lifts the table's stop, if any. Raises WentOn where changes behind the copy were acked: then nothing was held."""
+    """Resumes the table if it is stopped. Raises WentOn if changes after the copy were acked: then nothing was held."""
     if any(stop.table == table for stop in client.stopped):
         try:
             connector.lift_stop(table, copied=copied, owner=owner)
@@ -225,7 +226,7 @@ def lift_stop(connector: Connector, client: ClientStatus, table: str, copied: En
 
 
 def _tried(work: Callable[[StagedTable], Copied], load: StagedTable) -> Copied | Exception:
-    """What the work returns or raises: one table's trouble ends no other's."""
+    """Returns what the work returns or raises: one table's error ends no other table's load."""
     try:
         return work(load)
     except Exception as error:
@@ -233,8 +234,8 @@ def _tried(work: Callable[[StagedTable], Copied], load: StagedTable) -> Copied |
 
 
 def check_lake(lake: Lake, connector: Connector, client: ClientStatus, app: str, path: str) -> None:
-    """Raises LakeError for a lake that is not the destination's: a copy in a wrong place would lift a stop all the
-    same."""
+    """Raises LakeError for a lake that is not the destination's: otherwise a copy into the wrong lake would resume the
+    table."""
     if is_strange(lake, connector, client):
         check_known(lake, app, path)
 
@@ -248,14 +249,14 @@ def is_strange(lake: Lake, connector: Connector, client: ClientStatus) -> bool:
 
 
 def check_known(lake: Lake, app: str, path: str) -> None:
-    """Raises LakeError where a strange lake does not have the table either."""
+    """Raises LakeError if a lake without the client's batches does not have the table either."""
     if lake.state(path, app) is None:
         hint = "Name the lake that the destination's runs write, or restore its ledger."
         raise LakeError("the lake has no table of this destination", place=lake.root, hint=hint)
 
 
 def _acked(client: ClientStatus) -> EntryPosition | None:
-    """Up to where everything is acked, where nobody has a claim."""
+    """Returns the position up to which everything is acked, if nobody has a claim."""
     reached = client.reached
     places = [client.cursor] if client.cursor else []
     if reached is not None and reached.how is How.BATCH and reached.epoch == client.epoch:

@@ -1,8 +1,8 @@
-"""Shares that Spark's executors read and write: one task a share, and only a description of each file comes back.
+"""Lets Spark's executors read and write shares of a table: one task a share, which returns a description of each file.
 
 Rows do not pass through Spark: a task turns packets into Arrow and Arrow into Parquet itself. The shares travel pickled
 in the tasks' function, so no plan, page or log shows the account's password. A task that Spark runs twice writes other
-files; those of one attempt are told. The executors need this package, and reach the source and the lake.
+files; the files of one attempt are returned. The executors need this package, and access to the source and the lake.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from spark_jobs.load.groups import CopyTask
 from spark_jobs.session import Sessions
 
 _TYPES = {"path": pa.string(), "size": pa.int64(), "rows": pa.int64(), "stats": pa.string(), "error": pa.string()}
-_TOLD = pa.schema(list(_TYPES.items()))
+_DESCRIPTION = pa.schema(list(_TYPES.items()))
 _DDL = "path string, size bigint, rows bigint, stats string, error string"
 _REACH = "Name a lake that the driver and every executor can reach and write, or read on the driver (--read-on driver)."
 Batches = Iterator[pa.RecordBatch]
 
 
 def on_executors(sessions: Sessions, shares: Sequence[CopyTask]) -> list[StagedFile]:
-    """Writes the shares by a task each.
+    """Writes each share by a task, and returns the files.
 
-    Raises what `CopyTask.written` raises, LakeError also where Spark fails or a file is not to be seen from here.
+    Raises what `CopyTask.written` raises, LakeError also if Spark fails or a file cannot be seen from here.
     """
     where = shares[0]
     with sessions.take() as spark, lake_errors(where.path):
@@ -54,18 +54,18 @@ def is_cluster(sessions: Sessions) -> bool:
 
 
 def _task(shares: Sequence[CopyTask]) -> Callable[[Batches], Batches]:
-    """What a task does with the numbers of its shares."""
+    """Returns the function that a task applies to the numbers of its shares."""
 
     def written(numbers: Batches) -> Batches:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_pylist(_told(shares[number]), _TOLD)
+                yield pa.RecordBatch.from_pylist(_described(shares[number]), _DESCRIPTION)
 
     return written
 
 
-def _told(share: CopyTask) -> list[dict[str, Any]]:
-    """A row for each file of a share, or one with its error, which Spark would try again and make a text of."""
+def _described(share: CopyTask) -> list[dict[str, Any]]:
+    """Returns a row for each file of a share, or one row with its error: a raised error would make Spark try again."""
     try:
         return [asdict(one) for one in share.written()]
     except SluiceError as error:
@@ -78,7 +78,7 @@ def _error(text: str) -> SluiceError:
 
 
 def _check_seen(files: Sequence[StagedFile], share: CopyTask) -> None:
-    """Raises LakeError for a file that is not here as it was written: the executors have another disk."""
+    """Raises LakeError for a file that is not here as it was written: then the executors have another disk."""
     folder = PyFileSystem(DeltaStorageHandler(share.path, dict(share.storage) or None))
     for file, there in zip(files, folder.get_file_info([one.path for one in files]), strict=True):
         if there.size != file.size:

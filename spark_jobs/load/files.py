@@ -1,7 +1,7 @@
-"""Batches of rows as Parquet files in a staging table's folder, each described by a small value.
+"""Writes batches of rows as Parquet files in a staging table's folder, each described by a small value.
 
-A file is in the table when a commit names it, and not before: whoever writes may be killed, or write the same rows
-twice. Files that no commit names go with the folder. Memory holds one row group and its encoded form.
+A file is in the table when a commit names it, and not before: its writer may be killed, or write the same rows twice.
+Files that no commit names go with the folder. Memory holds one row group and its encoded form.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.failures import first_line
 
 _COLUMNS = 32  # the first ones, as Delta's own writers count
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # names of columns that every reader of Parquet takes as they are
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # column names that every reader of Parquet accepts unchanged
 _GROUP_BYTES = 32 << 20  # of Arrow, in one row group; a larger batch is a group of its own
 _FILE_BYTES = 256 << 20  # of Parquet, about: a file ends with the row group that reaches it
 
@@ -78,13 +78,13 @@ class StagedFile:
 
 
 def files_of(table: DeltaTable) -> list[StagedFile]:
-    """The files of a table whose log has their statistics."""
+    """Returns the files of a table whose log has their statistics."""
     files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     return [StagedFile(one["path"], one["size_bytes"], one["num_records"], _stats(one)) for one in files]
 
 
 def _stats(file: dict[str, Any]) -> str:
-    """What a log says of a file (Delta protocol, "Per-file Statistics")."""
+    """Returns the statistics that a log has of a file (Delta protocol, "Per-file Statistics")."""
     parts = {"minValues": "min.", "maxValues": "max.", "nullCount": "null_count."}
     known = {key: value for key, value in file.items() if value is not None}
     stats = {
@@ -95,12 +95,12 @@ def _stats(file: dict[str, Any]) -> str:
 
 
 def numbered(fields: Iterable[pa.Field], *more: pa.Field) -> pa.Schema:
-    """Columns under numbers, because a name may be one that Parquet cannot hold; `more` keep theirs."""
+    """Returns columns with numbers for names, because Parquet cannot hold every name; `more` keep theirs."""
     return pa.schema([*(pa.field(str(number), field.type) for number, field in enumerate(fields)), *more])
 
 
 def staged_schema(schema: TableSchema) -> pa.Schema:
-    """A staging table's columns: the source's, or under numbers where Parquet cannot hold a name."""
+    """Returns a staging table's columns: the source's, or numbered ones if Parquet cannot hold a name."""
     fields = arrow_fields(schema)
     plain = all(_PLAIN.fullmatch(field.name) for field in fields)
     return pa.schema([pa.field(field.name, field.type) for field in fields]) if plain else numbered(fields)
@@ -127,12 +127,12 @@ class Files:
             self._flush()
 
     def end(self) -> list[StagedFile]:
-        """All files, written; none where there were no rows. Raises LakeError."""
+        """Writes the rest, and returns all files; empty if there were no rows. Raises LakeError."""
         self._flush(last=True)
         return self._done
 
     def _flush(self, *, last: bool = False) -> None:
-        """Writes what is kept as one row group."""
+        """Writes the kept batches as one row group."""
         group, self._batches, self._bytes = pa.Table.from_batches(self._batches, self._schema), [], 0
         try:
             if group.num_rows:
@@ -172,6 +172,6 @@ class _File:
 
 
 def unwritable(path: str, error: Exception) -> LakeError:
-    """The error for a staging table that cannot be written."""
+    """Returns the error for a staging table that cannot be written."""
     hint = "Make the lake writable and give it room for one more copy of the table; then read the table again."
     return LakeError(f"the rows cannot be staged: {first_line(error)}", place=path, hint=hint)

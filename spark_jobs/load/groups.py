@@ -1,8 +1,8 @@
-"""The chunks of a table read in groups, each group one commit of the staging table.
+"""Reads the chunks of a table in groups, each group one commit of the staging table.
 
-A run that was killed goes on behind the last group that is there. Several connections read a group's chunks at once,
-each a share of them: a value that travels, which a thread of this process writes, or a task of Spark on another
-machine.
+After a killed run the next one continues after the last group that is there. Several connections read a group's chunks
+at once, each a share of them. A share is a value that travels: a thread of this process writes it, or a task of Spark
+on another machine.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class CopyTask:
     storage: Mapping[str, str] = field(repr=False)
 
     def written(self, over: Callable[[], bool] = lambda: False) -> list[StagedFile]:
-        """Reads and writes all rows. Ends early where `over` says so.
+        """Reads and writes all rows, and returns their files. Ends early if `over` says so.
 
-        Raises SourceError, SourceUnavailable, SchemaError and DecodeError as `read_chunks` does, LakeError where
-        nothing can be written.
+        Raises SourceError, SourceUnavailable, SchemaError and DecodeError as `read_chunks` does, LakeError if nothing
+        can be written.
         """
         files = Files(self.path, self.storage, staged_schema(self.schema))
         for batch in read_chunks(self.source, self.schema, list(self.conditions), self.zero_dates, self.limits):
@@ -54,7 +54,7 @@ class CopyTask:
 
 ROWS_PER_GROUP = 2_000_000
 Readers = Callable[[Sequence[CopyTask]], list[StagedFile]]
-"""Writes shares side by side, and says which files have their rows, each once."""
+"""Writes shares at the same time, and returns the files that have their rows, each row once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +72,23 @@ class Reading:
         return max(self.limits.connections, ROWS_PER_GROUP // self.rows_per_chunk)
 
 
-def stage_groups(reading: Reading, staging: Staging, told: Callable[[Groups], None], readers: Readers) -> Groups:
-    """Stages what is not staged yet. `told` hears of each group, and may raise to end it.
+def stage_groups(reading: Reading, staging: Staging, report: Callable[[Groups], None], readers: Readers) -> Groups:
+    """Stages the groups that are not staged yet. `report` is called with each group, and may raise to end it.
 
     Raises SourceError and SourceUnavailable, SchemaError for a table that was altered meanwhile, DecodeError for a
-    refused value, LakeError where nothing can be staged.
+    refused value, LakeError if nothing can be staged.
     """
     staged = staging.staged()
-    told(staged)
+    report(staged)
     with asked(reading.source, reading.schema.name) as connection:
-        upto = last_key(connection, reading.schema)  # what is appended from here on is in the change log
+        upto = last_key(connection, reading.schema)  # rows that are appended from here on are in the change log
     while not staged.whole:
         chunks = _planned(reading, staged, upto)
         table = staging.table(staged_schema(reading.schema))
         files = readers(_shares(reading, staging, chunks))
         staging.commit(table, files, staged.then(chunks))
-        staged = staging.staged()  # what a run that was killed has written as its last counts as well
-        told(staged)
+        staged = staging.staged()  # the last group of a killed run counts as well
+        report(staged)
     return staged
 
 
@@ -99,7 +99,7 @@ def _planned(reading: Reading, staged: Groups, upto: Bound | None) -> Sequence[C
 
 
 def _shares(reading: Reading, staging: Staging, chunks: Sequence[Chunk]) -> list[CopyTask]:
-    """Each chunk in one share, each share a range of the key; together they keep the limits."""
+    """Divides the chunks into shares, each a range of the key; together they keep the limits."""
     conditions = [where(reading.schema, chunk) for chunk in chunks]
     count = reading.limits.shares(len(chunks))
     alone = reading.limits.share(count)
@@ -118,7 +118,7 @@ def _shares(reading: Reading, staging: Staging, chunks: Sequence[Chunk]) -> list
 
 
 def in_threads(shares: Sequence[CopyTask]) -> list[StagedFile]:
-    """Writes the shares side by side in this process. The first error ends all, and is raised."""
+    """Writes the shares at the same time in this process. The first error ends all, and is raised."""
     over = threading.Event()
     with ThreadPoolExecutor(len(shares), thread_name_prefix="share") as pool:
         parts = [pool.submit(share.written, over.is_set) for share in shares]

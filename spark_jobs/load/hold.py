@@ -1,8 +1,8 @@
-"""Holds back what a destination hands out while a table is copied or compared.
+"""Holds a destination's claim while a table is copied or compared.
 
-A claim is held: nobody gets what lies behind it, so no row behind the copy's position is acked. Where nothing waits
-there is no claim to hold. Then a run may write the table meanwhile, which makes the copy's commit fail; it is tried
-again, and what came meanwhile can be held.
+Nobody gets the changes after a held claim, so no row after the copy's position is acked. If nothing waits, there is no
+claim to hold. Then a run may write the table meanwhile, which makes the copy's commit fail. The copy is tried again,
+and holds the changes that came meanwhile.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from spark_jobs.load.result import WentOn
 _Made = TypeVar("_Made")
 _LEASE_SECONDS = 60.0
 _WAIT_SECONDS = 2.0  # for something to claim
-_PATIENCE_SECONDS = 900.0  # for a batch of somebody else
-_TRIES = 5  # where others write the table meanwhile
+_PATIENCE_SECONDS = 900.0  # for another owner's batch
+_TRIES = 5  # while others write the table
 
 
 class Hold:
-    """`check` raises SessionError when the `claim` that is held was lost; None when there is none."""
+    """`check` raises SessionError when the held `claim` was lost. `claim` is None if there was nothing to claim."""
 
     def __init__(self, lease: Lease | None, claim: Claim | None = None) -> None:
         self._lease, self.claim = lease, claim
 
     @property
     def start(self) -> EntryPosition | None:
-        """Where the claim starts: everything before it is acked."""
+        """Returns the start of the claim: everything before it is acked."""
         return self.claim.start if self.claim else None
 
     def check(self) -> None:
@@ -50,10 +50,10 @@ def held(
     reason: str = "a table was copied meanwhile",
     wait: float = _WAIT_SECONDS,
 ) -> Iterator[Hold]:
-    """Waits until nobody else has a claim out, and so long for something to claim. What is held is given back with the
-    block.
+    """Holds a claim for the block, and gives it back after it. Waits until nobody else has a claim, and for a while for
+    something to claim.
 
-    Raises SessionError when somebody else has a claim for too long.
+    Raises SessionError when another owner keeps a claim for too long.
     """
     claim = _claimed(connector, owner, clock, wait)
     if claim is None:
@@ -70,7 +70,7 @@ def held(
 def under_hold(
     connector: Connector, owner: str, work: Callable[[Hold], _Made], sleep: Callable[[float], None]
 ) -> _Made:
-    """What `work` returns, which is done while a claim is held, and again where it raises WentOn.
+    """Does the work while a claim is held, again if it raises WentOn, and returns its result.
 
     Raises what `held` and `work` raise, WentOn when others keep writing the table.
     """
@@ -86,7 +86,7 @@ def under_hold(
 
 
 def _claimed(connector: Connector, owner: str, clock: Callable[[], float], wait: float) -> Claim | None:
-    """None when nothing waits to be claimed."""
+    """Returns a claim, or None if nothing waits to be claimed."""
     deadline = clock() + _PATIENCE_SECONDS
     while True:
         claim = connector.get_without_ack(1, owner=owner, timeout_seconds=wait, lease_seconds=_LEASE_SECONDS)
@@ -94,6 +94,6 @@ def _claimed(connector: Connector, owner: str, clock: Callable[[], float], wait:
         if claim is not None or not others:
             return claim
         if clock() > deadline:
-            message = f"batch {others[0].batch_id} is claimed by {others[0].owner}, which never ends"
+            message = f"batch {others[0].batch_id} is claimed by {others[0].owner}, which keeps it too long"
             hint = "Check that run, or give its claim back (the job rollback); then try again."
             raise SessionError(message, place=f"{connector.destination}/{connector.client_id}", hint=hint)

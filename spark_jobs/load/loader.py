@@ -1,7 +1,7 @@
-"""`Loader`: tables brought into the lake, or reloaded, while the source is written and others drain.
+"""`Loader`: loads tables into the lake, or reloads them, while the source is written and other runs drain.
 
-Each is read beside the stream (`base`), and becomes visible by one commit (`cutover`). A table whose images leave
-columns out is read while a claim is held: no log can keep its changes.
+Each is read while the stream goes on (`reader`), and becomes visible by one commit (`cutover`). A table whose images
+leave columns out is read while a claim is held: no log can keep its changes.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from spark_jobs.snapshot.failures import asked
 from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.source import Source, captured_source
 
-_JOB = "job-"  # how the owner of a snapshot begins that a run of Dagster reads
+_JOB = "job-"  # prefix of a snapshot's owner if a run of Dagster reads it
 _SWITCH_TRIES = 60  # a second each
 _TRIES = 2  # the first, and one more after the definition or the server changed
 
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """What is needed to load tables of one destination. `instance` says how to reach the source."""
+    """Loads tables of one destination. `instance` says how to reach the source."""
 
     connector: Connector
     instance: InstanceConfig
@@ -60,45 +60,45 @@ class Loader:
         table: str,
         *,
         owner: str = "",
-        told: Callable[[Read], None] = lambda _: None,
+        report: Callable[[Read], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Copied | NoSuchTable:
-        """Brings one table into the lake and lifts its stop. Once more from the beginning where its definition, the
-        source's server or the epoch changed meanwhile. A table that the source does not have keeps what it has. What
-        was read stays when this ends before the table is there: the next one goes on with it. `owner`: of its snapshot.
+        """Loads one table into the lake and resumes it. Starts once more from the beginning if its definition, the
+        source's server or the epoch changed meanwhile. A table that the source does not have keeps its rows. If this
+        ends early, the rows that were read stay, and the next load continues with them. `owner`: of its snapshot.
 
         Raises SourceError, SourceUnavailable, LakeError, DecodeError, TableStopped; SessionError while another run
-        reads the table, or where the snapshot was cancelled. After each the lake's table is as it was.
+        reads the table, or if the snapshot was cancelled. After each error the lake's table is as it was.
         """
         self.lake.check_writable()
-        return _TableLoad(self, database, table, owner or self._owner(), told, sleep).tried()
+        return _TableLoad(self, database, table, owner or self._owner(), report, sleep).tried()
 
     def tables(
         self,
         names: Sequence[str],
         *,
-        told: Callable[[SoFar], None] = lambda _: None,
+        report: Callable[[SoFar], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Iterator[Loading]:
-        """Brings tables into the lake, each as `table` does: the small ones many at a time, then the others one after
-        the other. The outcome of each returns or raises what `table` does. `told` hears every few seconds how far all
-        are. Raises LakeError for a lake that cannot be written.
+        """Loads tables into the lake, each as `table` does: the small ones many at a time, then the others one after
+        the other. The outcome of each returns or raises what `table` does. `report` is called every few seconds with
+        the progress of all. Raises LakeError for a lake that cannot be written.
         """
         self.lake.check_writable()
         owner = self._owner()
 
-        def alone(name: str, told: Callable[[Read], None]) -> Copied | NoSuchTable:
-            return self.table(*split_name(name), owner=owner, told=told, sleep=sleep)
+        def alone(name: str, report: Callable[[Read], None]) -> Copied | NoSuchTable:
+            return self.table(*split_name(name), owner=owner, report=report, sleep=sleep)
 
         known, small = Catalogue({}, {}), None
         with suppress(SluiceError):  # each table says so
             source, dates = self.source(), self.instance.zero_dates
             known = catalogue(source, [split_name(name) for name in names])
             small = SmallTables(self.connector, source, self.cutover(source), self.manner, dates, owner, sleep)
-        yield from Several(names, known, alone, small, told, sleep).each()
+        yield from Several(names, known, alone, small, report, sleep).each()
 
     def cutover(self, source: Source) -> Cutover:
-        """What switches tables that are staged."""
+        """Returns the cutover for tables that are staged."""
         return Cutover(self.connector, self.lake, self.sessions, self.run_id, source, self.instance.zero_dates)
 
     def _owner(self) -> str:
@@ -110,14 +110,14 @@ class Loader:
         table: str,
         *,
         held: bool = False,
-        told: Callable[[Read], None] = lambda _: None,
+        report: Callable[[Read], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Copied | NoSuchTable:
-        """The same, but a snapshot that this opens does not stay open behind an error. Where reading the table beside
-        the stream fails twice, or its key bounds no chunks, a claim is held meanwhile, or from the first try (`held`).
+        """Does the same as `table`, but a snapshot that this opens does not stay open after an error. A claim is held
+        if reading the table without one fails twice, if its key bounds no chunks, or from the first try (`held`).
         Raises what `table` raises."""
         self.lake.check_writable()
-        load = _TableLoad(self, database, table, f"copy-{uuid.uuid4().hex[:12]}", told, sleep, resumable=False)
+        load = _TableLoad(self, database, table, f"copy-{uuid.uuid4().hex[:12]}", report, sleep, resumable=False)
         for _ in range(0 if held else _TRIES):
             try:
                 return load.online()
@@ -128,7 +128,8 @@ class Loader:
         return load.while_held()
 
     def cancel(self, name: str) -> bool:
-        """Ends a table's snapshot, whoever reads it; whether there was one. The lake's table stays as it is."""
+        """Ends a table's snapshot, whoever reads it, and returns whether there was one. The lake's table stays as it
+        is."""
         found = [one.id for one in self.connector.client_status().snapshots if one.table == name]
         for snapshot_id in found:
             self.connector.snapshots.cancel(name)
@@ -136,23 +137,24 @@ class Loader:
         return bool(found)
 
     def staging(self, snapshot_id: str) -> Staging:
-        """What a snapshot has staged."""
+        """Returns the staging of a snapshot."""
         return Staging(self.lake, self.connector.destination, snapshot_id)
 
     def source(self) -> Source:
-        """The server that the service reads."""
+        """Returns the server that the service reads."""
         return captured_source(self.instance, self.connector.status().source)
 
 
 @dataclass(frozen=True, slots=True)
 class _TableLoad:
-    """One table for one owner. `resumable`: after an error its snapshot stays open, for the next one to go on with."""
+    """The load of one table for one owner. `resumable`: after an error its snapshot stays open, and the next load
+    continues it."""
 
     loader: Loader
     database: str
     table: str
     owner: str
-    told: Callable[[Read], None]
+    report: Callable[[Read], None]
     sleep: Callable[[float], None]
     resumable: bool = True
 
@@ -161,7 +163,7 @@ class _TableLoad:
         return full_name(self.database, self.table)
 
     def tried(self) -> Copied | NoSuchTable:
-        """Reads the table while others go on, once more where what was read is of no use."""
+        """Reads the table while others go on, and again if the rows that were read are of no use."""
         for left in reversed(range(_TRIES)):
             try:
                 return self.online()
@@ -171,7 +173,7 @@ class _TableLoad:
         raise AssertionError("unreachable")
 
     def online(self) -> Copied | NoSuchTable:
-        """Reads the table while others go on; while a claim is held where images leave columns out."""
+        """Reads the table while others go on; while a claim is held if images leave columns out."""
         loader, name = self.loader, self.name
         with asked(loader.source(), name) as connection:
             schema, whole = readable(connection, self.database, self.table), whole_images(connection)
@@ -187,7 +189,7 @@ class _TableLoad:
             return cutover.table(registration.snapshot, staged, check=registration.check, sleep=self.sleep)
 
     def while_held(self) -> Copied | NoSuchTable:
-        """Reads the table while a claim is held from the beginning: nobody gets what lies behind it.
+        """Reads the table while a claim is held from the beginning: nobody gets the changes after it.
 
         Raises what `copy_table` raises; LakeError for a lake that is not the destination's, SourceChanged when the
         service goes to another server or is reset meanwhile.
@@ -213,7 +215,7 @@ class _TableLoad:
             target,
             loader.sessions,
             zero_dates=loader.instance.zero_dates,
-            progress=lambda rows: self.told(Read(name, rows, 1)),
+            progress=lambda rows: self.report(Read(name, rows, 1)),
             confirm=confirm,
             sleep=self.sleep,
         )
@@ -223,14 +225,14 @@ class _TableLoad:
         return found
 
     def _end_snapshot(self) -> None:
-        """Ends the table's snapshot where this took it over, or nobody has taken it: the table is in the lake."""
+        """Ends the table's snapshot if this load took it over, or nobody has taken it: the table is in the lake."""
         for one in self.loader.connector.client_status().snapshots:
             if one.table == self.name and one.owner in (self.owner, FIRST_START):
                 self.loader.connector.snapshots.cancel(self.name)
                 self.loader.staging(one.id).remove()
 
     def _open_and_held(self) -> Copied | NoSuchTable:
-        """The snapshot is open meanwhile, so that one that is killed is begun again."""
+        """Reads the table under a hold while its snapshot is open, so that a killed load is begun again."""
         connector = self.loader.connector
         with registered(connector, self.name, self.owner, first=False, sleep=self.sleep) as registration:
             self._break(registration.snapshot, "row images leave columns out")
@@ -240,8 +242,8 @@ class _TableLoad:
 
     @contextmanager
     def _registered(self) -> Iterator[Registration]:
-        """The table's snapshot. It stays open behind an error if it is resumable, or if this took it over: whoever
-        waits for it still does. One that is Broken stays open as such: whoever comes next begins it anew."""
+        """Yields the table's snapshot. It stays open after an error if it is resumable, or if this load took it over,
+        because others may wait for it. A broken snapshot stays open as such: the next load starts it again."""
         connector, first = self.loader.connector, not self.loader.lake.has(self.database, self.table)
         before = connector.client_status()
         stopped = any(one.table == self.name for one in before.stopped)
@@ -260,12 +262,12 @@ class _TableLoad:
                     self._give_up(registration.snapshot, lift=first and not stopped)
 
     def _staged(self, registration: Registration, schema: TableSchema) -> StagedRows:
-        """Raises Broken where the source went away and the service reads another server by then. One that has a standby
-        gets a minute for that."""
+        """Stages the table's rows. Raises Broken if the source went away and the service reads another server by then.
+        A service with a standby gets a minute for that."""
         loader, staging = self.loader, self.loader.staging(registration.snapshot.id)
         base = TableReader(
             loader.connector, loader.sessions, loader.source(), schema, staging, registration, loader.manner,
-            loader.instance.zero_dates, self.told, self.sleep,
+            loader.instance.zero_dates, self.report, self.sleep,
         )  # fmt: skip
         try:
             return base.staged()
@@ -276,12 +278,12 @@ class _TableLoad:
             raise
 
     def _break(self, snapshot: Snapshot, reason: str) -> None:
-        """Claims name it no more, and what it has staged is removed."""
+        """Marks the snapshot as broken: claims no longer name it, and its staged rows are removed."""
         self.loader.connector.snapshots.break_off(snapshot.table, snapshot.id, reason)
         self.loader.staging(snapshot.id).remove()
 
     def _give_up(self, snapshot: Snapshot, *, lift: bool) -> None:
-        """`lift`: the snapshot's own stop ends too, where nothing has passed it."""
+        """Closes the snapshot. `lift`: resumes a table that the snapshot stopped, if no changes of it were acked."""
         with suppress(SluiceError):
             self.loader.connector.snapshots.cancel(self.name)
             if lift:
@@ -289,7 +291,7 @@ class _TableLoad:
         self.loader.staging(snapshot.id).remove()
 
     def _remove_broken(self) -> None:
-        """What one has staged whose reader is gone: the next one has another id."""
+        """Removes the staged rows of a broken snapshot without a reader: the next snapshot has another id."""
         for one in self.loader.connector.client_status().snapshots:
             if one.table == self.name and one.broken:
                 self.loader.staging(one.id).remove()

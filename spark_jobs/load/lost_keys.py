@@ -1,10 +1,10 @@
 """The keys that left the parents of a table with an open snapshot, and the rows that named them.
 
-Such rows were deleted or changed at the source without a word in the binlog. A run keeps the keys beside the change log
-before it acks; they may be there more than once. There is a Delta table for each foreign key, which its description
-names. The switch looks the rows up at the source by their own key, and puts what they are there behind the changes of
-the log. The source may be ahead of the stream: later events of the same rows change nothing then. Doing it again adds
-the same once more.
+Such rows were deleted or changed at the source without an event in the binlog. A run keeps the keys next to the change
+log before it acks; they may be there more than once. There is a Delta table for each foreign key, which its description
+names. The switch looks the rows up at the source by their own key, and appends their state there to the changes of the
+log. If the source is ahead of the stream, later events of the same rows change nothing. If it is done again, it appends
+the same rows once more.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ROWS, _LOST = "sluice_read", "sluice_lost"
 
 @dataclass(frozen=True, slots=True)
 class LostKeys:
-    """Those of one snapshot."""
+    """The lost keys of one snapshot."""
 
     lake: Lake
     destination: str
@@ -70,7 +70,7 @@ class LostKeys:
             raise LakeError(f"lost keys cannot be kept: {first_line(error)}", place=self.path, hint=hint) from error
 
     def tables(self) -> Iterator[tuple[ForeignKey, str]]:
-        """The foreign keys, each with the path of the keys that were lost, the columns under numbers. Raises
+        """Yields the foreign keys, each with the path of the lost keys, whose columns have numbers for names. Raises
         LakeError."""
         try:
             folder = PyFileSystem(DeltaStorageHandler(self.path, self.lake.storage or None))
@@ -102,10 +102,10 @@ def looked_up(
     lost: str,
     zero_dates: ZeroDates,
 ) -> pa.Table | None:
-    """Those of `rows` that name a key in the table at `lost` and are otherwise at the source: as they are there, and
-    in `OP` what became of them. The columns of all have numbers for names. None where there are none.
+    """Returns the `rows` that name a key in the table at `lost` and differ at the source: as they are there, with the
+    operation in `OP`. The columns of all have numbers for names. None if no row differs.
 
-    Raises Broken where they cannot be looked up, and pymysql's errors.
+    Raises Broken if they cannot be looked up, and pymysql's errors.
     """
     found = _candidates(spark, rows, columns, key, lost, zero_dates)
     if not found.num_rows:
@@ -143,7 +143,8 @@ def _candidates(
 
 
 def _changed(found: pa.Table, names: Sequence[str], key: ForeignKey, there: Touched) -> pa.Table:
-    """The rows with the source's values. One that is gone keeps its own, but for a foreign key that became NULL."""
+    """Returns the rows with the source's values. A row that is gone keeps its own, but for a foreign key that became
+    NULL."""
     rows = found.take(pa.array(there.rows, pa.int64()))
     for name in there.values.column_names:
         at = names.index(name)
@@ -156,4 +157,5 @@ def _changed(found: pa.Table, names: Sequence[str], key: ForeignKey, there: Touc
 def _broken(key: ForeignKey, why: str) -> Broken:
     child, parent = full_name(*key.child), full_name(*key.parent)
     reason = f"the source changed its rows by a foreign key to {parent}, which the binlog does not record, and {why}"
-    return Broken(reason, place=child, hint="Begin again when its parent rests, or reload the table (sluice copy).")
+    hint = "Start the snapshot again while its parent is not written, or reload the table (sluice copy)."
+    return Broken(reason, place=child, hint=hint)

@@ -1,6 +1,6 @@
-"""The staged files with the log's changes between two versions over them: what `folded` does in Spark, file by file.
+"""Lays the log's changes between two versions over the staged files: as `folded` does in Spark, but file by file.
 
-A file that has none of the changed keys stays as it is. Any other one is written once more without them, and the rows
+A file without a changed key stays as it is. Any other file is written once more without the changed keys, and the rows
 as they are now follow in files of their own. Only for tables whose keys compare as Arrow compares them, and logs that
 fit into memory. It holds the changes, and for each of two files a row group.
 """
@@ -37,8 +37,8 @@ _EXACT = (*_NUMBERS, pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large
 def laid_over(
     lake: Lake, path: str, schema: TableSchema, log: ChangeLog, low: int, upto: int
 ) -> list[StagedFile] | None:
-    """The files of the table, in the folder of the staging table at `path`: the changes behind version `low` up to
-    `upto` count. None where this is left to Spark. Raises LakeError where nothing can be written."""
+    """Returns the files of the table, in the folder of the staging table at `path`, with the changes after version
+    `low` up to `upto`. None if this is left to Spark. Raises LakeError if nothing can be written."""
     columns = staged_schema(schema)
     key = [columns.names.index(name) if name in columns.names else -1 for name in schema.primary_key]
     if not key or not all(at >= 0 and any(fits(columns.field(at).type) for fits in _EXACT) for at in key):
@@ -57,8 +57,8 @@ def laid_over(
 
 
 def _last_changes(log: ChangeLog, columns: pa.Schema, key: Sequence[int], low: int, upto: int) -> pa.Table | None:
-    """The last image of each key, the columns under the staged ones' names and types, and whether the key has a row
-    then. None for too many of them, and where only Spark can tell."""
+    """Returns the last image of each key, with the staged columns' names and types, and whether the key has a row then.
+    None if there are too many, or if only Spark can compare them."""
     table = log.lake.open(log.path)
     if (pc.sum(pa.table(table.get_add_actions(flatten=True))["size_bytes"]).as_py() or 0) > _MOST_BYTES:
         return None
@@ -82,7 +82,7 @@ class _Overlay:
     changed: pa.Table
 
     def without(self, file: StagedFile) -> list[StagedFile]:
-        """The file, or another one that lacks the changed keys."""
+        """Returns the file, or another one that lacks the changed keys."""
         if not self._may_meet(file):
             return [file]
         source = pq.ParquetFile(self._folder().open_input_file(file.path))
@@ -113,7 +113,7 @@ class _Overlay:
         return pc.any(pc.and_(pc.greater_equal(first, low), pc.less_equal(first, high))).as_py() is True
 
     def _met(self, keys: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Of each row, whether its key has changed."""
+        """Returns for each row whether its key has changed."""
         keys = keys.select(self.changed.column_names).cast(self.changed.schema)
         if len(self.key) == 1:
             return np.asarray(pc.is_in(keys.column(0), value_set=self.changed.column(0).combine_chunks()))

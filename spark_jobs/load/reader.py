@@ -1,7 +1,7 @@
-"""The rows of a table as the source has them: what a load begins with.
+"""Reads the rows of a table at the source: the base of a load.
 
-With a key they are read in chunks, each at its own time; a run that was killed goes on behind the last group of them.
-Without one they are read in one view, whose place in the binlog is exact.
+With a key they are read in chunks, each at its own time; after a killed run the next one continues after the last
+group. Without a key they are read in one view, whose place in the binlog is exact.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _REPLICA_SECONDS = 600.0
 def begun(
     source: Source, registration: Registration, schema: TableSchema, sleep: Callable[[float], None]
 ) -> tuple[EntryPosition, Progress]:
-    """The place from which on the runs keep the table's changes, and the progress that notes it: the end of the binlog
-    after the registration, or what a run that is gone has noted. Raises Broken where the definition is another one
+    """Returns the place from which on the runs keep the table's changes, and the progress that notes it: the end of the
+    binlog after the registration, or the place that an earlier run has noted. Raises Broken if the definition changed
     since."""
     registration.check()
     known = registration.snapshot.progress
@@ -56,8 +56,8 @@ def begun(
 
 
 def ended(source: Source, schema: TableSchema, low: EntryPosition, cursor: EntryPosition | None) -> EntryPosition:
-    """The end of the binlog behind the last chunk. Raises Broken where a DDL statement stands before it that no run
-    has seen: those up to the client's cursor have been seen, and would have broken the snapshot."""
+    """Returns the end of the binlog after the last chunk. Raises Broken if no run has seen a DDL statement before it.
+    Statements up to the client's cursor have been seen, and would have broken the snapshot."""
     with asked(source, schema.name) as connection:
         high = position(connection)
         seen = low if cursor is None or cursor < low else cursor
@@ -69,7 +69,7 @@ def ended(source: Source, schema: TableSchema, low: EntryPosition, cursor: Entry
 
 
 def check_definition(source: Source, schema: TableSchema, cause: SluiceError | None = None) -> None:
-    """Raises Broken where the source's definition is another one by now."""
+    """Raises Broken if the source's definition has changed."""
     with asked(source, schema.name) as connection:
         there = definition(connection, schema.database, schema.table)
     version = there and (there.with_dates_as_text() if any(c.as_text for c in schema.columns) else there).version
@@ -79,7 +79,7 @@ def check_definition(source: Source, schema: TableSchema, cause: SluiceError | N
 
 
 def estimated_rows(source: Source, schema: TableSchema) -> int | None:
-    """About how many rows the table has, by the engine's statistics."""
+    """Returns the estimated number of the table's rows, by the engine's statistics."""
     with asked(source, schema.name) as connection, connection.cursor() as cursor:
         cursor.execute(_ESTIMATE, (schema.database, schema.table))
         (rows,) = cursor.fetchone() or (None,)
@@ -88,8 +88,8 @@ def estimated_rows(source: Source, schema: TableSchema) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How far a table is. `of_rows` is the server's estimate of all rows, None where it has none; `before`: so many
-    rows had been staged by a run that is gone."""
+    """The progress of a table. `of_rows` is the server's estimate of all rows, or None; `before`: the number of rows
+    that an earlier run had staged."""
 
     table: str
     rows: int
@@ -101,7 +101,7 @@ class Read:
 @dataclass(frozen=True, slots=True)
 class Manner:
     """How tables are read. `replica`: host and port to read from instead of the source, by the same account. `read_on`:
-    what reads tables with a key, "" where it is the executors of a cluster and this process beside a local Spark."""
+    what reads tables with a key; "" means the executors of a cluster, and this process with a local Spark."""
 
     rows_per_chunk: int = 250_000
     limits: Limits = field(default_factory=Limits)
@@ -110,12 +110,12 @@ class Manner:
 
     def __post_init__(self) -> None:
         if self.read_on not in _READERS:
-            hint = "Name driver or executors, or nothing: the executors of a cluster, else the driver."
+            hint = "Name driver or executors, or leave it out: the executors of a cluster, else the driver."
             raise ConfigError(f"read_on must be driver or executors, not {self.read_on!r}", place="read_on", hint=hint)
 
 
 def server_of(manner: Manner, source: Source, low: EntryPosition) -> Source:
-    """Which server is read: the source, or a replica once it has what the source had at `low`."""
+    """Returns the server to read: the source, or a replica once it has all changes up to `low`."""
     if manner.replica is None:
         return source
     host, port = manner.replica
@@ -127,8 +127,8 @@ def server_of(manner: Manner, source: Source, low: EntryPosition) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """One table of the source, as its registration says how far it is read. `source` is the server that the service
-    reads; `told` hears how far the table is."""
+    """Reads one table of the source; its registration records the progress. `source` is the server that the service
+    reads; `report` is called with the table's progress."""
 
     connector: Connector
     sessions: Sessions
@@ -138,14 +138,14 @@ class TableReader:
     registration: Registration
     manner: Manner
     zero_dates: ZeroDates
-    told: Callable[[Read], None]
+    report: Callable[[Read], None]
     sleep: Callable[[float], None]
 
     def staged(self) -> StagedRows:
-        """All rows, in the staging table.
+        """Stages all rows, and returns the staging table.
 
-        Raises SourceError and SourceUnavailable, DecodeError for a refused value, LakeError where they cannot be
-        staged; Broken for a table that was altered meanwhile, and what `Registration.check` raises.
+        Raises SourceError and SourceUnavailable, DecodeError for a refused value, LakeError if they cannot be staged;
+        Broken for a table that was altered meanwhile, and what `Registration.check` raises.
         """
         return self._in_chunks() if self.schema.primary_key else self._in_one_view()
 
@@ -159,7 +159,7 @@ class TableReader:
         def note(staged: Groups) -> None:
             check_definition(source, schema)
             self.registration.note(replace(progress, groups=staged.count, of_groups=of_groups))
-            self.told(Read(schema.name, staged.rows, staged.chunks, of_rows, before))
+            self.report(Read(schema.name, staged.rows, staged.chunks, of_rows, before))
 
         try:
             staged = stage_groups(reading, staging, note, self._readers())
@@ -175,12 +175,13 @@ class TableReader:
         return partial(on_executors, self.sessions) if cluster else in_threads
 
     def _in_one_view(self) -> StagedRows:
-        """Of the source itself, whose binlog the place is in. A view ends with its connection: nothing is resumed."""
+        """Reads the table at the source itself, because the place is in its binlog. A view ends with its connection:
+        nothing is resumed."""
         schema, as_text = self.schema, self.zero_dates == "string"
         self.staging.clear()
         with opened(self.source, schema.database, schema.table, as_text=as_text, sleep=self.sleep) as there:
             if isinstance(there, NoSuchTable) or there.schema.version != schema.version or there.schema.primary_key:
                 raise Broken("its definition changed", place=schema.name, hint="Start the snapshot again.")
             self.registration.note(Progress(there.place.low, there.place.high, schema.version))
-            progress = lambda rows: self.told(Read(schema.name, rows, 1))  # noqa: E731
+            progress = lambda rows: self.report(Read(schema.name, rows, 1))  # noqa: E731
             return stage_view(self.staging, there, self.zero_dates, progress, self.manner.limits)

@@ -1,6 +1,6 @@
 """A snapshot's registration with the service, kept while the table is read.
 
-While it is open, claims carry it, and their runs keep the table's changes beside the lake.
+While it is open, claims carry it, and their runs keep the table's changes in the lake's staging.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEASE_SECONDS = 30.0
 
 
 class Registration(Renewal):
-    """`snapshot` is what the service said last."""
+    """`snapshot` is the service's last answer."""
 
     def __init__(self, connector: Connector, snapshot: Snapshot) -> None:
         super().__init__(f"snapshot of {snapshot.table}", snapshot.lease_seconds, self._keep)
@@ -42,7 +42,7 @@ class Registration(Renewal):
         self.check()
 
     def renew(self) -> None:
-        """Asks the service how the snapshot is. Raises what `check` raises."""
+        """Asks the service for the snapshot's state. Raises what `check` raises."""
         self._keep()
         self.check()
 
@@ -52,7 +52,7 @@ class Registration(Renewal):
 
 
 class Registrations(Renewal):
-    """Those of several tables of one owner, which one thread renews. Each is what the service said last of it."""
+    """The registrations of several tables of one owner, which one thread renews. Each is the service's last answer."""
 
     def __init__(self, connector: Connector) -> None:
         super().__init__("snapshots", LEASE_SECONDS, self._keep_all)
@@ -62,7 +62,7 @@ class Registrations(Renewal):
         self._refused: dict[str, SessionError] = {}
 
     def open(self, table: str, owner: str, *, first: bool) -> Snapshot:
-        """The table's snapshot. Raises SessionError while another owner reads the table."""
+        """Opens the table's snapshot, and returns it. Raises SessionError while another owner reads the table."""
         found = self._connector.snapshots.open(table, owner=owner, first=first, lease_seconds=LEASE_SECONDS)
         return self._known(found)
 
@@ -83,7 +83,7 @@ class Registrations(Renewal):
             check_open(there)
 
     def leave(self, table: str) -> None:
-        """It has ended, or somebody else renews it."""
+        """Stops renewing the table's snapshot: it has ended, or somebody else renews it."""
         with self._lock:
             self._open.pop(table, None)
 
@@ -111,7 +111,7 @@ class Registrations(Renewal):
 def check_open(snapshot: Snapshot) -> None:
     """Raises Broken for a snapshot that cannot be finished."""
     if snapshot.broken:
-        hint = "Start the snapshot again when the source's definitions and its server rest."
+        hint = "Start the snapshot again when the source's definitions and server no longer change."
         raise Broken(snapshot.broken, place=snapshot.table, hint=hint)
 
 
@@ -119,10 +119,10 @@ def check_open(snapshot: Snapshot) -> None:
 def registered(
     connector: Connector, table: str, owner: str, *, first: bool, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[Registration]:
-    """The table's snapshot: a new one, or that of a run that is gone. `first`: the lake has no such table.
+    """Yields the table's snapshot: a new one, or one of a run that is gone. `first`: the lake has no such table.
 
     It stays registered when the block ends. Waits for the end of a lease, whose run may have been killed; raises
-    SessionError when that run is at work.
+    SessionError when that run is still at work.
     """
     with Registration(connector, _opened(connector, table, owner, first, sleep)) as registration:
         yield registration

@@ -1,8 +1,8 @@
-"""What is put in the place of a table of the lake, and the one commit of Spark's that does it.
+"""Replaces a table of the lake in one commit of Spark's.
 
 The target is fenced before, noted with the commit, and found again after it. The commit is Spark's, because a table may
 have features that delta-rs cannot write. It carries the table's app id and the copy's mark: Delta skips it when the
-table has gone on meanwhile, and refuses it when a commit came in between.
+table has moved on meanwhile, and refuses it when a commit came in between.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Target:
         return self.client.app(self.name)
 
     def entered(self) -> TableState | None:
-        """The table's state, None when there is none. Writers of earlier claims commit no more. Raises TableStopped for
-        a table that somebody else made."""
+        """Fences the table against writers of earlier claims, and returns its state, or None if there is no table.
+        Raises TableStopped for a table that somebody else made."""
         state = self.lake.state(self.path, self.app)
         if state is None:
             return None
@@ -70,7 +70,8 @@ class Target:
         return self.fence.enter(self.path, self.app, state)
 
     def mark(self, before: TableState | None, low: int) -> Mark:
-        """The mark of a copy with every row up to version `low`. Raises WentOn for a table that is beyond it."""
+        """Returns the mark of a copy with every row up to version `low`. Raises WentOn for a table that is beyond
+        it."""
         last, epoch = self.lake.applied(self.path, [self.app])[0] if before else None, self.client.epoch
         if last is None or last < low:
             return Mark(epoch, low, low)
@@ -80,9 +81,9 @@ class Target:
         return mark
 
     def committed(self, about: str, *, flushed: bool = True) -> int:
-        """The Delta version of the commit with that metadata. It is on the disk, unless the caller sees to that for
-        several (`flushed`), and from here on no statement of an earlier epoch begins. Raises WentOn where Delta skipped
-        the commit, or such a statement came behind it."""
+        """Returns the Delta version of the commit with that metadata. It is on the disk, unless the caller flushes
+        several (`flushed`), and from here on no statement of an earlier epoch begins. Raises WentOn if Delta skipped
+        the commit, or such a statement came after it."""
         commit = self.lake.commit_noted(self.path, about)
         if commit is None:
             raise WentOn(self.path)
@@ -93,9 +94,9 @@ class Target:
         return commit.version
 
     def _pass_epochs(self, about: str) -> None:
-        """A merge of an earlier epoch's changes, which were landed and not merged, may have been sent and not begun: it
-        would not see the copy. An empty commit says that the table has them, so that Delta skips it. Raises WentOn
-        where one came before that."""
+        """Makes Delta skip late merges of earlier epochs' changes. Such a merge may have been sent and not begun, and
+        would not see the copy. An empty commit says that the table has these changes. Raises WentOn if a merge was
+        faster."""
         client = self.client
         if not client.epoch:
             return
@@ -111,8 +112,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What a commit puts in a table's place. `state`: the table's, None when there is none; `mark`: the commit's
-    txnVersion, and what it means; `metadata`: Delta's user metadata."""
+    """The replacement of a table by a commit. `state`: the table's, None if there is no table; `mark`: the commit's
+    txnVersion, and its meaning; `metadata`: Delta's user metadata."""
 
     target: Target
     schema: TableSchema
@@ -124,8 +125,8 @@ class Replacement:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Ours, and of the old table what others have set, also for Delta. Without rules it has the columns that the
-        old one had. Raises TableStopped for a table that cannot have them."""
+        """Returns Sluice's properties, and those that others have set on the old table, also for Delta. Without rules
+        the table keeps the added columns of the old one. Raises TableStopped for a table that cannot have them."""
         old, target = self.state.properties if self.state else {}, self.target
         kept = {key: value for key, value in old.items() if key.startswith("delta.") and not key.startswith(_MAPPED)}
         kept |= {MAPPING: old[MAPPING]} if MAPPING in old else {}
@@ -138,14 +139,14 @@ class Replacement:
 
 
 def staged_rows(spark: SparkSession, path: str) -> DataFrame:
-    """The rows of a staging table, the columns under numbers."""
+    """Returns the rows of a staging table, with numbers for column names."""
     rows = spark.read.format("delta").load(path)
     return rows.toDF(*(str(number) for number in range(len(rows.columns))))
 
 
 def replace(spark: SparkSession, rows: DataFrame, new: Replacement) -> None:
-    """One commit of rows whose columns are under numbers. Nothing is written when the table is at the mark or
-    beyond. Raises WentOn when another commit came in between."""
+    """Replaces the table in one commit by rows with numbers for column names. Nothing is written when the table is at
+    the mark or beyond. Raises WentOn when another commit came in between."""
     spark.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "CORRECTED")
     names = [col(quote(str(number))).alias(column.name) for number, column in enumerate(new.columns)]
     target = new.target
@@ -155,7 +156,7 @@ def replace(spark: SparkSession, rows: DataFrame, new: Replacement) -> None:
 
 @contextmanager
 def one_commit(spark: SparkSession, path: str, app: str, version: int, metadata: str) -> Iterator[None]:
-    """One statement of the block is one commit of the table at `path`: see `transaction`. Raises WentOn when another
+    """Makes the block's one statement one commit of the table at `path`: see `transaction`. Raises WentOn when another
     commit came in between."""
     try:
         with transaction(spark, app, version, metadata):

@@ -1,4 +1,4 @@
-"""For whom a table is copied, and what became of it: plain values."""
+"""The client of a load, and its outcome: plain values."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class LakeClient:
     run_id: str = ""
 
     def app(self, table: str) -> str:
-        """The app id of a table's commits."""
+        """Returns the app id of a table's commits."""
         return app_id(self.destination, self.client_id, table, self.epoch)
 
     def note(self, table: str, place: SnapshotPlace, rows: int, snapshot: str = "") -> str:
-        """Delta's user metadata of a copy's commit, as JSON. `snapshot`: the id of the one that it is of."""
+        """Returns Delta's user metadata of a copy's commit, as JSON. `snapshot`: the id of its snapshot."""
         owner = {"destination": self.destination, "client_id": self.client_id, "epoch": self.epoch, "table": table}
         copy = {"rows": rows, "low": str(place.low), "high": str(place.high)}
         copy |= {"snapshot": snapshot} if snapshot else {}
@@ -33,7 +33,7 @@ class LakeClient:
 
 
 class WentOn(LakeError):
-    """Somebody wrote the table while it was copied, so nothing was replaced. Another try helps."""
+    """Another run wrote the table while it was copied, so nothing was replaced. Another try helps."""
 
     def __init__(self, path: str) -> None:
         hint = "A run wrote the table meanwhile. Nothing was replaced; copy the table again."
@@ -41,12 +41,12 @@ class WentOn(LakeError):
 
 
 class Broken(SourceChanged):
-    """What was read of a table is no longer of use. Another snapshot from the beginning helps."""
+    """The rows that were read of a table are no longer of use. Another snapshot from the beginning helps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A table reloaded. It has every row up to `place.low`, and none behind `place.high`."""
+    """A reloaded table. It has every row up to `place.low`, and no row after `place.high`."""
 
     schema: TableSchema
     place: SnapshotPlace

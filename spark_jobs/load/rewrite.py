@@ -1,9 +1,9 @@
-"""`Rewrite`: rows of a table replaced at the place where it is, in one commit.
+"""`Rewrite`: replaces rows of a table at its present place, in one commit.
 
-The commit carries the app id of the table's batches and the number behind the last batch's version, at which no event
+The commit carries the app id of the table's batches and the number after the last batch's version, at which no event
 ends: a note in the table's properties says that it means that version. So Delta skips or refuses it when a batch came
-in between, and the next batch finds the table where it was. Killed anywhere it is done again: the rows are right, or as
-they were.
+in between, and the next batch finds the table at the same place. Killed anywhere, it is done again: the rows are right,
+or as they were.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from spark_jobs.session import Sessions
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Of the table at `path`, whose batches have the app id `app`. `state` is the table's: only this run changes it
-    from now on."""
+    """A rewrite of the table at `path`, whose batches have the app id `app`. `state` is the table's: only this run
+    changes it from now on."""
 
     lake: Lake
     sessions: Sessions
@@ -41,9 +41,9 @@ class Rewrite:
 
     @classmethod
     def begun(cls, lake: Lake, sessions: Sessions, path: str, app: str, place: tuple[int, int], remedy: str) -> Rewrite:
-        """At `place`: epoch and version. Raises WentOn for a table that is elsewhere by now, LakeError for one whose
-        rows were replaced too often at one place, with the `remedy` for it."""
-        (epoch, at), last = place, lake.applied(path, [app])[0]  # read first: what comes later is above it
+        """Begins a rewrite at `place`: epoch and version. Raises WentOn for a table that is elsewhere by now, LakeError
+        with the `remedy` for a table whose rows were replaced too often at one place."""
+        (epoch, at), last = place, lake.applied(path, [app])[0]  # read first: later versions are above it
         state = lake.state(path, app)
         if state is None or (state.applied or 0) != at:
             raise WentOn(path)
@@ -61,12 +61,13 @@ class Rewrite:
             fence.enter(path, app, state, marked_property(state.properties, mark)),
         )
 
-    def about(self, kind: str, told: Mapping[str, Any]) -> str:
-        """Delta's user metadata, as JSON without a `$`, which Spark would replace. No other commit has the same."""
-        return json.dumps({kind: {**told, "token": self.fence.token}}).replace("$", "\\u0024")
+    def about(self, kind: str, facts: Mapping[str, Any]) -> str:
+        """Returns Delta's user metadata, as JSON without a `$`, which Spark would replace. It is unique to the
+        commit."""
+        return json.dumps({kind: {**facts, "token": self.fence.token}}).replace("$", "\\u0024")
 
     def check(self, version: int | None = None) -> None:
-        """Raises WentOn where the table is not this run's any more, or not at that version."""
+        """Raises WentOn if the table is no longer this run's, or not at that version."""
         try:
             self.fence.check(self.path)
         except LakeError as error:
@@ -75,8 +76,8 @@ class Rewrite:
             raise WentOn(self.path)
 
     def commit(self, about: str, statement: Callable[[SparkSession], None], remedy: str) -> DeltaCommit:
-        """What `statement` made, which is one statement of Spark. Raises WentOn where another commit came in between,
-        LakeError with the `remedy` where the table refuses the rows."""
+        """Executes `statement`, one statement of Spark's, and returns its commit. Raises WentOn if another commit came
+        in between, LakeError with the `remedy` if the table refuses the rows."""
         with (
             self.sessions.take() as spark,
             lake_errors(self.path, remedy),

@@ -1,4 +1,4 @@
-"""Several tables: the small ones many at a time, then the others one after the other; and how far all of them are."""
+"""Loads several tables: the small ones many at a time, then the others one after the other; and reports progress."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from spark_jobs.load.result import Copied, NoSuchTable
 from spark_jobs.load.small import Found, LeftAlone, SmallTables
 from spark_jobs.load.small_reader import Tally
 
-_TOLD_SECONDS = 2.0  # between two words of how far all are
-_ROWS_A_TABLE = 20_000  # what takes as long as a table itself does
+_REPORT_SECONDS = 2.0  # between two reports of progress
+_ROWS_A_TABLE = 20_000  # rows that take as long as an empty table does
 
 Outcome = Callable[[], Copied | NoSuchTable]
-"""Returns or raises what became of a table."""
+"""Returns or raises a table's outcome."""
 Alone = Callable[[str, Callable[[Read], None]], Copied | NoSuchTable]
-"""Loads one table, which says how far it is."""
+"""Loads one table, and reports its progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoFar:
-    """How far several tables are. `of_rows` is the server's estimate of all their rows; `read`: of the table that is
-    read by itself, None while small ones are read."""
+    """The progress of several tables. `of_rows` is the server's estimate of all their rows; `read`: the progress of the
+    table that is read alone, None while small ones are read."""
 
     tables: int
     of_tables: int
@@ -41,8 +41,8 @@ class SoFar:
     read: Read | None = None
 
     def left(self, seconds: float) -> float | None:
-        """About how many seconds more it takes, after so many; None while nothing is done. A table counts as some rows
-        of its own, because an empty one takes its time too."""
+        """Returns the estimated seconds left, after so many; None while nothing is done. A table counts as some rows of
+        its own, because an empty table takes time too."""
         done = self.rows + self.tables * _ROWS_A_TABLE
         rest = max(0, self.of_rows - self.rows) + (self.of_tables - self.tables) * _ROWS_A_TABLE
         return seconds * rest / done if done else None
@@ -50,8 +50,8 @@ class SoFar:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """A table, and its outcome. `seconds`: how long it took beside others; None for one that is loaded when the outcome
-    is called."""
+    """A table, and its outcome. `seconds`: its time while others were loaded too; None for a table that calling the
+    outcome loads."""
 
     name: str
     outcome: Outcome
@@ -60,14 +60,14 @@ class Loading:
 
 @dataclass(slots=True)
 class Several:
-    """Tables by their names. `alone` and `small` load them, `told` hears how far all are. Without `small` none is known
-    to be."""
+    """The load of several tables. `alone` and `small` load them, `report` is called with the progress of all. Without
+    `small` no table counts as small."""
 
     names: Sequence[str]
     known: Catalogue
     alone: Alone
     small: SmallTables | None
-    told: Callable[[SoFar], None]
+    report: Callable[[SoFar], None]
     sleep: Callable[[float], None]
     clock: Callable[[], float] = time.monotonic
     _tally: Tally = field(default_factory=Tally)
@@ -76,7 +76,8 @@ class Several:
     _last: float = 0.0
 
     def each(self) -> Iterator[Loading]:
-        """Each table as soon as it is known what became of it. Calling that is what loads one that is not small."""
+        """Yields each table as soon as its outcome is known. A table that is not small is loaded by calling its
+        outcome."""
         begun = self.clock()
         schemas = {name: self.known.small.get(split_name(name)) for name in self.names}
         small = {name: schema for name, schema in schemas.items() if schema is not None}
@@ -97,14 +98,14 @@ class Several:
             yield Loading(name, partial(self._by_itself, name))
 
     def _by_itself(self, name: str) -> Copied | NoSuchTable:
-        self._tell(None)
-        found = self.alone(name, self._tell)
+        self._report(None)
+        found = self.alone(name, self._report)
         self._done(found.rows if isinstance(found, Copied) else 0)
         return found
 
     def _together(self, schemas: Sequence[TableSchema]) -> Iterator[tuple[str, Found]]:
-        """What becomes of small tables, which another thread loads meanwhile. Those that it did not come to are left:
-        whoever loads them alone says why."""
+        """Yields the outcome of small tables, which another thread loads meanwhile. The tables that it did not load are
+        left alone: loading each by itself shows why."""
         if not schemas or self.small is None:
             return
         left = {schema.name for schema in schemas}
@@ -117,10 +118,10 @@ class Several:
 
     def _next(self, found: queue.SimpleQueue[tuple[str, Found] | None]) -> tuple[str, Found] | None:
         while True:
-            if self.clock() - self._last >= _TOLD_SECONDS:
-                self._tell(None)
+            if self.clock() - self._last >= _REPORT_SECONDS:
+                self._report(None)
             try:
-                return found.get(timeout=_TOLD_SECONDS)
+                return found.get(timeout=_REPORT_SECONDS)
             except queue.Empty:
                 continue
 
@@ -128,10 +129,10 @@ class Several:
         self._tables, self._rows = self._tables + 1, self._rows + rows
         self._tally.rows = max(self._tally.rows, self._rows)
 
-    def _tell(self, read: Read | None) -> None:
+    def _report(self, read: Read | None) -> None:
         self._last = self.clock()
         rows = self._rows + read.rows if read else self._tally.rows
-        self.told(SoFar(self._tables, len(self.names), rows, sum(self.known.rows.values()), read))
+        self.report(SoFar(self._tables, len(self.names), rows, sum(self.known.rows.values()), read))
 
 
 def _given(found: Copied | SessionError) -> Copied:
@@ -144,16 +145,16 @@ def _given(found: Copied | SessionError) -> Copied:
 def _loading(
     small: SmallTables, schemas: Sequence[TableSchema], tally: Tally
 ) -> Iterator[queue.SimpleQueue[tuple[str, Found] | None]]:
-    """What is found of the tables, None behind the last."""
+    """Yields a queue of the tables' outcomes, with None after the last."""
     found: queue.SimpleQueue[tuple[str, Found] | None] = queue.SimpleQueue()
     over = threading.Event()
-    told = replace(small, tally=tally, found=lambda name, one: found.put((name, one)), over=over.is_set)
+    tables = replace(small, tally=tally, found=lambda name, one: found.put((name, one)), over=over.is_set)
 
     def load() -> None:
         try:
-            told.load(schemas)
+            tables.load(schemas)
         except SluiceError:
-            pass  # it comes again for each table that is left
+            pass  # each table that is left raises it again
         finally:
             found.put(None)
 

@@ -1,11 +1,12 @@
-"""Small tables, many at a time, each by the steps of one alone: registered, read, staged, switched in by one commit.
+"""Loads small tables, many at a time, each by the steps of a single table: registered, read, staged, switched in by one
+commit.
 
-They share what is a wait: the place in the binlog from which on the runs keep their changes, the look at what stands
-behind it, the claim that is held, the disk's flush. Threads of this process do the rest side by side, because neither a
-row nor a commit passes through Spark.
+They wait together: for the place in the binlog from which on the runs keep their changes, for the check of the events
+after it, for the held claim, for the disk's flush. Threads of this process do the rest at the same time, because
+neither a row nor a commit passes through Spark.
 
-Whatever is wrong with one of them is that one's: it is left to be loaded alone, which goes on with what is staged and
-says what is wrong.
+An error of one table does not affect the others: the table is left to be loaded alone, which continues with its staged
+rows and raises the error.
 """
 
 from __future__ import annotations
@@ -38,25 +39,25 @@ from spark_jobs.snapshot.source import Source
 
 _UNDER_HOLD = 50  # tables that are switched while one claim is held: seconds
 _AT_ONCE = 4  # tables that are registered, noted or switched
-_FIRST_WAIT, _WAIT = 0.2, 2.0  # seconds for something to claim; where a run came in between
+_FIRST_WAIT, _WAIT = 0.2, 2.0  # seconds for something to claim; if a run came in between
 _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class LeftAlone:
-    """A table to be loaded alone. `read_by_other`: somebody has its snapshot, whose lease may end."""
+    """A table to be loaded alone. `read_by_other`: another owner has its snapshot, whose lease may end."""
 
     read_by_other: bool = False
 
 
 Found = Copied | SessionError | LeftAlone
-"""What became of a small table. SessionError: its snapshot was cancelled, or taken over."""
+"""The outcome of a small table. SessionError: its snapshot was cancelled, or taken over."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmallTables:
-    """Loads them for one owner. `tally` counts the rows; `found` is called with each table's name and what became of
-    it, from any thread; `over` says that this shall end."""
+    """Loads small tables for one owner. `tally` counts the rows; `found` is called with each table's name and outcome,
+    from any thread; `over` says whether to end early."""
 
     connector: Connector
     source: Source
@@ -70,8 +71,8 @@ class SmallTables:
     over: Callable[[], bool] = lambda: False
 
     def load(self, schemas: Sequence[TableSchema]) -> None:
-        """Each table is in the lake then, or was `found` to be left. Raises what ends all: the service or the source is
-        away."""
+        """Loads the tables: each is in the lake then, or was `found` to be left alone. Raises errors that concern all:
+        the service or the source is away."""
         for low in range(0, len(schemas), TOGETHER):
             if self.over():
                 return
@@ -107,11 +108,11 @@ class _Group:
         self._switch(self._ended(self._read(self._placed(self._registered(schemas)))))
 
     def _registered(self, schemas: Sequence[TableSchema]) -> dict[str, tuple[TableSchema, Snapshot]]:
-        """Those that nobody else reads, by name."""
+        """Returns the tables that nobody else reads, by name."""
         of = self.of
         names, lake = {schema.name for schema in schemas}, of.cutover.lake
         for one in of.connector.client_status().snapshots:
-            if one.broken and one.table in names:  # the next one has another id
+            if one.broken and one.table in names:  # the next snapshot has another id
                 self._staging(one).remove()
 
         def opened(schema: TableSchema) -> Snapshot | None:
@@ -129,8 +130,8 @@ class _Group:
             return {schema.name: (schema, snapshot) for schema, snapshot in found if snapshot is not None}
 
     def _placed(self, tables: Mapping[str, tuple[TableSchema, Snapshot]]) -> list[_Member]:
-        """Those whose place is noted with the service, before a row is read: the end of the binlog behind all their
-        registrations. One with a key that a run began which is gone keeps its place."""
+        """Returns the tables whose place is noted with the service before a row is read: the end of the binlog after
+        all their registrations. A table with a key that an earlier run began keeps its place."""
         if not tables:
             return []
         with asked(self.of.source, "the end of the binlog") as connection:
@@ -147,7 +148,7 @@ class _Group:
             return [member for member in pool.map(placed, *zip(*tables.values(), strict=True)) if member]
 
     def _noted(self, schema: TableSchema, snapshot: Snapshot, low: EntryPosition) -> _Member | None:
-        """None for one whose definition has changed since a run began it."""
+        """Notes the table's place, and returns it; None if its definition has changed since a run began it."""
         known, staging = snapshot.progress, self._staging(snapshot)
         if known.low is None or not schema.primary_key:
             snapshot = self.registrations.note(snapshot, Progress(low, definition=schema.version))
@@ -161,7 +162,7 @@ class _Group:
         return _Member(snapshot, Small(schema, staging, low))
 
     def _read(self, members: Sequence[_Member]) -> list[_Member]:
-        """Those whose rows are staged."""
+        """Returns the tables whose rows are staged."""
         of = self.of
         if not members:
             return []
@@ -182,8 +183,8 @@ class _Group:
         return read
 
     def _ended(self, members: Sequence[_Member]) -> list[_Member]:
-        """Those whose definition stayed as it was up to the end of the binlog behind their rows. The statements up to
-        the client's cursor were seen by runs, and would have broken the snapshot."""
+        """Returns the tables whose definition did not change up to the end of the binlog after their rows. Runs have
+        seen the statements up to the client's cursor, which would have broken the snapshot."""
         if not members:
             return []
         seen, cursor = min(member.table.low for member in members), self.of.connector.client_status().cursor
@@ -200,7 +201,7 @@ class _Group:
         return good
 
     def _defined(self, members: Sequence[_Member]) -> Mapping[Name, TableSchema]:
-        """The definitions that the tables have by now."""
+        """Returns the present definitions of the tables."""
         if not members:
             return {}
         with asked(self.of.source, "the catalogue") as connection:
@@ -208,7 +209,7 @@ class _Group:
         return {name: one.as_read(self.of.zero_dates) for name, one in found.items()}
 
     def _same(self, members: Sequence[_Member], now: Mapping[Name, TableSchema]) -> list[_Member]:
-        """Those whose definition is what it was; the snapshots of the others are broken."""
+        """Returns the tables whose definition is the same; breaks the snapshots of the others."""
         same = []
         for member in members:
             there = now.get(member.where)
@@ -225,7 +226,8 @@ class _Group:
         self._leave(member.snapshot)
 
     def _switch(self, members: Sequence[_Member]) -> None:
-        """Switches them, some under each hold. One that others wrote meanwhile is tried again behind the others."""
+        """Switches the tables, some under each hold. A table that others wrote meanwhile is tried again after the
+        others."""
         left, tries = list(members), Counter[str]()
         while left and not self.of.over():
             part, left = left[:_UNDER_HOLD], left[_UNDER_HOLD:]
@@ -240,7 +242,7 @@ class _Group:
                     self._leave(member.snapshot)
 
     def _under_hold(self, part: Sequence[_Member], wait: float) -> tuple[list[_Member], list[_Member]]:
-        """Returns those that others wrote meanwhile, and those that the hold had no time for."""
+        """Returns the tables that others wrote meanwhile, and the tables that the hold had no time for."""
         of, members = self.of, {member.name: member for member in part}
         written, unbegun = list[_Member](), list[_Member]()
         loads = [
@@ -267,7 +269,7 @@ class _Group:
         return written, unbegun
 
     def _leave(self, snapshot: Snapshot, error: Exception | None = None) -> None:
-        """A snapshot that was cancelled stays so; anything else is seen again by whoever loads the table alone."""
+        """Leaves the table to be loaded alone, which meets the error again. A cancelled snapshot stays cancelled."""
         found: Found = LeftAlone()
         if isinstance(error, SessionError):
             try:

@@ -1,8 +1,8 @@
-"""Small tables read and staged, one after the other over each of some connections.
+"""Reads and stages small tables, one after the other over each of some connections.
 
-Those with a key are read by one statement each, without a lock and at its own time, as a chunk is. Those without one
-are read some to a view, which begins behind a place that is settled: it stands exactly there for each table in which
-nothing was written since.
+A table with a key is read by one statement, without a lock and at its own time, as a chunk is. Tables without a key are
+read several to a view, which begins after a settled place: the view is exactly at that place for each table that was
+not written since.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from spark_jobs.snapshot.source import Source, connect
 
 MOST_ROWS = 50_000  # of a small table, by the server's estimate,
 MOST_BYTES = 8 << 20  # and so many bytes
-_TIMES = 4  # what is so many times as large when it is read is not small
+_TIMES = 4  # a table is not small if it turns out so many times as large
 _Thing = TypeVar("_Thing")
 _IN_A_VIEW = 20  # tables: none of them can be altered while the view stands
 
@@ -48,7 +48,7 @@ class NotExact(Exception):
 
 @dataclass(slots=True)
 class Tally:
-    """How many rows were read so far. Safe to use from several threads."""
+    """Counts the rows that were read so far. Safe to use from several threads."""
 
     rows: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -60,8 +60,8 @@ class Tally:
 
 @dataclass(slots=True)
 class Small:
-    """A table that is to be read, from `low` on where that is noted, and where its rows go. `rows`: once they are
-    staged."""
+    """A table to be read, from `low` on if that is noted, and the staging of its rows. `rows`: their number once they
+    are staged."""
 
     schema: TableSchema
     staging: Staging
@@ -73,15 +73,15 @@ class Small:
         return self.schema.name
 
     def end(self, high: EntryPosition) -> None:
-        """None of its rows is behind `high`. Without a key it stands exactly at its place."""
+        """Notes that no row of the table is after `high`. A table without a key is exactly at its place."""
         if self.rows and self.schema.primary_key:
             self.rows = replace(self.rows, place=SnapshotPlace(self.rows.place.low, high))
 
 
 @dataclass(frozen=True, slots=True)
 class SmallReader:
-    """`server` is what is read: the source, or a replica. `failed` is told each table that cannot be read so, from any
-    thread; `over` says that this shall end."""
+    """`server` is the server to read: the source, or a replica. `failed` is called with each table that cannot be read
+    so, from any thread; `over` says whether to end early."""
 
     source: Source
     server: Source
@@ -92,7 +92,7 @@ class SmallReader:
     over: Callable[[], bool]
 
     def read(self, tables: Sequence[Small]) -> None:
-        """Stages all rows of those that can be read."""
+        """Stages all rows of the tables that can be read."""
         keyed = _Shared([table for table in tables if table.schema.primary_key])
         others = [table for table in tables if not table.schema.primary_key]
         views = _Shared([others[low : low + _IN_A_VIEW] for low in range(0, len(others), _IN_A_VIEW)])
@@ -112,7 +112,7 @@ class SmallReader:
                 done.result()
 
     def _one_by_one(self, tables: Iterator[Small], limits: Limits, pace: RateLimit) -> bool:
-        """Reads tables over one connection, until one fails, behind which the connection is of no use. Returns whether
+        """Reads tables over one connection until one fails: the connection is of no use after that. Returns whether
         another connection may do better."""
         table = next(tables)
         try:
@@ -161,7 +161,7 @@ class SmallReader:
     def _viewed(
         self, connection: pymysql.Connection[Any], tables: Sequence[Small]
     ) -> tuple[SnapshotPlace, frozenset[str]]:
-        """Begins a view, and says where it stands exactly for which of the tables; their definitions stay as they are
+        """Begins a view, and returns its exact place for the tables that have one; their definitions stay as they are
         until it ends."""
         place = view_behind(connection, tables[0].low)
         there = [one for one in tables if touch(connection, one.schema.database, one.schema.table)]
@@ -179,7 +179,7 @@ class SmallReader:
 
 
 class _Shared(Generic[_Thing]):
-    """What several threads take from, each thing once."""
+    """A queue from which several threads take, each thing once."""
 
     def __init__(self, things: Sequence[_Thing]) -> None:
         self._things, self._lock = iter(things), threading.Lock()

@@ -1,11 +1,11 @@
-"""Where the rows of a load lie until they are in their table: groups of chunks, each one commit of a staging table.
+"""The staging of a load's rows until they are in their table: groups of chunks, each one commit of a staging table.
 
 The staging table's log is the truth: each commit says how many groups and rows there are, and where the next group
 begins. A group whose commit carries a number that is there already is not committed again.
 
-What a snapshot has staged waits for whoever goes on with it. What a copy under a hold has staged ends with it: one that
-was killed leaves its folder behind, and the next one removes it. A copy that lives writes its mark every minute, so
-what nobody has written for an hour has no owner. All times are the store's own.
+The staged rows of a snapshot wait for the run that continues it. The staged rows of a copy under a hold end with it: a
+killed copy leaves its folder, and the next copy removes it. A living copy writes its mark every minute, so a folder
+that was not written for an hour has no owner. All times are the store's own.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from spark_jobs.load.files import Files, StagedFile, staged_schema, unwritable
 from spark_jobs.snapshot.chunk import Chunk
 from spark_jobs.snapshot.place import SnapshotPlace
 
-_MARK, _ONE_ROW = "_alive", pa.table({"0": [1]})  # a table of its own: what delta-rs writes, every store takes
-COPIES = "copies"  # what a snapshot stages has no owner's mark, and may wait for longer: it lies beside
+_MARK, _ONE_ROW = "_alive", pa.table({"0": [1]})  # a table of its own: every store takes what delta-rs writes
+COPIES = "copies"  # snapshots are staged outside: they have no owner's mark, and may wait for longer
 _EVERY = 60.0  # seconds between two marks
 _PATIENCE = 3600.0  # seconds without any
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """`last` is the last chunk that is staged, None before the first group. Rows without a group are those of
-    an earlier version's copy, one commit without a note."""
+    """The staged groups. `last` is the last staged chunk, None before the first group. Rows without a group are of an
+    earlier version's copy, one commit without a note."""
 
     count: int = 0
     chunks: int = 0
@@ -55,11 +55,11 @@ class Groups:
         return self.last is not None and self.last.high is None
 
     def then(self, chunks: Sequence[Chunk]) -> Groups:
-        """With one group more; its rows are counted when it is there."""
+        """Returns it with one group more, whose rows are counted when it is committed."""
         return replace(self, count=self.count + 1, chunks=self.chunks + len(chunks), last=chunks[-1])
 
     def to_json(self) -> str:
-        """Delta's user metadata of a group's commit. The rows are those of the table's files."""
+        """Returns Delta's user metadata of a group's commit. The rows are counted by the table's files."""
         last = self.last and {"number": self.last.number, "high": self.last.high}
         return json.dumps({"groups": self.count, "chunks": self.chunks, "last": last})
 
@@ -74,7 +74,7 @@ class Groups:
 @dataclass(frozen=True, slots=True)
 class StagedRows:
     """A table's rows as they were read, in the staging table at `path`. They have every transaction up to `place.low`,
-    and none behind `place.high`; without a key the two are one place."""
+    and no transaction after `place.high`; without a key the two are one place."""
 
     path: str
     schema: TableSchema
@@ -83,7 +83,7 @@ class StagedRows:
 
 
 class Staging:
-    """Where a snapshot's rows lie until they are in their table."""
+    """The folder of a snapshot's rows until they are in their table."""
 
     def __init__(self, lake: Lake, destination: str, snapshot_id: str) -> None:
         self.lake, self.id = lake, snapshot_id
@@ -91,7 +91,7 @@ class Staging:
         self.path = f"{self.home}/rows"
 
     def staged(self) -> Groups:
-        """Raises LakeError for a log that cannot be read."""
+        """Returns the staged groups. Raises LakeError for a log that cannot be read."""
         try:
             table = self.lake.open(self.path)
             texts = (one.user_metadata for one in self.lake.commits(self.path) if one.user_metadata)
@@ -101,20 +101,20 @@ class Staging:
         except TableNotFoundError:
             return Groups()
         except (DeltaError, OSError) as error:
-            hint = "Cancel the snapshot, which removes what is staged, and begin it anew."
+            hint = "Cancel the snapshot, which removes its staged rows, and start it again."
             raise LakeError(
-                f"what is staged cannot be read: {first_line(error)}", place=self.path, hint=hint
+                f"the staged rows cannot be read: {first_line(error)}", place=self.path, hint=hint
             ) from error
 
     def table(self, schema: pa.Schema) -> DeltaTable:
-        """The table as it is before a group is read; it is made where there is none. Raises LakeError."""
+        """Returns the table as it is before a group is read, and creates it if needed. Raises LakeError."""
         try:
             return DeltaTable.create(self.path, schema, mode="ignore", storage_options=self.lake.storage or None)
         except (DeltaError, OSError) as error:
             raise unwritable(self.path, error) from error
 
     def commit(self, table: DeltaTable, files: Sequence[StagedFile], then: Groups) -> None:
-        """One commit of a group's files. Raises LakeError, also where another run has committed the group."""
+        """Commits a group's files. Raises LakeError, also if another run has committed the group."""
         added: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, {}, 0, True, file.stats) for file in files
         ]
@@ -129,7 +129,8 @@ class Staging:
             raise unwritable(self.path, error) from error
 
     def write(self, batches: Iterable[pa.RecordBatch], schema: TableSchema) -> int:
-        """Stages all rows of a table as one group; how many there are. Raises LakeError, and what `batches` raise."""
+        """Stages all rows of a table as one group, and returns their number. Raises LakeError, and what `batches`
+        raise."""
         columns = staged_schema(schema)
         table, files = self.table(columns), Files(self.path, self.lake.storage, columns)
         for batch in batches:
@@ -139,7 +140,7 @@ class Staging:
         return sum(file.rows for file in written)
 
     def keep_groups(self) -> Groups:
-        """What is staged; rows that no group has are removed. Raises LakeError."""
+        """Removes rows that belong to no group, and returns the groups. Raises LakeError."""
         found = self.staged()
         if found.rows and not found.count:
             self.clear()
@@ -158,7 +159,7 @@ class Staging:
 
 @contextmanager
 def temporary(lake: Lake, destination: str, every: float = _EVERY) -> Iterator[Staging]:
-    """A staging that is removed with the block. Those without an owner are removed before."""
+    """Yields a staging that is removed after the block. Stagings without an owner are removed before it."""
     store, name, ended = DeltaStorageHandler(lake.root, lake.storage or None), uuid.uuid4().hex, threading.Event()
     staging = Staging(lake, destination, f"{COPIES}/{name}")
     root = lake.staging_path(destination, COPIES).removeprefix(f"{lake.root}/")
@@ -180,7 +181,7 @@ def _keep_marked(lake: Lake, path: str, ended: threading.Event, every: float) ->
 
 
 def _mark(lake: Lake, path: str) -> None:
-    """A mark that cannot be written fails nothing: the next one may be, and the rows tell a store that is away."""
+    """Writes a mark. Errors are ignored: the next mark may succeed, and writing the rows shows a store that is away."""
     with suppress(OSError, DeltaError):
         write_deltalake(f"{path}/{_MARK}", _ONE_ROW, mode="overwrite", storage_options=lake.storage or None)
 
@@ -192,7 +193,7 @@ def _remove_dead(store: DeltaStorageHandler, root: str, own: str) -> None:
 
 
 def _written(store: DeltaStorageHandler, root: str) -> dict[str, float]:
-    """When something in each folder was written last, in seconds by the store's clock."""
+    """Returns the time of the last write in each folder, in seconds by the store's clock."""
     last: dict[str, float] = {}
     for info in PyFileSystem(store).get_file_info(FileSelector(root, recursive=True)):
         name, below, _ = info.path.removeprefix(f"{root}/").partition("/")
@@ -202,7 +203,8 @@ def _written(store: DeltaStorageHandler, root: str) -> dict[str, float]:
 
 
 def dead(written: Mapping[str, float], own: str) -> list[str]:
-    """The folders without an owner. The own one was written just now; where it is not seen, nothing is known."""
+    """Returns the folders without an owner. The own folder was written just now; if it is missing in `written`, nothing
+    is known."""
     now = written.get(own, 0.0)
     return sorted(name for name, last in written.items() if last < now - _PATIENCE)
 

@@ -1,8 +1,9 @@
-"""`switch`: staged rows become a table, in one commit at a known place.
+"""`switch`: makes staged rows a table, in one commit at a known place.
 
-What came since they were read is laid over them: the changes of a snapshot's log, or nothing where no row was handed
-out meanwhile. The staged files become the table's own where they can; else Spark writes the rows once more. The commit
-carries the table's app id and that place. Killed before it the table is as it was; killed behind it, it is right.
+The changes since the rows were read are laid over them: the changes of a snapshot's log, or nothing if no row was
+handed out meanwhile. The staged files become the table's own if they can; otherwise Spark writes the rows once more.
+The commit carries the table's app id and that place. Killed before it, the table is as it was; killed after it, it is
+right.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from spark_jobs.snapshot.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a snapshot's log has behind the place of its rows. `source`: where rows are looked up that foreign keys
-    changed; without it such a snapshot is begun anew."""
+    """The changes in a snapshot's log after the place of its rows. `source`: the server at which rows that foreign keys
+    changed are looked up; without it such a snapshot starts again."""
 
     log: ChangeLog
     source: Source | None = None
@@ -52,8 +53,8 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is put in the place of a table: the `staged` rows, and over them the `changes` up to version `upto`. Without
-    changes the rows have everything up to there. `place` is where the table is behind it."""
+    """The new rows of a table: the `staged` rows, and over them the `changes` up to version `upto`. Without changes the
+    rows have everything up to there. `place` is the table's place afterwards."""
 
     staged: StagedRows
     place: SnapshotPlace
@@ -62,7 +63,7 @@ class Load:
 
     @classmethod
     def of(cls, staged: StagedRows) -> Load:
-        """The rows as they were read."""
+        """Returns the load of the rows as they were read."""
         return cls(staged, staged.place, staged.place.low.version())
 
     @property
@@ -71,19 +72,19 @@ class Load:
 
     @property
     def log(self) -> ChangeLog | None:
-        """The log of the changes that are laid over the rows, None where there are none."""
+        """Returns the log of the changes that are laid over the rows, or None."""
         if self.changes is None or self.upto <= self.low or self.changes.log.types() is None:
             return None
         return self.changes.log
 
     @property
     def by_snapshot(self) -> str:
-        """The id of the snapshot that the rows are of, "" for none."""
+        """Returns the id of the snapshot of the rows, or ""."""
         return self.changes.log.snapshot_id if self.changes else ""
 
 
 def entered(target: Target) -> TableState | None:
-    """The table's state, None when there is none. Only this run changes it from now on."""
+    """Returns the table's state, or None if there is no table. Only this run changes it from now on."""
     claim_own(target)
     return target.entered()
 
@@ -98,11 +99,11 @@ def switch(
     flushed: bool = True,
 ) -> Copied:
     """Makes the rows the table. `before` is its state, as it was entered. `confirm` is called before the commit, and
-    raises where the caller lost what keeps rows behind the place from being acked. `flushed`: the commit is on the disk
-    when this returns.
+    raises if the caller lost the claim that keeps rows after the place from being acked. `flushed`: the commit is on
+    the disk when this returns.
 
-    Raises WentOn where somebody wrote the table meanwhile, Broken where the changes cannot be laid over the rows,
-    TableStopped for a table that cannot be, LakeError where it cannot be written.
+    Raises WentOn if another run wrote the table meanwhile, Broken if the changes cannot be laid over the rows,
+    TableStopped for a table that the lake cannot have, LakeError if it cannot be written.
     """
     staged, client = load.staged, target.client
     note = CopyNote(client.epoch, load.upto, max(staged.place.high.version(), load.upto))
@@ -117,7 +118,7 @@ def switch(
 
 
 def columns_of(schema: TableSchema) -> tuple[LakeColumn, ...]:
-    """The columns that the lake's table has."""
+    """Returns the columns of the lake's table."""
     return lake_columns(pa.schema(arrow_fields(schema)), schema)
 
 
@@ -126,7 +127,7 @@ def _commit(sessions: Sessions, load: Load, new: Replacement) -> None:
     if load.changes is not None and load.upto > load.low:
         for key, path in load.changes.lost.tables():
             _look_up(sessions, load, load.changes, new.note.epoch, key, path)
-    # A table's own files take a second commit, for its properties: whoever is killed in between must be done again.
+    # A table's own files take a second commit, for its properties: a switch killed in between must be done again.
     rows = target.lake.open(staged.path)
     if load.by_snapshot and adoptable(rows, new):
         log = load.log
@@ -142,7 +143,7 @@ def _commit(sessions: Sessions, load: Load, new: Replacement) -> None:
 
 
 def _rows(spark: SparkSession, load: Load) -> DataFrame:
-    """The rows as they are at `upto`."""
+    """Returns the rows as they are at `upto`."""
     if (log := load.log) is not None:
         return _folded(spark, log, load.staged, load.low, load.upto)
     return staged_rows(spark, load.staged.path)
@@ -156,7 +157,7 @@ def _folded(spark: SparkSession, log: ChangeLog, staged: StagedRows, low: int, u
 
 
 def _look_up(sessions: Sessions, load: Load, changes: Changes, epoch: int, key: ForeignKey, lost: str) -> None:
-    """Brings what a foreign key changed at the source meanwhile into the log. Raises Broken where that cannot be."""
+    """Brings the rows that a foreign key changed at the source meanwhile into the log. Raises Broken if it cannot."""
     staged, name = load.staged, load.staged.schema.name
     if changes.source is None:
         hint = "Start the snapshot again."

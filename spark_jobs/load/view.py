@@ -1,8 +1,8 @@
-"""One table read in one view of the source: its place and its definition fit its rows.
+"""Reads one table in one view of the source: its place and its definition fit its rows.
 
-`copy_table` makes the lake's table of it, while the caller holds a claim: so a table is loaded whose changes no log can
-keep (images that leave columns out), and one of a run that has the claim already. Rows of the stream up to the place
-are left out afterwards, rows behind it apply once. Until the commit the old table stays whole.
+`copy_table` makes the lake's table of it, while the caller holds a claim. It loads tables whose changes no log can keep
+(images that leave columns out), and tables of a run that has the claim already. Rows of the stream up to the place are
+left out afterwards, rows after it apply once. Until the commit the old table stays whole.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Opened:
 def opened(
     source: Source, database: str, table: str, *, as_text: bool, sleep: Callable[[float], None]
 ) -> Iterator[Opened | NoSuchTable]:
-    """`as_text`: dates are read as text. Raises SourceError where there is no place, or DDL statements never end."""
+    """Yields the table in a view. `as_text`: dates are read as text. Raises SourceError if there is no place, or if DDL
+    statements never end."""
     connection = connect(source)
     try:
         found = _open(connection, source, database, table, sleep)
@@ -67,8 +68,8 @@ def opened(
 
 
 def readable(connection: pymysql.Connection[Any], database: str, table: str) -> TableSchema | None:
-    """The definition of a table that may be read, None where the source has no such table. Raises SourceError for what
-    can be no table of the lake, and pymysql's errors where the account may not see the table."""
+    """Returns the definition of a table that may be read, or None if the source has no such table. Raises SourceError
+    for views and tables that the lake cannot have, and pymysql's errors if the account may not see the table."""
     schema = definition(connection, database, table)
     if schema is not None and schema.columns:
         return None if schema.is_sequence else schema
@@ -112,7 +113,7 @@ def _open(
 
 
 def touch(connection: pymysql.Connection[Any], database: str, table: str) -> bool | None:
-    """Whether the table is there; its definition cannot change from now on. None when it has changed already."""
+    """Whether the table exists; its definition cannot change from now on. None if it has changed already."""
     with connection.cursor() as cursor:
         try:
             cursor.execute(f"SELECT 1 FROM {quote(database)}.{quote(table)} LIMIT 1")  # noqa: S608
@@ -127,7 +128,7 @@ def touch(connection: pymysql.Connection[Any], database: str, table: str) -> boo
 
 
 def _kind(connection: pymysql.Connection[Any], database: str, table: str) -> str:
-    """What is under a table's name, "" where nothing is."""
+    """Returns the kind of object with a table's name, or ""."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_type FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
@@ -138,7 +139,7 @@ def _kind(connection: pymysql.Connection[Any], database: str, table: str) -> str
 
 
 def whole_images(connection: pymysql.Connection[Any]) -> bool:
-    """Whether the server's row images leave no column out, unless a session has other ones."""
+    """Whether the server's row images leave no column out, unless a session sets another format."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@GLOBAL.binlog_row_image")
         row = cursor.fetchone()
@@ -155,12 +156,12 @@ def copy_table(
     confirm: Callable[[], None] = lambda: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Copied | NoSuchTable:
-    """Reloads the lake's table. Where the source has no such table nothing is written.
+    """Reloads the lake's table. If the source has no such table, nothing is written.
 
-    `progress` is told the rows so far. `confirm` is called before the commit, and raises where the caller lost what
-    keeps rows behind the place from being acked.
-    Raises SourceError where no position can be had (`snapshot.place`), TableStopped for a table that a lake cannot
-    have or that somebody else made, DecodeError for a refused value, WentOn when somebody wrote the table meanwhile.
+    `progress` is called with the number of rows so far. `confirm` is called before the commit, and raises if the caller
+    lost the claim that keeps rows after the place from being acked.
+    Raises SourceError if there is no position (`snapshot.place`), TableStopped for a table that a lake cannot have or
+    that somebody else made, DecodeError for a refused value, WentOn when another run wrote the table meanwhile.
     """
     target.lake.check_writable()
     before, as_text = entered(target), zero_dates == "string"
@@ -181,9 +182,9 @@ def stage_view(
     progress: Callable[[int], None],
     limits: Limits | None = None,
 ) -> StagedRows:
-    """Stages all rows of a table that is opened in one view. `progress` is told how many there are so far.
+    """Stages all rows of a table that is opened in one view. `progress` is called with the number of rows so far.
 
-    Raises DecodeError for a refused value, LakeError where they cannot be staged, and pymysql's errors.
+    Raises DecodeError for a refused value, LakeError if they cannot be staged, and pymysql's errors.
     """
 
     def counted() -> Iterator[pa.RecordBatch]:

@@ -92,7 +92,7 @@ class Arena:
     def ours(self) -> str:
         instance, _ = config.load_instance(self.service.conf, "bench")
         snapshots = Loader(self.connector, instance, self.lake, self.sessions, self.manner)
-        found = snapshots.table(self.database, "t", told=self._told)
+        found = snapshots.table(self.database, "t", report=self._told)
         assert isinstance(found, Copied)
         return self.lake.path(self.database, "t")
 

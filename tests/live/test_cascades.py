@@ -160,7 +160,7 @@ def test_a_snapshot_has_what_cascades_changed_meanwhile(
                     shop.execute(*_BETWEEN)
                     assert shop.drain() == []
 
-            found = taken.table(database, "c", told=between)
+            found = taken.table(database, "c", report=between)
             assert isinstance(found, Copied)
             assert begun == sorted(begun)  # it did not begin anew
             assert shop.drain() == []

@@ -158,7 +158,7 @@ def test_a_snapshot_goes_on_at_the_standby(world: World, tmp_path: Path, monkeyp
 
         def done() -> bool:
             with suppress(*TRIES_AGAIN):
-                return isinstance(taken.table(world.database, "orders", told=told), Copied)
+                return isinstance(taken.table(world.database, "orders", report=told), Copied)
             return False
 
         def keys() -> list[int]:

@@ -50,7 +50,7 @@ def named(shop: Shop) -> list[str]:
 def loaded(loader: Loader, names: list[str], told: Callable[[SoFar], None] = lambda _: None) -> dict[str, Any]:
     """What became of each table, by its own name: an error in the place of an outcome."""
     found: dict[str, Any] = {}
-    for loading in loader.tables(names, told=told):
+    for loading in loader.tables(names, report=told):
         try:
             found[split_name(loading.name)[1]] = loading.outcome()
         except Exception as error:

@@ -132,7 +132,7 @@ class SnapshotSoak:
                 mock.patch.object(place, "_SETTLE_SECONDS", 0.05),
                 mock.patch.object(groups, "read_chunks", self._read_chunks(groups.read_chunks)),
                 mock.patch.object(small_reader, "read_rows", self._read_rows(small_reader.read_rows)),
-                mock.patch.object(several, "_TOLD_SECONDS", 0.05),
+                mock.patch.object(several, "_REPORT_SECONDS", 0.05),
                 replacing(),
             ):
                 stack.enter_context(patched)
@@ -230,7 +230,7 @@ class SnapshotSoak:
             taken = self._loader(instance)
             try:
                 with harmed(self._rng, attempt, PLACES):
-                    found = taken.table(self._database, table.name, told=self._meanwhile, sleep=_sleep)
+                    found = taken.table(self._database, table.name, report=self._meanwhile, sleep=_sleep)
             except (Killed, SourceUnavailable, SourceChanged, SluiceError) as error:
                 self.outcome.count(
                     f"{type(error).__name__}" + (f": {str(error)[:90]}" if not isinstance(error, Killed) else "")
@@ -253,7 +253,7 @@ class SnapshotSoak:
         left = {f"{self._database}.{table.name}" for table in chosen}
         for attempt in range(30):
             taken = self._loader(instance)
-            several_of = taken.tables(sorted(left), told=self._meanwhile, sleep=_sleep)
+            several_of = taken.tables(sorted(left), report=self._meanwhile, sleep=_sleep)
             with suppress(SluiceError), harmed(self._rng, attempt, (*PLACES, *OF_SMALL)), closing(several_of):
                 for loading in several_of:
                     try:

@@ -34,7 +34,7 @@ def repair(monkeypatch: pytest.MonkeyPatch, found: Copied | NoSuchTable) -> list
     asked: list[tuple[str, str]] = []
 
     def table(_: Loader, database: str, name: str, **options: Any) -> Copied | NoSuchTable:
-        options["told"](Read(f"{database}.{name}", 7, 1))
+        options["report"](Read(f"{database}.{name}", 7, 1))
         asked.append((database, name))
         return found
 

@@ -40,7 +40,7 @@ def manners(monkeypatch: pytest.MonkeyPatch) -> list[Manner]:
 
     def table(self: Loader, database: str, name: str, **options: Any) -> Copied | NoSuchTable:
         manners.append(self.manner)
-        options["told"](Read(f"{database}.{name}", 7, 2, 9))
+        options["report"](Read(f"{database}.{name}", 7, 2, 9))
         if name == "secret":
             raise REFUSED
         schema = TableSchema(database, name, (Column("id", 3, 0),), ("id",))

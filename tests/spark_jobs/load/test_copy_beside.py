@@ -55,7 +55,7 @@ def test_others_drain_while_a_table_is_read(mysql8: MySqlServer, tmp_path: Path)
             assert shop.drain() == []
             shop.execute("INSERT INTO t VALUES (5, 5)")
 
-        found = loader(shop, tmp_path).copy(shop.database, "t", told=meanwhile)
+        found = loader(shop, tmp_path).copy(shop.database, "t", report=meanwhile)
         assert isinstance(found, Copied)
         assert rows(shop, "t") == [(1, 9), (3, 3), (4, 4)]
         status = shop.connector.client_status()
@@ -87,6 +87,6 @@ def test_images_without_columns_are_copied_while_a_claim_is_held(
             while not shop.connector.client_status().snapshots[0].broken and time.monotonic() < deadline:
                 shop.drain()
 
-        loader(shop, tmp_path).copy(shop.database, "t", told=lose_columns)
+        loader(shop, tmp_path).copy(shop.database, "t", report=lose_columns)
         assert held == [name]
         assert shop.connector.client_status().snapshots == ()

@@ -53,7 +53,7 @@ class AtCall:
 def test_small_tables_are_read_at_one_place(loader: Loader, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """None is loaded by itself; all have one low and one high, and progress counts tables and rows."""
     monkeypatch.setattr(Loader, "table", None)
-    monkeypatch.setattr("spark_jobs.load.several._TOLD_SECONDS", 0.0)
+    monkeypatch.setattr("spark_jobs.load.several._REPORT_SECONDS", 0.0)
     seen: list[SoFar] = []
     found = loaded(loader, named(shop), seen.append)
     assert [type(one) for one in found.values()] == [Copied] * TABLES

@@ -91,7 +91,7 @@ def test_tables_are_exact_while_others_write_and_drain(mysql8: MySqlServer, spar
         try:
             with busy(shop, "keyed", "copies"):
                 for table in ("keyed", "copies", "keyed"):
-                    found = taken.table(shop.database, table, told=seen.append)
+                    found = taken.table(shop.database, table, report=seen.append)
                     assert isinstance(found, Copied)
                     assert found.rows > ROWS // 2
                     assert table == "copies" or adopted(shop, table)  # Spark lays changes over rows without a key
@@ -189,7 +189,7 @@ def test_a_table_that_is_there_takes_the_staged_files(mysql8: MySqlServer, spark
                 if "DELETE" in change:
                     shop.drain()
 
-        assert isinstance(taken.table(shop.database, "t", told=meanwhile), Copied)
+        assert isinstance(taken.table(shop.database, "t", report=meanwhile), Copied)
         assert adopted(shop, "t")
         shop.execute("UPDATE t SET v = 'later' WHERE b % 11 = 0")
         assert shop.drain() == []

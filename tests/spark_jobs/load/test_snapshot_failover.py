@@ -91,7 +91,7 @@ def test_it_begins_once_more_on_the_other_server(
 
     once = iter([failed_over])
     with replacing():
-        found = taken.table(shop.database, "t", told=at(4, lambda: [act() for act in once]))
+        found = taken.table(shop.database, "t", report=at(4, lambda: [act() for act in once]))
         assert isinstance(found, Copied)
         change(4)
         drain()

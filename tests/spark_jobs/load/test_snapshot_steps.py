@@ -86,13 +86,13 @@ def killed() -> None:
 def test_one_that_was_killed_goes_on_behind_its_last_group(taken: Loader, shop: Shop) -> None:
     """With its first place in the binlog. The next begins at the first row, and at another place."""
     with pytest.raises(KeyboardInterrupt):
-        taken.table(shop.database, "t", told=at(6, killed))
+        taken.table(shop.database, "t", report=at(6, killed))
     (before,) = shop.connector.client_status().snapshots
     assert (before.progress.groups, before.progress.high) == (3, None)
     shop.execute("INSERT INTO t VALUES (-1, 'staged'), (900, 'not staged')")
     seen: list[Read] = []
 
-    found = taken.table(shop.database, "t", told=seen.append)
+    found = taken.table(shop.database, "t", report=seen.append)
 
     assert isinstance(found, Copied)
     assert (seen[0].chunks, seen[0].before, found.rows) == (6, 180, ROWS + 1)
@@ -125,7 +125,7 @@ def test_a_switch_killed_between_its_commit_and_the_properties_is_done_again(
     assert (half.applied, half.copied) == (before.applied, None)
     seen: list[Read] = []
 
-    found = taken.table(shop.database, "t", told=seen.append)
+    found = taken.table(shop.database, "t", report=seen.append)
 
     assert isinstance(found, Copied)
     assert (found.rows, found.place.low, [one.before for one in seen[:1]]) == (ROWS, opened.progress.low, [ROWS])
@@ -144,7 +144,7 @@ def test_two_at_once_are_refused(taken: Loader, shop: Shop) -> None:
         assert taken.cancel(name)
 
     with pytest.raises(SessionError, match="was cancelled"):
-        taken.table(shop.database, "t", told=at(4, twice))
+        taken.table(shop.database, "t", report=at(4, twice))
     assert not taken.cancel(name)
 
 
@@ -161,15 +161,15 @@ def test_a_table_that_changes_meanwhile_is_read_once_more(taken: Loader, shop: S
         shop.execute(f"ALTER TABLE t ADD c{next(numbers)} INT")
 
     with pytest.raises(Broken, match="altered"):
-        taken.table(shop.database, "t", told=at(2, altered), sleep=at_once)
+        taken.table(shop.database, "t", report=at(2, altered), sleep=at_once)
     (left,) = shop.connector.client_status().snapshots
     assert "altered" in left.broken
     assert not any(one.is_file() for one in Path(Staging(taken.lake, "shop", left.id).path).rglob("*"))
     once = iter([altered])
-    found = taken.table(shop.database, "t", told=at(2, lambda: [alter() for alter in once]), sleep=at_once)
+    found = taken.table(shop.database, "t", report=at(2, lambda: [alter() for alter in once]), sleep=at_once)
     assert isinstance(found, Copied)
     assert {"c0", "c1", "c2"} <= {column.name for column in found.schema.columns}
-    dropped = taken.table(shop.database, "t", told=at(2, lambda: shop.execute("DROP TABLE t")), sleep=at_once)
+    dropped = taken.table(shop.database, "t", report=at(2, lambda: shop.execute("DROP TABLE t")), sleep=at_once)
     assert isinstance(dropped, NoSuchTable)
 
 
@@ -191,12 +191,12 @@ def test_what_a_copy_left_that_was_killed_is_gone_on_with(
         rows = DeltaTable(Staging(taken.lake, "shop", left.id).path).to_pyarrow_table() if read.chunks else None
         ids[:] = rows.column("a").to_pylist() if rows else []
 
-    found = taken.table(shop.database, "t", told=look)
+    found = taken.table(shop.database, "t", report=look)
     assert isinstance(found, Copied)
     assert (found.rows, sorted(ids)) == (ROWS, list(range(ROWS)))
     left_there = sorted(Path(taken.lake.root).rglob("*.parquet"))
     with pytest.raises(KeyboardInterrupt):
-        taken.copy(shop.database, "t", told=at(2, killed))
+        taken.copy(shop.database, "t", report=at(2, killed))
     assert shop.connector.client_status().snapshots == ()
     assert sorted(Path(taken.lake.root).rglob("*.parquet")) == left_there
 
@@ -214,12 +214,12 @@ def test_a_copy_that_fails_leaves_what_it_took_over(taken: Loader, shop: Shop, m
 
     shop.connector.snapshots.open(name, owner=FIRST_START, first=True, lease_seconds=0.1)
     with pytest.raises(LakeError, match="full"):
-        taken.copy(shop.database, "t", told=at(2, refused))
+        taken.copy(shop.database, "t", report=at(2, refused))
     assert waiting(shop.connector.client_status(), time.time() + 60, complete=False) == [name]
     with monkeypatch.context() as patched:
         patched.setattr(loader_room._TableLoad, "while_held", lambda _: killed())
         with pytest.raises(KeyboardInterrupt):
-            taken.copy(shop.database, "t", told=at(2, altered))
+            taken.copy(shop.database, "t", report=at(2, altered))
     (left,) = shop.connector.client_status().snapshots
     assert left.broken == "the table was altered"
     assert waiting(shop.connector.client_status(), time.time() + 60, complete=False) == [name]
@@ -238,7 +238,7 @@ def test_rows_of_an_earlier_versions_copy_are_read_again(taken: Loader, shop: Sh
     def look(read: Read) -> None:
         ids[:] = DeltaTable(staging.path).to_pyarrow_table().column(0).to_pylist() if read.chunks else []
 
-    found = taken.copy(shop.database, "t", told=look)
+    found = taken.copy(shop.database, "t", report=look)
     assert isinstance(found, Copied)
     assert (found.rows, sorted(ids)) == (ROWS, list(range(ROWS)))
 
@@ -262,7 +262,7 @@ def test_a_table_without_a_key_has_an_exact_place(taken: Loader, shop: Shop) -> 
     """It is read in one view, at rest or under a short lock, and not resumed."""
     shop.execute("CREATE TABLE copies AS SELECT v FROM t", "INSERT INTO copies SELECT v FROM t")
     with pytest.raises(KeyboardInterrupt):
-        taken.table(shop.database, "copies", told=lambda _: killed())
+        taken.table(shop.database, "copies", report=lambda _: killed())
     found = taken.table(shop.database, "copies")
     assert isinstance(found, Copied)
     assert (found.rows, found.place.exact) == (2 * ROWS, True)
