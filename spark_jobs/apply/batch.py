@@ -1,4 +1,4 @@
-"""All tables of one claim, side by side, each in one Delta commit.
+"""Applies all tables of one claim, several at the same time, each in one Delta commit.
 
 A table that cannot take its changes stops while the others go on; so does one whose changes Spark refuses twice.
 Nothing here acks or rolls back.
@@ -126,8 +126,8 @@ def apply_batch(
 
 
 def _side_by_side(most: int, tables: Sequence[TableRange], take: Callable[[TableRange], _Given]) -> dict[str, _Given]:
-    """What `take` gives of each table, up to `most` at a time, the largest first. Raises what it raises, when all are
-    at rest."""
+    """Returns the result of `take` for each table, up to `most` at a time, the largest first. Raises what it raises,
+    when all are at rest."""
     with ThreadPoolExecutor(max(1, min(most, len(tables))), thread_name_prefix="merge") as pool:
         futures = {table.name: pool.submit(take, table) for table in sorted(tables, key=lambda table: -table.rows)}
         try:

@@ -1,11 +1,11 @@
-"""The lake's share of foreign keys' cascades: rows that InnoDB changes without a word in the binlog.
+"""Follows foreign keys' cascades in the lake: rows that InnoDB changes without an event in the binlog.
 
 After a claim's tables are written, the rows that reference a key which left its parent are looked up at the source, by
-their own key. One that is gone there goes from the lake, or its foreign key becomes NULL; one that is there gets the
-source's foreign key and generated columns. The source may be ahead of the claim: later events of the same rows change
-nothing then. Doing it again changes nothing either, so a claim that comes again is safe. The last table of a chain is
-written first: what a run that dies leaves undone is still found by the rows above it. Where the lake does not show what
-a cascade took from a table in the middle, more rows below it are looked up: `lost_keys.hidden`.
+their own key. A row that is gone there is deleted in the lake, or its foreign key becomes NULL; a row that exists gets
+the source's foreign key and generated columns. If the source is ahead of the claim, later events of the same rows
+change nothing. Repeating a cascade changes nothing either, so a claim may come again. The last table of a chain is
+written first: the rows above it still lead to the work that a killed run left undone. If the lake does not show which
+rows of a table in the middle a cascade deleted, more rows below it are looked up: `lost_keys.hidden`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cdc_core.errors import SourceError, TableStopped
 from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.schema.names import full_name, split_name
 from spark_jobs.apply.cascade_sql import FIXED, GONE, corrections, merge, referencing, without
-from spark_jobs.apply.in_snapshots import tell
+from spark_jobs.apply.in_snapshots import pass_on
 from spark_jobs.apply.late_keys import released, renamed, why_released, written_since
 from spark_jobs.apply.lost_keys import HIDDEN, MOST, Lost, create_keys, hidden, may_lose, needs_copy
 from spark_jobs.apply.result import Cascaded, Refusal
@@ -43,8 +43,8 @@ from spark_jobs.write.transaction import run_statement
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a claim's cascades. `refused`: tables that cannot follow. `unlogged`: tables with an open snapshot
-    of which nobody knows what a foreign key did to their rows."""
+    """The outcome of a claim's cascades. `refused`: tables that cannot follow. `unlogged`: tables with an open snapshot
+    whose rows a foreign key changed in an unknown way."""
 
     cascaded: tuple[Cascaded, ...] = ()
     refused: tuple[Refusal, ...] = ()
@@ -56,8 +56,8 @@ NOTHING = Done()
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one foreign key's cascade comes to in its child: the `rows` that it met, as they were, and those of them
-    that are so no more, `fixed` as `merge` wants them: with their `columns`, those of the key first."""
+    """The effect of one foreign key's cascade on its child: the `rows` that it met, as they were, and the changed ones
+    among them, `fixed` in the form of `merge`: with their `columns`, the key's first."""
 
     key: ForeignKey
     path: str
@@ -75,7 +75,7 @@ class Change:
 
 @dataclass(slots=True)
 class _ClaimCascades:
-    """What one claim's cascades have done so far, as `Done` tells it. `stopped` tables take nothing."""
+    """The work of one claim's cascades so far, as in `Done`. `stopped` tables take nothing."""
 
     batch: Batch
     stopped: Collection[str]
@@ -145,7 +145,7 @@ class Cascades:
             self._keys = None
 
     def _chain(self, work: _ClaimCascades, first: Sequence[tuple[ForeignKey, Lost]]) -> None:
-        """What keys that left their parent do to the tables that reference them, and to those that reference these."""
+        """Follows keys that left their parent into the tables that reference them, and on into the tables below."""
         batch, pending = work.batch, deque[tuple[ForeignKey, Lost | None]](first)
         pending.extend((key, HIDDEN) for key in below(self._foreign_keys(), [key for key, _ in first]))
         changes: list[Change] = []
@@ -156,7 +156,7 @@ class Cascades:
             lost = hidden(batch, key, taken=work.takes(full_name(*key.parent))) if lost is HIDDEN else lost
             if lost is None:
                 continue
-            work.unlogged |= tell(batch, self._foreign_keys(), key, lost, taken=work.takes(name))
+            work.unlogged |= pass_on(batch, self._foreign_keys(), key, lost, taken=work.takes(name))
             if not work.takes(name):
                 continue
             try:
@@ -190,8 +190,8 @@ class Cascades:
                 work.refuse(name, CopyNeeded(why_released(name, ddl), name))
 
     def _blind(self, tables: Collection[tuple[str, str]]) -> list[ForeignKey]:
-        """The foreign keys of `tables` to parents that are not captured: nobody sees what those lose. They are read
-        anew, because a parent that has another name by now is captured under that."""
+        """Returns the foreign keys of `tables` to parents that are not captured, whose lost rows nobody sees. They are
+        read again, because a renamed parent is captured under its new name."""
         if not any(key.child in tables for key in self._foreign_keys()):
             return []
         captured = self._captured()
@@ -216,9 +216,9 @@ class Cascades:
         return self._connection
 
     def _change(self, batch: Batch, key: ForeignKey, lost: Lost, seen: set[tuple[Any, ...]]) -> Change | None:
-        """The rows that reference a key that is `lost`, without those that were `seen`; None for none. A row that is as
-        it was may have gone and come back since, and what referenced it did not. Raises TableStopped for a table that
-        needs a copy."""
+        """Returns the rows that reference a `lost` key and were not `seen` before, or None. An unchanged row may have
+        been deleted and inserted again, without the rows that referenced it. Raises TableStopped for a table that needs
+        a copy."""
         path, claim = batch.lake.path(*key.child), batch.claim
         app = cascade_id(app_id(claim.destination, claim.client_id, full_name(*key.child), claim.epoch))
         state = batch.lake.state(path, app)
@@ -259,7 +259,8 @@ class Cascades:
                 run_statement(spark, sql, change.path)
 
     def _candidates(self, spark: SparkSession, path: str, state: TableState, key: ForeignKey) -> pa.Table:
-        """The child's rows that reference one of the keys: key columns, foreign key, and what others reference."""
+        """Returns the child's rows that reference one of the keys: key columns, foreign key, and columns that others
+        reference."""
         kinds = {column.name: column.type for column in state.columns}
         missing = [name for name in key.columns if name not in kinds]
         if missing:

@@ -37,7 +37,7 @@ def referencing(
 
 
 def corrections(found: pa.Table, primary_key: Sequence[str], touched: Touched) -> pa.Table:
-    """The source of `merge`, of `touched` rows among those that were `found`."""
+    """Returns the source of `merge`: the `touched` rows among the `found` ones."""
     fixed = found.take(pa.array(touched.rows, pa.int64())).select(list(primary_key))
     fixed = fixed.append_column(GONE, pa.array(touched.gone, pa.bool_()))
     fixed = fixed.append_column(THERE, pa.array(touched.there, pa.bool_()))
@@ -47,8 +47,8 @@ def corrections(found: pa.Table, primary_key: Sequence[str], touched: Touched) -
 
 
 def merge(path: str, primary_key: Sequence[str], columns: Sequence[str], references: int, own: Own) -> str:
-    """The first `references` of `columns` are the foreign key's. The generated ones behind them keep their values in a
-    row that the source does not have any more. What cascades do has no place in the binlog, so none is told."""
+    """Returns the MERGE. The first `references` of `columns` are the foreign key's. The generated columns after them
+    keep their values in a row that the source no longer has. Cascades have no place in the binlog, so it stays NULL."""
     joined = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in primary_key)
     values = [f"s._sluice_new_{at}" for at in range(len(columns))]
     values[references:] = [
@@ -56,15 +56,15 @@ def merge(path: str, primary_key: Sequence[str], columns: Sequence[str], referen
         for name, value in zip(columns[references:], values[references:], strict=True)
     ]
     changed = [f"t.{quote(name)} = {value}" for name, value in zip(columns, values, strict=True)]
-    sets = ", ".join([*changed, *_told(own, "update")])
-    gone = f"UPDATE SET {', '.join(_told(own, 'delete'))}" if own.soft else "DELETE"
+    sets = ", ".join([*changed, *_last_change(own, "update")])
+    gone = f"UPDATE SET {', '.join(_last_change(own, 'delete'))}" if own.soft else "DELETE"
     return (
         f"MERGE INTO delta.{quote(path)} t USING {FIXED} s ON {joined} WHEN MATCHED AND s.{GONE} THEN {gone} "
         f"WHEN MATCHED THEN UPDATE SET {sets}"
     )
 
 
-def _told(own: Own, op: str) -> list[str]:
+def _last_change(own: Own, op: str) -> list[str]:
     return [f"t.{name} = {value}" for name, value in own.last_change(op).items()]
 
 

@@ -1,9 +1,10 @@
-"""The checks in front of the ack: pure functions from a table's result to a verdict.
+"""The checks before the ack: pure functions from a table's result to a verdict.
 
-By key, the statement makes the lake what the source says, whatever it finds there. Rows that it did not find as the
-source's changes presume are counted: that is a warning, and the table goes on. A contradiction that no statement mends
-blocks the table: a key that is there twice, copies that do not add up, a commit that cannot be judged. Rows that come
-again after a rewind presume nothing. Every commit that the claim's rows are in is judged, those of earlier tries too.
+With a key, the statement makes the lake equal to the source, whatever it finds there. Rows that differed from what the
+source's changes presume are counted: that is a warning, and the table goes on. A contradiction that no statement
+repairs blocks the table: a key that is there twice, copies that do not add up, a commit that cannot be judged. Rows
+that come again after a rewind presume nothing. Every commit with rows of the claim is judged, also commits of earlier
+tries.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ ROWS_ADD_UP = "rows_add_up"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one check says about one table of a batch. `figures` are the numbers and positions behind it. `warns`: a
-    check that failed does not block the table."""
+    """The verdict of one check on one table of a batch. `figures` are its numbers and positions. `warns`: a failed
+    check does not block the table."""
 
     table: str
     check: str
@@ -39,7 +40,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check's name, what it means, and how a table's share of a claim is judged."""
+    """A check's name and meaning, and the function that judges a table's share of a claim."""
 
     name: str
     description: str

@@ -1,8 +1,8 @@
-"""What the commits of a claim's range did, read from the table's log.
+"""Reads from a table's log what the commits of a claim's range did.
 
-A commit's user metadata has what the service counted; its operation metrics have what Delta counted. So a retry is
-judged by the same numbers as the first try: a batch that failed its checks fails them again when it is claimed again,
-also with other boundaries. Rows in the lake whose commit the log no longer has cannot be judged, and that is said.
+A commit's user metadata has the service's counts; its operation metrics have Delta's counts. So a retry is judged by
+the same numbers as the first try: a batch that failed its checks fails them again when it is claimed again, also with
+other boundaries. Rows in the lake whose commit the log no longer has cannot be judged, which is reported.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _TEXT = 1_000  # characters of a statement that a commit keeps
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """The source's operations that a commit covers, and what was left of them: rows, upserts and deletes by key, and
-    how many keys `gained` a row or `lost` theirs (None without a key, and in notes of before these were counted)."""
+    """The source's operations that a commit covers, and their net effect: rows, upserts and deletes by key, and how
+    many keys `gained` a row or `lost` theirs (None without a key, and in older notes)."""
 
     inserts: int = 0
     updates: int = 0
@@ -54,7 +54,7 @@ class SourceCounts:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit of a table: it covers the rows behind version `after` up to version `end`.
+    """One commit of a table: it covers the rows after version `after` up to version `end`.
 
     `source` is what the service counted; `inserted`, `updated` and `deleted` are the rows that Delta counted.
     `recurring`: rows that come again from an earlier epoch may be among them. `soft`: deletes left their rows.
@@ -72,8 +72,8 @@ class Commit:
 
     @property
     def doubt(self) -> Doubt:
-        """The rows of a table with a key that were not as the source's changes presume. By sums: in one commit, an
-        insert that met a row hides an update that found none. Where deletes leave their rows, sums do not tell."""
+        """Returns the rows of a table with a key that were not as the source's changes presume, by sums: in one commit,
+        an insert that met a row hides an update that found no row. With soft deletes, sums do not show it."""
         if self.recurring or self.soft:
             return Doubt()
         if self.source.gained is None or self.source.lost is None:  # noted before these were counted
@@ -109,16 +109,16 @@ def note(claim: Claim, table: str, run_id: str, after: int | None, counts: PlanC
 
 
 def ddl_note(claim: Claim, table: str, run_id: str, kind: str, ddl: Ddl, version: int, *, mending: bool = False) -> str:
-    """Delta's user metadata of the commit that follows a DDL statement, as JSON. `mending`: the table was stopped, and
-    is not from this statement on."""
+    """Returns Delta's user metadata of the commit that follows a DDL statement, as JSON. `mending`: the statement
+    resumes a stopped table."""
     fields = {"batch_id": claim.batch_id, "run_id": run_id, "version": version, "ddl": kind, "mends": mending}
     fields |= {"gtid": str(claim.end.gtid or "")}
     return _json(_owner(claim, table) | fields | {"position": str(ddl.position), "text": shown(ddl.text, _TEXT)})
 
 
 def log_note(owner: Ledger, table: str, epoch: int, after: int, upto: int, run_id: str) -> str:
-    """Delta's user metadata of the commit that merges a part of the table's log, as JSON: the rows of `epoch` behind
-    version `after` up to `upto`."""
+    """Returns Delta's user metadata of the commit that merges a part of the table's log, as JSON: the rows of `epoch`
+    after version `after` up to `upto`."""
     fields = {"destination": owner.destination, "client_id": owner.client_id, "epoch": epoch, "table": table}
     return _json(fields | {"run_id": run_id, "gtid": "", "version": upto, "log": {"after": after}})
 
@@ -135,13 +135,15 @@ def mends(commit: DeltaCommit) -> bool:
 
 
 def own_commit(lake: Lake, path: str, metadata: str, decision: Decision) -> Commit | None:
-    """The commit with that user metadata; None when Delta skipped it, because another try committed that version."""
+    """Returns the commit with that user metadata; None if Delta skipped it, because another try committed that
+    version."""
     found = lake.commit_noted(path, metadata)
     return None if found is None else _commit(found, _note_in(found), decision)
 
 
 def earlier_commits(lake: Lake, path: str, claim: Claim, decision: Decision, after: int | None) -> Earlier:
-    """What earlier tries of this range committed, where the table is ahead of the claim's start: at version `after`."""
+    """Returns the commits of earlier tries of this range, for a table ahead of the claim's start: at version
+    `after`."""
     start, end = claim.start.version(), claim.end.version()
     if not decision.keyed:  # rows up to there are in commits of other epochs
         start = max(start, decision.recurs_to or 0)
@@ -156,7 +158,7 @@ def earlier_commits(lake: Lake, path: str, claim: Claim, decision: Decision, aft
             if "copy" in noted or "log" in noted:  # earlier rows came with it, so no commit before it counts
                 whole, copied = True, noted["version"] > start
                 break
-            if "ddl" in noted:  # the claim's rows are all behind its statements
+            if "ddl" in noted:  # the claim's rows are all after its statements
                 if found or noted["version"] > start:
                     return Earlier(tuple(reversed(found)))
                 break

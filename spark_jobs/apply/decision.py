@@ -1,4 +1,4 @@
-"""What is decided for a table before anything is written: which rows of a claim it has already."""
+"""The decision for a table before anything is written: which rows of a claim it has already."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from spark_jobs.lake.progress import Range, TableProgress
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """For one table's share of a claim. Versions are those of `EntryPosition.version()`.
+    """The decision for one table's share of a claim. Versions are of `EntryPosition.version()`.
 
     `end`: the version of the claim's end. `after`: rows up to this version are in the table already and are left out;
-    None when it has none. `recurs_to`: rows up to this version may come again, because an earlier epoch applied them;
-    None when none can. `delta_version`: the table's newest version, None when there is no table yet.
+    None if it has no rows. `recurs_to`: rows up to this version may come again, because an earlier epoch applied them;
+    None if no row can. `delta_version`: the table's newest version, None when there is no table yet.
     """
 
     table: str
@@ -30,14 +30,14 @@ class Decision:
         return self.after is not None and self.after >= self.end
 
     def may_recur(self, after: int | None, start: int) -> bool:
-        """Whether rows that come again may be among those behind both `after` and `start`: an insert may then meet
-        its row. Without a key such rows were left out."""
+        """Whether the rows after both `after` and `start` may include repeated rows: an insert may then meet its row.
+        Without a key such rows were left out."""
         return self.keyed and self.recurs_to is not None and max(after or 0, start) < self.recurs_to
 
 
 def decide(table: TableRange, wanted: Range, progress: TableProgress | None) -> Decision:
-    """The decision for the claim's range `wanted`; `progress` is None where there is no table yet. Raises TableStopped
-    where nobody knows what the table has of it."""
+    """Returns the decision for the claim's range `wanted`; `progress` is None if there is no table yet. Raises
+    TableStopped if it is unknown which rows of it the table has."""
     keyed = bool(table.schema.primary_key)
     if progress is None:
         return Decision(table.name, wanted.end, keyed=keyed)

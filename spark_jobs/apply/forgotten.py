@@ -1,4 +1,4 @@
-"""Stops that the service has lost, with its cursors or by another hand, and the lake still knows.
+"""Stops that the service has lost, with its cursors or otherwise, and the lake still knows.
 
 The ledger notes the batch at which a table stopped, or the first one that a paused table missed. If changes of the
 table passed since, and the service does not list the stop any more, the table would go on without them.
@@ -38,8 +38,8 @@ def forgotten_stops(ledger: Ledger, claim: Claim) -> tuple[Refusal, ...]:
 
 
 def unnoted_stops(ledger: Ledger, claim: Claim, noted: Collection[str]) -> dict[str, TableNote]:
-    """What the ledger should keep of stopped tables that the claim has changes of, besides the tables of `noted`: this
-    is the first batch that they miss. A table that stops in a run is noted then; one that is paused is not."""
+    """Returns the ledger's notes for stopped tables with changes in the claim, except the tables of `noted`: this is
+    the first batch that they miss. A table that stops in a run is noted by that run, a paused table is not."""
     missed = [name for name in claim.stopped if name not in noted and is_redefined(name, claim.table_names)]
     known = ledger.stops() if missed else {}
     return {

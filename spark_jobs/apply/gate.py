@@ -1,6 +1,6 @@
-"""What the checks of a batch mean for its tables, in front of the ack.
+"""Applies the verdicts of a batch's checks to its tables, before the ack.
 
-A table that contradicts its changes in a way that no statement mends is stopped: it takes no more changes until it is
+A table that contradicts its changes in a way that no statement repairs is stopped: it takes no more changes until it is
 reloaded. The other tables go on, and the batch is acked.
 """
 

@@ -1,7 +1,7 @@
-"""What open snapshots learn of the keys that left a parent: rows that were read before name them still.
+"""Passes the keys that left a parent to open snapshots: rows that were read before still name them.
 
-The snapshot of a child keeps the keys, and its switch looks up the rows. Where they are not known, or where a table in
-between is not in the lake, so that nobody knows what it lost, the snapshots are broken and begin anew.
+The snapshot of a child keeps the keys, and its switch looks up the rows. If the keys are not known, or a table in
+between is not in the lake, so that its lost keys are unknown, the snapshots are broken and start again.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from spark_jobs.load.lost_keys import LostKeys
 from spark_jobs.snapshot.foreign_keys import ForeignKey, descendants
 
 
-def tell(batch: Batch, keys: Sequence[ForeignKey], key: ForeignKey, lost: Lost, *, taken: bool) -> set[str]:
-    """Tells the snapshots of the child of `key`, and of the tables below it, which keys its parent lost. The tables
-    whose snapshots are broken by it. `keys` are all foreign keys; `taken`: the child takes changes in the lake."""
+def pass_on(batch: Batch, keys: Sequence[ForeignKey], key: ForeignKey, lost: Lost, *, taken: bool) -> set[str]:
+    """Passes the keys that a parent lost to the snapshots of the child of `key`, and of the tables below it. Returns
+    the tables whose snapshots this breaks. `keys` are all foreign keys; `taken`: the child takes changes in the
+    lake."""
     snapshots = dict(batch.claim.snapshots)
     name, below = full_name(*key.child), {full_name(*one) for one in descendants(keys, key.child)} & snapshots.keys()
     if below and taken and _is_there(batch, key.child):
-        below = set()  # the cascade of its own rows tells them
+        below = set()  # the cascade of its own rows passes them on
     if not (name in snapshots or below) or not may_lose(batch, key, lost):
         return set()
     if name in snapshots and name not in below and not _kept(batch, key, lost, snapshots[name]):

@@ -1,6 +1,6 @@
 """A claim's changes of tables with an open snapshot, kept for it before the claim is acked.
 
-What cannot be kept breaks the snapshot and holds up nobody: its reader begins anew, or says what to do.
+A change that cannot be kept breaks the snapshot and delays nothing else: its reader starts again, or raises an error.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _BY_KEY = (
 
 
 def snapshots_of(batch: Batch) -> dict[str, str]:
-    """Table and id of the open snapshots whose changes can be kept. The ack of a DDL statement on a table breaks its
-    snapshot by itself."""
+    """Returns table and id of the open snapshots whose changes can be kept. The ack of a DDL statement on a table
+    breaks its snapshot by itself."""
     claim = batch.claim
     return {table: name for table, name in claim.snapshots if not claim.redefines(table)}
 
@@ -42,7 +42,7 @@ def keep(batch: Batch, table: TableRange) -> BrokenSnapshot | None:
 
 
 def broken_otherwise(batch: Batch, copies: Collection[Followed], cascaded: Collection[str]) -> list[BrokenSnapshot]:
-    """The snapshots of tables whose rows changed without the binlog: copied in the run, or by a foreign key at the
-    source (`cascaded`)."""
+    """Returns the snapshots of tables whose rows changed without the binlog: copied in the run, or by a foreign key at
+    the source (`cascaded`)."""
     why = dict.fromkeys(cascaded, _BY_KEY) | {one.table: _COPIED for one in copies if one.kind == "copy"}
     return [BrokenSnapshot(table, name, why[table]) for table, name in snapshots_of(batch).items() if table in why]

@@ -1,4 +1,4 @@
-"""A claim's tables that are landed instead of merged. One that cannot be landed is merged, and the run says why."""
+"""Lands tables of a claim instead of merging them. A table that cannot be landed is merged, and the run says why."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAKING = (EffectKind.CREATE, EffectKind.CREATE_FILLED)  # it may have replaced 
 
 
 def lands(batch: Batch, table: TableRange) -> bool:
-    """Whether the table's changes go to its log. Notes why not, where they should."""
+    """Whether the table's changes go to its log. Notes the reason if they should and cannot."""
     if not batch.modes.of(table.name).lands or table.name in batch.notes.instead:
         return False
     reason = why_not(table.schema)
@@ -40,7 +40,7 @@ def lands(batch: Batch, table: TableRange) -> bool:
 
 
 def land(batch: Batch, table: TableRange) -> Landed | None:
-    """Lands the table's changes; None where their images leave columns out, so that they are merged. Raises
+    """Lands the table's changes; returns None if their images leave columns out, so that they are merged. Raises
     TableStopped for a table that cannot take them."""
     try:
         landed = append(_share(batch, table.name))
@@ -54,8 +54,8 @@ def land(batch: Batch, table: TableRange) -> Landed | None:
 
 
 def check_log(batch: Batch, table: str) -> None:
-    """Once a run. Raises TableStopped where changes that were acked went with the table's log, also before the table is
-    merged without it; LakeError where the ledger went."""
+    """Checks the table's log once a run. Raises TableStopped if acked changes were lost with the log, also before the
+    table is merged without it; LakeError if the ledger is lost."""
     claim, log = batch.claim, _log(batch, table)
     if (table, claim.epoch) in batch.notes.checked or _never_landed(batch, table):
         return
@@ -69,8 +69,8 @@ def check_log(batch: Batch, table: str) -> None:
 
 
 def merge_log(batch: Batch, table: str) -> None:
-    """Merges all that the table's log has, before something else writes the table; once, unless the run lands more.
-    Raises TableStopped where that cannot be."""
+    """Merges the table's whole log, before something else writes the table; once, unless the run lands more. Raises
+    TableStopped if it cannot."""
     if table in batch.notes.merged or (batch.modes.of(table) is Mode.APPEND and table not in batch.notes.instead):
         return
     if _never_landed(batch, table):
@@ -83,20 +83,20 @@ def merge_log(batch: Batch, table: str) -> None:
 
 
 def _never_landed(batch: Batch, table: str) -> bool:
-    """Whether the table is merged, and nothing of it was acked that is in a log: what lies where its log would be is
-    another table's."""
+    """Whether the table is merged, and none of its acked changes is in a log: the log's path holds another table."""
     return not batch.modes.of(table).lands and not _acked(batch, table)
 
 
 def _acked(batch: Batch, table: str) -> dict[int, int]:
-    """By epoch, up to where changes that are in the table's log were acked before this run: the ledger is read once."""
+    """Returns by epoch the version up to which landed changes of the table were acked before this run; reads the ledger
+    once."""
     return batch.ledger.landed(table, batch.claim.epoch, batch.ledger_before)
 
 
 def merge_before_statements(batch: Batch) -> dict[str, Refusal]:
-    """Merges the logs of the tables that the claim's statements name, because rows of before a statement have the
-    columns of before it; and once a run, of those that are no longer landed. The tables whose log cannot be merged,
-    which do not follow."""
+    """Merges the logs of the tables that the claim's statements name, because rows before a statement have the older
+    columns; and once a run, the logs of tables that are no longer landed. Returns the tables whose log cannot be
+    merged, which do not follow."""
     refused = {}
     for name in sorted((_named(batch) | _left(batch)) - {*batch.stopped}):
         try:
@@ -107,18 +107,18 @@ def merge_before_statements(batch: Batch) -> dict[str, Refusal]:
 
 
 def _left(batch: Batch) -> set[str]:
-    """Once a run, the tables with a log that are merged now: they may have no further changes."""
+    """Returns, once a run, the tables with a log that are merged now: they may have no further changes."""
     if batch.notes.swept:
         return set()
     batch.notes.swept = True
-    with suppress(LakeError):  # whoever needs such a folder says so
+    with suppress(LakeError):  # the next use of such a folder raises it
         logs = batch.lake.logs(batch.claim.destination)
         return {name for name in logs if not batch.modes.of(name).lands}
     return set()
 
 
 def _named(batch: Batch) -> set[str]:
-    """The tables that the claim's statements name; of a dropped database all that the lake has."""
+    """Returns the tables that the claim's statements name; of a dropped database all tables of the lake."""
     found: set[str] = set()
     for effect in (effect for ddl in batch.claim.ddl for effect in ddl.effects):
         if effect.kind is EffectKind.DROP_DATABASE:
@@ -161,10 +161,10 @@ def _share(batch: Batch, table: str) -> LandingTask:
 
 
 def _merge_all(batch: Batch, table: str) -> None:
-    """Raises TableStopped where the log cannot be merged, LakeError where this process merges none."""
+    """Merges the whole log. Raises TableStopped if it cannot be merged, LakeError if this process merges no logs."""
     if batch.catch_up is None:
         hint = f"Drain {batch.claim.destination} from Dagster, whose runs merge change logs; the batch stays claimable."
-        raise LakeError("its change log must be merged first, and nothing does that here", place=table, hint=hint)
+        raise LakeError("its change log must be merged first, and this command merges none", place=table, hint=hint)
     try:
         batch.catch_up(batch, table)
     except TableStopped as error:
@@ -173,8 +173,8 @@ def _merge_all(batch: Batch, table: str) -> None:
 
 
 def _followed(batch: Batch, table: str) -> int | None:
-    """Rows up to there come again from before a statement that the table has followed: it has them, and its columns
-    are others."""
+    """Returns the version up to which rows come again from before a statement that the table has followed: the table
+    has them, under newer columns."""
     progress = batch.record(table) if batch.claim.epoch else None
     return progress.inherited(batch.range.epoch) if progress else None
 

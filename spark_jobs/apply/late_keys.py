@@ -1,8 +1,8 @@
-"""Foreign keys of a time that is over: a run that is behind reads those of the present, its rows had others.
+"""Foreign keys that changed since: a run that is behind reads the present ones, but its rows had others.
 
-A claim's statements tell what changed. Where a table or its columns have other names, the rows that reference nothing
-are looked for. Where a foreign key is gone, nobody knows what it referenced: the table is copied, unless no table was
-written since, so that every run before has seen the key.
+A claim's statements show the changes. If a table or its columns were renamed, the rows that reference nothing are
+looked up. If a foreign key is gone, its references are unknown: the table is copied, unless no table was written since,
+so that every earlier run has seen the key.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def released(claim: Claim) -> list[tuple[str, Ddl]]:
 
 
 def written_since(lake: Lake, destination: str, table: str, ddl: Ddl) -> bool:
-    """Whether another table was written after the statement: by a run that may not have seen what it took away."""
+    """Whether another table was written after the statement: by a run that may not have seen the dropped key."""
     since = ddl.position.timestamp
     others = [lake.path(*split_name(name)) for name in lake.live_tables(destination) if name != table]
     return bool(others) and (since is None or any(_written(lake, path, since - _CLOCKS) for path in others))

@@ -28,8 +28,8 @@ _PAUSE = 1.0  # seconds between two looks
 def lost_rows(
     lake: Lake, claim: Claim, tables: Iterable[str], missing: Callable[[str], str], sleep: Callable[[float], None]
 ) -> tuple[Refusal, ...]:
-    """Those of `tables` whose last commit, of an earlier server, has transactions that the present one lacks.
-    `missing` asks it which GTIDs of a set these are."""
+    """Returns the `tables` whose last commit, of an earlier server, has transactions that the present server lacks.
+    `missing` returns the GTIDs of a set that it lacks."""
     asked: dict[str, str] = {"": ""}
     refused = []
     for table in sorted(set(tables)):
@@ -45,8 +45,8 @@ def lost_rows(
 
 
 def _gtids(lake: Lake, path: str, claim: Claim, since: int = 0) -> str:
-    """The GTIDs in the last commit of a table, "" for none: it is not there, a copy made it, it is of an epoch before
-    `since`, or it was written since reading moved to the present server."""
+    """Returns the GTIDs in the last commit of a table. They are "" if there is no table, a copy made the commit, it is
+    of an epoch before `since`, or it was written since reading moved to the present server."""
     try:
         for commit in lake.commits(path):
             note = commit.note
@@ -61,9 +61,9 @@ def _gtids(lake: Lake, path: str, claim: Claim, since: int = 0) -> str:
 
 
 def _gtids_of_log(lake: Lake, table: str, claim: Claim) -> str:
-    """The same of the table's change log: what it has beyond the cursor is merged later. A damaged one stops its table
-    when it is written."""
-    since = 0  # rows of epochs before a copy of the table count no more
+    """Returns the same of the table's change log, whose changes beyond the cursor are merged later. A damaged log stops
+    its table when it is written."""
+    since = 0  # rows of epochs before a copy of the table no longer count
     with suppress(TableStopped):
         state = lake.state(lake.path(*split_name(table)), "")
         since = state.copied.epoch if state and state.copied else 0

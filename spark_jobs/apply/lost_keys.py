@@ -1,4 +1,4 @@
-"""Which keys left a parent: the view of those that its children's rows may still reference."""
+"""Finds the keys that left a parent: a view of the keys that its children's rows may still reference."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ MOST = 200_000  # keys that a claim may lose, and rows of a table that it may ch
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Which keys left a parent: those that rows of `table` lost in the claim, those of `rows` that a cascade took, or
-    with neither all that no row of the parent has. `hidden`: those as well that the parent may have lost and got again
-    in the claim. `unknown`: nobody knows what the parent lost, so all count that the child's rows name."""
+    """The keys that left a parent: keys that rows of `table` lost in the claim, keys of `rows` that a cascade deleted,
+    or with neither all keys that no row of the parent has. `hidden`: also keys that the parent may have lost and got
+    again in the claim. `unknown`: the parent's lost keys are unknown, so all keys count that the child's rows name."""
 
     table: TableRange | None = None
     rows: pa.Table | None = None
@@ -42,9 +42,10 @@ HIDDEN = Lost(hidden=True)
 
 
 def hidden(batch: Batch, key: ForeignKey, *, taken: bool) -> Lost | None:
-    """What a parent, whose own parents lost keys in the claim, may have lost without a trace; None where the lake has
-    its rows as the cascades met them. It has not where parent or child changed in the claim, and where the parent was
-    copied behind the claim's start. Nobody knows it of a parent that is not in the lake, or is stopped: not `taken`."""
+    """Returns the keys that a parent, whose own parents lost keys in the claim, may have lost without a trace; None if
+    the lake has its rows as the cascades met them. The lake has other rows if parent or child changed in the claim, or
+    if the parent was copied after the claim's start. The keys of a parent that is not in the lake, or is stopped, are
+    unknown: it is not `taken`."""
     state = batch.lake.state(batch.lake.path(*key.parent), "")
     if state is None or state.dropped or not taken:
         return replace(HIDDEN, unknown=True)
@@ -66,7 +67,7 @@ def create_keys(spark: SparkSession, batch: Batch, key: ForeignKey, lost: Lost) 
 
 
 def create_known_keys(spark: SparkSession, batch: Batch, key: ForeignKey, lost: Lost) -> bool | None:
-    """Makes the view without a look at the rows in the lake. None where only those tell."""
+    """Makes the view without reading the rows in the lake. Returns None if only these show the keys."""
     if lost.table is not None or lost.rows is not None:
         return create_keys(spark, batch, key, lost)
     parent = next((one for one in batch.claim.tables if one.name == full_name(*key.parent)), None)
@@ -88,8 +89,8 @@ def may_lose(batch: Batch, key: ForeignKey, lost: Lost) -> bool:
 
 
 def _of_claim(spark: SparkSession, batch: Batch, table: TableRange, key: ForeignKey) -> bool:
-    """The keys that may have left the parent in the claim. One whose columns have other names by now is looked at when
-    the claim with their renaming comes."""
+    """Makes the view of the keys that may have left the parent in the claim. A table with renamed columns waits for the
+    claim with their renaming."""
     if not {column.name for column in table.schema.columns} >= set(key.referenced):
         return False
     net, in_key = _net(batch, table), _in_key(table, key)
@@ -121,8 +122,8 @@ def _loses_keys(net: TableRead, table: TableRange, key: ForeignKey) -> bool:
 
 
 def _of_orphans(lake: Lake, key: ForeignKey, *, parent_known: bool) -> str | None:
-    """A query for the keys that rows of the child reference and no row of the parent has, spelled alike: one that the
-    source has in other letters counts. None where the lake lacks a table or a column."""
+    """Returns a query for the keys that rows of the child reference and no row of the parent has, spelled alike: a key
+    that the source has in other letters counts. None if the lake lacks a table or a column."""
     tables = ((key.child, key.columns), (key.parent, key.referenced))
     kinds, living = [], []
     for table, names in tables if parent_known else tables[:1]:
@@ -141,8 +142,8 @@ def _of_orphans(lake: Lake, key: ForeignKey, *, parent_known: bool) -> str | Non
 
 
 def _of_images(spark: SparkSession, batch: Batch, key: ForeignKey) -> list[str]:
-    """Queries for the keys that rows of the claim have, of the parent and of the child: those that left the parent
-    unseen may be there again, and rows that came may name one that is gone from a parent that is ahead."""
+    """Returns queries for the keys in the claim's rows of the parent and of the child: keys that left the parent unseen
+    may be there again, and new rows may name a key that is gone from a parent that is ahead."""
     queries = []
     for number, (name, names) in enumerate(((key.parent, key.referenced), (key.child, key.columns))):
         table = next((one for one in batch.claim.tables if one.name == full_name(*name)), None)

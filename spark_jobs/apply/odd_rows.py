@@ -1,7 +1,7 @@
-"""Which rows a commit met that the source's changes do not presume, or missed that they do.
+"""Names the rows that a commit met against the presumption of the source's changes, or missed.
 
-The sums of a commit tell that there are some, not which. The range's images are read once more, all of them, and
-compared by key with the table as it was before the commit.
+The sums of a commit show that there are some, not which. All images of the range are read once more, and compared by
+key with the table as it was before the commit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ORDER = f"struct({', '.join(CLAIMED.order)})"
 
 @dataclass(frozen=True, slots=True)
 class ClaimChanges:
-    """A table's images in a claim, behind version `after`."""
+    """A table's images in a claim, after version `after`."""
 
     claim: Claim
     table: str
@@ -36,7 +36,7 @@ class ClaimChanges:
 
 
 def odd_rows(spark: SparkSession, path: str, source: ClaimChanges, commit: Commit) -> Doubt:
-    """How many keys of a table with a key, and some of them, such as `id=5`. `commit` is its newest."""
+    """Returns the number of odd keys, and some of them, such as `id=5`. `commit` is the table's newest."""
     read = source.door.info(source.claim, source.table, mode="changes", after=source.after)
     if commit.delta_version is None or not read.tickets:
         return Doubt()
@@ -48,8 +48,8 @@ def odd_rows(spark: SparkSession, path: str, source: ClaimChanges, commit: Commi
 
 
 def _question(path: str, key: Sequence[LakeColumn], version: int) -> str:
-    """Some keys whose first image presumes a row where the table had none, or none where it had one; of each kind with
-    how many there are."""
+    """Returns the query for some keys whose first image presumes a row that the table did not have, or no row although
+    it had one; with the number of each kind."""
     names = ", ".join(quote(column.name) for column in key)
     shown = ", ".join(f"concat({literal(f'{column.name}=')}, left({_text(column)}, {_LENGTH}))" for column in key)
     same = " AND ".join(f"c.{quote(column.name)} = t.{quote(column.name)}" for column in key)

@@ -1,4 +1,4 @@
-"""All images of a table in a claim, for one that has columns of ours: net changes tell neither place nor last values.
+"""Reads all images of a table with columns of Sluice's: net changes have neither places nor last values.
 
 They cost more than net changes: each image is sent, and Spark finds the last of each key.
 """
@@ -18,8 +18,8 @@ _WHY = "its row images leave columns out, and the table keeps deleted rows or th
 
 
 def images_read(net: TableRead, claim: Claim, after: int | None, door: RowsDoor) -> TableRead:
-    """How to read them, in as many splits as the net changes. Raises TableStopped where these show already that images
-    leave columns out."""
+    """Returns the read of the images, in as many splits as the net changes. Raises TableStopped if these show already
+    that images leave columns out."""
     if net.counts.partial:
         raise _lacking(net.table.name, copy_hint(claim.destination, net.table.name))
     splits = max(1, len(net.tickets))
@@ -28,7 +28,7 @@ def images_read(net: TableRead, claim: Claim, after: int | None, door: RowsDoor)
 
 @contextmanager
 def whole_images(table: str, remedy: str) -> Iterator[None]:
-    """Raises TableStopped where the service says that images leave columns out."""
+    """Raises TableStopped if the service says that images leave columns out."""
     try:
         yield
     except (DecodeError, TableStopped) as error:

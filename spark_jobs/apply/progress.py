@@ -1,4 +1,4 @@
-"""What of a batch is done, for whoever waits for it: the threads of the batch write it, another one reads it."""
+"""The progress of a batch: its threads write it, another thread reports it."""
 
 from __future__ import annotations
 

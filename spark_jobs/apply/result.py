@@ -1,4 +1,4 @@
-"""What became of a claim in the lake: plain values."""
+"""The outcome of a claim in the lake: plain values."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class TableResult:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A DDL statement that a table followed: what it was, and what became of it in the lake. `origin`: the table whose
-    rows it has by a RENAME."""
+    """A DDL statement that a table followed, and its outcome in the lake. `origin`: the table whose rows it has by a
+    RENAME."""
 
     table: str
     kind: str
@@ -84,14 +84,14 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A table cannot take its share of a claim, and why. `copy_needed`: its rows in the lake are wrong already."""
+    """A table that cannot take its share of a claim, and why. `copy_needed`: its rows in the lake are wrong already."""
 
     table: str
     error: TableStopped
     copy_needed: bool = False
 
     def with_remedy(self, destination: str) -> Refusal:
-        """The same, with the destination in its hint; where only a copy helps, the hint is that command."""
+        """Returns the same with the destination in its hint; if only a copy helps, the hint is that command."""
         if not isinstance(self.error, CopyNeeded):
             self.error.hint = spelled_out(self.error.hint, destination, self.table)
             return self
@@ -101,7 +101,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Cascaded:
-    """What the cascade of one foreign key changed in its table: rows that the binlog does not have."""
+    """The rows that the cascade of one foreign key changed in its table, without the binlog."""
 
     table: str
     parent: str
@@ -111,7 +111,7 @@ class Cascaded:
 
 @dataclass(frozen=True, slots=True)
 class BrokenSnapshot:
-    """A snapshot that cannot be finished, because of what a claim did, and why."""
+    """A snapshot that cannot be finished because of a claim, and why."""
 
     table: str
     id: str
@@ -120,8 +120,8 @@ class BrokenSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What became of a claim's tables, in the claim's order; of those only that were not stopped before. `followed`:
-    its DDL statements. `whole`: tables that were stopped, and that a statement or a copy made right before the rows.
+    """The outcome of a claim's tables that were not stopped before, in the claim's order. `followed`: its DDL
+    statements. `whole`: stopped tables that a statement or a copy made right before the rows.
     `broken`: snapshots that cannot be finished; `unapplied`: stopped tables whose changes were kept for one alone.
     `landed`: tables whose changes are in their logs; `instead`: why tables that were to be landed are merged in this
     run, if that was not reported yet."""
@@ -148,12 +148,12 @@ class BatchResult:
 
     @property
     def mended(self) -> tuple[str, ...]:
-        """The stopped tables that the lake now has as the source has them at the claim's end."""
+        """Returns the stopped tables whose rows in the lake are now the source's at the claim's end."""
         refused = {one.table for one in self.refused}
         return tuple(table for table in self.whole if table not in refused)
 
     def notes(self, doubts: Mapping[str, Doubt]) -> dict[str, TableNote]:
-        """What the ledger keeps, by table; `doubts` are those worth a note."""
+        """Returns the ledger's notes by table; `doubts` are the doubts to note."""
         renamed = {one.table: TableNote(doubt=doubts[one.table]) for one in self.followed if one.table in doubts}
         unapplied = dict.fromkeys(self.unapplied, TableNote(stopped=True))
         mended = dict.fromkeys(self.mended, TableNote())

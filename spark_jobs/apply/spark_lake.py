@@ -1,4 +1,4 @@
-"""The lake as one run sees it: check the cursor, apply a claim, note it in the ledger."""
+"""A run's interface to the lake: check the cursor, apply a claim, note it in the ledger."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from spark_jobs.write.order import Engine
 class SparkLake:
     """`fence` and `sampled` (the tables whose odd rows were named) are the run's own; `token` opens the service's
     Flight door. `source`: None where a run cannot read the source. `cascades`: None where none follow. `modes`: which
-    tables are landed; `notes` are the run's own. `catch_up` merges a table's log; `redefined` is told the tables that
-    followed a statement, behind it. `progress` says what of a batch is done. `engine`: what writes small tables."""
+    tables are landed; `notes` are the run's own. `catch_up` merges a table's log; `redefined` is called with the tables
+    that followed a statement, after it. `progress` is the batch's progress. `engine`: what writes small tables."""
 
     connector: Connector
     lake: Lake
@@ -73,8 +73,8 @@ class SparkLake:
             spark.createDataFrame(pa.table({"ready": [1]})).collect()
 
     def check_cursor(self, client: ClientStatus) -> str:
-        """What an operator should know of where the destination goes on, "" for nothing. Raises LakeError when rows
-        would be missing in the lake."""
+        """Returns a warning about the place where the destination continues, or "". Raises LakeError when rows would be
+        missing in the lake."""
         return self.ledger.check(client.epoch, client.reached, client.identity)
 
     def check_claim(self, claim: Claim) -> None:
@@ -91,7 +91,8 @@ class SparkLake:
         return lost_rows(self.lake, claim, known, self.connector.missing, time.sleep)
 
     def forgotten_stops(self, claim: Claim) -> tuple[Refusal, ...]:
-        """The tables that must be stopped anew: changes of them passed, and the service has lost their stop."""
+        """Returns the tables that must be stopped again: their changes were acked, and the service has lost their
+        stop."""
         return forgotten_stops(self.ledger, claim)
 
     def doubts(self) -> dict[str, Doubt]:
@@ -99,7 +100,7 @@ class SparkLake:
         return self.ledger.doubts()
 
     def apply(self, claim: Claim, run_id: str, parallelism: int, stopped: Collection[str]) -> BatchResult:
-        """Merges the claim's tables, but those that are `stopped`, up to `parallelism` at a time. The service learns
+        """Merges the claim's tables, except the `stopped` ones, up to `parallelism` at a time. Reports to the service
         which snapshots the claim breaks."""
         applied = apply_batch(
             claim,

@@ -1,6 +1,6 @@
-"""One table's share of a claim, appended to its change log in one commit of delta-rs.
+"""Appends one table's share of a claim to its change log, in one commit of delta-rs.
 
-The commit carries the claim's end. What is up to the last one is left out, so a claim may come again with other
+The commit carries the claim's end. Rows up to the last end are left out, so a claim may come again with other
 boundaries, and an append whose answer was lost is found. A run fences each log once: an append that began on a log
 which another run has fenced or written since is refused.
 """
@@ -41,14 +41,14 @@ _ROOM = "Make the lake writable and give it room; the batch stays claimable."
 
 
 class Refused(LakeError):
-    """The commit was refused, because of another one that came behind the state of the log on which it began."""
+    """The commit was refused, because another one came after the state of the log on which it began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What became of one table's share of a claim. `end`: the version up to which its log has the epoch's changes, None
-    where it has none. `images`: rows that this try appended. `counts` are the service's. `begun_anew`: why the log was
-    begun anew, "" where it was not; `no_history`: why the table has no history, though it is to have one."""
+    """The outcome of one table's share of a claim. `end`: the version up to which its log has the epoch's changes, or
+    None. `images`: rows that this try appended. `counts` are the service's. `begun_anew`: why the log was started
+    again, or ""; `no_history`: why the table has no history, though it should have one."""
 
     table: str
     end: int | None
@@ -66,10 +66,10 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class LandingTask:
-    """One table's share of a claim, and what it takes to land it. `after`: rows up to this version are left out,
-    besides those that the log has. `emptied`: statements of the claim that deleted all rows. `has_rows`: the claim has
-    others of it too. `past`: by epoch, the version up to which changes went past the log. `merge_all` merges what the
-    log has and the table has not, before a log is begun anew; None for a table that is not merged."""
+    """One table's share of a claim, and all that landing needs. `after`: rows up to this version are left out, besides
+    the rows that the log has. `emptied`: statements of the claim that deleted all rows. `has_rows`: the claim has other
+    rows of it too. `past`: by epoch, the version up to which changes went past the log. `merge_all` merges the changes
+    that the log has and the table lacks, before the log starts again; None for a table that is not merged."""
 
     claim: Claim
     log: TableLog
@@ -85,8 +85,8 @@ class LandingTask:
 
 
 def append(share: LandingTask) -> Landed:
-    """Lands the share. Raises TableStopped for what is this table's trouble, LakeError where the lake cannot be
-    written, and what Flight raises."""
+    """Lands the share. Raises TableStopped for an error of this table, LakeError if the lake cannot be written, and
+    what Flight raises."""
     for _ in range(_TRIES - 1):
         with suppress(Refused):
             return _append(share)  # the next try finds out whether it was another run
@@ -119,7 +119,7 @@ def _append(share: LandingTask) -> Landed:
 
 
 def enter(share: LandingTask) -> OpenedLog | None:
-    """The log, which only this run changes from now on; None where there is none."""
+    """Returns the log, which only this run changes from now on, or None if there is no log."""
     log, fence = share.log, share.fence
     opened = log.open()
     if opened is None:
@@ -138,7 +138,7 @@ def enter(share: LandingTask) -> OpenedLog | None:
 
 
 def _ready(share: LandingTask, opened: OpenedLog | None, read: TableRead) -> tuple[OpenedLog, Landed]:
-    """The log with the columns of the read, and how it changed for that."""
+    """Returns the log with the columns of the read, and how it changed for that."""
     log, lake_types = share.log, lake_columns(read.schema, read.table)
     assert lake_types  # raises for names that no Delta table can have
     if opened is None:
@@ -150,10 +150,10 @@ def _ready(share: LandingTask, opened: OpenedLog | None, read: TableRead) -> tup
         if share.merge_all is not None:
             share.merge_all()
         _written(log, lambda: _begin_anew(share, opened, read))
-        told = f"{found.anew}; what it had before is in its version {opened.version}"
-        return _described(share, _there(log), read), Landed(log.name, None, counts=read.counts, begun_anew=told)
+        why = f"{found.anew}; its earlier rows are in its version {opened.version}"
+        return _described(share, _there(log), read), Landed(log.name, None, counts=read.counts, begun_anew=why)
     if share.merge_all is not None and _is_redefined(opened, read):
-        share.merge_all()  # what the log has yet to hand on is of the definition before
+        share.merge_all()  # the log's rows that are not merged yet have the earlier definition
     ready = opened
     if found.added:
         fields = Schema.from_arrow(pa.schema(found.added)).fields
@@ -168,7 +168,7 @@ def _is_redefined(opened: OpenedLog, read: TableRead) -> bool:
 
 
 def _saying(share: LandingTask, opened: OpenedLog, wanted: Mapping[str, str]) -> OpenedLog:
-    """The log with these properties."""
+    """Returns the log with these properties."""
     if wanted.items() <= opened.properties.items():
         return opened
     _written(share.log, lambda: opened.table.alter.set_table_properties(dict(wanted), raise_if_not_exists=False))
@@ -176,7 +176,7 @@ def _saying(share: LandingTask, opened: OpenedLog, wanted: Mapping[str, str]) ->
 
 
 def _described(share: LandingTask, opened: OpenedLog, read: TableRead) -> OpenedLog:
-    """The log with the properties that its next rows need."""
+    """Returns the log with the properties that its next rows need."""
     kept = statistics(read.table, _fields(opened.table))
     return _saying(share, opened, log_properties(share.claim, read.table) | {STATISTICS: kept})
 
@@ -197,8 +197,8 @@ def _create(share: LandingTask, read: TableRead, schema: pa.Schema) -> None:
 
 
 def _begin_anew(share: LandingTask, opened: OpenedLog, read: TableRead) -> None:
-    """An empty log with the columns of the read; its ends and its history stay. From here on it is whole behind its
-    ends alone."""
+    """Empties the log, and gives it the columns of the read; its ends and its history stay. From here on it is whole
+    only after its ends."""
     nothing = log_schema(read.schema).empty_table()
     storage = share.log.lake.storage or None
     noted = CommitProperties(app_transactions=lacking(share.log, opened.ends(share.claim.epoch)))
@@ -211,7 +211,7 @@ def _begin_anew(share: LandingTask, opened: OpenedLog, read: TableRead) -> None:
 def _there(log: TableLog) -> OpenedLog:
     opened = log.open()
     if opened is None:
-        hint = "Find out what removes it; the batch stays claimable."
+        hint = "Find out what removes its folder; the batch stays claimable."
         raise LakeError("the change log is gone again", place=log.path, hint=hint)
     return opened
 
@@ -251,7 +251,7 @@ def _committed(
 
 
 def _note(share: LandingTask, counts: PlanCounts, after: int | None) -> str:
-    """Delta's user metadata of an append, as JSON: what the merged table's commits have of a batch."""
+    """Returns Delta's user metadata of an append, as JSON, with the same fields as in the merged table's commits."""
     claim = share.claim
     fields = {"destination": claim.destination, "client_id": claim.client_id, "epoch": claim.epoch}
     fields |= {"table": share.log.name, "batch_id": claim.batch_id, "run_id": share.run_id, "after": after}
@@ -260,7 +260,8 @@ def _note(share: LandingTask, counts: PlanCounts, after: int | None) -> str:
 
 
 def _written(log: TableLog, write: Callable[[], None]) -> None:
-    """Raises the service's own error, TableStopped for what this log causes, LakeError for what may pass."""
+    """Writes. Raises the service's own error, TableStopped for an error that this log causes, LakeError for an error
+    that may pass."""
     try:
         write()
     except SluiceError:
@@ -279,7 +280,8 @@ def _written(log: TableLog, write: Callable[[], None]) -> None:
 
 
 def _check_count(log: TableLog, table: DeltaTable, note: str, images: int) -> None:
-    """Raises TableStopped where delta-rs counted other rows than came. Another commit may have come behind it."""
+    """Raises TableStopped if delta-rs wrote a different number of rows than arrived. Another commit may have
+    followed."""
     commit = next((one for one in table.history(1) if one.get("userMetadata") == note), {})
     added = commit.get("operationMetrics", {}).get("num_added_rows")
     if added is not None and int(added) != images:
@@ -288,7 +290,7 @@ def _check_count(log: TableLog, table: DeltaTable, note: str, images: int) -> No
 
 
 def _compact(table: DeltaTable) -> None:
-    """Makes few files of many small ones, now and then. It changes no row, and what keeps it from it may pass."""
+    """Joins small files now and then. It changes no row, and its errors are ignored: they may pass."""
     if table.version() % _COMPACT_EVERY == _COMPACT_EVERY - 1:
         with suppress(DeltaError, OSError):
             table.optimize.compact(writer_properties=exact_statistics(pa.schema(table.schema().to_arrow())))

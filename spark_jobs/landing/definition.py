@@ -1,6 +1,6 @@
-"""What a log's properties say of its rows: the definition that they have, and where their epochs began.
+"""The properties of a log that describe its rows: their definition, and the beginning of their epochs.
 
-A log keeps the columns that the source dropped, so its own do not tell which ones the table has now.
+A log keeps the columns that the source dropped, so its own columns do not show which ones the table has now.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 def log_properties(claim: Claim, schema: TableSchema) -> dict[str, str]:
-    """What a log must say before it takes the claim's rows of the table: rows that it has not handed on yet have this
-    definition too."""
+    """Returns the properties that a log must have before it takes the claim's rows of the table: its rows that are not
+    merged yet have this definition too."""
     described = {PRIMARY_KEY: json.dumps(list(schema.primary_key)), DEFINITION: json.dumps(schema.to_dict())}
     return described | epoch_property(claim)
 
 
 def epoch_property(claim: Claim) -> dict[str, str]:
-    """Where the claim's epoch began."""
+    """Returns the property that says where the claim's epoch began."""
     began = {"moved": claim.moved, "seamless": [list(one) for one in claim.seamless]}
     return {f"{EPOCHS}{claim.epoch}": json.dumps(began)}
 
 
 def statistics(schema: TableSchema, columns: Iterable[pa.Field]) -> str:
-    """The columns of which a log keeps statistics: those by which its rows are found, and a key of one column, if its
-    name needs no quotes. Without a key: whether rows were inserted alone. `columns`: those of the log. Behind a struct
-    of which no field is named, as that of a GEOMETRY, delta-rs 1.6 shows no statistics at all."""
+    """Returns the columns of which a log keeps statistics: the columns by which its rows are found, and a key of one
+    column, if its name needs no quotes. Without a key: whether rows were inserted alone. `columns` are the log's. After
+    a struct of which no field is named, such as a GEOMETRY's, delta-rs 1.6 shows no statistics at all."""
     key = schema.primary_key if len(schema.primary_key) == 1 and _PLAIN.fullmatch(schema.primary_key[0]) else ()
     structs = [f"{quote(one.name)}.{quote(one.type.field(0).name)}" for one in columns if pa.types.is_struct(one.type)]
     return ",".join([EPOCH, VERSION, *(key if schema.primary_key else [OP]), *structs])
@@ -52,7 +52,7 @@ def has_key(properties: Mapping[str, str]) -> bool:
 
 
 def definition_of(properties: Mapping[str, str], place: str) -> TableSchema:
-    """The definition of the rows. Raises TableStopped for a log that does not have it."""
+    """Returns the definition of the rows. Raises TableStopped for a log that does not have it."""
     text = properties.get(DEFINITION)
     if text is None:
         hint = "Reload the table (sluice copy)."
@@ -61,7 +61,7 @@ def definition_of(properties: Mapping[str, str], place: str) -> TableSchema:
 
 
 def epoch_began(properties: Mapping[str, str], epoch: int, place: str) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """What the claims of an epoch said: `moved` and `seamless`. Raises TableStopped where the log does not have it."""
+    """Returns `moved` and `seamless` of an epoch's claims. Raises TableStopped if the log does not have them."""
     text = properties.get(f"{EPOCHS}{epoch}")
     if text is None:
         hint = "Reload the table (sluice copy): rows of this epoch may be another server's."

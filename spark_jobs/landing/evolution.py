@@ -1,7 +1,7 @@
-"""What a definition means for a table's change log, and which tables cannot be landed: pure.
+"""Decides how a definition changes a table's change log, and which tables cannot be landed: pure.
 
-A log takes new columns. Columns that the source dropped stay, and are NULL from then on. A column of another type, or
-one whose name differs in case alone, begins the log anew.
+A log takes new columns. Columns that the source dropped stay, and are NULL from then on. After a column changes its
+type, or its name in case alone, the log starts again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from spark_jobs.lake.types import LakeColumn, needs_mapping, spark_type
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """`added`: columns that the log lacks. `anew`: why it cannot take the rows as it is, "" where it can."""
+    """`added`: columns that the log lacks. `anew`: why it cannot take the rows and must start again, or ""."""
 
     added: tuple[pa.Field, ...] = ()
     anew: str = ""
 
 
 def evolution(old: Sequence[LakeColumn], new: Sequence[pa.Field]) -> Evolution:
-    """From a log's columns to those of a read."""
+    """Returns the change from a log's columns to a read's."""
     types = {column.name: column.type for column in old}
     spelled = {column.name.lower(): column.name for column in old}
     added = []
@@ -41,7 +41,7 @@ def evolution(old: Sequence[LakeColumn], new: Sequence[pa.Field]) -> Evolution:
 
 
 def why_not(schema: TableSchema) -> str:
-    """Why a table cannot be landed and is merged instead, "" where it can be."""
+    """Returns why a table cannot be landed and is merged instead, or ""."""
     names = [column.name for column in schema.shown]
     taken = next((name for name in names if name.lower() in NAMES), None)
     if taken is not None:

@@ -1,4 +1,4 @@
-"""The change log of one table: a Delta table beside it, which delta-rs writes, and what it has.
+"""The change log of one table: a Delta table next to it, which delta-rs writes.
 
 Its commits carry a txnVersion for each epoch, the end of the claim. `append` writes it; this module reads.
 """
@@ -23,7 +23,7 @@ from spark_jobs.lake.types import LakeColumn, delta_type
 
 @dataclass(frozen=True, slots=True)
 class OpenedLog:
-    """The log as it is at one Delta version, which `table` keeps: what is committed later is not seen."""
+    """The log at one Delta version, which `table` keeps: later commits are not seen."""
 
     log: TableLog
     table: DeltaTable
@@ -34,17 +34,18 @@ class OpenedLog:
         return int(self.table.version())
 
     def end(self, epoch: int) -> int | None:
-        """The version (`EntryPosition.version()`) up to which it has the table's changes of an epoch; None for none."""
+        """Returns the version (`EntryPosition.version()`) up to which it has the table's changes of an epoch, or
+        None."""
         return self.table.transaction_version(self.log.app(epoch))
 
     def ends(self, upto: int) -> dict[int, int]:
-        """The same of each epoch up to `upto` of which it has changes, in order."""
+        """Returns that version for each epoch up to `upto` of which it has changes, in order."""
         found = {epoch: self.end(epoch) for epoch in range(upto + 1)}
         return {epoch: end for epoch, end in found.items() if end is not None}
 
     @property
     def columns(self) -> tuple[LakeColumn, ...]:
-        """The table's own, those that the source has no more too."""
+        """Returns the table's own columns, also those that the source has dropped."""
         return own_columns(self.table)
 
     @property
@@ -109,6 +110,6 @@ class TableLog:
 
 
 def own_columns(log: DeltaTable) -> tuple[LakeColumn, ...]:
-    """The columns of a log that are the table's own, those that the source has no more too."""
+    """Returns the columns of a log that are the table's own, also those that the source has dropped."""
     fields = [field for field in log.schema().fields if field.name not in NAMES]
     return tuple(LakeColumn(field.name, delta_type(field.type)) for field in fields)

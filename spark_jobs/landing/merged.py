@@ -1,7 +1,7 @@
-"""Whether a change log that is missing, or older than the ledger knows it, took rows with it that were not merged.
+"""Checks whether unmerged rows were lost with a change log that is missing, or older than the ledger knows it.
 
-A log is the only place of changes that were acked and not merged. The merged table goes on from any log, so it alone
-would hide that changes are gone.
+A log is the only place of changes that were acked and not merged. The merged table continues from any log, so it alone
+would hide the loss.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from spark_jobs.landing.log import OpenedLog, TableLog
 
 
 def merged_to(log: TableLog, epochs: Sequence[int]) -> dict[int, int]:
-    """By epoch, the version up to which the merged table has the epoch's changes; 0 for none. What a copy replaced, it
-    has."""
+    """Returns by epoch the version up to which the merged table has the epoch's changes, or 0. Changes that a copy
+    replaced count as merged."""
     ledger = Ledger(log.lake, log.destination, log.client_id)
     progress = TableProgress.read(ledger, log.name, max(epochs, default=0))
     return {epoch: progress.end(epoch) if progress else 0 for epoch in epochs}
 
 
 def check_known(log: TableLog, opened: OpenedLog | None, ledger: Ledger, wanted: Range) -> None:
-    """Raises TableStopped where changes were acked that are neither in the log nor merged, nor come again in the
-    range."""
+    """Raises TableStopped if acked changes are neither in the log nor merged, and do not come again in the range."""
     for epoch, noted in ledger.landed(log.name, wanted.epoch.number, ledger.opened()).items():
         end = opened.end(epoch) if opened else None
         if end is not None and end >= noted:
@@ -43,7 +42,7 @@ def check_known(log: TableLog, opened: OpenedLog | None, ledger: Ledger, wanted:
 
 
 def _comes_again(ledger: Ledger, wanted: Range, epoch: int, there: int) -> bool:
-    """Whether a rewind brings what the merged table lacks of an epoch, or all that the epoch had."""
+    """Whether a rewind brings the changes of an epoch that the merged table lacks, or all changes of the epoch."""
     now = wanted.epoch
     if epoch < now.moved or epoch == now.number:
         return False

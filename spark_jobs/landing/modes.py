@@ -1,4 +1,4 @@
-"""How a table's changes come into the lake, by table: plain values of the lake's configuration."""
+"""Modes of bringing a table's changes into the lake, by table: plain values of the lake's configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 
 class Mode(StrEnum):
-    """What a run does with a table's share of a claim before it acks."""
+    """The action of a run on a table's share of a claim before it acks."""
 
     MERGE = "merge"  # merges it into the table
     LAND_FIRST = "land_first"  # appends it to the table's log, from which the table follows
@@ -53,7 +53,7 @@ MERGE_ALL = Modes()
 
 
 def modes_json(modes: Modes) -> str:
-    """For a configuration that holds text."""
+    """Returns the modes as text, for a configuration."""
     return json.dumps(asdict(modes))
 
 

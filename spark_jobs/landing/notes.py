@@ -1,4 +1,4 @@
-"""What one run remembers of the tables that it lands or not. Safe to use for several tables side by side."""
+"""One run's notes of the tables that it lands or not. Safe to use for several tables at the same time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from deltalake import DeltaTable
 
 @dataclass(slots=True)
 class Notes:
-    """`instead`: why tables are merged in this run although they are to be landed; `reported`: those of them that the
-    run's log names. `checked`: (table, epoch) whose log was compared with the ledger. `merged`: tables whose log
-    is merged whole, and has got nothing since; `unfollowed`: the statements that merged tables lack, as they were read
-    once. `past`: by table and epoch, the version up to which changes went past its log."""
+    """`instead`: why tables are merged in this run although they should be landed; `reported`: the tables among them
+    that the run's log names. `checked`: (table, epoch) whose log was compared with the ledger. `merged`: tables whose
+    log is merged whole, and has got nothing since; `unfollowed`: the statements that merged tables lack, as they were
+    read once. `past`: by table and epoch, the version up to which changes went past its log."""
 
     instead: dict[str, str] = field(default_factory=dict)
     reported: set[str] = field(default_factory=set)
@@ -25,7 +25,7 @@ class Notes:
     past: dict[str, Mapping[int, int]] = field(default_factory=dict)
 
     def forget(self, renamed: Collection[str]) -> None:
-        """These tables have others' rows by now, which went past their logs."""
+        """Forgets tables that have other tables' rows by now, which went past their logs."""
         self.checked = {one for one in self.checked if one[0] not in renamed}
 
     def unreported(self) -> dict[str, str]:

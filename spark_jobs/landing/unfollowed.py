@@ -1,8 +1,8 @@
 """Statements that no merged table followed, because their table had its change log alone then (`apply: append`).
 
-The log goes on over any statement, and a merged table that was made of it would not show what the statement did to the
-rows before it. So such a table is merged again only when a copy has brought its rows. Noted by table, in an empty Delta
-table beside the ledger, before the claim with the statement is acked.
+The log goes on over any statement, and a merged table that was made of it would not show the statement's effect on the
+rows before it. So such a table is merged again only when a copy has brought its rows. The statement is noted by table,
+in an empty Delta table next to the ledger, before its claim is acked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IN_LOG = (EffectKind.CREATE, EffectKind.CREATE_FILLED, EffectKind.DROP, EffectK
 
 @dataclass(frozen=True, slots=True)
 class Unfollowed:
-    """The notes of one destination and client: of each table the place of the last such statement."""
+    """The notes of one destination and client: for each table the place of the last such statement."""
 
     lake: Lake
     destination: str
@@ -56,5 +56,5 @@ class Unfollowed:
 
 
 def is_in_log(effect: Effect) -> bool:
-    """Whether the table's log alone says what the statement did, or it did nothing to rows."""
+    """Whether the table's log alone shows the statement's effect, or it changed no rows."""
     return effect.kind in _IN_LOG or (effect.kind is EffectKind.ALTER and not effect.changes)

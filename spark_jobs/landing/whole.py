@@ -1,9 +1,9 @@
-"""Since where a change log is whole: up to which version of an epoch the table's changes are not all in it.
+"""The beginning of a change log's whole part: the version of an epoch up to which some changes are missing in it.
 
-A log begins beside a table that may have rows; changes of a table that was merged for a while went past it; old rows
-are deleted when their time is over; and where it cannot take new columns it begins anew. Each is noted in the commit
-that does it, or in the next append, as the version of an app id of its own: a property would refuse each append that
-is under way.
+A log may begin next to a table that has rows; changes of a table that was merged for a while went past it; old rows are
+deleted when their time is over; and a log that cannot take new columns starts again. Each is noted in the commit that
+does it, or in the next append, as the version of an app id of its own: a change of a property would make Delta refuse
+each append that is under way.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ BEGAN = "sluice.log_began"
 @dataclass(frozen=True, slots=True)
 class Began:
     """The merged table when its log began: by epoch, the version up to which it had the changes, and the last statement
-    that it had followed, as epoch and version. `version` is Delta's, -1 for none. `empty`: it had no row, or was not
-    there."""
+    that it had followed, as epoch and version. `version` is Delta's, -1 without a table. `empty`: it had no row, or did
+    not exist."""
 
     empty: bool
     at: Mapping[int, int]
@@ -39,7 +39,7 @@ class Began:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Began | None:
-        """None for a log that does not say it."""
+        """Returns the note in a log's properties, or None."""
         text = properties.get(BEGAN)
         if text is None:
             return None
@@ -49,7 +49,7 @@ class Began:
 
 
 def began(log: TableLog, epoch: int) -> Began:
-    """What a log says that begins in `epoch`. Raises what `Lake.state` raises."""
+    """Returns the note for a log that begins in `epoch`. Raises what `Lake.state` raises."""
     path = log.lake.path(*split_name(log.name))
     state = log.lake.state(path, "")
     if state is None:
@@ -60,12 +60,12 @@ def began(log: TableLog, epoch: int) -> Began:
 
 
 def whole_app_id(destination: str, client_id: int, table: str, epoch: int) -> str:
-    """The app id whose version says up to where the log is not whole."""
+    """Returns the app id whose version says up to where the log is not whole."""
     return f"sluice:{destination}:{client_id}:{table}:whole:{epoch}"
 
 
 def lacks_to(log: DeltaTable, destination: str, client_id: int, table: str, epoch: int) -> int | None:
-    """The version up to which the epoch's changes are not all in the log; None where all are, as far as it says."""
+    """Returns the version up to which some of the epoch's changes are missing in the log, or None if it notes none."""
     began = Began.of(log.metadata().configuration)
     first = began.at.get(epoch) if began and not began.empty else None
     noted = log.transaction_version(whole_app_id(destination, client_id, table, epoch))
@@ -73,13 +73,13 @@ def lacks_to(log: DeltaTable, destination: str, client_id: int, table: str, epoc
 
 
 def lacking(log: TableLog, upto: Mapping[int, int]) -> list[Transaction]:
-    """What a commit carries after which the log is not whole up to the version of each epoch."""
+    """Returns the transactions of a commit after which the log is not whole up to the version of each epoch."""
     apps = {epoch: whole_app_id(log.destination, log.client_id, log.name, epoch) for epoch in upto}
     return [Transaction(apps[epoch], version) for epoch, version in upto.items() if version < ALWAYS]
 
 
 def gone_past(opened: OpenedLog, epoch: int) -> dict[int, int]:
-    """By epoch up to `epoch`, the version up to which changes were merged into the table without being landed."""
+    """Returns, by epoch up to `epoch`, the version up to which changes were merged into the table without landing."""
     first, found = Began.of(opened.properties), dict[int, int]()
     for one, there in merged_to(opened.log, range(epoch + 1)).items():
         if there >= ALWAYS:

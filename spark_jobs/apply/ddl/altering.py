@@ -1,7 +1,7 @@
-"""ALTER TABLE: by name where no row changes, else the table is written anew in one commit.
+"""ALTER TABLE: by name if no row changes; otherwise the table is rewritten in one commit.
 
-A run that dies half way leaves some of the changes by name. Each is done only where it is not yet, so the next run goes
-on; the last commit carries the statement's version.
+A run that dies half way leaves some of the changes by name. The next run does the missing ones; the last commit carries
+the statement's version.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _OF_STRUCTURE = (
 
 
 def alter(at: DdlTarget, step: Step, effect: Effect) -> str:
-    """What became of the table, "" for one that the lake lacks and of which a statement that was not understood has
-    perhaps the name.
+    """Alters the table, and returns the outcome. The outcome is "" if the lake has no such table and the statement,
+    which was not understood, may not concern it.
 
-    Raises CopyNeeded where old rows' values are not known, TableStopped for what no lake table can be.
+    Raises CopyNeeded if old rows' values are not known, TableStopped for a definition that no lake table can have.
     """
     state = at.live
     if state is None:
@@ -88,11 +88,11 @@ def _is_shown(effect: Effect) -> bool:
 
 
 def _check_rows(at: DdlTarget, state: TableState, plan: Alteration) -> None:
-    """Raises CopyNeeded when a row is there whose value the server changed, or a deleted one whose value the new type
-    cannot hold."""
+    """Raises CopyNeeded for a row whose value the server changed, or a deleted row whose value the new type cannot
+    hold."""
     own, table = state.own, f"delta.{quote(at.path)}"
     if plan.unless and _has_row(at, living_now(at.path, own), plan.unless):
-        raise CopyNeeded(f"rows that fit {' or '.join(plan.unless)} have other values now", at.table)
+        raise CopyNeeded(f"the statement changed the values of rows with {' or '.join(plan.unless)}", at.table)
     if plan.misfits and own and _has_row(at, table, tuple(plan.misfits)):
         names = ", ".join(plan.misfits.values())
         raise CopyNeeded(f"deleted rows have values of {names} that the new type cannot hold", at.table)
@@ -106,8 +106,8 @@ def _has_row(at: DdlTarget, rows: str, conditions: Sequence[str]) -> bool:
 
 
 def _altered_plainly(at: DdlTarget, state: TableState, plan: Alteration, comment: str) -> bool:
-    """Whether delta-rs made the changes of names, which takes no statement of Spark. What it made before one that it
-    cannot make stays."""
+    """Whether delta-rs made the changes of names, without a statement of Spark. Changes that it made before one that it
+    cannot make stay."""
     changes = metadata_changes(state, plan, comment)
     if changes is None or not at.batch.fence.note(at.path, _properties(plan)):
         return False

@@ -9,14 +9,13 @@ from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.lake.policies import Changed
 from spark_jobs.lake.remedy import copy_hint
 
-PROPOSAL = "a change waits for approval"  # how the reason of such a stop begins
+PROPOSAL = "a change waits for approval"  # prefix of the reason of such a stop
 TAKES_DELETED = "a copy would remove its deleted rows, so it waits for approval"
 _EXCEPTION = "the source changed the table, and its policy is exception"
 
 
 def check_consent(at: DdlTarget, step: Step) -> None:
-    """Raises TableStopped where the policy is `exception` or `ask`. Call it when the statement would change the
-    table."""
+    """Raises TableStopped if the policy is `exception` or `ask`. Call it when the statement would change the table."""
     destination, text = at.batch.claim.destination, f"{shown(step.ddl.text, 500)} ({step.ddl.position})"
     match at.batch.policies.of(at.table).changed:
         case Changed.EXCEPTION:

@@ -1,7 +1,7 @@
-"""Tables that need a copy, reloaded from the source in the same run where they are small enough.
+"""Reloads tables that need a copy from the source, in the same run if they are small enough.
 
-The run holds the claim, so that no row behind the copy's position is acked meanwhile. What the claim still has of such
-a table is in the copy. A table that the source does not have any more is retired up to that position.
+The run holds the claim, so that no row after the copy's position is acked meanwhile. The claim's further rows of such a
+table are in the copy. A table that the source no longer has is retired up to that position.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _SIZE = "SELECT table_rows FROM information_schema.tables WHERE table_schema = %
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """Where rows are copied from. `zero_dates` is the destination's setting; tables of at most about `rows` rows are
-    copied without being asked."""
+    """The source of copies. `zero_dates` is the destination's setting; tables of at most about `rows` rows are copied
+    without a request."""
 
     source: Source
     rows: int
@@ -45,8 +45,8 @@ class Copier:
 def copied(
     batch: Batch, copier: Copier, refused: Sequence[Refusal]
 ) -> tuple[tuple[Followed, ...], tuple[Refusal, ...]]:
-    """What was copied, and what is still refused: tables that are too large, whose policy wants to be asked, whose
-    deleted rows a copy would take, or whose copy failed, with the reason."""
+    """Returns the copied tables, and the tables that are still refused, with the reason: too large, a policy of `ask`,
+    deleted rows that a copy would remove, or a failed copy."""
     done: list[Followed] = []
     left: list[Refusal] = []
     for refusal in refused:
@@ -75,7 +75,7 @@ def _is_wanted(batch: Batch, copier: Copier, refusal: Refusal) -> bool:
 
 
 def _keeps_deleted(batch: Batch, table: str) -> bool:
-    """Whether the table has rows that the source has no more, or may have."""
+    """Whether the table has, or may have, rows that the source no longer has."""
     with suppress(TableStopped):
         state = batch.lake.state(batch.lake.path(*split_name(table)), "")
         return state is not None and state.own.soft and not state.dropped
@@ -83,7 +83,7 @@ def _keeps_deleted(batch: Batch, table: str) -> bool:
 
 
 def _rows(source: Source, table: str) -> int | None:
-    """About how many rows the table has, 0 for one that is not there; None where the source does not tell."""
+    """Returns the estimated number of the table's rows, 0 if it does not exist, None if the source has no estimate."""
     try:
         connection = connect(source)
         try:

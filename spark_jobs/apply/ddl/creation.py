@@ -22,7 +22,7 @@ from spark_jobs.lake.types import LakeColumn, lake_columns
 
 
 def columns_of(schema: TableSchema) -> tuple[LakeColumn, ...]:
-    """The lake's columns for a definition. Raises TableStopped for one that no lake table can have."""
+    """Returns the lake's columns for a definition. Raises TableStopped for one that no lake table can have."""
     try:
         return lake_columns(pa.schema(arrow_fields(schema)), schema)
     except SchemaError as error:
@@ -30,10 +30,11 @@ def columns_of(schema: TableSchema) -> tuple[LakeColumn, ...]:
 
 
 def create(at: DdlTarget, step: Step, effect: Effect) -> str:
-    """The table begins without rows. Rows of an earlier table of that name stay in its history alone.
+    """Creates the table without rows, and returns the outcome. Rows of an earlier table of that name stay in its
+    history alone.
 
-    Where the definition is not known, the first row creates the table. CREATE TABLE IF NOT EXISTS is in the binlog also
-    where the table existed; then nothing happens.
+    If the definition is not known, the first row creates the table. CREATE TABLE IF NOT EXISTS is in the binlog also if
+    the table existed; then nothing happens.
     """
     if at.live is not None and effect.conditional:
         return "the table exists already"
@@ -58,7 +59,7 @@ def create(at: DdlTarget, step: Step, effect: Effect) -> str:
 
 
 def drop(at: DdlTarget, step: Step) -> str:
-    """By the table's policy its rows stay, move aside or go."""
+    """Drops the table, and returns the outcome: by its policy the rows stay, are archived or are deleted."""
     if at.live is None:
         return "the lake has no such table"
     check_consent(at, step)
@@ -77,7 +78,7 @@ def drop(at: DdlTarget, step: Step) -> str:
 
 
 def truncate(at: DdlTarget, step: Step) -> str:
-    """All rows go, or are marked, in one commit."""
+    """Deletes or marks all rows in one commit, and returns the outcome."""
     if at.live is None:
         return "the lake has no such table"
     check_consent(at, step)

@@ -1,7 +1,7 @@
-"""A claim's DDL statements, followed before its rows: side by side, but in order for each table.
+"""Follows a claim's DDL statements before its rows: several at the same time, but in order for each table.
 
-A table that cannot follow stops alone; so do tables that were to get its rows. A stopped table follows only what mends
-it. A replay finds in each table's version which steps it has. Nothing here acks.
+A table that cannot follow stops alone; so do tables that should get its rows. A stopped table follows only statements
+that resume it. A replay finds in each table's version which steps it has. Nothing here acks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spark_jobs.apply.table import Batch
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What became of a claim's statements. `mended`: the tables that were stopped before and are so no more."""
+    """The outcome of a claim's statements. `mended`: the tables that were stopped before and are resumed."""
 
     followed: tuple[Followed, ...] = ()
     refused: tuple[Refusal, ...] = ()
@@ -36,8 +36,8 @@ class Following:
 
 
 def follow(batch: Batch, parallelism: int = 1) -> Following:
-    """Follows every statement of the claim; into the batch's stopped tables those that mend them. Up to `parallelism`
-    at a time, but those on one table in order.
+    """Follows every statement of the claim; for the batch's stopped tables only those that resume them. Up to
+    `parallelism` at a time, but statements on one table in order.
 
     Any error but TableStopped is raised when all tables are at rest, and no further statement begins.
     """
@@ -55,12 +55,12 @@ def follow(batch: Batch, parallelism: int = 1) -> Following:
 
 
 def _follow(batch: Batch, statements: Sequence[Ddl]) -> Following:
-    """The same of statements that have no table in common with the others, one after the other."""
+    """Follows statements that have no table in common with the others, one after the other."""
     followed: list[Followed] = []
     refused: dict[str, Refusal] = {}
     mended: set[str] = set()
     destination = batch.claim.destination
-    for step in _told(batch, statements):
+    for step in _steps_of(batch, statements):
         for outcome in _outcomes(batch, step, {*batch.stopped, *refused} - mended):
             if isinstance(outcome, Refusal):
                 refused[outcome.table] = replace(outcome.with_remedy(destination), copy_needed=True)
@@ -73,8 +73,8 @@ def _follow(batch: Batch, statements: Sequence[Ddl]) -> Following:
     return Following(tuple(followed), tuple(refused.values()), tuple(mended))
 
 
-def _told(batch: Batch, statements: Sequence[Ddl]) -> Iterator[Step]:
-    """Every step of the statements; the batch's progress counts the statements."""
+def _steps_of(batch: Batch, statements: Sequence[Ddl]) -> Iterator[Step]:
+    """Yields every step of the statements; the batch's progress counts the statements."""
     for ddl in statements:
         with batch.progress.statement([effect.name for effect in ddl.effects]):
             yield from steps(ddl)

@@ -1,7 +1,7 @@
-"""Statements that mend a stopped table: after TRUNCATE, DROP or CREATE its old rows do not matter any more.
+"""Statements that resume a stopped table: after TRUNCATE, DROP or CREATE its old rows no longer matter.
 
-The commits of such a step say so. A run that dies between them and the ack leaves the stop; the next one finds the step
-in the table's log, and the table is mended all the same. A step that the table had before it stopped mends nothing.
+The commits of such a step record it. A run that dies between them and the ack leaves the stop; the next run finds the
+step in the table's log, and resumes the table all the same. A step from before the stop resumes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CREATES = (EffectKind.CREATE, EffectKind.CREATE_FILLED)
 
 
 def mend(batch: Batch, step: Step, effect: Effect, table: str) -> str | None:
-    """What the statement made of a stopped table; None where the table stays stopped."""
+    """Returns the statement's outcome for a stopped table, or None if the table stays stopped."""
     if not step.begins_anew:
         return None
     try:
@@ -38,8 +38,8 @@ def mend(batch: Batch, step: Step, effect: Effect, table: str) -> str | None:
 
 
 def mend_old_name(at: DdlTarget, step: Step) -> str | None:
-    """A stopped table that was renamed: who has its rows now is told to the table of the new name. The rows stay, as
-    after a DROP. None where the table stays stopped."""
+    """Resumes the old name of a stopped table that was renamed, and returns the outcome; the rows stay, as after a
+    DROP. The table of the new name is handled by itself. None if the table stays stopped."""
     try:
         if at.has(step):
             return "done before" if is_mended(at, step) else None
@@ -53,7 +53,7 @@ def mend_old_name(at: DdlTarget, step: Step) -> str | None:
 
 
 def is_mended(at: DdlTarget, step: Step) -> bool:
-    """Whether a stopped table that has the step is right by it, or by a copy that an earlier try made behind it."""
+    """Whether a stopped table that has the step is right by it, or by a copy that an earlier try made after it."""
     state, claim = at.state, at.batch.claim
     if state is None or state.dropped:
         return True
@@ -64,7 +64,8 @@ def is_mended(at: DdlTarget, step: Step) -> bool:
 
 
 def _truncate(at: DdlTarget, step: Step, effect: Effect) -> str:
-    """Where the table may change its columns it gets the present ones: it did not follow what altered them."""
+    """Empties the table, and returns the outcome. It gets the present columns if its policy allows: while it was
+    stopped it did not follow the statements that altered them."""
     check_consent(at, step)
     if at.live is not None and at.batch.policies.of(at.table).changed is not Changed.EVOLVE:
         return truncate(at, step)

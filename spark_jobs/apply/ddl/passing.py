@@ -1,4 +1,5 @@
-"""Statements of tables that have a change log alone: they pass by, and what the log does not show of them is noted."""
+"""Statements of tables that have a change log alone: no table follows them, and effects that the log hides are
+noted."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def note_passed(batch: Batch, step: Step, tables: Iterable[str]) -> None:
 
 
 def check_unfollowed(batch: Batch, table: str) -> None:
-    """Before a table is merged without its log. Raises TableStopped for one that lacks a statement."""
+    """Raises TableStopped for a table that lacks a statement. Call it before a table is merged without its log."""
     notes = _notes(batch)
     if not batch.notes.unfollowed:
         batch.notes.unfollowed = (notes.places(),)

@@ -2,7 +2,7 @@
 
 A table's rows are read from the version that it had before the statement, so the order of the commits does not matter
 and a replay finds the same rows. Each target is one commit; then the tables that have no new rows are retired. The rows
-of a stopped table are wrong, so nobody gets them; a stopped table that gets others' rows is mended.
+of a stopped table are wrong, so no table gets them; a stopped table that gets another table's rows is resumed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from spark_jobs.lake.state import FENCE, TABLE, TableState
 
 @dataclass(frozen=True, slots=True)
 class RenamedTable:
-    """The table whose rows move, as it was before the statement. `exact`: nothing comes again of what it has, so that
-    it does not matter what the target had."""
+    """The table whose rows move, as it was before the statement. `exact`: none of its rows comes again, so that the
+    target's earlier rows do not matter."""
 
     path: str
     state: TableState
@@ -74,7 +74,7 @@ class _RenameWork:
     stopped: Collection[str]
 
     def moved(self, target: str, origin: str) -> list[Followed | Refusal]:
-        """What becomes of the table that has the rows of `origin` from here on. Raises TableStopped."""
+        """Moves the rows of `origin` to `target`, and returns the outcome. Raises TableStopped."""
         at, rows, step = self.tables[target], self.found.get(origin), self.step
         exact = rows is not None and rows.exact
         if at.has(step, anew=exact):
@@ -99,7 +99,7 @@ class _RenameWork:
         return any(one.conditional and one.before is None for one in self.step.effects if one.name == origin)
 
     def old_name(self, table: str) -> list[Followed | Refusal]:
-        """What becomes of a table that has no rows any more. Raises TableStopped."""
+        """Retires a table that has no rows any more, and returns the outcome. Raises TableStopped."""
         at = self.tables[table]
         if table in self.stopped:
             return self._followed(table, mend_old_name(at, self.step))
@@ -119,7 +119,8 @@ class _RenameWork:
 
 
 def _origin(at: DdlTarget, step: Step) -> RenamedTable | None:
-    """None where the lake does not have the table as it was. Raises nothing: who needs it is told."""
+    """Returns the table as it was before the statement, or None if the lake does not have it. Raises nothing: the
+    target that needs it is refused."""
     if at.state is None:
         return None
     try:

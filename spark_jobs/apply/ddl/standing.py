@@ -53,7 +53,7 @@ class DdlTarget:
         return followed_property((self.batch.claim.epoch, step.version))
 
     def begun(self, step: Step) -> dict[str, str]:
-        """The same of a step behind which nothing counts that the table had."""
+        """Returns the properties for a step after which the table's earlier rows do not count."""
         return begun_properties((self.batch.claim.epoch, step.version))
 
     @property
@@ -76,7 +76,7 @@ class DdlTarget:
         self.batch.fence.skip(self.path)
 
     def noted(self, step: Step) -> CommitProperties:
-        """What the step's commit carries where delta-rs makes it."""
+        """Returns the properties of the step's commit if delta-rs makes it."""
         of_step = Transaction(self.app, step.version)
         return CommitProperties(custom_metadata={"userMetadata": self._metadata(step)}, app_transactions=[of_step])
 
@@ -86,9 +86,9 @@ class DdlTarget:
 
 
 def standing(batch: Batch, table: str, *, whole: bool = True, anew: bool = False) -> DdlTarget:
-    """The table, which only this run changes from now on. Raises TableStopped for a table that is not ours, CopyNeeded
-    for one that lost commits, where it is wanted `whole`, and for one without a key of which nobody knows which
-    statements and rows it has, unless it begins `anew`."""
+    """Returns the table, which only this run changes from now on. Raises TableStopped for a table that is not Sluice's.
+    Raises CopyNeeded for a table that lost commits, if it is wanted `whole`, and for a table without a key whose
+    statements and rows are uncertain, unless it begins `anew`."""
     claim, lake = batch.claim, batch.lake
     path = lake.path(*split_name(table))
     app = app_id(claim.destination, claim.client_id, table, claim.epoch)
@@ -99,7 +99,7 @@ def standing(batch: Batch, table: str, *, whole: bool = True, anew: bool = False
 
 
 def _progress(batch: Batch, table: str, state: TableState | None, anew: bool) -> TableProgress | None:
-    """How far the table is; a dropped one has no row that could be there twice."""
+    """Returns the table's progress; a dropped table has no row that could be there twice."""
     progress = batch.record(table) if state is not None else None
     if state is None or progress is None or state.dropped or progress.keyed:
         return replace(progress, keyed=True) if progress else None
@@ -136,7 +136,7 @@ def mark(at: DdlTarget, step: Step, properties: Mapping[str, str] = NOTHING) -> 
 
 
 def retire(at: DdlTarget, step: Step) -> None:
-    """The table has no rows and no definition any more: what comes under its name next reloads it."""
+    """Commits that the table has no rows and no definition any more: the next table of its name replaces it."""
     assert at.state is not None
     state, gone = at.state, dropped_property(step.ddl.position)
     with at.committing(step) as spark:

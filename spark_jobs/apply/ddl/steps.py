@@ -1,4 +1,4 @@
-"""What one statement does, step by step, and the version of each step: pure.
+"""Splits one statement into steps, each with a version of its own: pure.
 
 A statement may do several things to one table (ALTER ... RENAME). Each needs a version of its own, so that a replay
 knows which are done. The last has the statement's own version, and the ones before count down from it. No other event
@@ -91,9 +91,9 @@ def steps(ddl: Ddl) -> list[Step]:
 
 
 def origins(effects: tuple[Effect, ...]) -> dict[str, str | None]:
-    """What renames come to: for each name, the table whose rows it has afterwards; None where it has none any more.
+    """Returns for each name the table whose rows it has after the renames; None if it has no rows any more.
 
-    A swap through a third name that existed neither before nor after comes to two tables, each with the other's rows.
+    A swap through a third name that existed neither before nor after gives two tables, each with the other's rows.
     """
     now: dict[str, str | None] = {}
     for effect in effects:

@@ -250,7 +250,7 @@ def test_a_column_that_the_log_cannot_hold_begins_it_anew(
         share(lake, service, service.claim(2, 70, 90), merge_all=lambda: merged.append(1), fence=run_of(lake))
     )
     assert merged == [1]
-    assert "now; what it had before is in its version" in landed.begun_anew
+    assert "now; its earlier rows are in its version" in landed.begun_anew
     found = pa.table(lake.open(lake.log_path("shop", "orders")).to_pyarrow_table())
     assert (found["id"].to_pylist(), found[field[0]].to_pylist()) == ([8], [value])
     assert append(share(lake, service, service.claim(3, 5, 90))).replayed
