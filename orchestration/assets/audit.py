@@ -20,7 +20,7 @@ from orchestration.jobs.history import known
 from orchestration.settings import Settings
 from orchestration.verbs.verify import comparison, facts, text
 from spark_jobs.landing.modes import Mode
-from spark_jobs.verify.beside import compared
+from spark_jobs.verify.comparer import compared
 from spark_jobs.verify.history import histories_compared
 from spark_jobs.verify.verified import Verified
 

@@ -194,7 +194,7 @@ class Demo:
         """Source against lake, table by table."""
         from spark_jobs.lake.tables import Lake
         from spark_jobs.snapshot.source import Source
-        from spark_jobs.verify.beside import TableComparer, compared
+        from spark_jobs.verify.comparer import TableComparer, compared
 
         with self.progress.step("comparing source and lake"), self.connector() as connector:
             source = Source(self.mysql.host, self.mysql.port, self.mysql.user, self.mysql.password)

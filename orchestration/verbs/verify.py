@@ -15,7 +15,7 @@ from orchestration.source import source_of
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Verify
 from orchestration.verbs.report import Done, Report
-from spark_jobs.verify.beside import TableComparer, compared
+from spark_jobs.verify.comparer import TableComparer, compared
 from spark_jobs.verify.history import histories_compared
 from spark_jobs.verify.repair import RowRepair
 from spark_jobs.verify.verified import Verified

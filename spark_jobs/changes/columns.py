@@ -1,7 +1,7 @@
-"""The columns that a change log has behind the table's own.
+"""The columns that a change log has after the table's own.
 
 Each image is a row: an update has two, before and after. Changes are in the order of (`EPOCH`, `VERSION`, `NTH`). A row
-of op `TRUNCATE` has no values: all rows of the table went there.
+of op `TRUNCATE` has no values: it deleted all rows of the table.
 """
 
 from __future__ import annotations

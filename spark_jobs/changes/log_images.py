@@ -1,7 +1,7 @@
-"""The images of one read as a change log has them: record batches in the order of the log's columns.
+"""Converts the images of one read to the form of a change log: record batches in the order of the log's columns.
 
-Each batch is made when it is asked for. Images that are not as many as the service counted are an error before the
-commit.
+Each batch is made when it is asked for. If the number of images differs from the service's count, an error is raised
+before the commit.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def log_schema(schema: pa.Schema) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """Where a statement deleted all rows: the end of its event, and when the source executed it."""
+    """A statement that deleted all rows: the end of its event, and when the source executed it."""
 
     position: EntryPosition
 
 
 class LogImages:
-    """What one claim adds to a log with these `fields`. `count` is how many rows came so far. `numbered`: the log has
-    the table's columns under numbers."""
+    """The images that one claim adds to a log with these `fields`. `count` is the number of rows so far. `numbered`:
+    the log has numbers for the table's column names."""
 
     def __init__(
         self, claim: Claim, fields: Sequence[pa.Field], read: TableRead | None, rows: FlightRows | None,
@@ -77,7 +77,7 @@ class LogImages:
         if came != read.rows:
             hint = "Nothing was written and the batch was given back: restart the service, and report this."
             place = f"{read.table.name}, batch {self._claim.batch_id}"
-            raise LakeError(f"{came} images came, of {read.rows} that the service counted", place=place, hint=hint)
+            raise LakeError(f"{came} images came, but the service counted {read.rows}", place=place, hint=hint)
 
     def _imaged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         size, low = batch.num_rows, self.count
@@ -116,7 +116,7 @@ class LogImages:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _of_claim(self, size: int) -> dict[str, Callable[[], pa.Array]]:
-        """What all rows of the claim share."""
+        """Returns the columns whose value all rows of the claim share."""
         zeros = pa.array(np.zeros(size, np.int32))
         return {
             columns.EPOCH: lambda: pa.array(np.full(size, self._claim.epoch, np.int32)),
@@ -126,7 +126,8 @@ class LogImages:
 
 
 def _sent(field: pa.Field, own: Mapping[str, pa.Field]) -> pa.DataType:
-    """The type in which a column is sent; delta-rs makes the log's of it. Long GTIDs are not repeated in memory."""
+    """Returns the type in which a column is sent; delta-rs converts it to the log's. Long GTIDs are not repeated in
+    memory."""
     if field.name == columns.GTID:
         return pa.dictionary(pa.int32(), pa.string())
     if field.name in columns.NAMES:
@@ -135,5 +136,5 @@ def _sent(field: pa.Field, own: Mapping[str, pa.Field]) -> pa.DataType:
 
 
 def _time(position: EntryPosition) -> int | None:
-    """In microseconds; a position has milliseconds."""
+    """Returns the position's time in microseconds; a position has milliseconds."""
     return None if position.timestamp is None else position.timestamp * 1000

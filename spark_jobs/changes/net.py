@@ -1,7 +1,7 @@
-"""The SQL of net changes: the last image of each key, or signed counts of equal rows where there is no key. Pure.
+"""The SQL of net changes: the last image of each key, or signed counts of equal rows without a key. Pure.
 
-Images come from a claim or from a change log. Where Arrow can sort a part of a log, `in_order` finds the same without
-Spark. Of a claim the service counts both itself (docs/decoding.md, "Net changes").
+Images come from a claim or from a change log. If Arrow can sort a part of a log, `in_order` finds the same without
+Spark. For a claim the service computes both itself (docs/decoding.md, "Net changes").
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spark_jobs.lake.own_columns import COMMIT_TIME, DELETED, LAST_OP, POSITION,
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import COUNT, OP, LakeColumn
 
-NO_KEY, NOT_A_ROW = "SLUICE_NO_KEY", "SLUICE_NOT_A_ROW"  # how a statement says in Spark what is wrong with an image
+NO_KEY, NOT_A_ROW = "SLUICE_NO_KEY", "SLUICE_NOT_A_ROW"  # how a statement in Spark reports an invalid image
 GONE, ANEW = "_sluice_gone", "_sluice_anew"
 _RANK = "_sluice_rank"
 _THERE = f"{OP} IN ('{log.INSERT}', '{log.UPDATE_AFTER}')"
@@ -26,7 +26,7 @@ _LAST_OP = f"CASE {OP} WHEN 'update_after' THEN 'update' WHEN 'update_before' TH
 
 @dataclass(frozen=True, slots=True)
 class ImageForm:
-    """What orders images, the earliest first, and which column has their time."""
+    """The columns that order images, the earliest first, and the column of their time."""
 
     order: tuple[str, ...]
     time: str
@@ -38,8 +38,8 @@ LOGGED = ImageForm((log.EPOCH, log.VERSION, log.NTH), log.TIME)
 
 @dataclass(frozen=True, slots=True)
 class ImageQuery:
-    """The images of one table that a query finds: the rows of `source` for which `where` holds. `columns` are those of
-    the table that `source` has, `key` its primary key, empty for a table without one."""
+    """The images of one table that a query finds: the rows of `source` for which `where` holds. `columns` are the
+    table's columns in `source`, `key` its primary key, empty for a table without a key."""
 
     source: str
     columns: tuple[LakeColumn, ...]
@@ -48,15 +48,16 @@ class ImageQuery:
     form: ImageForm = LOGGED
 
     def net(self) -> str:
-        """A query in brackets. With a key: the columns of each key's last image, and `OP`, 1 for a key that has a row
-        then, 2 for one that has none. Without a key: each distinct row, and `COUNT`, the copies that come or go."""
+        """Returns a query in brackets. With a key: the columns of each key's last image, and `OP`, 1 for a key that has
+        a row then, 2 for a key without a row. Without a key: each distinct row, and `COUNT`, the copies added or
+        removed."""
         if not self.key:
             return grouped(self._counted(), self.columns)
         return f"(SELECT {self._listed()}, {image_op(self.key)} AS {OP} FROM ({self._last()}))"  # noqa: S608
 
     def last(self, own: Own, *, anew: bool = False) -> str:
-        """A query in brackets, for a table that has columns of `own`: the columns of each key's last image and these,
-        and `GONE`: whether the key has no row then; `anew`: also `ANEW`, whether a row of it was inserted."""
+        """Returns a query in brackets, for a table that has columns of `own`: the columns of each key's last image and
+        these, and `GONE`: whether the key has no row then; `anew`: also `ANEW`, whether a row of it was inserted."""
         values = {DELETED: GONE, POSITION: _PLACE, COMMIT_TIME: self.form.time, LAST_OP: _LAST_OP}
         listed = ", ".join([self._listed(), GONE, *([ANEW] if anew else ())])
         owned = ", ".join(f"{values[name]} AS {name}" for name in own.names)
@@ -64,8 +65,9 @@ class ImageQuery:
         return f"(SELECT {listed}, {owned} FROM ({last}))"  # noqa: S608
 
     def over(self, rows: str, columns: Sequence[LakeColumn]) -> str:
-        """A query: `rows`, which have `columns`, after these changes. A column that the images lack becomes NULL where
-        they write a row. It raises FEWER_COPIES for a row without a key of which more copies go than there are."""
+        """Returns a query: `rows`, which have `columns`, after these changes. A column that the images lack becomes
+        NULL in the rows that they write. It raises FEWER_COPIES if more copies of a row without a key are removed than
+        there are."""
         there = {column.name for column in self.columns}
         values = ", ".join(_cast("l", column, there) for column in columns)
         if not self.key:
@@ -79,7 +81,7 @@ class ImageQuery:
         )
 
     def inserted(self) -> str:
-        """A query in brackets: the rows, where all images are inserts."""
+        """Returns a query in brackets: the rows, if all images are inserts."""
         return f"(SELECT {self._listed()} FROM {self.source} WHERE {self.where})"  # noqa: S608
 
     def _listed(self) -> str:
@@ -99,7 +101,7 @@ class ImageQuery:
 
 
 def within(epoch: int, after: int | None, upto: int | None) -> str:
-    """The condition for the rows of a log that are of `epoch`, behind version `after`, up to version `upto`."""
+    """Returns the condition for the rows of `epoch` in a log, after version `after`, up to version `upto`."""
     parts = [f"{log.EPOCH} = {epoch:d}"]  # constants: Spark leaves files out by their statistics
     parts += [f"{log.VERSION} > {after:d}"] if after is not None else []
     parts += [f"{log.VERSION} <= {upto:d}"] if upto is not None else []
@@ -107,7 +109,7 @@ def within(epoch: int, after: int | None, upto: int | None) -> str:
 
 
 def image_op(key: Sequence[str]) -> str:
-    """What an image means for its key: 1 for a row that is there then, 2 for one that is gone."""
+    """Returns the SQL of an image's effect on its key: 1 if the row exists then, 2 if it is gone."""
     missing = " OR ".join(f"{quote(name)} IS NULL" for name in key)
     return (
         f"CASE WHEN {OP} = '{log.TRUNCATE}' THEN {_raised(NOT_A_ROW)} WHEN {missing} THEN {_raised(NO_KEY)} "
@@ -116,8 +118,8 @@ def image_op(key: Sequence[str]) -> str:
 
 
 def grouped(rows: str, columns: Sequence[LakeColumn]) -> str:
-    """A query in brackets: each distinct row of `rows` whose `COUNT` is not 0 in sum, and that sum. Rows are distinct
-    as the lake's values are: other bytes of the source, such as a zero date and NULL, may give equal ones."""
+    """Returns a query in brackets: each distinct row of `rows` whose `COUNT` is not 0 in sum, and that sum. Rows are
+    distinct by the lake's values: different values of the source, such as a zero date and NULL, may be equal there."""
     values = ", ".join(f"{any_value('v', column)} AS {quote(column.name)}" for column in columns)
     return (
         f"(SELECT {values}, sum(v.{COUNT}) AS {COUNT} FROM {rows} AS v "  # noqa: S608
@@ -126,7 +128,8 @@ def grouped(rows: str, columns: Sequence[LakeColumn]) -> str:
 
 
 def _copies_over(rows: str, net: str, columns: Sequence[LakeColumn]) -> str:
-    """The query of `rows` with the copies that `net` adds and takes: a row that loses copies is counted anew."""
+    """Returns the query of `rows` with the copies that `net` adds and removes: a row that loses copies is counted
+    again."""
     values = ", ".join(f"{any_value('f', column)} AS {quote(column.name)}" for column in columns)
     listed, kept = (", ".join(f"{alias}{quote(column.name)}" for column in columns) for alias in ("", "s."))
     left = (

@@ -1,4 +1,4 @@
-"""The SQL that makes whole rows of images that leave columns out: a query in place of the view of net changes.
+"""The SQL that completes images that leave columns out: a query that replaces the view of net changes.
 
 A column of the view is a struct: no struct means that the image leaves the column out, NULL in it is NULL. The latest
 value of a column counts. A column that no image has keeps the lake's value, or gets its default where the row was
@@ -16,7 +16,7 @@ NO_SUCH_ROW = "SLUICE_NO_SUCH_ROW"  # how a statement says in Spark that it need
 
 
 def whole_copies(view: str, columns: Sequence[LakeColumn], defaults: Mapping[str, str]) -> str:
-    """For a table without a key, where only inserts leave columns out. `defaults`: SQL by column."""
+    """Returns the query for a table without a key, where only inserts leave columns out. `defaults`: SQL by column."""
     filled = ", ".join(f"{_value(c, 'v', defaults[c.name])} AS {quote(c.name)}" for c in columns)
     return f"(SELECT {filled}, {COUNT} FROM {view} AS v)"  # noqa: S608
 
@@ -24,7 +24,7 @@ def whole_copies(view: str, columns: Sequence[LakeColumn], defaults: Mapping[str
 def whole_rows(
     path: str, view: str, columns: Sequence[LakeColumn], key: Sequence[str], defaults: Mapping[str, str], *, gone: bool
 ) -> str:
-    """For a table with a key. `gone`: some keys have no row any more, so their rows are deleted."""
+    """Returns the query for a table with a key. `gone`: some keys have no row any more, so their rows are deleted."""
     latest = _latest(view, columns, key)
     upserts = _upserts(path, latest, columns, key, defaults)
     return f"({upserts} UNION ALL {_deletes(view, latest, columns, key)})" if gone else f"({upserts})"

@@ -1,4 +1,4 @@
-"""A Delta table as it was at a moment, by the times at which its commits were written."""
+"""Finds a Delta table's version at a moment, by the times at which its commits were written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_jobs.lake.tables import Lake
 
 
 def as_of(lake: Lake, path: str, moment: datetime) -> DeltaTable | None:
-    """The table as it was then; None where it is younger, or where its Delta log does not reach back."""
+    """Returns the table as it was then; None if it is younger, or if its Delta log does not reach back."""
     table = lake.open(path)
     try:
         table.load_as_version(moment)
@@ -24,7 +24,7 @@ def as_of(lake: Lake, path: str, moment: datetime) -> DeltaTable | None:
 
 
 def committed_at(lake: Lake, path: str, version: int) -> datetime | None:
-    """When a version was written, by the store's clock; None where its commit is not there any more."""
+    """Returns when a version was written, by the store's clock; None if its commit is gone."""
     store = PyFileSystem(DeltaStorageHandler(path, lake.storage or None))
     info = store.get_file_info([f"_delta_log/{version:020d}.json"])[0]
     if info.type is not FileType.File or info.mtime_ns is None:

@@ -1,7 +1,7 @@
-"""`KeyOrder`: a large table's rows are written anew in the order of its key, one range of keys a commit.
+"""`KeyOrder`: rewrites a large table's rows in the order of its key, one range of keys a commit.
 
 A MERGE then finds the rows of a range of keys in few files. Each commit replaces the rows of a range by the same rows,
-as Delta saw them when the commit's transaction began. Delta refuses it where another writer changed these files
+as Delta saw them when the commit's transaction began. Delta refuses it if another writer changed these files
 meanwhile, and refuses a MERGE that read them before. The rows of files that reach beyond the range are marked as
 deleted there. No property and no txnVersion changes. Delta takes such a commit for a change of the data, so a table
 with a change data feed, whose readers would get all rows again, is left as it is.
@@ -35,15 +35,15 @@ _KINDS = ("tinyint", "smallint", "int", "bigint", "decimal", "string", "date")  
 
 @dataclass(frozen=True, slots=True)
 class KeyOrder:
-    """For the tables of a lake."""
+    """Rewrites tables of a lake in the order of their keys."""
 
     lake: Lake
     sessions: Sessions
     limits: RewriteLimits = AS_SHIPPED
 
     def files(self, path: str, state: TableState) -> dict[str, KeyFile]:
-        """By name, the files of a table that has a key with an order. Empty where a file has no statistics of it, for a
-        table that is not large, and for one with a change data feed. Raises what delta-rs raises."""
+        """Returns by name the files of a table that has a key with an order. Empty if a file has no statistics of it,
+        for a table that is not large, and for a table with a change data feed. Raises what delta-rs raises."""
         kind = next((one.type for one in state.columns if one.name == next(iter(state.primary_key), None)), "")
         if not kind.startswith(_KINDS) or state.properties.get(_FEED, "").lower() == "true":
             return {}
@@ -57,7 +57,7 @@ class KeyOrder:
         return {one.name: one for one in found}
 
     def plan(self, path: str, state: TableState, files: Mapping[str, KeyFile]) -> Plan:
-        """What is out of order, by a sample of the table's keys. Raises LakeError."""
+        """Returns the slices out of order, by a sample of the table's keys. Raises LakeError."""
         rows = sum(pa.table(self.lake.open(path).get_add_actions()).column("num_records").to_pylist())
         key = ", ".join(map(quote, state.primary_key))
         share = min(1.0, _SAMPLE / max(rows, 1))
@@ -71,7 +71,8 @@ class KeyOrder:
         return plan(sample, files, self.limits, share)
 
     def rewrite(self, path: str, state: TableState, part: Slice) -> bool:
-        """Writes a slice anew. False where somebody wrote it meanwhile: then nothing was changed. Raises LakeError."""
+        """Rewrites a slice. Returns False if another run wrote it meanwhile: then nothing was changed. Raises
+        LakeError."""
         there, key = _within(state.primary_key[0], part), [col(quote(name)) for name in state.primary_key]
         files = max(1, round(part.size / self.limits.file))
         note = json.dumps({UPKEEP: "key_order"})

@@ -1,9 +1,9 @@
-"""`LogUpkeep`: a change log's old rows go when their time is over, its small files become large, and old files go.
+"""`LogUpkeep`: deletes a change log's old rows when their time is over, joins its small files, and deletes old files.
 
-All of it is delta-rs', beside runs that land and merge. delta-rs refuses an append that is under way when rows are
-deleted; the run does it again. What is deleted the merged table has had for a week at least, so every version of the
-table that can be read still finds in the log what it lacks: merges, views, a table reloaded from an earlier one.
-What a history beside the table has yet to take stays as well.
+delta-rs does all of it while runs land and merge. It refuses an append that is under way when rows are deleted; the run
+does it again. The merged table has had the deleted rows for a week at least, so every version of the table that can be
+read still finds in the log the rows that it lacks: merges, views, a table reloaded from an earlier version. Rows that
+the table's history lacks stay as well.
 The commit that deletes says up to where; from then on a table that lacks such rows is reported, and not merged.
 """
 
@@ -43,7 +43,7 @@ _LACKED = "rows that its history lacks are kept; move the history away if nobody
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long a log's rows are kept, in hours; None for ever. `alone`: the log has no merged table."""
+    """The hours for which a log's rows are kept; None for ever. `alone`: the log has no merged table."""
 
     hours: int | None = None
     alone: bool = False
@@ -51,13 +51,14 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class LogUpkeep:
-    """For the logs of one client. The clock gives seconds since 1970."""
+    """Maintains the logs of one client. The clock gives seconds since 1970."""
 
     follows: Follows
     clock: Callable[[], float] = time.time
 
     def log(self, table: str, kept: Retention) -> Maintained:
-        """Raises LakeError for a lake that fails. A log that is foreign, gone or damaged is left alone."""
+        """Maintains a table's log. Raises LakeError for a lake that fails. A log that is foreign, gone or damaged is
+        left alone."""
         begun = self.clock()
         name = full_name(split_name(table)[0], f"{split_name(table)[1]}__log")
         log = TableLog(self.follows.lake, self.follows.destination, self.follows.client_id, table)
@@ -84,7 +85,7 @@ class LogUpkeep:
         )  # fmt: skip
 
     def _delete(self, opened: OpenedLog, kept: Retention) -> tuple[int, str]:
-        """How many rows went, and why no more could."""
+        """Deletes old rows, and returns their number, and why no more could be deleted."""
         assert kept.hours is not None
         had = self._had(opened, kept)
         if isinstance(had, str):
@@ -96,7 +97,7 @@ class LogUpkeep:
         return _deleted(opened.log, upto) if upto else 0, why
 
     def _taken(self, opened: OpenedLog, had: Mapping[int, int]) -> tuple[Mapping[int, int], str]:
-        """The same, as far as the table's history has it too; and why that is less."""
+        """Returns the part of it that the table's history has too, and why that is less."""
         follows, table = self.follows, opened.log.name
         histories = Histories(follows.lake, follows.destination, follows.client_id)
         try:
@@ -108,12 +109,12 @@ class LogUpkeep:
                 epoch: min(upto, histories.merged_to(opened.table, there, epoch) or 0) for epoch, upto in had.items()
             }
         except TableStopped as error:
-            return {}, f"what its history lacks is not known, so all rows are kept: {error.message}"
+            return {}, f"it is unknown which rows its history lacks, so all rows are kept: {error.message}"
         return found, _LACKED if found != had else ""
 
     def _had(self, opened: OpenedLog, kept: Retention) -> dict[int, int] | str:
-        """By epoch, what the merged table had a week ago; of a log alone what itself had. Why nobody knows it, as
-        text."""
+        """Returns by epoch the version that the merged table had a week ago, or for a log alone the log itself. A text
+        says why it is unknown."""
         follows, table = self.follows, opened.log.name
         path = opened.log.path if kept.alone else follows.path(table)
         state = follows.lake.state(path, "")
@@ -134,7 +135,8 @@ class LogUpkeep:
         return self._merged(opened, there.version(), newest)
 
     def _merged(self, opened: OpenedLog, version: int, newest: int) -> dict[int, int]:
-        """What a version of the merged table had of each epoch. Of those before its copy it needs nothing."""
+        """Returns the part of each epoch that a version of the merged table had. It needs nothing of epochs before its
+        copy."""
         progress, ends = self.follows.progress(opened.log.name, newest, version), opened.ends(newest)
         if progress is None:
             return {}
@@ -145,9 +147,9 @@ class LogUpkeep:
 
 
 def _aged(log: DeltaTable, had: Mapping[int, int], limit: datetime, landed: Mapping[int, int]) -> dict[int, int]:
-    """By epoch, the version up to which all rows were executed before `limit`, of those up to `had`; without epochs of
-    which the log has no such row. `landed`: by epoch, up to where rows had landed by then, whatever their time says:
-    that of a source whose clock is ahead, or of a session that set one in the future."""
+    """Returns by epoch the version, `had` at most, up to which all rows were executed before `limit`; without epochs of
+    which the log has no such row. `landed`: by epoch, up to where rows had landed by then, whatever their time says: a
+    source's clock may be ahead, or a session may set a time in the future."""
     files, found = log_files(log), dict[int, int]()
     for epoch, upto in had.items():
         if not any(one.epochs[0] <= epoch <= one.epochs[1] and one.low <= upto for one in files):
@@ -168,8 +170,7 @@ def _one(log: DeltaTable, question: str) -> int | None:
 
 
 def _deleted(log: TableLog, upto: Mapping[int, int]) -> int:
-    """Deletes the rows in one commit that says so. Raises LakeError where runs rewrite the same files again and
-    again."""
+    """Deletes the rows in one commit that notes it. Raises LakeError if runs rewrite the same files again and again."""
     gone = " OR ".join(f"({EPOCH} = {epoch:d} AND {VERSION} <= {version:d})" for epoch, version in upto.items())
     note = json.dumps({"retention": {"table": log.name, "upto": {str(one): version for one, version in upto.items()}}})
     for _ in range(_TRIES):

@@ -1,4 +1,4 @@
-"""What became of a table that was maintained: plain values."""
+"""The outcome of a table's maintenance: plain values."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _IDLE = "small files stay until a claim can be held meanwhile"
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """Of a table that is kept in the order of its key: how many files share keys with a file, itself included,
-    before and after (1.0: in order), and the ranges of the key that were written anew, each a commit, with about as
-    many bytes."""
+    """The result for a table that is kept in the order of its key: how many files share keys with a file, itself
+    included, before and after (1.0: in order), and the ranges of the key that were rewritten, each a commit, with about
+    as many bytes."""
 
     depth_before: float
     depth_after: float
@@ -30,7 +30,7 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """`left` says why nothing was to be done, `failed` why it could not be. `after` is the shape when all was done,
+    """`left` says why there was nothing to do, `failed` why it failed. `after` is the shape when all was done,
     `deleted` a number of files. `kept`: why no file was deleted. `idle`: small files stay, because nothing
     waited to be claimed, and a run that stays could have been disturbed. Of a change log: `rows_deleted`, their time of
     `log_hours` being over (None: all are kept), and `rows_kept`: why no more could be.
@@ -53,7 +53,7 @@ class Maintained:
     ordered: Ordered | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON and for metadata: what is known."""
+        """Returns the known fields, for JSON and for metadata."""
         facts: dict[str, Any] = {"table": self.table}
         if self.failed:
             return facts | {"error": self.failed}
@@ -78,7 +78,7 @@ class Maintained:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Returns the result as a sentence."""
         if self.failed:
             return f"failed: {self.failed}"
         if self.left:

@@ -1,4 +1,4 @@
-"""How long a table keeps the files that its newest version does not need any more, and a change log its rows."""
+"""Retention of a table's files that its newest version no longer needs, and of a change log's rows."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second
 
 
 def retention_hours(properties: Mapping[str, str]) -> int | None:
-    """A week, or what the table's property says where that is longer. None for a property that is not understood:
-    then no file may go."""
+    """Returns a week, or the table's property if that is longer. None for a property that is not understood: then no
+    file may be deleted."""
     text = properties.get(RETENTION, "").strip().lower().removeprefix("interval").strip()
     if not text:
         return LEAST_HOURS
@@ -31,15 +31,15 @@ def retention_hours(properties: Mapping[str, str]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LogRetention:
-    """How long rows of change logs are kept, in hours; None for ever. `tables` maps patterns (`shop.*`, as in a shell)
+    """The hours for which rows of change logs are kept; None for ever. `tables` maps patterns (`shop.*`, as in a shell)
     to hours; the first that fits counts, else `default`."""
 
     default: int | None = None
     tables: Mapping[str, int | None] = field(default_factory=dict)
 
     def of(self, table: str, *, alone: bool) -> int | None:
-        """For the log of `database.table`. One without a merged table (`alone`) is all that there is: only a pattern
-        says how long its rows are kept."""
+        """Returns the hours for the log of `database.table`. The rows of a log without a merged table (`alone`) are
+        kept for ever unless a pattern names it, because nothing else has them."""
         for pattern, hours in self.tables.items():
             if fnmatchcase(table, pattern):
                 return hours
@@ -47,7 +47,7 @@ class LogRetention:
 
 
 def log_hours(text: str) -> int | None:
-    """`30d` or `8w` in hours; None for "" and `forever`. Raises ConfigError, also below a week."""
+    """Returns `30d` or `8w` in hours; None for "" and `forever`. Raises ConfigError, also below a week."""
     text = text.strip()
     if text in {"", "forever"}:
         return None

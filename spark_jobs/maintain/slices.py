@@ -1,8 +1,8 @@
-"""Which ranges of a table's key are out of order, so that it pays to write their rows anew in the order of the key.
+"""Finds ranges of a table's key that are so much out of order that rewriting them in the order of the key pays.
 
 Pure: a sample of the table's keys in, ranges out. A file spans the keys from its least to its greatest one. Files whose
-spans do not overlap are in order. Of those that overlap, the heaviest set without an overlap counts as the order, and
-the others are astray: a search for a range of keys reads them as well, wherever it looks.
+spans do not overlap are in order. Of overlapping files, the heaviest set without an overlap counts as the order, and
+the others are astray: every search for a range of keys reads them as well.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class RewriteLimits:
-    """`ordered`: bytes from which on a table is kept in order. A range is written anew where at least `least` bytes of
-    it, and one byte of `share`, are astray: about `step` bytes in one commit, at most `most` each time. `small` and
-    `file`: bytes of a small file, and of one that is written."""
+    """`ordered`: bytes from which on a table is kept in order. A range is rewritten if at least `least` bytes of it,
+    and one byte of `share`, are astray: about `step` bytes in one commit, at most `most` each time. `small` and `file`:
+    bytes of a small file, and of a written one."""
 
     ordered: int = 2 * LARGE
     least: int = SMALL
@@ -38,8 +38,8 @@ AS_SHIPPED = RewriteLimits()
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """A file: the least and the greatest first column of its keys, by its statistics, its bytes and its rows, those
-    that are marked as deleted too."""
+    """A file: the least and the greatest first column of its keys, by its statistics, its bytes and its rows, also the
+    rows that are marked as deleted."""
 
     name: str
     low: Any
@@ -50,8 +50,8 @@ class KeyFile:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The keys whose first column is at least `low` and less than `high`; None for no bound. About how many bytes their
-    rows have, and how many of these are astray. `whole`: no file reaches beyond it."""
+    """The keys whose first column is at least `low` and less than `high`; None without a bound. Its rows have about so
+    many bytes, of which so many are astray. `whole`: no file reaches beyond it."""
 
     low: Any
     high: Any
@@ -63,16 +63,16 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The slices to write anew. `piled_up`: small files that are astray pile up, and to write the slices that they
-    span anew does not pay yet."""
+    """The slices to rewrite. `piled_up`: small files that are astray pile up, and rewriting the slices that they span
+    does not pay yet."""
 
     slices: tuple[Slice, ...] = ()
     piled_up: bool = False
 
 
 def depth(found: Mapping[str, KeyFile]) -> float:
-    """How many files share keys with a file, itself included: the mean over all files. 1.0 is in order, 0.0 is no
-    file."""
+    """Returns how many files share keys with a file, itself included: the mean over all files. 1.0 is in order, 0.0 is
+    without files."""
     files = found.values()
     if not files:
         return 0.0
@@ -84,7 +84,7 @@ def depth(found: Mapping[str, KeyFile]) -> float:
 def plan(
     sample: Sequence[tuple[Key, str]], files: Mapping[str, KeyFile], limits: RewriteLimits, share: float = 1.0
 ) -> Plan:
-    """What to do. `sample` has keys of living rows, this share of all, each with its file's name."""
+    """Returns the slices to rewrite. `sample` has keys of living rows, this share of all, each with its file's name."""
     rows = sorted(one for one in sample if one[1] in files)
     files = _living(files, Counter(name for _, name in rows), share)
     ordered = _ordered(rows, files)
@@ -137,8 +137,8 @@ def _ordered(rows: Sequence[tuple[Key, str]], files: Mapping[str, KeyFile]) -> s
 
 
 def _cut(rows: Sequence[tuple[Key, str]], files: Mapping[str, KeyFile], ordered: set[str], step: int) -> list[Slice]:
-    """All keys, in slices: cut where no file goes on, and between, where a file of the order begins, or after `step`
-    bytes."""
+    """Returns all keys in slices: cut where no file continues, and in between where a file of the order begins, or
+    after `step` bytes."""
     counts = Counter(name for _, name in rows)
     seen = Counter[str]()
     found, low, size, astray, names, whole, going = list[Slice](), None, 0.0, 0.0, set[str](), True, 0

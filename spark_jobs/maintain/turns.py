@@ -1,9 +1,9 @@
-"""`Turns`: files of a table are rewritten when that disturbs no run.
+"""`Turns`: rewrites files of a table when that disturbs no run.
 
-A MERGE that began before its files were rewritten would be refused. So the files are rewritten while a claim is held,
-when no run writes. Where nothing waits there is no claim to hold. Then it is tried again for a while, in which the last
-run ends: a run that begins later enters the table by a fence, which refuses the rewriting instead of the MERGE.
-Runs that merge change logs hold no claim, and do a MERGE that is refused again: there, nothing is held.
+Delta would refuse a MERGE that began before its files were rewritten. So the files are rewritten while a claim is held,
+when no run writes. If nothing waits, there is no claim to hold. Then it is tried again for a while, in which the last
+run ends: a run that begins later enters the table by a fence, which makes Delta refuse the rewriting instead of the
+MERGE. Runs that merge change logs hold no claim, and repeat a refused MERGE: for these, nothing is held.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _REASON = "a table's files were rewritten meanwhile"
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """`quiet_seconds`: how long nothing waits until no run lingers any more. `stays`: a run is always there, so files
-    are rewritten while a claim is held, or not at all. A work returns False where somebody wrote the table meanwhile,
+    """`quiet_seconds`: after so long without waiting changes no run lingers. `stays`: a run is always there, so files
+    are rewritten while a claim is held, or not at all. A work returns False if another run wrote the table meanwhile,
     so that nothing was changed."""
 
     connector: Connector
@@ -36,15 +36,16 @@ class Turns:
     stays: bool = False
     clock: Callable[[], float] = time.monotonic
 
-    def beside(self, works: Sequence[_Work]) -> list[_Work]:
-        """Does the works beside runs that merge. Those that are done: up to one whose files they wrote each time."""
+    def alongside(self, works: Sequence[_Work]) -> list[_Work]:
+        """Does the works while runs merge, and returns the finished ones: up to a work whose files the runs wrote at
+        each try."""
         return list(takewhile(lambda work: any(work() for _ in range(_TRIES)), works))
 
     def between(self, path: str, works: Sequence[_Work]) -> list[_Work]:
-        """Does the works, each between two batches. Those that are done: where a run stays and nothing waits, no claim
-        can be held for the rest.
+        """Does the works, each between two batches, and returns the finished ones: if a run stays and nothing waits, no
+        claim can be held for the rest.
 
-        Raises LakeError where runs write the table at `path` again and again."""
+        Raises LakeError if runs write the table at `path` again and again."""
         done, cursor, quiet_since = list[_Work](), self._cursor(), self.clock()
         conflicts, deadline = 0, self.clock() + _PATIENCE_SECONDS
         while len(done) < len(works):

@@ -1,8 +1,8 @@
-"""`Upkeep`: one table's small files are rewritten as large ones, a large table's rows in the order of its key, and
-files that no kept version needs are deleted.
+"""`Upkeep`: rewrites one table's small files as large ones, a large table's rows in the order of its key, and deletes
+files that no kept version needs.
 
-No row changes, no property and no txnVersion. Killed anywhere it is done again, and what is done stays. How
-it keeps out of the way of runs: `turns`.
+No row changes, no property and no txnVersion. Killed anywhere, it is done again; finished commits stay. `turns` keeps
+it out of the way of runs.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _VACUUM = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}  # 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """For the tables of one client. `quiet_seconds`: how long nothing waits until no run lingers any more. `stays`:
-    a run is always there, so files are rewritten while a claim is held, or not at all."""
+    """Maintains tables of one client. `quiet_seconds`: after so long without waiting changes no run lingers. `stays`: a
+    run is always there, so files are rewritten while a claim is held, or not at all."""
 
     connector: Connector
     lake: Lake
@@ -55,8 +55,8 @@ class Upkeep:
     limits: RewriteLimits = AS_SHIPPED
 
     def table(self, database: str, table: str) -> Maintained:
-        """Raises LakeError for a lake or a Spark that fails, SessionError when somebody else has a claim for too long.
-        A table that is stopped, foreign, gone or damaged is left alone."""
+        """Maintains a table. Raises LakeError if the lake or Spark fails, SessionError when another owner keeps a claim
+        for too long. A table that is stopped, foreign, gone or damaged is left alone."""
         name, begun = full_name(database, table), self.clock()
         state = self._state(database, table)
         if isinstance(state, str):
@@ -65,7 +65,7 @@ class Upkeep:
         return self._looked_after(name, path, state, begun, lambda: self._follows_log(name, state), keyed=True)
 
     def has_history(self, table: str) -> bool:
-        """Whether there is a history of `database.table`, or what was one. Raises LakeError."""
+        """Whether there is a history of `database.table`, or was one. Raises LakeError."""
         try:
             state = self.lake.state(self.lake.history_path(*split_name(table)), "")
         except TableStopped:
@@ -73,7 +73,7 @@ class Upkeep:
         return state is not None and HISTORY in state.properties
 
     def history(self, table: str) -> Maintained:
-        """The same for the history of `database.table`, which no claim writes."""
+        """Does the same for the history of `database.table`, which no claim writes."""
         begun, path = self.clock(), self.lake.history_path(*split_name(table))
         name = f"{table}__history"
         try:
@@ -88,14 +88,15 @@ class Upkeep:
     def _looked_after(
         self, name: str, path: str, state: TableState, begun: float, is_beside: Callable[[], bool], *, keyed: bool
     ) -> Maintained:
-        """`is_beside`: whether its runs hold no claims. `keyed`: whether a key has one row."""
+        """Maintains the table at a path. `is_beside`: whether its runs hold no claims. `keyed`: whether a key has one
+        row."""
         order = KeyOrder(self.lake, self.sessions, self.limits)
         try:
             before, files = shape(self.lake, path), order.files(path, state) if keyed else {}
             todo = self._todo(path, state, before, order, files)
-            beside = bool(todo) and is_beside()
+            alongside = bool(todo) and is_beside()
             turns = Turns(self.connector, self.quiet_seconds, self.stays, self.clock)
-            done = turns.beside(todo) if beside else turns.between(path, todo)
+            done = turns.alongside(todo) if alongside else turns.between(path, todo)
             hours = retention_hours(state.properties)
             deleted = self._vacuum(path, hours) if hours else 0
             after, ordered = shape(self.lake, path), order.files(path, state) if keyed else {}
@@ -105,7 +106,7 @@ class Upkeep:
         kept = "" if hours else f"{RETENTION} is {state.properties[RETENTION]!r}, which is not understood"
         slices = [work.part.size for work in done if isinstance(work, Reorder)]
         found = Ordered(depth(files), depth(ordered), len(slices), sum(slices)) if files and ordered else None
-        idle = len(done) < len(todo) and not beside
+        idle = len(done) < len(todo) and not alongside
         return Maintained(
             name, before, after, bool(done), deleted, hours, self.clock() - begun, kept=kept, idle=idle, ordered=found
         )
@@ -113,7 +114,7 @@ class Upkeep:
     def _todo(
         self, path: str, state: TableState, before: Shape, order: KeyOrder, files: Mapping[str, KeyFile]
     ) -> Sequence[Callable[[], bool]]:
-        """The commits that are worth it. Those of a table that is kept in order keep it so, or make it so."""
+        """Returns the commits that pay. The commits of a table that is kept in order keep or bring it in order."""
         compact = partial(self._rewritten, path)
         if not files:
             return [compact] if before.piled_up else []
@@ -140,7 +141,7 @@ class Upkeep:
         return "the source no longer has the table" if state.dropped else state
 
     def _follows_log(self, table: str, state: TableState) -> bool:
-        """Whether the table's last rows came from its log. Else runs write it that hold claims."""
+        """Whether the table's last rows came from its log. Otherwise runs that hold claims write it."""
         client = self.connector.client_status()
         try:
             log = TableLog(self.lake, self.connector.destination, self.connector.client_id, table).open()
@@ -150,7 +151,7 @@ class Upkeep:
         return end is not None and end >= (state.applied or 0)
 
     def _rewritten(self, path: str) -> bool:
-        """False where somebody wrote the table meanwhile: then nothing was changed."""
+        """Rewrites small files. Returns False if another run wrote the table meanwhile: then nothing was changed."""
         with self.sessions.take() as spark, lake_errors(path):
             try:
                 _with(spark, _OPTIMIZE, f"OPTIMIZE delta.{quote(path)}")
@@ -171,7 +172,7 @@ class Upkeep:
 
 
 def _with(spark: SparkSession, settings: dict[str, str], statement: str) -> list[Row]:
-    """The rows of a statement, which runs with settings that the session has for it alone."""
+    """Returns the rows of a statement, which alone runs with these settings of the session."""
     try:
         for key, value in settings.items():
             spark.conf.set(key, value)

@@ -1,4 +1,4 @@
-"""What the server says of its binlog: where it ends, and what stands between two places."""
+"""Asks the server for its binlog's end, and for the events between two places."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _NO_ROWS = ("Format_desc", "Previous_gtids", "Rotate", "Stop", "Gtid_list", "Bin
 _OPAQUE = ("Transaction_payload", "XA_prepare", "Incident")
 _EVENTS = 5_000  # asked for at once
 _WHOLE = ("drop database", "drop schema")  # name no table
-_TOLD = ("Query", "Table_map")  # of them the text counts
+_WITH_TEXT = ("Query", "Table_map")  # events whose text counts
 
 Event = tuple[str, str]
 """Type and text, as the server shows them."""
 
 
 def position(connection: pymysql.Connection[Any]) -> EntryPosition:
-    """The end of the binlog. MySQL 8.4 renamed the statement. Raises SourceError for a server without a binlog."""
+    """Returns the end of the binlog. MySQL 8.4 renamed the statement. Raises SourceError for a server without a
+    binlog."""
     with connection.cursor() as cursor:
         for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
             try:
@@ -45,23 +46,23 @@ def reaches(connection: pymysql.Connection[Any], cursor: EntryPosition, end: Ent
 def ddl_on(
     connection: pymysql.Connection[Any], database: str, table: str, low: EntryPosition, high: EntryPosition
 ) -> str | None:
-    """A statement between two positions that may have changed the table's definition, None when there is none.
+    """Returns a statement between two positions that may have changed the table's definition, or None.
 
-    In doubt it is one: any statement that has the table's name in it."""
+    In doubt any statement counts that has the table's name in it."""
     return _ddl_among(_events(connection, low, high, at_once=_EVENTS), database, table)
 
 
 def changes(
     connection: pymysql.Connection[Any], database: str, table: str, low: EntryPosition, high: EntryPosition
 ) -> bool:
-    """Whether rows of a table may have changed between two positions. In doubt they have: by a compressed transaction,
-    or an XA transaction whose rows stand before its commit."""
+    """Whether rows of a table may have changed between two positions. A compressed transaction counts as a change, and
+    an XA transaction, whose rows are before its commit."""
     return _changes_among(_events(connection, low, high, at_once=_EVENTS), database, table)
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """The different events between two places that count for one of these questions, which are asked of many tables."""
+    """The distinct relevant events between two places, for questions about many tables."""
 
     events: tuple[Event, ...]
 
@@ -75,10 +76,10 @@ class Between:
 
 
 def between(connection: pymysql.Connection[Any], low: EntryPosition, high: EntryPosition) -> Between:
-    """What stands between two positions."""
+    """Returns the events between two positions."""
     events = _events(connection, low, high, at_once=_EVENTS)
-    told = ((kind, text if kind.startswith(_TOLD) else "") for kind, text in events)
-    return Between(tuple(dict.fromkeys(one for one in told if one[1] or one[0] in _OPAQUE)))
+    found = ((kind, text if kind.startswith(_WITH_TEXT) else "") for kind, text in events)
+    return Between(tuple(dict.fromkeys(one for one in found if one[1] or one[0] in _OPAQUE)))
 
 
 def _ddl_among(events: Iterable[Event], database: str, table: str) -> str | None:

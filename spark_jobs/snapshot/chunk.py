@@ -17,7 +17,7 @@ COMPARED = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES'"
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The rows behind `low` up to and with `high`; None: from the first row, to the last."""
+    """The rows after `low` up to and including `high`; None: from the first row, to the last."""
 
     number: int
     low: Bound | None = None
@@ -53,7 +53,7 @@ def _key(schema: TableSchema) -> list[Column]:
 
 
 def _side(key: list[Column], bound: Bound | None, operator: str, last: str) -> str:
-    """What is on one side of a bound. The first column's own range shows the optimizer the index."""
+    """Returns the condition for one side of a bound. The first column's own range shows the optimizer the index."""
     if not bound:
         return ""
     if len(bound) == 1:

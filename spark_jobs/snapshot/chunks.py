@@ -1,7 +1,7 @@
 """Cuts a table into chunks of about as many rows, however its keys are spread, by a walk along its key's index.
 
-Each step asks for the key that lies so many rows behind the last one, in a short transaction of its own. It does not
-promise how many rows a chunk has when it is read: others write meanwhile. Each row that stays is in exactly one chunk.
+Each step asks for the key that many rows after the last one, in a short transaction of its own. The number of a chunk's
+rows may differ when it is read, because others write meanwhile. Each row that stays is in exactly one chunk.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def plan_chunks(
     after: Chunk | None = None,
     upto: Bound | None = None,
 ) -> Iterator[Chunk]:
-    """The table's chunks, in the order of its key; from behind `after` on. The last one has no end. `upto`: a key
-    behind which no other chunk ends, so that the walk does, however fast others append.
+    """Yields the table's chunks after `after`, in the order of its key. The last one has no end. `upto`: a key after
+    which no other chunk ends, so that the walk ends however fast others append.
 
     A table whose key gives no order is one chunk. The connection is the walk's own from now on.
     Raises UnorderedKey for a key that does not match the stored key, and pymysql's errors.
@@ -84,8 +84,8 @@ def _bound(
 
 
 def last_key(connection: pymysql.Connection[Any], schema: TableSchema) -> Bound | None:
-    """The table's last key by now; None for an empty table, and for one that is one chunk. The connection is the walk's
-    own from now on. Raises pymysql's errors."""
+    """Returns the table's last key by now; None for an empty table, and for a table of one chunk. The connection is the
+    walk's own from now on. Raises pymysql's errors."""
     key = ordered_key(connection, schema)
     if key is None:
         return None

@@ -1,4 +1,4 @@
-"""Our errors for those of the server or the network while a table is read."""
+"""Translates errors of the server or the network, while a table is read, into Sluice's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HINTS = {
 def source_error(
     error: pymysql.MySQLError, source: Source, what: str, again: str = "copy the table again"
 ) -> SourceError | SourceUnavailable:
-    """`what` was read: a table, or a chunk of it. `again`: what starts the reading once more."""
+    """Returns Sluice's error. `what` was read: a table, or a chunk of it. `again`: how to start the reading again."""
     code, text = (error.args[0], error.args[-1]) if error.args else (0, error)
     place = f"{source.address} {what}"
     if code in _HINTS:
@@ -44,12 +44,12 @@ def source_error(
             hint = f"See what keeps it busy or the table locked (SHOW PROCESSLIST), and {again}."
             return SourceUnavailable(message, place=place, hint=hint)
         return SourceUnavailable(message, place=place, hint=f"See that it runs, and {again}.")
-    return SourceError(f"the source answers ({code}): {text}", place=place, hint="Correct what the message names.")
+    return SourceError(f"the source answers ({code}): {text}", place=place, hint="Correct the cause that it names.")
 
 
 @contextmanager
 def asked(source: Source, what: str, again: str = READ_AGAIN) -> Iterator[pymysql.Connection[Any]]:
-    """A connection whose errors are ours. `what` is read; `again` is what starts that once more."""
+    """Yields a connection whose errors become Sluice's. `what` is read; `again`: how to start the reading again."""
     try:
         with closing(connect(source)) as connection:
             yield connection

@@ -19,7 +19,7 @@ from spark_jobs.snapshot.sql import quote
 
 
 class Rule(StrEnum):
-    """What happens to the rows that reference a row which is deleted, or whose key changes."""
+    """The effect on rows that reference a row which is deleted, or whose key changes."""
 
     CASCADE = "CASCADE"
     SET_NULL = "SET NULL"
@@ -62,7 +62,7 @@ _RULES = re.compile(r"ON (DELETE|UPDATE) (CASCADE|SET NULL|SET DEFAULT|NO ACTION
 def read_foreign_keys(
     connection: pymysql.Connection[Any], captured: Callable[[], Iterable[tuple[str, str]]], since: int | None = None
 ) -> tuple[ForeignKey, ...]:
-    """All foreign keys that change rows behind the binlog's back, or may have done so `since` then. MariaDB's
+    """Returns all foreign keys that change rows without the binlog, or may have done so `since` then. MariaDB's
     catalogue shows them only to accounts that may do more than SELECT: there the `captured` tables are asked one by
     one."""
     if logs_cascades(connection, since):
@@ -94,8 +94,8 @@ def logs_cascades(connection: pymysql.Connection[Any], since: int | None = None)
 
 
 def _shown_keys(connection: pymysql.Connection[Any], table: tuple[str, str]) -> list[ForeignKey]:
-    """Those that SHOW CREATE TABLE has; none of a table that is gone. The answer has the default of a BINARY column as
-    it is, which may be bytes of no text."""
+    """Returns the foreign keys in SHOW CREATE TABLE; empty for a table that is gone. The answer has the default of a
+    BINARY column unchanged, which may not be valid text."""
     connection.use_unicode = False
     try:
         with connection.cursor() as cursor:
@@ -131,7 +131,7 @@ def affected(keys: Iterable[ForeignKey], parent: tuple[str, str]) -> tuple[Forei
 
 
 def ancestors(keys: Iterable[ForeignKey], child: tuple[str, str]) -> frozenset[tuple[str, str]]:
-    """The tables whose rows take rows of `child` with them, through others as well."""
+    """Returns the tables whose deletes cascade to rows of `child`, through others as well."""
     known, found = list(keys), set[tuple[str, str]]()
     wanted = {child}
     while wanted:
@@ -141,7 +141,8 @@ def ancestors(keys: Iterable[ForeignKey], child: tuple[str, str]) -> frozenset[t
 
 
 def descendants(keys: Iterable[ForeignKey], parent: tuple[str, str]) -> frozenset[tuple[str, str]]:
-    """The tables that lose rows with those of `parent`, through others as well; itself where it references itself."""
+    """Returns the tables to which deletes of `parent` cascade, through others as well; `parent` too if it references
+    itself."""
     known, found = list(keys), set[tuple[str, str]]()
     wanted = {parent}
     while wanted:
@@ -151,8 +152,8 @@ def descendants(keys: Iterable[ForeignKey], parent: tuple[str, str]) -> frozense
 
 
 def below(keys: Iterable[ForeignKey], first: Iterable[ForeignKey]) -> tuple[ForeignKey, ...]:
-    """The foreign keys that reference rows which the cascades of `first` may delete, or give another key, and those
-    that reference the rows of these, the nearest first."""
+    """Returns the foreign keys that reference rows which the cascades of `first` may delete, or whose key they may
+    change, and the foreign keys below these, the nearest first."""
     known, found, pending = list(keys), dict[ForeignKey, None](), list(first)
     while pending:
         upper, pending = pending, []
@@ -164,7 +165,7 @@ def below(keys: Iterable[ForeignKey], first: Iterable[ForeignKey]) -> tuple[Fore
 
 
 def _passes_on(upper: ForeignKey, lower: ForeignKey) -> bool:
-    """Whether the cascade of one foreign key may take from its child what the other one references."""
+    """Whether the cascade of one foreign key may remove from its child a key that the other one references."""
     return upper.on_delete is Rule.CASCADE or not {*upper.columns}.isdisjoint(lower.referenced)
 
 

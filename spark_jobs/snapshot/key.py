@@ -1,6 +1,7 @@
-"""A table's key as the server stores it: what is selected of each column, and the literal that compares as its value.
+"""A table's key as the server stores it: the expression to select of each column, and the literal that compares as its
+value.
 
-A literal has the column's own type: a text's bytes behind the introducer of its character set, so that the column's
+A literal has the column's own type: a text's bytes after the introducer of its character set, so that the column's
 collation decides; ENUM and BIT as the numbers by which the server orders them; a float with its exponent.
 """
 
@@ -57,7 +58,7 @@ class Key:
 
 
 def ordered_key(connection: pymysql.Connection[Any], schema: TableSchema) -> Key | None:
-    """The table's key; None where there is none, or its index does not give the rows in its order: an index of
+    """Returns the table's key; None if it has no key, or if its index does not give the rows in its order: an index of
     prefixes or of a SET, or one that ascends in one column and descends in another."""
     with connection.cursor() as cursor:
         cursor.execute(_INDEX, (schema.database, schema.table, schema.key_index))
@@ -73,7 +74,7 @@ def ordered_key(connection: pymysql.Connection[Any], schema: TableSchema) -> Key
 
 
 def _key_column(column: Column, charset: str | None) -> KeyColumn | None:
-    """None for a type whose values give no range of an index: SET, and those that are in no key."""
+    """Returns the key's column, or None for a type whose values give no range of an index: SET, and types of no key."""
     name, code = quote(column.name), column.type_code
     if code in _NUMBERED:
         return KeyColumn(column.name, f"CAST({name} AS UNSIGNED)", bytes.decode)

@@ -1,4 +1,4 @@
-"""What protects the source, and our memory, while rows are read. Values, and the pace that they set."""
+"""Limits that protect the source, and this process's memory, while rows are read; and the pace that they set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL literals of the lake's values: each compares at the source as the value that the lake was given.
+"""SQL literals of the lake's values: each compares at the source as the value that the lake received.
 
 A literal has the column's own type: a text's bytes in the column's character set, ENUM, SET and BIT as numbers, moments
 in UTC as text. A value that the source may hold in more than one form has no literal.
@@ -41,7 +41,7 @@ def plain(values: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def literal(column: Column, value: Any) -> str | None:
-    """The literal of one of `plain`'s values in a column of the source. None for NULL, a type that is not known to
+    """Returns the literal of one of `plain`'s values in a column of the source. None for NULL, a type that may not
     compare exactly, and a value of more than one form there."""
     code = column.type_code
     if value is None or column.hidden:
@@ -105,7 +105,7 @@ def _text(column: Column, value: str | bytes) -> str | None:
 
 
 def _encoded(name: str, text: str) -> bytes | None:
-    """The only bytes of the character set that are read as this text; None where others may be as well."""
+    """Returns the only bytes of the character set that are read as this text; None if other bytes may be as well."""
     if name in EAST_ASIAN:
         return text.encode() if text.isascii() and "?" not in text else None
     if name in _UNICODE:
@@ -120,6 +120,6 @@ def _encoded(name: str, text: str) -> bytes | None:
 
 @cache
 def _codes(name: str) -> dict[str, int]:
-    """The byte of each character that has one alone."""
+    """Returns the byte of each character that has exactly one byte."""
     characters = alphabet(name)
     return {character: code for code, character in enumerate(characters) if characters.count(character) == 1}

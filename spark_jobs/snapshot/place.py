@@ -1,13 +1,13 @@
-"""Where in the binlog a snapshot of a table stands, also while others write to the server.
+"""Finds the place of a table's snapshot in the binlog, also while others write to the server.
 
-MariaDB and Percona Server say it themselves. On MySQL the binlog's end is read before and after the snapshot begins,
-and no lock is taken: if nothing on the table stands between the two, the place is exact. Else the snapshot stands
-between them, which is enough for a table with a key: what comes again from there on is merged by the key. For one
-without a key, LOCK TABLES keeps the writes of this table waiting for a moment. It waits for transactions that wrote the
-table, not for queries, and meanwhile nobody waits for it. FLUSH TABLES WITH READ LOCK would make every other query on a
-table wait until a long one ends, also after it was given up; so it is never used.
-A transaction is in the binlog before the engine shows it; hence the pause before a snapshot that has no lock. Where the
-drain would wait for that too, those transactions that last are waited for before (`lasting`).
+MariaDB and Percona Server report it. On MySQL the binlog's end is read before and after the snapshot begins, and no
+lock is taken: if there is no event of the table between the two, the place is exact. Otherwise the snapshot is between
+them, which is enough for a table with a key: repeated changes are merged by the key. For a table without a key, LOCK
+TABLES keeps the writes of this table waiting for a moment. It waits for transactions that wrote the table, not for
+queries, and meanwhile nobody waits for it. FLUSH TABLES WITH READ LOCK would make every other query on a table wait
+until a long one ends, also after it was given up; so it is never used. A transaction is in the binlog before the engine
+shows it; hence the pause before a snapshot without a lock. If the drain would wait for that too, long transactions are
+waited for before (`lasting`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NoRest(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPlace:
-    """The snapshot has every transaction up to `low`, and none behind `high`."""
+    """The snapshot has every transaction up to `low`, and no transaction after `high`."""
 
     low: EntryPosition
     high: EntryPosition
@@ -99,7 +99,7 @@ def view_behind(connection: pymysql.Connection[Any], low: EntryPosition) -> Snap
 
 
 def _own_word(connection: pymysql.Connection[Any]) -> EntryPosition | None:
-    """MariaDB, `binlog_snapshot_file`; Percona Server, the same."""
+    """Returns the place that MariaDB (`binlog_snapshot_file`) or Percona Server reports, or None."""
     with connection.cursor() as cursor:
         cursor.execute(_START)
         cursor.execute("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'")
@@ -117,7 +117,8 @@ def _locked(
     table: str,
     settle: Callable[[], EntryPosition],
 ) -> EntryPosition | None:
-    """While the table is locked for reading; None when the account may not lock it, or others wrote it for too long."""
+    """Begins a snapshot while the table is locked for reading; returns None if the account may not lock it, or others
+    wrote it for too long."""
     with closing(connect(source)) as other, other.cursor() as cursor:
         other.autocommit(True)
         try:
@@ -148,11 +149,12 @@ def _between(connection: pymysql.Connection[Any], settle: Callable[[], EntryPosi
 def settled(
     connection: pymysql.Connection[Any], sleep: Callable[[float], None], known: frozenset[str] | None = None
 ) -> EntryPosition:
-    """The binlog's end, when the engine shows the transactions up to it to whoever reads from now on. With GTIDs those
-    are waited for that are written and not committed yet: a slow disk may take its time between the two.
+    """Returns the binlog's end when the engine shows the transactions up to it to new readers. With GTIDs it waits for
+    transactions that are written and not committed yet: a slow disk may take time between the two.
 
-    `known`: where others are held up meanwhile, the transactions that last, by `lasting`. Any other is waited for some
-    seconds. Raises NoRest where such a one is not committed by then, and where replicas are waited for all the time.
+    `known`: long transactions, by `lasting`, to be ignored because others are held up meanwhile. Any other transaction
+    is waited for some seconds. Raises NoRest if it is not committed by then, or if replicas are waited for all the
+    time.
     """
     end, has_gtids = position(connection), _has_gtids(connection)
     written = _owned(connection)
@@ -171,9 +173,9 @@ def settled(
 
 
 def lasting(connection: pymysql.Connection[Any], sleep: Callable[[float], None]) -> frozenset[str]:
-    """The transactions that are not committed after a minute: a replica applies them, or a session keeps them open.
-    Waits until there are none of those that there are now, or for that minute. None are known where a replica is waited
-    for: they may be written."""
+    """Returns the transactions that are not committed after a minute: a replica applies them, or a session keeps them
+    open. Waits until all present transactions have ended, or for that minute. Empty while a replica is waited for: the
+    transactions may be written."""
     found = _owned(connection)
     for _ in range(_STALLED):
         if not found:
@@ -192,7 +194,7 @@ def _has_gtids(connection: pymysql.Connection[Any]) -> bool:
 
 
 def _owned(connection: pymysql.Connection[Any]) -> frozenset[str]:
-    """The GTIDs of transactions that are not committed yet, each with its thread's number; none on MariaDB."""
+    """Returns the GTIDs of transactions that are not committed yet, each with its thread's number; empty on MariaDB."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW GLOBAL VARIABLES LIKE 'gtid_owned'")
         _, listed = cursor.fetchone() or ("", "")

@@ -1,4 +1,4 @@
-"""Rows of a table by SELECT, as Arrow, a batch at a time: the same types and values as the decoder makes of the binlog.
+"""Reads rows of a table by SELECT, as Arrow, a batch at a time: with the decoder's types and values for the binlog.
 
 Memory holds one batch. Each statement is one consistent read of the engine; the order of rows is the server's.
 """
@@ -35,10 +35,10 @@ _QUIET, _AGAIN, _TRIES = 60, 15, 4  # seconds of silence, seconds between probes
 def read_chunk(
     source: Source, schema: TableSchema, where: str, zero_dates: ZeroDates = "fail", limits: Limits | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows for which the condition holds, all where it is "", over a connection of its own.
+    """Yields the rows for which the condition holds, all if it is "", over a connection of its own.
 
-    Raises SourceError and SourceUnavailable, which name the table and the condition; SchemaError where the table is no
-    longer that of `schema`; DecodeError for a refused value.
+    Raises SourceError and SourceUnavailable, which name the table and the condition; SchemaError if the table no longer
+    has the definition `schema`; DecodeError for a refused value.
     """
     yield from read_chunks(source, schema, [where], zero_dates, limits)
 
@@ -110,8 +110,8 @@ def row_starts(columns: int, rows: float = _ROWS) -> npt.NDArray[np.int64]:
 
 
 def _probe(connection: pymysql.Connection[Any]) -> None:
-    """Notices within two minutes that the host is gone, however long a query takes; and that a server sends nothing,
-    because it hangs, or somebody keeps the table locked."""
+    """Sets timeouts that notice within two minutes that the host is gone, however long a query takes; and that a server
+    sends nothing, because it hangs, or somebody keeps the table locked."""
     sock: socket.socket = connection._sock  # type: ignore[attr-defined]
     sock.settimeout(_STALLED)
     with suppress(OSError, AttributeError):

@@ -1,4 +1,5 @@
-"""A replica that is read instead of the source: it must have what the source had when the snapshot began."""
+"""A replica that is read instead of the source: it must have the source's changes up to the beginning of the
+snapshot."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _PLACES = ("SOURCE_POS_WAIT", "MASTER_POS_WAIT")  # the name since 8.0.26, the n
 
 
 def executed(connection: pymysql.Connection[Any]) -> str:
-    """The GTIDs that a server has, "" where it has none, or is MariaDB."""
+    """Returns the GTIDs that a server has, "" if it has none or is MariaDB."""
     with suppress(pymysql.MySQLError), connection.cursor() as cursor:
         cursor.execute(_EXECUTED)
         mode, gtids = cursor.fetchone() or ("OFF", "")
@@ -26,10 +27,10 @@ def executed(connection: pymysql.Connection[Any]) -> str:
 
 
 def await_place(replica: Source, place: EntryPosition, gtids: str, seconds: float) -> Source:
-    """Waits until the replica has all transactions up to a place of the source, or all of `gtids` where there are any.
-    The replica as the one server that has them: behind an address of several another one may be further behind.
+    """Waits until the replica has all transactions up to a place of the source, or all of `gtids` if there are any.
+    Returns the replica with its server id: other servers behind the same address may lag further behind.
 
-    Raises SourceBehind when it has not after `seconds`, or does not replicate from the source.
+    Raises SourceBehind if it does not have them after `seconds`, or does not replicate from the source.
     """
     with connect(replica) as connection, connection.cursor() as cursor:
         answer = _by_gtid(cursor, gtids, seconds) if gtids else _by_place(cursor, place, seconds)
@@ -48,7 +49,7 @@ def _by_gtid(cursor: Any, gtids: str, seconds: float) -> bool:
 
 
 def _by_place(cursor: Any, place: EntryPosition, seconds: float) -> bool:
-    """NULL says that no replication runs, -1 that the time is over."""
+    """Whether the replica reached the place. NULL says that no replication runs, -1 that the time is over."""
     for function in _PLACES:
         with suppress(pymysql.MySQLError):
             cursor.execute(f"SELECT {function}(%s, %s, %s)", (place.journal_name, place.position, int(seconds) or 1))

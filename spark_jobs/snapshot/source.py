@@ -1,4 +1,4 @@
-"""How to reach the MySQL server that a snapshot is taken of."""
+"""The MySQL server of which a snapshot is taken, and connections to it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Source:
 
 
 def captured_source(instance: InstanceConfig, status: SourceStatus) -> Source:
-    """The server that the service reads at this moment, by the account in the configuration. Raises SourceUnavailable
-    while the service reads none."""
+    """Returns the server that the service reads at this moment, with the account of the configuration. Raises
+    SourceUnavailable while the service reads no server."""
     if status.address is None:
         hint = "See that the destination runs (sluice status)."
         raise SourceUnavailable("the service reads no server", place=instance.destination, hint=hint)
@@ -64,8 +64,8 @@ def _tls(instance: InstanceConfig) -> dict[str, Any] | None:
 
 
 def connect(source: Source) -> pymysql.Connection[Any]:
-    """A connection whose transactions are snapshots: REPEATABLE READ, times in UTC. Raises SourceUnavailable, and
-    SourceChanged where another server answers than the source's."""
+    """Returns a connection whose transactions are snapshots: REPEATABLE READ, times in UTC. Raises SourceUnavailable,
+    and SourceChanged if a server other than the source's answers."""
     try:
         connection = GuardedConnection(
             public_key=source.public_key,

@@ -1,7 +1,7 @@
-"""Rows of a table at the source, looked up by their keys; and what a foreign key's cascade has left of them.
+"""Looks rows of a table up at the source by their keys, and finds what a foreign key's cascade changed in them.
 
-The rows are read as a snapshot reads them, so keys are compared in the form that the lake has. A row that is not found
-is taken for gone only if the look-up has proven itself on rows that are there.
+The rows are read as a snapshot reads them, so keys are compared in the lake's form. A row that is not found counts as
+gone only if the look-up has proven itself on existing rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Key = tuple[Any, ...]
 
 
 class Left(Enum):
-    """What a cascade has left of a row, where it is not other values in the foreign key's columns."""
+    """The effect of a cascade on a row, other than new values in the foreign key's columns."""
 
     SAME = "same"
     GONE = "gone"
@@ -50,9 +50,9 @@ class Unproven(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """The rows that a cascade has changed: their numbers among those asked for, whether each is `gone` from the source,
-    and whether it is `there`. `values` has the columns that a cascade may change: NULL in a foreign key that lost its
-    parent, and in the generated columns of a row that is not there."""
+    """The rows that a cascade has changed: their numbers among the requested rows, whether each is `gone` from the
+    source, and whether it is `there`. `values` has the columns that a cascade may change: NULL in a foreign key that
+    lost its parent, and in the generated columns of a row that is not there."""
 
     rows: list[int]
     gone: list[bool]
@@ -68,8 +68,8 @@ def touched(
     columns: Sequence[str],
     zero_dates: ZeroDates,
 ) -> Touched:
-    """Which of `rows`, the lake's rows that referenced a lost key, are otherwise at the source by the cascade of `key`.
-    `columns`: those that the lake's table has. Times as text (`zero_dates` = "string") are compared as text.
+    """Returns the `rows`, the lake's rows that referenced a lost key, that the cascade of `key` changed at the source.
+    `columns` are the lake table's. Times as text (`zero_dates` = "string") are compared as text.
 
     Raises Unproven, SourceError for a table that lacks the key's columns, and pymysql's errors.
     """
@@ -95,7 +95,7 @@ def touched(
 
 
 def left_by(key: ForeignKey, primary_key: Sequence[str], before: Key, now: Key | None) -> Left | Key:
-    """What the cascade of a foreign key has left of a row that referenced a lost key: its columns had the values
+    """Returns the effect of a foreign key's cascade on a row that referenced a lost key: its columns had the values
     `before`, and the source has `now`, None for a row that is gone."""
     if now is None and key.on_update is Rule.CASCADE and set(key.columns) & set(primary_key):
         return Left.UNKNOWN
@@ -125,7 +125,7 @@ def _definition(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """For each row that was asked for the number of its row in `values`, None where the source has none."""
+    """For each requested row the number of its row in `values`, or None if the source has no such row."""
 
     numbers: list[int | None]
     values: pa.Table
@@ -216,7 +216,7 @@ class _LookUp:
             raise Unproven("existing rows are not found by their keys")
 
     def _condition(self, key: Key) -> str:
-        """ "" where a value has no literal."""
+        """Returns the condition for a key, or "" if a value has no literal."""
         columns = {column.name: column for column in self.schema.columns}
         bound = [literal(columns[name], value) for name, value in zip(self.schema.primary_key, key, strict=True)]
         return "" if None in bound else at(self.schema, tuple(map(str, bound)))

@@ -1,8 +1,9 @@
-"""`audit`: a table compared by checksums that both sides compute, while others write and drain.
+"""`audit`: compares a table by checksums that both sides compute, while others write and drain.
 
-Only rows whose buckets differ are looked at. By their keys, at the source by an index, where the lake stands for a
-moment; or, where rows have no key or many differ, whole buckets of a snapshot of the source and of a version of the
-lake (`standing` has both). Either way what lies between the two places counts, so nothing has to rest.
+Only rows whose buckets differ are looked at. They are looked up by key, at the source by an index, while the lake
+stands still for a moment. If rows have no key or many differ, whole buckets of a snapshot of the source and of a
+version of the lake are compared (`standing` has both). Either way the changes between the two places count, so writers
+need not pause.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _DATES = ("date", "timestamp", "timestamp_ntz")
 @dataclass(frozen=True, slots=True)
 class Differences:
     """How many rows are `missing` from the lake, `extra` there, or `different`. `wrong` are rows of the lake whose key
-    has another row or none, one for each key; `right` those that it must have."""
+    has another row or no row, one for each key; `right` are the rows that the lake must have."""
 
     missing: int = 0
     extra: int = 0
@@ -57,8 +58,8 @@ class Differences:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """`place`: where the lake stood when the rows that differ were looked at; None when no row was. `settled`: so many
-    rows differed and do not any more; the comparison is without them. `by_key`: its rows can be settled."""
+    """`place`: the lake's place when the rows that differ were looked at; None if no row was. `settled`: the number of
+    rows that differed and no longer do; the comparison is without them. `by_key`: its rows can be settled."""
 
     comparison: Comparison
     place: EntryPosition | None
@@ -67,17 +68,18 @@ class Audited:
 
 
 Settle = Callable[[ExpectedRows, Differences], bool]
-"""Is called while the lake stands. Whether the rows are right now."""
+"""Called while the lake stands still; returns whether the rows are right now."""
 
 
 def leave(_standing: ExpectedRows, _differences: Differences) -> bool:
-    """What differs stays as it is."""
+    """Leaves the differences as they are."""
     return False
 
 
 def shared(schema: TableSchema, state: TableState) -> TableSchema | None:
-    """The definition by which both sides can be compared: its columns that the lake has in a type of the same family.
-    Dates are text where the lake has them so. None where no column is left; without its key where that is not whole."""
+    """Returns the definition by which both sides can be compared: its columns that the lake has in a type of the same
+    family. Dates are text if the lake has them as text. None if no column is left; without its key if that is not
+    whole."""
     there = {column.name: column.type for column in state.columns}
     kinds = {field.name: spark_type(field.type) for field in arrow_fields(schema)}
     texts = {name for name, kind in kinds.items() if kind in _DATES and there.get(name) == "string"}
@@ -107,7 +109,7 @@ def audit(
     in_time: Callable[[], bool],
     sleep: Callable[[float], None] = time.sleep,
 ) -> Audited:
-    """Compares the lake's `table` with its source. `settle` is called with what differs, of a table with a key.
+    """Compares the lake's `table` with its source. `settle` is called with the differences of a table with a key.
 
     Raises Moving when nothing is certain in time, LakeError when too much differs, and what `ComparedTable.standing`
     and `ComparedTable.pinned` raise.
@@ -130,7 +132,7 @@ def audit(
 
 
 def _by_buckets(place: ComparedTable, in_time: Callable[[], bool], sleep: Callable[[float], None]) -> Audited:
-    """All rows of the buckets that differ, at one place."""
+    """Compares all rows of the buckets that differ, at one place."""
     while True:
         try:
             with place.pinned(sleep) as there:
@@ -170,7 +172,8 @@ def _looked_at(
     in_time: Callable[[], bool],
     sleep: Callable[[float], None],
 ) -> Iterator[tuple[Differences, bool, EntryPosition]]:
-    """Until each key is decided: what differed, whether it is right now, and where the lake stood."""
+    """Looks at the keys until each is decided; yields the differences, whether they are settled, and the lake's
+    place."""
     while keys:
         try:
             with place.standing(keys, sleep) as standing:
@@ -186,11 +189,11 @@ def _looked_at(
         keys = tuple(key for key in keys if key in standing.undecided)
         if keys and not in_time():
             hint = "Verify again when the lake has caught up with the reset."
-            raise Moving("rows that the lake has are read again", place=place.schema.name, hint=hint)
+            raise Moving("the source's rows are read again after a reset", place=place.schema.name, hint=hint)
 
 
 def differing(place: ComparedTable, standing: ExpectedRows, keys: Iterable[bytes]) -> Differences:
-    """What differs in the version of the lake that stands. Of a key that it has several times one row is compared, the
+    """Returns the differences in the lake's present version. If it has several rows of a key, one is compared, and the
     others are extra."""
     table = place.lake.open(place.path, standing.state.version)
     there = rows_of_keys(lake_rows(table, arrow_fields(place.schema)), place.schema, list(standing.rows))

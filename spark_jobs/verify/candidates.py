@@ -1,7 +1,8 @@
-"""Which keys may differ, by the checksums of both sides: the sums of all buckets, then the rows of those that differ.
+"""Finds keys that may differ, by the checksums of both sides: the sums of all buckets, then the rows of the buckets
+that differ.
 
-Source and lake are read at different times, so a key that others write meanwhile may be among them. Every key is that
-differed all the time.
+Source and lake are read at different times, so a key that others write meanwhile may be among them. Every key that
+differed all the time is among them.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ _MOST_ROWS = 2_000_000  # of buckets that differ: their keys are in memory
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """How many rows there were on each side, and the keys whose rows may differ. None: buckets differ whose keys are
-    too many, or which have rows without one."""
+    """The number of rows on each side, and the keys whose rows may differ. None: the keys of the buckets that differ
+    are too many, or rows have no key."""
 
     source_rows: int
     lake_rows: int
@@ -55,7 +56,7 @@ class Candidates:
 
 
 def candidates(source: Source, schema: TableSchema, table: DeltaTable, connections: int = CONNECTIONS) -> Candidates:
-    """Raises pymysql's errors."""
+    """Returns the candidates. Raises pymysql's errors."""
     ranges = _ranges(source, schema)
     with closing(connect(source)) as connection:
         buckets = buckets_for(max(rows_in(table), rows_about(connection, schema)))
@@ -78,7 +79,7 @@ def candidates(source: Source, schema: TableSchema, table: DeltaTable, connectio
 
 
 def rows_about(connection: pymysql.Connection[Any], schema: TableSchema) -> int:
-    """About how many rows the source's table has: the server's estimate."""
+    """Returns the server's estimate of the source table's rows."""
     with connection.cursor() as cursor:
         cursor.execute(_ESTIMATE, (schema.database, schema.table))
         (rows,) = cursor.fetchone() or (0,)
@@ -86,7 +87,8 @@ def rows_about(connection: pymysql.Connection[Any], schema: TableSchema) -> int:
 
 
 def _differing(source: set[tuple[bytes, int]], lake: Iterable[Hashed], key: Sequence[str]) -> tuple[bytes, ...]:
-    """Takes each row of the lake from those of the source. A second copy of a row is one that differs."""
+    """Returns the keys that remain when the lake's rows are removed from the source's. A second copy of a row
+    differs."""
     found: set[bytes] = set()
     for part in lake:
         for pair in zip(lake_text(part.rows, key).to_pylist(), part.hashes.tolist(), strict=True):

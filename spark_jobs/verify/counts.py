@@ -1,8 +1,9 @@
-"""Exact counts of what differs between two sides that stand: the sums of all buckets, then the rows of those that
-differ, by a hash of their text.
+"""Counts the differences between two fixed sides: the sums of all buckets, then the rows of the buckets that differ, by
+a hash of their text.
 
-Rows that have no key, or a NULL in it, are counted as copies: a different one is one missing and one extra. A row whose
-text is not the same on both sides may lie in another bucket on each; both differ then, so it is met twice, and none.
+Rows that have no key, or a NULL in it, are counted as copies: a different row is one missing and one extra. A row whose
+text differs between the sides may lie in different buckets. Then both buckets differ, so the row is met on both sides,
+and does not count.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Copies:
 
     @classmethod
     def all(cls, parts: Iterable[Copies]) -> Copies:
-        """Those of all parts, without rows that are none in the end."""
+        """Returns the copies of all parts, without rows whose times add up to 0."""
         listed = list(parts) or [cls(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))]
         keys, rows = (np.concatenate([getattr(one, name) for one in listed]) for name in ("keys", "rows"))
         order = np.lexsort((rows, keys))
@@ -90,7 +91,7 @@ def _digests(texts: pa.Array) -> Words:
 
 
 class Side(Protocol):
-    """Rows that stand."""
+    """Rows of a fixed version."""
 
     def sums(self, buckets: int) -> Sums: ...
     def rows(self, buckets: int, wanted: Buckets) -> Iterator[pa.RecordBatch]: ...
@@ -98,8 +99,8 @@ class Side(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LakeSide:
-    """One version of a lake table: those of its living rows that fulfil a condition in SQL. `fields` are of the columns
-    that are compared."""
+    """One version of a lake table: its living rows that fulfil a condition in SQL. `fields` are the compared
+    columns."""
 
     table: DeltaTable
     fields: Sequence[pa.Field]
@@ -125,7 +126,7 @@ class LakeSide:
 
 
 def counted(source: Side, lake: LakeSide, buckets: int, since: Copies | None = None, place: str = "") -> Comparison:
-    """Compares both. `since`: what came to the source after the lake's place, what went away less than 0 times.
+    """Compares both. `since`: rows that came to the source after the lake's place; deleted rows count negatively.
 
     Raises LakeError when too much differs to be counted."""
     since = Copies.all([] if since is None else [since])
@@ -139,8 +140,8 @@ def counted(source: Side, lake: LakeSide, buckets: int, since: Copies | None = N
 
 
 def _signed(source: Side, lake: LakeSide, buckets: int, wanted: Buckets) -> Iterator[Copies]:
-    """The rows of some buckets, those of the lake less than 0 times, a batch of each side in turn: equal rows do not
-    pile up."""
+    """Yields the rows of some buckets, the lake's with negative counts, a batch of each side in turn, so that equal
+    rows do not pile up."""
     ours = (Copies.of(batch, lake.columns) for batch in source.rows(buckets, wanted))
     theirs = (-Copies.of(batch, lake.columns) for batch in lake.rows(buckets, wanted))
     for pair in zip_longest(ours, theirs):

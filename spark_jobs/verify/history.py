@@ -1,4 +1,4 @@
-"""A history is compared with its table, where both stand at one place: its current rows must be those of the table.
+"""Compares a history with its table when both are at one place: its current rows must be the table's.
 
 Both are in the lake, so the source is not asked. The table itself is compared with the source.
 """
@@ -19,30 +19,30 @@ from spark_jobs.following.history.standing import Histories, HistoryState, lacks
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.state import TableState
-from spark_jobs.verify.beside import TableComparer
+from spark_jobs.verify.comparer import TableComparer
 from spark_jobs.verify.counts import LakeSide, counted
 from spark_jobs.verify.lake_rows import lake_rows, rows_in
 from spark_jobs.verify.sums import buckets_for
 from spark_jobs.verify.verified import Comparison, Verified, or_why_not
 
 
-def histories_compared(beside: TableComparer, tables: Iterable[str]) -> Iterator[Verified]:
-    """One answer for each of these tables, `database.table`, that has a history: `database.table__history`.
+def histories_compared(comparer: TableComparer, tables: Iterable[str]) -> Iterator[Verified]:
+    """Yields an answer for each of these tables, `database.table`, that has a history: `database.table__history`.
 
     A history that cannot be compared in time says why, and the others go on."""
-    connector = beside.connector
-    histories = Histories(beside.lake, connector.destination, connector.client_id)
+    connector = comparer.connector
+    histories = Histories(comparer.lake, connector.destination, connector.client_id)
     nowhere = place_of(0)
     for table in tables:
         name = f"{table}__history"
-        found = or_why_not(name, nowhere, partial(_compared, beside, histories, table, name))
+        found = or_why_not(name, nowhere, partial(_compared, comparer, histories, table, name))
         if found is not None:
             yield found
 
 
-def _compared(beside: TableComparer, histories: Histories, table: str, name: str) -> Verified | None:
-    """None for a table without a history."""
-    deadline = beside.clock() + beside.timeout_seconds
+def _compared(comparer: TableComparer, histories: Histories, table: str, name: str) -> Verified | None:
+    """Returns the comparison, or None for a table without a history."""
+    deadline = comparer.clock() + comparer.timeout_seconds
     if not histories.lake.has(*split_name(f"{table}__history")):
         return None
     while (found := standing(histories, table)) is not None and found.state is not None:
@@ -52,14 +52,14 @@ def _compared(beside: TableComparer, histories: Histories, table: str, name: str
             assert found.merged is not None
             at = place_of(found.table.version)
             return _answer(name, _current_rows(histories, table, found.merged, found.state.version), at)
-        if beside.clock() >= deadline:
+        if comparer.clock() >= deadline:
             raise _behind(histories, table)
-        beside.sleep(0.5)
+        comparer.sleep(0.5)
     return None
 
 
 def _is_together(histories: Histories, table: str, found: HistoryState) -> bool:
-    """Whether history and table have the same changes: at one place, or when neither lacks anything of the log."""
+    """Whether history and table have the same changes: they are at one place, or both have the whole log."""
     if found.merged is None or found.table is None or found.is_due:
         return False
     if found.place == found.table:
@@ -79,8 +79,8 @@ def _versions(found: HistoryState) -> tuple[int, ...]:
 
 
 def _current_rows(histories: Histories, table: str, merged: TableState, version: int) -> Comparison:
-    """Those of both, at the versions that were found together. A table that was dropped has none. A current row that
-    has an end is extra, and its key is missing: who asks for a moment would not find it."""
+    """Compares the current rows of both, at the versions that were found together. A dropped table has no rows. A
+    current row that has an end is extra, and its key is missing: a query as of a moment would not find it."""
     rows = histories.lake.open(histories.table_path(table), merged.version)
     versions = histories.lake.open(histories.path(table), version)
     kinds, key = pa.schema(rows.schema().to_arrow()), merged.primary_key

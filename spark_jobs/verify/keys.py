@@ -1,4 +1,4 @@
-"""The text of a key back as a condition: the server looks its row up by an index."""
+"""Turns the text of a key into a condition: the server looks its row up by an index."""
 
 from __future__ import annotations
 

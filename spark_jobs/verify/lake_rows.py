@@ -14,8 +14,8 @@ from spark_jobs.verify.row_text import lake_text
 
 
 def lake_rows(table: DeltaTable, fields: Sequence[pa.Field], condition: str = "") -> Iterator[pa.RecordBatch]:
-    """The living rows that fulfil a condition in SQL, of these columns. Values that the type of a field cannot have
-    come in the lake's own type."""
+    """Yields the living rows that fulfil a condition in SQL, with these columns. Values that the type of a field cannot
+    hold have the lake's own type."""
     listed = ", ".join('"' + field.name.replace('"', '""') + '"' for field in fields)
     own = Own.of_table(table)
     where = " AND ".join(part for part in (own.living if own else "", condition) if part)
@@ -27,14 +27,14 @@ def lake_rows(table: DeltaTable, fields: Sequence[pa.Field], condition: str = ""
 
 
 def rows_in(table: DeltaTable) -> int:
-    """About how many rows a table has: those of its files."""
+    """Returns the number of rows in a table's files."""
     return int(pc.sum(pa.table(table.get_add_actions(flatten=True))["num_records"]).as_py() or 0)
 
 
 def rows_of_keys(
     batches: Iterable[pa.RecordBatch], schema: TableSchema, keys: Collection[bytes]
 ) -> dict[bytes, list[tuple[bytes, pa.RecordBatch]]]:
-    """By the text of the key, the text of each of its rows and the row itself. Keys without a row are left out."""
+    """Returns by the text of a key the text of each of its rows, and the row. Keys without a row are left out."""
     wanted, found = pa.array(keys, pa.large_binary()), dict[bytes, list[tuple[bytes, pa.RecordBatch]]]()
     names = [column.name for column in schema.shown]
     for batch in batches:

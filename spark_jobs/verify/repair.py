@@ -1,4 +1,4 @@
-"""`RowRepair`: the rows of the lake that differ from the source's are brought right, in one commit under a held claim.
+"""`RowRepair`: replaces the rows of the lake that differ from the source's, in one commit under a held claim.
 
 The table is at the same place before and after (`Rewrite`).
 """
@@ -30,18 +30,18 @@ from spark_jobs.verify.row_text import lake_text
 from spark_jobs.verify.standing import ComparedTable, ExpectedRows, Moving
 
 _VIEW = "sluice_repair"
-_ADDED, _GONE = 1, 2  # of OP: a row that the lake must have, and a key whose rows go
+_ADDED, _GONE = 1, 2  # of OP: a row that the lake must have, and a key whose rows are deleted
 
 
 @dataclass(frozen=True, slots=True)
 class RowRepair:
-    """For tables of one client. `run_id` is written into the commits."""
+    """Repairs tables of one client. `run_id` is written into the commits."""
 
     sessions: Sessions
     run_id: str = ""
 
     def of(self, place: ComparedTable) -> Settle:
-        """What brings the rows of one table right."""
+        """Returns the function that repairs the rows of one table."""
 
         def settle(standing: ExpectedRows, differences: Differences) -> bool:
             self._repair(place, standing, differences)
@@ -50,8 +50,8 @@ class RowRepair:
         return settle
 
     def _repair(self, place: ComparedTable, standing: ExpectedRows, differences: Differences) -> None:
-        """Raises Moving where somebody wrote the table meanwhile, TableStopped for a table that is stopped or that
-        refuses the rows, LakeError for one that was repaired too often at one place."""
+        """Replaces the rows. Raises Moving if another run wrote the table meanwhile, TableStopped for a table that is
+        stopped or refuses the rows, LakeError for a table that was repaired too often at one place."""
         check_takes_changes(place)
         state, name, path = standing.state, place.schema.name, place.path
         state.check_owner(place.connector.destination, name, path)
@@ -62,7 +62,7 @@ class RowRepair:
             rewrite = Rewrite.begun(place.lake, self.sessions, path, app, (standing.epoch, state.applied or 0), remedy)
             if rewrite.state.columns != state.columns:
                 raise WentOn(path)
-            about = rewrite.about("repair", _told(place, standing, differences, self.run_id))
+            about = rewrite.about("repair", _facts(place, standing, differences, self.run_id))
             standing.hold.check()
             rewrite.check()
             rows = _rows(place.schema, differences, rewrite.state.own)
@@ -73,7 +73,7 @@ class RowRepair:
 
 
 def _check(place: ComparedTable, standing: ExpectedRows, found: Differences) -> None:
-    """Looks at the rows once more. Raises LakeError where they are not what was written."""
+    """Looks at the rows once more. Raises LakeError if they are not as written."""
     key = place.schema.primary_key
     keys = {text for batch in (*found.wrong, *found.right) for text in lake_text(batch, key).to_pylist()}
     if left := differing(place, standing, keys):
@@ -82,17 +82,17 @@ def _check(place: ComparedTable, standing: ExpectedRows, found: Differences) -> 
 
 
 def check_takes_changes(place: ComparedTable) -> None:
-    """Raises TableStopped for a table that is stopped: what the lake has of it stands at no place."""
+    """Raises TableStopped for a table that is stopped: its rows in the lake have no place."""
     for stop in place.connector.client_status().stopped:
         if stop.table == place.schema.name:
             raise TableStopped(f"the table is stopped: {stop.reason}", place=stop.table, hint=stop.hint)
 
 
-def _told(place: ComparedTable, standing: ExpectedRows, found: Differences, run_id: str) -> dict[str, Any]:
-    """What the commit's user metadata says."""
+def _facts(place: ComparedTable, standing: ExpectedRows, found: Differences, run_id: str) -> dict[str, Any]:
+    """Returns the fields of the commit's user metadata."""
     counts = {"missing": found.missing, "extra": found.extra, "different": found.different}
-    told = {"table": place.schema.name, "place": str(standing.place), "epoch": standing.epoch}
-    return {**told, **counts, "run_id": run_id}
+    about = {"table": place.schema.name, "place": str(standing.place), "epoch": standing.epoch}
+    return {**about, **counts, "run_id": run_id}
 
 
 def _commit(rewrite: Rewrite, schema: TableSchema, rows: pa.Table, about: str) -> DeltaCommit:
@@ -105,7 +105,7 @@ def _commit(rewrite: Rewrite, schema: TableSchema, rows: pa.Table, about: str) -
 
 
 def statement(path: str, schema: TableSchema) -> str:
-    """One MERGE: of each key all rows go, however many there are, and the one that it must have is added."""
+    """Returns one MERGE: all rows of each key are deleted, however many there are, and the right row is added."""
     names = [quote(column.name) for column in schema.shown]
     same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in schema.primary_key)
     return (
@@ -116,8 +116,8 @@ def statement(path: str, schema: TableSchema) -> str:
 
 
 def _rows(schema: TableSchema, found: Differences, own: Own) -> pa.Table:
-    """What the statement takes: the keys whose rows go, and the rows that come. Where the table may have rows that are
-    deleted, one of a key that must have a row goes too."""
+    """Returns the source of the statement: the keys whose rows are deleted, and the rows that are added. If the table
+    may have soft-deleted rows, the deleted row of a key that must have a row is removed too."""
     revived: Sequence[pa.RecordBatch] = ()
     if DELETED in own.names:
         revived, key = found.right, schema.primary_key

@@ -1,4 +1,4 @@
-"""A row's hash and its bucket, by the server and of the lake's rows: from the CRC32 of each value.
+"""Computes a row's hash and its bucket, on the server and for the lake's rows: from the CRC32 of each value.
 
 The server gives CRC32 of a value without making one text of the whole row, which would take most of its time. Each
 column has a factor of its own, and the other columns are multiplied by the key: values that two columns or two rows

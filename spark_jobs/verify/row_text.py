@@ -28,7 +28,7 @@ _BYTES = pa.large_binary()
 _PLAIN = (
     Type.STRING, Type.VAR_STRING, Type.VARCHAR, Type.TINY_BLOB, Type.BLOB, Type.MEDIUM_BLOB, Type.LONG_BLOB,
 )  # fmt: skip
-"""Types whose bytes the server gives as they are."""
+"""Types whose bytes the server returns unchanged."""
 
 
 def source_text(schema: TableSchema, names: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
-"""What rows of a table the lake must have, at the very place where it stands, while others write and drain.
+"""Finds the rows of a table that the lake must have at its present place, while others write and drain.
 
 A claim is held for a moment, so the lake stands still. The rows are read at the source, which is ahead. The claims from
-the lake's place to the source's end tell which of them changed in between, and how they were before: those images
-count. So nothing has to rest, and no row is taken for wrong because the lake is behind.
+the lake's place to the source's end show which of them changed in between, and how they were before: those images
+count. So writers need not pause, and no row counts as wrong because the lake is behind.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _POLLS = 20  # half seconds in which the service reads what the source has
 
 
 class Moving(LakeError):
-    """Source, service or lake moved in a way that says nothing about the rows. Another try helps."""
+    """Source, service or lake moved, so that the rows could not be judged. Another try helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRows:
-    """`rows` that the table must have by the text of their key, None for a key without a row. `undecided` keys come
+    """`rows` that the table must have, by the text of their key; None for a key without a row. `undecided` keys come
     again from an earlier epoch. The lake's table has `state`; its place is `place`, a position of `epoch`."""
 
     rows: dict[bytes, Row | None]
@@ -74,7 +74,7 @@ class ExpectedRows:
 @dataclass(frozen=True, slots=True)
 class Pinned:
     """`connection` is in a snapshot of the source at `end`, `table` the lake's at one version, whose place is `place`.
-    `since`: what came to the source between the two."""
+    `since`: the source's changes between the two."""
 
     connection: pymysql.Connection[Any]
     table: DeltaTable
@@ -85,7 +85,7 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What the lake, whose table has `state` at `place`, has not yet: the rows of `claims` after a version. Up to
+    """The changes that the lake, whose table has `state` at `place`, lacks: the rows of `claims` after a version. Up to
     `bound` it may have them by an earlier epoch."""
 
     claims: list[Claim]
@@ -97,8 +97,8 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class ComparedTable:
-    """A table of one client, whose rows are asked for. `parents` asks for the tables whose rows take some of its
-    rows with them without the binlog."""
+    """A table of one client that is compared. `parents` returns the tables whose cascades change some of its rows
+    without the binlog."""
 
     connector: Connector
     source: Source
@@ -118,9 +118,9 @@ class ComparedTable:
 
     @contextmanager
     def standing(self, keys: Collection[bytes], sleep: Callable[[float], None]) -> Iterator[ExpectedRows]:
-        """The lake stands for the length of the block.
+        """Yields the rows that the lake must have; it stands still for the length of the block.
 
-        Raises Moving, NoRest; SessionError when somebody else has a claim for too long; what `read_rows` raises.
+        Raises Moving, NoRest; SessionError when another owner keeps a claim for too long; what `read_rows` raises.
         """
         owner, known = _owner(), self._lasting(sleep)
         with held(self.connector, owner, reason=_REASON) as hold:
@@ -145,9 +145,9 @@ class ComparedTable:
 
     @contextmanager
     def pinned(self, sleep: Callable[[float], None]) -> Iterator[Pinned]:
-        """Source and lake, each as it was at one moment, for the length of the block. Others go on.
+        """Yields source and lake, each as it was at one moment, for the length of the block. Others go on.
 
-        Raises Moving; SessionError when somebody else has a claim for too long; what `begin` raises.
+        Raises Moving; SessionError when another owner keeps a claim for too long; what `begin` raises.
         """
         owner, known = _owner(), self._lasting(sleep)
         with connect(self.source) as connection:
@@ -160,14 +160,14 @@ class ComparedTable:
             yield Pinned(connection, self.lake.open(self.path, lag.state.version), Copies.all(since), lag.place, end)
 
     def _lasting(self, sleep: Callable[[float], None]) -> frozenset[str]:
-        """The source's transactions for which the drain need not wait; before a claim is held."""
+        """Returns the source's transactions for which the drain need not wait; call it before a claim is held."""
         with connect(self.source) as connection:
             return lasting(connection, sleep)
 
     def _begun(
         self, connection: pymysql.Connection[Any], sleep: Callable[[float], None], known: frozenset[str]
     ) -> EntryPosition:
-        """The exact place of a snapshot that begins. The drain waits meanwhile, so there is one try."""
+        """Begins a snapshot, and returns its exact place. The drain waits meanwhile, so there is one try."""
         names = self.schema.database, self.schema.table
         return begin(connection, self.source, *names, by_key=False, sleep=sleep, tries=1, known=known).low
 
@@ -187,7 +187,8 @@ class ComparedTable:
         return Lag(claims, state, place, after, bound)
 
     def _await_merged(self, sleep: Callable[[float], None]) -> None:
-        """While a claim is held nothing more lands, so a table that lands first comes to where the lake stands."""
+        """Waits until a table that lands first has its whole log. Nothing more lands while a claim is held, so it
+        reaches the lake's place."""
         follows = Follows(self.lake, self.connector.destination, self.connector.client_id)
         for _ in range(_POLLS):
             if follows.pending(self.schema.name) is None:
@@ -209,7 +210,7 @@ class ComparedTable:
     def _claims(
         self, hold: Hold, owner: str, is_end: Callable[[EntryPosition], bool], sleep: Callable[[float], None]
     ) -> list[Claim]:
-        """All that waits, up to the source's end. Where nothing is held, nothing may wait."""
+        """Returns all waiting claims, up to the source's end. If no claim is held, nothing may wait."""
         for _ in range(_POLLS):
             read = self.connector.status().position
             if read is not None and is_end(read):
@@ -232,7 +233,7 @@ class ComparedTable:
         return claims
 
     def _check(self, hold: Hold, claims: list[Claim], before: ClientStatus) -> EntryPosition:
-        """Where the lake stands. Raises Moving where others went on."""
+        """Returns the lake's place. Raises Moving if others moved it."""
         hold.check()
         now, name = self.connector.client_status(), self.schema.name
         hint = "Verify again."
@@ -257,7 +258,7 @@ class ComparedTable:
         return state
 
     def _recurring(self, claim: Claim, state: TableState) -> int:
-        """The version up to which rows may come again that the lake has."""
+        """Returns the version up to which rows of the lake may come again."""
         apps = [
             app_id(claim.destination, claim.client_id, self.schema.name, epoch)
             for epoch in range(claim.moved, claim.epoch)
@@ -266,7 +267,7 @@ class ComparedTable:
         return max([copied, *(version or 0 for version in self.lake.applied(self.path, apps))])
 
     def _images(self, claim: Claim, after: int, keys: Collection[bytes]) -> Iterator[tuple[bytes, int, Row | None]]:
-        """Of each change of the keys its version, and the row before it, None where there was none."""
+        """Yields for each change of the keys its version, and the row before it, or None."""
         names, wanted = self.columns.names, pa.array(keys, pa.large_binary())
         for batch in self._changes(claim, after):
             texts = lake_text(batch, self.schema.primary_key)
@@ -279,7 +280,7 @@ class ComparedTable:
                 yield key, ends[number], Row(text, whole.slice(number, 1)) if gone[number] else None
 
     def _copies(self, claim: Claim, lag: Lag, end: EntryPosition) -> Iterator[Copies]:
-        """What came to the source and went away by a claim, up to `end`."""
+        """Yields the rows that a claim added and deleted at the source, up to `end`."""
         for batch in self._changes(claim, lag.after):
             ends = versions(batch)
             if (ends <= lag.bound).any():
@@ -299,7 +300,7 @@ class ComparedTable:
 
 def _again(table: str) -> Moving:
     hint = "Verify again when the lake has caught up with the reset."
-    return Moving("rows that the lake has are read again", place=table, hint=hint)
+    return Moving("the source's rows are read again after a reset", place=table, hint=hint)
 
 
 def _owner() -> str:

@@ -1,9 +1,9 @@
-"""How many rows each bucket has, and the sum of their hashes, on both sides. A row's bucket is by its key's hash; where
-there is no key, by its own.
+"""Counts each bucket's rows, and sums their hashes, on both sides. A row's bucket is by its key's hash, or by its own
+if it has no key.
 
-Buckets and not ranges of keys: only the server knows the order of a collation, and both know a key's text. The server
-reads ranges all the same, over several connections, each by a short statement at a time of its own. Sums and not XOR:
-two rows that are the same would be none.
+Buckets, not ranges of keys: only the server knows the order of a collation, and both know a key's text. The server
+reads ranges all the same, over several connections, each by a short statement at a time of its own. Sums, not XOR: two
+equal rows would cancel out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Buckets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns are compared, and which of them are the key."""
+    """The compared columns, and the key's columns among them."""
 
     key: tuple[str, ...]
     names: tuple[str, ...]
@@ -40,7 +40,7 @@ class Columns:
 
 
 def buckets_for(rows: int) -> int:
-    """How many buckets so many rows have: a power of two."""
+    """Returns the number of buckets for so many rows: a power of two."""
     return min(_MOST, 1 << max(0, (rows // ROWS_PER_BUCKET).bit_length()))
 
 
@@ -66,7 +66,7 @@ class Sums:
         return int(self.rows.sum())
 
     def differing(self, other: Sums) -> Buckets:
-        """The buckets that are not the same."""
+        """Returns the buckets that differ."""
         return np.flatnonzero((self.rows != other.rows) | (self.hashes != other.hashes))
 
 
@@ -110,13 +110,13 @@ class Hashed:
     hashes: Words
 
     def within(self, wanted: Buckets) -> Hashed:
-        """Those of some buckets."""
+        """Returns the rows of some buckets."""
         chosen = np.isin(self.buckets, wanted)
         return Hashed(self.rows.filter(pa.array(chosen)), self.buckets[chosen], self.hashes[chosen])
 
 
 def hashed(columns: Columns, buckets: int, batches: Iterable[pa.RecordBatch]) -> Iterator[Hashed]:
-    """The rows of the batches with what the server makes of them."""
+    """Yields the rows of the batches with the bucket and the hash that the server computes."""
     for batch in batches:
         keys, hashes = lake_hash(batch, columns.key, columns.names)
         yield Hashed(batch, (keys & np.uint64(buckets - 1)).astype(np.int64), hashes)

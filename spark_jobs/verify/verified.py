@@ -1,4 +1,4 @@
-"""What a comparison of a table finds, and why it could not be made."""
+"""The result of a table's comparison, or why there is none."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class Verified:
     """One table's comparison at `position`. `definition`: a sentence for each difference between its definitions.
-    `error`: why it could not be compared; its `comparison` is None then. `repaired`: so many rows differed, and were
-    repaired before the counts. `remedy`: what to do about a table that differs;
-    `repairable`: replacing the rows that differ is enough."""
+    `error`: why it could not be compared; its `comparison` is None then. `repaired`: the number of rows that differed,
+    and were repaired before the counts. `remedy`: what to do about a table that differs; `repairable`: replacing the
+    rows that differ is enough."""
 
     table: str
     comparison: Comparison | None
@@ -65,12 +65,12 @@ class Verified:
 
 
 def or_why_not(name: str, position: EntryPosition, compared: Callable[[], Answer]) -> Answer | Verified:
-    """What the comparison of one table finds, or why it cannot be compared: the others go on."""
+    """Returns the comparison of one table, or why it cannot be compared: the others go on."""
     try:
         return compared()
     except SluiceError as error:
         return Verified(name, None, position, error=str(error))
     except pymysql.MySQLError as error:  # a discarded tablespace, a MERGE table that has no parts
         return Verified(name, None, position, error=f"the source cannot read the table: {error.args[-1]}")
-    except Exception as error:  # whatever delta-rs or Arrow meet: it is this table's alone
+    except Exception as error:  # an error of delta-rs or Arrow concerns this table alone
         return Verified(name, None, position, error=f"{type(error).__name__}: {first_line(error)}")

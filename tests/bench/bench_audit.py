@@ -32,8 +32,8 @@ from spark_jobs.lake.sql import quote
 from spark_jobs.load.reader import Manner
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.limits import Limits
-from spark_jobs.verify.beside import TableComparer
 from spark_jobs.verify.candidates import CONNECTIONS
+from spark_jobs.verify.comparer import TableComparer
 from spark_jobs.verify.repair import RowRepair
 from tests.bench.bench_merge import RING_MB
 from tests.bench.bench_service import OPTIONS, report, serving

@@ -25,7 +25,7 @@ from orchestration.stack.ports import Ports, free_port
 from orchestration.stack.progress import Progress
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.beside import TableComparer, compared
+from spark_jobs.verify.comparer import TableComparer, compared
 from spark_jobs.verify.verified import Verified
 from tests.bench.bench_merge import cpu
 from tests.bench.bench_service import report

@@ -18,7 +18,7 @@ from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes
-from spark_jobs.verify.beside import TableComparer, compared
+from spark_jobs.verify.comparer import TableComparer, compared
 from tests.support.copying import loader_of
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import briefly, source_of

@@ -22,7 +22,7 @@ from spark_jobs.lake.own_columns import COMMIT_TIME, DELETED, LAST_OP, POSITION
 from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
 from spark_jobs.landing.modes import Mode, Modes
-from spark_jobs.verify.beside import TableComparer, compared
+from spark_jobs.verify.comparer import TableComparer, compared
 from spark_jobs.verify.repair import RowRepair
 from tests.support.copying import loader_of
 from tests.support.landed import Killed, LandedShop, changes, dies, opened_landed

@@ -18,7 +18,7 @@ from spark_jobs.lake.state import DESTINATION, TABLE, app_id
 from spark_jobs.load.view import Opened, opened
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.beside import TableComparer
+from spark_jobs.verify.comparer import TableComparer
 from spark_jobs.verify.verified import Verified
 from tests.support.shop import Shop
 

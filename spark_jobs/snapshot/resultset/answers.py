@@ -1,4 +1,4 @@
-"""What the server says about the columns that it sends, checked against the table's definition."""
+"""The server's description of the columns that it sends, checked against the table's definition."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Answer:
 
 
 def widths(schema: TableSchema, answers: Sequence[Answer]) -> Ints:
-    """How wide the cells of each column are. Raises SchemaError where the answers are not those of the definition."""
+    """Returns the width of each column's cells. Raises SchemaError if the answers do not fit the definition."""
     for column, answer in zip(schema.shown, answers, strict=True):
         if not _fits(column, answer):
             raise SchemaError(

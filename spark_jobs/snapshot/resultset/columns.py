@@ -1,6 +1,6 @@
-"""The cells of each column as Arrow: the same values as the decoder makes of the binlog.
+"""Turns the cells of each column into Arrow, with the decoder's values for the binlog.
 
-Wherever a value is the same in a result as in a row image, or can be brought to it, the decoder's own families read it.
+If a value is the same in a result as in a row image, or can be converted to it, the decoder's own families read it.
 So zero dates, labels, character sets, shapes and vectors have one meaning in both.
 """
 
@@ -83,7 +83,7 @@ def _array(cells: Cells, width: int) -> pa.Array:
 
 
 def _texts(cells: Cells) -> tuple[Bytes, Offsets]:
-    """The bytes of all values in a row, and where each ends."""
+    """Returns the bytes of all values one after the other, and where each ends."""
     offsets = np.empty(len(cells) + 1, np.int32)
     cells.check(kernels.measure_texts(cells.data, cells.starts, offsets))
     out = np.empty(offsets[-1], np.uint8)

@@ -1,7 +1,7 @@
 """The kernel that finds the cells of rows: bytes of packets in, the start of each cell out.
 
 A row of the binary protocol is a zero byte, a bitmap of NULLs, and its values: numbers in their own width, all else
-behind a length. Source: MySQL source documentation, "Binary Protocol Resultset Row", "Protocol::LengthEncodedInteger".
+after a length. Source: MySQL source documentation, "Binary Protocol Resultset Row", "Protocol::LengthEncodedInteger".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Cut(IntEnum):
 
 class Buffered(NamedTuple):
     """Packets in `data[at:stop]`; the first has this sequence number. No other named tuple that kernels take may have
-    this class's name in one process: numba tells values of equal fields apart by it."""
+    this class's name in one process: numba distinguishes values of equal fields by it."""
 
     data: Bytes
     at: int
@@ -50,7 +50,7 @@ _PROGRESS = types.UniTuple(types.int64, 4)  # type: ignore[no-untyped-call]
 
 @helper
 def text_at(data: Bytes, at: int) -> tuple[int, int]:
-    """The length of what stands behind a length-encoded integer, and where it starts. A length is negative where the
+    """Returns the length of the value after a length-encoded integer, and where it starts. A length is negative if the
     first byte is not a length prefix."""
     first = int64(data[at])
     if first <= 250:

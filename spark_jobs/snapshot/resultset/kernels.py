@@ -40,7 +40,7 @@ def measure_texts(data: Bytes, starts: Longs, offsets: npt.NDArray[np.int32]) ->
 
 @kernel(types.void(BYTES, LONGS, OUT_INTS, OUT_BYTES))
 def copy_texts(data: Bytes, starts: Longs, offsets: npt.NDArray[np.int32], out: Bytes) -> None:
-    """Copies what was measured."""
+    """Copies the texts that were measured."""
     for i in range(len(starts)):
         if starts[i] >= 0:
             length, start = text_at(data, starts[i])
@@ -49,7 +49,7 @@ def copy_texts(data: Bytes, starts: Longs, offsets: npt.NDArray[np.int32], out: 
 
 @kernel(ANSWER(BYTES, LONGS, types.int64, types.uint64[::1]))
 def read_decimals(data: Bytes, starts: Longs, scale: int, values: npt.NDArray[np.uint64]) -> Answer:
-    """Texts with `scale` digits behind the point, as pairs of 64 bits in two's complement."""
+    """Reads texts with `scale` digits after the point, as pairs of 64 bits in two's complement."""
     for i in range(len(starts)):
         low = high = np.uint64(0)
         if starts[i] >= 0:

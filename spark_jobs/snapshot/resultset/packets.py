@@ -34,7 +34,7 @@ class Packets:
         self._at = self._stop = 0
 
     def next(self) -> bytes:
-        """The payload of the next packet. Raises pymysql's errors: what the server says, or that it went away."""
+        """Returns the payload of the next packet. Raises pymysql's errors: the server's, or that it went away."""
         while (end := self._large_end(self._at)[0]) < 0:
             self._fill(-end)
         payload = self.data[self._at + PACKET : self._join(self._at)].tobytes()
@@ -122,12 +122,12 @@ class Packets:
         self._stop += count
 
     def _shrink(self) -> None:
-        """Gives back what a large row took."""
+        """Gives back the memory of a large row."""
         if self.data.size > self._size and self._stop - self._at < self._size // 2:
             self._move(self._size)
 
     def _move(self, size: int) -> None:
-        """What waits to the start of a buffer of this size."""
+        """Moves the unread bytes to the start of a buffer of this size."""
         waiting = self.data[self._at : self._stop]
         into: Bytes = self.data if size == self.data.size else np.empty(size, np.uint8)
         into[: waiting.size] = waiting

@@ -1,8 +1,7 @@
-"""What is asked of each column, so that the answer has all of the value.
+"""Builds the SELECT, so that the answer has the whole value of each column.
 
-The answers are those of the binary protocol: numbers and moments arrive in their own form, with all digits. Texts
-arrive in the column's own character set, and ENUM and SET as numbers, because the decoder brings both to what the lake
-has.
+The answers are in the binary protocol: numbers and moments arrive in their own form, with all digits. Texts arrive in
+the column's own character set, and ENUM and SET as numbers, because the decoder converts both to the lake's values.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ AS_STORED = "SET character_set_results = NULL"  # the server converts no answer
 
 
 def question(schema: TableSchema, where: str = "") -> str:
-    """A SELECT of the rows for which the condition holds, the columns in the definition's order."""
+    """Returns a SELECT of the rows for which the condition holds, the columns in the definition's order."""
     wanted = ", ".join(_expression(column) for column in schema.shown)
     rows = f"{quote(schema.database)}.{quote(schema.table)}"
     index = f" FORCE INDEX ({quote(schema.key_index)})" if schema.primary_key else ""

@@ -1,4 +1,4 @@
-"""A SELECT as a prepared statement: sent over a connection of pymysql, whose socket then carries the packets.
+"""Executes a SELECT as a prepared statement, over a connection of pymysql whose socket then carries the packets.
 
 Source: MySQL source documentation, "COM_STMT_PREPARE", "COM_STMT_EXECUTE".
 """
@@ -23,7 +23,7 @@ _EXECUTE = struct.Struct("<IBI")  # statement, no cursor, one execution
 
 @contextmanager
 def executed(connection: pymysql.Connection[Any], sql: str, size: int) -> Iterator[tuple[list[Answer], Packets]]:
-    """What the columns of the result are, and its packets: rows come next. `size`: bytes of their buffer.
+    """Yields the columns of the result, and its packets: rows come next. `size`: bytes of their buffer.
 
     Raises pymysql's errors. The connection takes no other command until all rows are read. The statement ends with the
     block; one that ends by an error leaves it to the end of the connection.
@@ -56,7 +56,7 @@ def _prepared(connection: pymysql.Connection[Any], sql: str) -> int:
 
 
 def _without_eof(connection: pymysql.Connection[Any]) -> bool:
-    """Whether no EOF packet stands behind the columns, as the client may ask for."""
+    """Whether no EOF packet follows the columns, as the client may ask for."""
     asked, known = connection.client_flag, connection.server_capabilities  # type: ignore[attr-defined]
     return bool(asked & known & CLIENT.DEPRECATE_EOF)
 

@@ -20,7 +20,7 @@ from spark_jobs.lake.remedy import copy_hint, repair_hint
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.beside import TableComparer, compared
+from spark_jobs.verify.comparer import TableComparer, compared
 from spark_jobs.verify.verified import Comparison, Verified
 from tests.support.door_double import Destination, Server, opened
 from tests.support.jobs import executed, resources

@@ -198,7 +198,7 @@ def test_fewer_images_than_the_service_counted_are_not_committed(
     claim = service.claim(1, 5, 70)
     real = FlightRows.info
     monkeypatch.setattr(FlightRows, "info", lambda *args, **named: replace(real(*args, **named), rows=8))
-    with pytest.raises(LakeError, match="7 images came, of 8"):
+    with pytest.raises(LakeError, match="7 images came, but the service counted 8"):
         append(share(lake, service, claim))
     monkeypatch.undo()
     log = TableLog(lake, "d", 1, NAME).open()

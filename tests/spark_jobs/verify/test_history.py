@@ -9,7 +9,7 @@ import pytest
 
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.landing.modes import Mode
-from spark_jobs.verify.beside import TableComparer
+from spark_jobs.verify.comparer import TableComparer
 from spark_jobs.verify.history import histories_compared
 from spark_jobs.verify.verified import Verified
 from tests.support.landed import LandedShop, opened_landed

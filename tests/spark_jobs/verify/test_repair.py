@@ -23,7 +23,7 @@ from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import FENCE, TableState
 from spark_jobs.load import rewrite
 from spark_jobs.verify import repair
-from spark_jobs.verify.beside import TableComparer, compared
+from spark_jobs.verify.comparer import TableComparer, compared
 from spark_jobs.verify.repair import RowRepair
 from spark_jobs.verify.verified import Verified
 from tests.support.shop import Shop, opened_shop

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from cdc_core.errors import LakeError
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.lake.sql import quote
-from spark_jobs.verify.beside import TableComparer, compared
+from spark_jobs.verify.comparer import TableComparer, compared
 from spark_jobs.verify.repair import RowRepair
 from spark_jobs.verify.verified import Verified
 from tests.support import type_matrix

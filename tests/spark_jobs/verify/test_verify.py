@@ -21,7 +21,7 @@ from spark_jobs.lake.record import DROPPED
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.beside import TableComparer, compared
+from spark_jobs.verify.comparer import TableComparer, compared
 from spark_jobs.verify.verified import Comparison, Verified
 from tests.support.judge.compare import compare
 from tests.support.judge.verify import Reader, verify

@@ -25,7 +25,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, spark_type
 from spark_jobs.snapshot.binlog import position, reaches
 from spark_jobs.snapshot.source import Source
-from spark_jobs.verify.beside import await_merged
+from spark_jobs.verify.comparer import await_merged
 from spark_jobs.verify.definition import LakeDefinition, definition_differences
 from spark_jobs.verify.verified import Comparison, Verified, or_why_not
 from tests.support.judge.at_rest import SETTLE_SECONDS, snapshot

@@ -1,4 +1,4 @@
-"""`TableComparer`: tables compared by checksums while others write and drain, each at a time of its own."""
+"""`TableComparer`: compares tables by checksums while others write and drain, each at a time of its own."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _LOGGED_SECONDS = 0.2  # in which the binlog has a statement; MySQL 5.7 drops a 
 
 @dataclass(frozen=True, slots=True)
 class TableComparer:
-    """For tables of one client. `timeout_seconds` for each of them. `settle` is called with a table, then with what
-    differs, while the lake stands."""
+    """Compares tables of one client. `timeout_seconds` for each of them. `settle` is called with a table, and its
+    result with the differences, while the lake stands still."""
 
     connector: Connector
     source: Source
@@ -52,8 +52,8 @@ class TableComparer:
     sleep: Callable[[float], None] = time.sleep
 
     def await_lake(self, in_time: Callable[[], bool] | None = None) -> EntryPosition:
-        """Waits until the lake has all that the source has written by now: that position. Raises LakeError when it is
-        not in time."""
+        """Waits until the lake has all that the source has written by now, and returns that position. Raises LakeError
+        if it takes too long."""
         in_time = in_time or self._deadline()
         with closing(connect(self.source)) as connection:
             connection.autocommit(True)
@@ -67,7 +67,7 @@ class TableComparer:
                 self.sleep(0.5)
 
     def table(self, database: str, table: str) -> Verified:
-        """The comparison of a table of the source, with the remedy where it differs.
+        """Returns the comparison of a table of the source, with the remedy if it differs.
 
         Raises LakeError when the lake does not reach the source's present end in time.
         """
@@ -76,8 +76,8 @@ class TableComparer:
         return self._with_remedy(or_why_not(name, low, lambda: self._settled(database, table, low, in_time)))
 
     def _settled(self, database: str, table: str, low: EntryPosition, in_time: Callable[[], bool]) -> Verified:
-        """What is found while no statement on the table runs. Where one did, since the lake had all up to `low`, a
-        difference or an error means nothing, and the table is compared again."""
+        """Returns the comparison made while no statement on the table ran. If a statement ran since the lake had all up
+        to `low`, a difference or an error means nothing, and the table is compared again."""
         name, repaired = full_name(database, table), 0
         while (found := or_why_not(name, low, partial(self._compared, database, table, low, in_time))).differences:
             if not self._is_redefined(database, table, low):
@@ -97,8 +97,8 @@ class TableComparer:
             return ddl_on(connection, database, table, low, position(connection)) is not None
 
     def dropped_unseen(self, database: str, table: str) -> Verified | None:
-        """The error of a table that the lake has and the source has not, when the lake has followed every statement up
-        to now: it may have been dropped or renamed after the tables of the lake were listed. Raises LakeError."""
+        """Returns the error of a table that the lake has and the source lacks, if the lake has followed every statement
+        up to now: it may have been dropped or renamed after the tables of the lake were listed. Raises LakeError."""
         name, in_time = full_name(database, table), self._deadline()
         while True:
             with closing(connect(self.source)) as connection:
@@ -171,7 +171,8 @@ class TableComparer:
         return Verified(schema.name, audited.comparison, at, differing, repaired=repaired, repairable=repairable)
 
     def _with_remedy(self, found: Verified) -> Verified:
-        """Rows that were found by their keys can be repaired. Any other table is reloaded."""
+        """Returns the result with a remedy: repair for rows that were found by their keys, reloading for other
+        tables."""
         if found.comparison is None or not found.differences:
             return replace(found, repairable=False)
         hint = repair_hint if found.repairable else copy_hint
@@ -184,26 +185,25 @@ class TableComparer:
 
 
 def compared(
-    beside: TableComparer, tables: Iterable[tuple[str, str]], besides: Iterable[tuple[str, str]] = ()
+    comparer: TableComparer, tables: Iterable[tuple[str, str]], besides: Iterable[tuple[str, str]] = ()
 ) -> Iterator[Verified]:
-    """Several tables. `besides` are tables that the lake had: those that it still has, and the source has not, are
-    reported, and those of which that cannot be told.
+    """Compares several tables. `besides` are tables that the lake had. A table that it still has and the source lacks
+    is reported, and a table for which that is unknown.
 
     Raises LakeError when the lake does not reach the source's present end in time, for one of `tables`.
     """
     for database, table in tables:
-        yield beside.table(database, table)
+        yield comparer.table(database, table)
     for database, table in besides:
-        unseen = partial(beside.dropped_unseen, database, table)
+        unseen = partial(comparer.dropped_unseen, database, table)
         if found := or_why_not(full_name(database, table), place_of(0), unseen):
             yield found
 
 
 def await_merged(follows: Follows, table: str, in_time: Callable[[], bool], sleep: Callable[[float], None]) -> None:
-    """Waits until the table has its whole log; returns at once for a table without one.
+    """Waits until the table has its whole log; returns at once for a table without a log.
 
-    Raises LakeError when that is not in time, with the reason of its last failure; and for a table that has a log
-    alone.
+    Raises LakeError if that takes too long, with the reason of its last failure; and for a table that has a log alone.
     """
     while (pending := follows.pending(table)) is not None:
         if not in_time():
@@ -229,7 +229,7 @@ def _waits(schema: TableSchema, state: TableState) -> bool:
 
 
 def _definitions(schema: TableSchema, table: DeltaTable, state: TableState) -> tuple[str, ...]:
-    """A sentence for each difference between the definitions of a source table and the lake's."""
+    """Returns a sentence for each difference between the definitions of a source table and the lake's."""
     comments = {column.name: column.comment for column in schema.columns}
     columns = [LakeColumn(one.name, spark_type(one.type), comments[one.name]) for one in arrow_fields(schema)]
     refusing = tuple(field.name for field in table.schema().fields if not field.nullable)

@@ -19,9 +19,9 @@ from deltalake.schema import PrimitiveType
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.load.hold import Hold, held
-from spark_jobs.verify import beside as comparing
+from spark_jobs.verify import comparer as comparing
 from spark_jobs.verify import standing as standing_room
-from spark_jobs.verify.beside import TableComparer
+from spark_jobs.verify.comparer import TableComparer
 from spark_jobs.verify.counts import counted
 from spark_jobs.verify.verified import Comparison
 from tests.support.shop import Shop, opened_shop
