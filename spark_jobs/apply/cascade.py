@@ -117,7 +117,7 @@ class Cascades:
             self._connection.close()
 
     def tables(self, claim: Claim) -> frozenset[str]:
-        """The tables that cascade, and those whose rows a cascade changes. Raises SourceUnavailable."""
+        """Returns the tables that cascade, and the tables whose rows a cascade changes. Raises SourceUnavailable."""
         self._begin(claim)
         return frozenset(full_name(*one) for key in self._foreign_keys() for one in (key.child, key.parent))
 

@@ -1,7 +1,7 @@
 """The small tables of a claim, committed together by one job of Spark.
 
 Each table's own thread gets it ready and puts it here; the thread that comes last runs the job for all. A table that
-the job does not commit is written by a statement of its own, which says what is wrong.
+the job does not commit is written by a statement of its own, which raises its error.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Own:
 
     @classmethod
     def made(cls, names: Iterable[str], *, soft: bool) -> Own:
-        """Returns these columns, and those that soft deletes need."""
+        """Returns these columns, and the columns that soft deletes need."""
         wanted = {*names} | ({DELETED} if soft else set())
         return cls(soft, tuple(name for name in _TYPES if name in wanted))
 

@@ -96,7 +96,7 @@ class TableLog:
         return log_app_id(self.destination, self.client_id, self.name, epoch)
 
     def open(self) -> OpenedLog | None:
-        """Returns None if there is none. Raises TableStopped for a damaged one, LakeError when it cannot be read."""
+        """Returns the opened log, or None. Raises TableStopped for a damaged log, LakeError if it cannot be read."""
         try:
             return OpenedLog(self, self.lake.open(self.path))
         except TableNotFoundError:

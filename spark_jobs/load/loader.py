@@ -128,7 +128,7 @@ class Loader:
         return load.while_held()
 
     def cancel(self, name: str) -> bool:
-        """Ends a table's snapshot, whoever reads it, and returns whether there was one. The lake's table stays as it
+        """Ends a table's snapshot, also another run's, and returns whether there was one. The lake's table stays as it
         is."""
         found = [one.id for one in self.connector.client_status().snapshots if one.table == name]
         for snapshot_id in found:

@@ -64,8 +64,8 @@ def _bound(
     connection: pymysql.Connection[Any], schema: TableSchema, key: Key, within: Chunk, rows: int
 ) -> Bound | None:
     """The key of the last of so many rows from the beginning of a range, None when there are fewer."""
-    table, behind = _table(schema), where(schema, within)
-    condition = f" WHERE {behind}" if behind else ""
+    table, in_range = _table(schema), where(schema, within)
+    condition = f" WHERE {in_range}" if in_range else ""
     try:
         with connection.cursor() as cursor:
             cursor.execute(

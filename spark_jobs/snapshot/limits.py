@@ -58,7 +58,7 @@ class RateLimit:
 
     @property
     def rows(self) -> float:
-        """The most rows that may pass at a time: those of a second."""
+        """Returns the most rows that may pass at a time: the rows of a second."""
         return float("inf") if self._rate is None else max(1.0, self._rate)
 
     def passed(self, rows: int) -> None:

@@ -29,7 +29,7 @@ from spark_jobs.snapshot.sql import quote
 
 _SETTLE_SECONDS = 1.0
 _TRIES = 20  # for a server that should come to rest
-_STALLED = 60  # pauses for written transactions; of those that a replica applies, one may last for longer
+_STALLED = 60  # pauses for written transactions; one that a replica applies may last for longer
 _BRIEF = 3  # the same while others wait
 _LOCK_SECONDS = 5  # for transactions that wrote the table; nobody waits for LOCK TABLES READ before it has the lock
 _PARENTS = """

@@ -40,7 +40,7 @@ class DdlTarget:
 
     def has(self, step: Step, *, anew: bool = False) -> bool:
         """Whether the table has the step already, from this epoch or an earlier one of the same server. Raises
-        CopyNeeded where that is not known, unless the table begins `anew` by the step."""
+        CopyNeeded if that is not known, unless the table begins `anew` by the step."""
         try:
             return self.progress is not None and self.progress.has(replace(self.batch.range, end=step.version))
         except CopyNeeded:

@@ -94,7 +94,7 @@ class Packets:
                 return end, pieces
 
     def _join(self, at: int) -> int:
-        """Takes a whole payload, and moves its pieces together behind the first packet's header. Returns its end."""
+        """Takes a whole payload, and moves its pieces together after the first packet's header. Returns its end."""
         self._at, pieces = self._large_end(at)
         self._sequence = (self._sequence + pieces) & 0xFF
         source = to = at
