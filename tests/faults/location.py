@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,13 @@ from spark_jobs.apply.result import BatchResult, TableResult
 from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.apply.table import Batch
 from spark_jobs.write.order import Order, Outcome
-from tests.faults.points import ACKED, CLAIMED, COMMITTED, NOTED, ONE_COMMITTED, ONE_MADE, VARIABLE, Points
+from tests.faults.points import ACKED, CLAIMED, COMMITTED, NOTED, ONE_ALTERED, ONE_COMMITTED, ONE_MADE, VARIABLE, Points
 
 __all__ = ["defs"]
 
 _points = Points(Path(os.environ[VARIABLE]))
 _apply, _apply_table, _note, _report = SparkLake.apply, apply_batch.apply_table, SparkLake.note, Drain._report
-_write_all, _create = together.write_all, follow.create
+_write_all, _create, _alter = together.write_all, follow.create, follow.alter
 _one_at_a_time = threading.Lock()
 _committed: set[int] = set()  # batches of which a table is in the lake
 
@@ -61,10 +61,18 @@ def _held_write_all(spark: Any, orders: Sequence[Order], tasks: int) -> list[Out
     return first + _write_all(spark, orders[1:], tasks)
 
 
-def _held_create(at: DdlTarget, *rest: Any) -> str:
-    made = _create(at, *rest)
-    _points.hold(ONE_MADE)
-    return made
+def _held_after(point: str, follows: Callable[..., str]) -> Callable[..., str]:
+    """While the point is armed, statements of this kind are followed one by one."""
+
+    def followed(at: DdlTarget, *rest: Any) -> str:
+        if not _points.awaits(point):
+            return follows(at, *rest)
+        with _one_at_a_time:
+            outcome = follows(at, *rest)
+            _points.hold(point)
+            return outcome
+
+    return followed
 
 
 def _held_note(lake: SparkLake, claim: Claim, *rest: Any) -> None:
@@ -82,5 +90,6 @@ SparkLake.apply = _held_apply  # type: ignore[method-assign]
 SparkLake.note = _held_note  # type: ignore[method-assign]
 apply_batch.apply_table = _held_apply_table
 together.write_all = _held_write_all
-follow.create = _held_create
+follow.create = _held_after(ONE_MADE, _create)
+follow.alter = _held_after(ONE_ALTERED, _alter)
 Drain._report = _held_report  # type: ignore[method-assign]

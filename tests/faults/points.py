@@ -15,6 +15,7 @@ from pathlib import Path
 VARIABLE = "SLUICE_FAULT_POINTS"
 CLAIMED, ONE_COMMITTED, COMMITTED, NOTED, ACKED = "claimed", "one_committed", "committed", "noted", "acked"
 ONE_MADE = "one_made"  # by its statement: the claim's other new tables are not there yet
+ONE_ALTERED = "one_altered"  # the claim's other altered tables are as before, and no row is there
 # COMMITTED is before the ledger has the batch, NOTED after; neither is acked
 _LONGEST_HOLD = 300.0
 

@@ -11,17 +11,18 @@ import psutil
 import pytest
 from dagster import DagsterRunStatus
 
-from tests.faults.points import ACKED, CLAIMED, COMMITTED, NOTED, ONE_COMMITTED, ONE_MADE
+from tests.faults.points import ACKED, CLAIMED, COMMITTED, NOTED, ONE_ALTERED, ONE_COMMITTED, ONE_MADE
 from tests.faults.stack import PARTS, Stack
 from tests.support.marks import mostly_full
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(1200)]
 
 REACH, RECOVER = 240.0, 300.0  # seconds, on a machine that is busy with other things
-POINTS = (CLAIMED, ONE_MADE, ONE_COMMITTED, NOTED, ACKED)
+POINTS = (CLAIMED, ONE_MADE, ONE_ALTERED, ONE_COMMITTED, NOTED, ACKED)
 BY_DEFAULT = (  # each point, and each part once; a run dies with its code server
     (CLAIMED, "mysql"),
     (ONE_MADE, "run"),
+    (ONE_ALTERED, "run"),
     (ONE_COMMITTED, "spark"),
     (NOTED, "zookeeper"),
     (ACKED, "service"),
@@ -29,6 +30,8 @@ BY_DEFAULT = (  # each point, and each part once; a run dies with its code serve
 BY_HAND = (  # nobody needs the part there, so that it is as at the point before
     (ONE_MADE, "mysql"),
     (ONE_MADE, "zookeeper"),
+    (ONE_ALTERED, "mysql"),
+    (ONE_ALTERED, "zookeeper"),
     (ONE_COMMITTED, "mysql"),
     (ONE_COMMITTED, "zookeeper"),
     (NOTED, "mysql"),
@@ -38,11 +41,11 @@ BY_HAND = (  # nobody needs the part there, so that it is as at the point before
 )
 EVERYWHERE = "SLUICE_TEST_EVERYWHERE" in os.environ
 CASES = [case for case in product(POINTS, PARTS) if EVERYWHERE or case not in BY_HAND]
-TWICE = [("service", COMMITTED), ("run", COMMITTED), ("run", ONE_MADE)]
+TWICE = [("service", COMMITTED), ("run", COMMITTED), ("run", ONE_MADE), ("run", ONE_ALTERED)]
 TWICE_BY_HAND = [("spark", ONE_COMMITTED), ("zookeeper", COMMITTED), ("mysql", CLAIMED)]
 NOTICED = {  # where a run cannot but meet the missing part, and one of the words with which Dagster shows it
     "service": (POINTS, ("the service does not answer", "cannot be acked", "is not outstanding", "was lost")),
-    "spark": ((CLAIMED, ONE_MADE, ONE_COMMITTED), ("the Spark Connect server does not answer",)),
+    "spark": ((CLAIMED, ONE_MADE, ONE_ALTERED, ONE_COMMITTED), ("the Spark Connect server does not answer",)),
     "zookeeper": ((NOTED,), ("ZooKeeper at 127.0.0.1",)),
 }
 
@@ -57,6 +60,7 @@ def hold(stack: Stack, point: str) -> str:
     """Writes new work and waits until a run is held with it at the point. Returns the id of the run."""
     stack.points.arm(point)
     stack.bank.work()
+    stack.bank.alter()
     stack.bank.make()
     stack.wait(f"a run at {point}", REACH, stack.points.reached)
     return stack.runs()[0].run_id

@@ -33,6 +33,7 @@ class Bank:
     def __init__(self, connect: Callable[[], Connection[Any]], rng: random.Random) -> None:
         self.transactions = 0
         self.made: list[str] = []
+        self.altered = 0
         self.error: Exception | None = None
         self._connect = connect
         self._rng = rng
@@ -62,6 +63,24 @@ class Bank:
                 self.made.append(name)
                 self.step(cursor)
                 cursor.execute(f"INSERT INTO {name} VALUES (1, 'one'), (2, 'two')")
+                connection.commit()
+
+    def alter(self, tables: int = 3) -> None:
+        """Alters the tables that were made first, each before rows of it, and works in between; now and then one is
+        emptied."""
+        if len(self.made) < tables:
+            self.make(tables)
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"USE {DATABASE}")
+            for name in self.made[:tables]:
+                self.altered += 1
+                column, default = f"c{self.altered}", " DEFAULT 7" if self.altered % 2 else ""
+                cursor.execute(f"ALTER TABLE {name} ADD COLUMN {column} INT{default}")
+                if self.altered % 5 == 0:
+                    cursor.execute(f"TRUNCATE {name}")
+                self.step(cursor)
+                cursor.execute(f"INSERT INTO {name} (id, what) VALUES (%s, 'later')", (self.altered + 2,))
+                cursor.execute(f"UPDATE {name} SET {column} = 9 WHERE id < 3 OR id = %s", (self.altered + 2,))
                 connection.commit()
 
     def step(self, cursor: Cursor) -> None:
