@@ -79,9 +79,7 @@ def waiting(client: ClientStatus, now: float, *, complete: bool) -> list[str]:
         {
             stop.table
             for stop in idle
-            if stop.table in opened
-            or stop.reason in (REASON, CHANGES_PURGED, FILTERED_OUT)
-            or (complete and _is_incomplete(stop))
+            if stop.table in opened or stop.reason in _COPIED or (complete and _is_incomplete(stop))
         }
         | left
     )

@@ -4,7 +4,7 @@ pace.
 It needs the lake and Spark alone: the service is asked for nothing but to stop a table that contradicts its log.
 """
 
-# No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
+from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,17 +16,14 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from cdc_core.errors import LakeError, SluiceError
-from orchestration import processes
-from orchestration.assets.drain_asset import MAX_RETRIES, RETRY_SECONDS, config_schema
+from cdc_core.errors import SluiceError
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import history_spec, merged_spec
 from orchestration.assets.reports import Reports
 from orchestration.assets.turns import queued
 from orchestration.assets.verdicts import Verdicts
-from orchestration.failures import failure
 from orchestration.freshness import parse_freshness
-from orchestration.jobs.routine import Work, routine_job
+from orchestration.jobs.routine import Routine
 from orchestration.names import Names
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
@@ -138,72 +135,45 @@ class Run:
 
 
 def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition:
-    """The tables of a destination that follow their logs, and their histories."""
+    """Return the tables of a destination that follow their logs, and their histories."""
     names, own, kept = settings.names, tables.followed, tables.histories
-    work = _work(settings, tables)
-
-    @dg.multi_asset(
-        name=names.merging,
-        specs=[
+    return _routine(settings, tables).asset(
+        [
             *(merged_spec(settings, table, tables.schemas[table]) for table in own),
             *(history_spec(settings, table, tables.schemas[table]) for table in kept),
         ],
-        check_specs=[
+        [
             *(dg.AssetCheckSpec(MERGED, asset=names.delta(table), description=_TEXT) for table in own),
             *(dg.AssetCheckSpec(MERGED, asset=names.history(table), description=_HISTORY) for table in kept),
         ],
-        config_schema=_config_schema(settings),
-        can_subset=True,
-        required_resource_keys={names.canal, names.lake},
-        pool=names.merging,
-        description=f"Merges the change logs of {settings.destination}, table by table.",
+        f"Merges the change logs of {settings.destination}, table by table.",
     )
-    def merge(context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        yield from work(context.op_execution_context, context.selected_asset_check_keys)
-
-    return merge
 
 
 def merge_job(settings: Settings, tables: LandedTables) -> dg.JobDefinition:
     """Return the job that the sensor starts."""
-    names = settings.names
-    return routine_job(
-        names.merging_job,
-        names.merging,
-        {names.canal, names.lake},
-        _config_schema(settings),
-        names.merge_tags,
-        f"Merge the change logs of {settings.destination} into their tables.",
-        _work(settings, tables),
-    )
+    return _routine(settings, tables).job(f"Merge the change logs of {settings.destination} into their tables.")
 
 
-def _work(settings: Settings, tables: LandedTables) -> Work:
-    """Return what merges the destination's logs."""
+def _routine(settings: Settings, tables: LandedTables) -> Routine:
     names = settings.names
     declared = [*tables.followed, *(work_of(table) for table in tables.histories)]
 
     def work(context: dg.OpExecutionContext, selected: Collection[dg.AssetCheckKey]) -> Iterator[dg.AssetCheckResult]:
         canal: CanalResource = getattr(context.resources, names.canal)
         lake: LakeResource = getattr(context.resources, names.lake)
-        context.instance.add_run_tags(context.run_id, names.merge_tags | processes.tag(context.run_id))
         pace = FollowOptions(**context.op_config)
-        try:
-            with lake.merging(settings.destination, settings.client_id, context.run_id) as works:
-                parking = Parking(works.follows.lake, settings.destination, settings.client_id)
-                follow = Follow(works, parking, lambda: works.of(_landed(works.follows, tables.follows)), pace)
-                reports = Reports(context.log_event, settings.report_seconds, time.monotonic)
-                stop = partial(_stop, canal, works.follows)
-                run = Run(context, names, declared, follow, stop, reports, selected)
-                follow.gives_way = run.gives_way
-                yield from run.run()
-        except SluiceError as error:
-            if isinstance(error, LakeError) and context.retry_number < MAX_RETRIES:
-                pause = RETRY_SECONDS * 2**context.retry_number
-                raise dg.RetryRequested(max_retries=MAX_RETRIES, seconds_to_wait=pause) from error
-            raise failure(error) from error
+        with lake.merging(settings.destination, settings.client_id, context.run_id) as works:
+            parking = Parking(works.follows.lake, settings.destination, settings.client_id)
+            follow = Follow(works, parking, lambda: works.of(_landed(works.follows, tables.follows)), pace)
+            reports = Reports(context.log_event, settings.report_seconds, time.monotonic)
+            stop = partial(_stop, canal, works.follows)
+            run = Run(context, names, declared, follow, stop, reports, selected)
+            follow.gives_way = run.gives_way
+            yield from run.run()
 
-    return work
+    resources = frozenset({names.canal, names.lake})
+    return Routine(names.merging, names.merging_job, resources, Following, _defaults(settings), names.merge_tags, work)
 
 
 def _landed(follows: Follows, is_landed: Callable[[str], bool]) -> list[str]:
@@ -238,11 +208,10 @@ def _check(key: dg.AssetKey, parked: Parked | None, done: Merged | None) -> dg.A
     )
 
 
-def _config_schema(settings: Settings) -> dict[str, dg.Field]:
-    """A run's config; the destination's limits are the defaults. With `freshness: asap` a run stays, as the drain's
-    does: the start of another one would cost more than a merge."""
+def _defaults(settings: Settings) -> dict[str, Any]:
+    """Return a run's configuration as defs.yaml declares it. With `freshness: asap` a run stays, as the drain's does:
+    the start of another one would cost more than a merge."""
     limits = settings.limits
     known = {name: getattr(limits, name) for name in ("parallelism", "linger_seconds", "max_seconds")}
     known |= {"linger_seconds": limits.max_seconds} if settings.merges_stay else {}
-    known |= {"freshness_seconds": parse_freshness(settings.freshness).seconds}
-    return config_schema(Following, known)
+    return known | {"freshness_seconds": parse_freshness(settings.freshness).seconds}

@@ -6,7 +6,7 @@ import pytest
 
 from cdc_core.client.changes import flight_info, read_split
 from cdc_core.errors import AccessDenied, RangeGone
-from orchestration.assets import drain_asset
+from orchestration.jobs import routine
 from spark_jobs.apply.spark_lake import SparkLake
 from tests.bad_input.world import MakeWorld, World, until
 
@@ -38,7 +38,7 @@ def test_a_ticket_for_a_range_that_is_gone(world: World) -> None:
 
 def test_a_range_that_goes_during_a_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rollback during the run makes the run fail with the reason, and the next claim has the rows."""
-    monkeypatch.setattr(drain_asset, "MAX_RETRIES", 0)
+    monkeypatch.setattr(routine, "MAX_RETRIES", 0)
     apply = SparkLake.apply
 
     def late(self: SparkLake, *arguments: object) -> object:

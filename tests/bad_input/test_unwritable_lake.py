@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.assets import drain_asset
+from orchestration.jobs import routine
 from orchestration.sensors import runs
 from tests.bad_input.disk import fill
 from tests.bad_input.world import World
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drain_asset, "MAX_RETRIES", 0)
+    monkeypatch.setattr(routine, "MAX_RETRIES", 0)
     monkeypatch.setattr(runs, "_FIRST_PAUSE", 600.0)  # longer than it takes to look
 
 
@@ -62,7 +62,7 @@ def refused(world: World, message: str, place: str, hint: str, *, claimed: bool 
     assert place in shown
     assert hint in shown
     given_back = [event for event in world.logged() if event["event"] == "rolled back" and message in event["reason"]]
-    assert len(given_back) == (drain_asset.MAX_RETRIES + 1 if claimed else 0)
+    assert len(given_back) == (routine.MAX_RETRIES + 1 if claimed else 0)
     assert all(place in event["reason"] for event in given_back)
     assert world.cursor() == before
     assert world.connector().client_status().claims == ()

@@ -12,7 +12,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from cdc_core.client.connector import Connector
-from orchestration.assets import drain_asset
+from orchestration.jobs import routine
 from orchestration.loading import load_folder
 from orchestration.source import CONF_VARIABLE
 from orchestration.stack.defs import write_component
@@ -218,7 +218,7 @@ def test_a_paused_table_goes_on_where_the_source_is(shop: Shop, monkeypatch: pyt
 
 def test_a_spark_that_is_away_fails_with_its_remedy(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch goes back, the cursor stays, and Dagster shows message, place and hint."""
-    monkeypatch.setattr(drain_asset, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(routine, "RETRY_SECONDS", 0.01)
     file = shop.folder / "shop" / "defs.yaml"
     file.write_text(file.read_text().replace(shop.spark, f"sc://127.0.0.1:{free_port()}"))
     before = shop.connector.client_status()

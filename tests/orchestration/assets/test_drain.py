@@ -19,11 +19,12 @@ from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import EffectKind
 from orchestration import processes, warmth
-from orchestration.assets import drain_asset, reports
+from orchestration.assets import reports
 from orchestration.assets.checks import Tally
 from orchestration.assets.drain_asset import delta_asset, drain_job
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared
+from orchestration.jobs import routine
 from orchestration.names import LEFT_TAG, UNTIL_TAG, Names
 from orchestration.settings import Settings
 from spark_jobs.apply.result import BatchResult, Followed, Refusal, TableResult
@@ -362,7 +363,7 @@ def test_a_table_whose_position_goes_back_is_parked() -> None:
 
 def test_an_exception_rolls_back_and_tells_place_and_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lake error gives the batch back at every try, and Dagster shows its three parts."""
-    monkeypatch.setattr(drain_asset, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(routine, "RETRY_SECONDS", 0.01)
 
     def spoil(claim: Claim, batch: BatchResult) -> BatchResult:
         raise LakeError("the disk is full", place="/lake/shop/orders", hint="Make room.")
@@ -385,7 +386,7 @@ def test_an_exception_rolls_back_and_tells_place_and_remedy(monkeypatch: pytest.
 
 def test_a_foreign_error_is_retried_within_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A foreign error, as Spark may raise, costs a rollback and a second claim."""
-    monkeypatch.setattr(drain_asset, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(routine, "RETRY_SECONDS", 0.01)
     failures = iter([RuntimeError("hiccup")])
 
     def spoil(claim: Claim, batch: BatchResult) -> BatchResult:
@@ -402,7 +403,7 @@ def test_a_foreign_error_is_retried_within_the_run(monkeypatch: pytest.MonkeyPat
 
 def test_a_claim_whose_answer_was_lost_is_claimed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next try does not begin behind it."""
-    monkeypatch.setattr(drain_asset, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(routine, "RETRY_SECONDS", 0.01)
     canal = MemoryCanal(batches=2)
     answers = iter([unavailable("http://127.0.0.1:1", "timed out")])
     claim = canal.get_without_ack
@@ -469,7 +470,7 @@ def test_a_table_that_is_not_listed_is_applied_and_reported() -> None:
 
 def test_a_cursor_ahead_of_the_lake_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wrong lake is found before the first claim."""
-    monkeypatch.setattr(drain_asset, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(routine, "RETRY_SECONDS", 0.01)
     canal, lake = MemoryCanal(batches=1), MemoryLake()
     lake.cursor_error = LakeError("acked but not there", place="/lake", hint="Name the right lake.")
 
