@@ -3,8 +3,6 @@ sensors that are there once for all of them."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import dagster as dg
 
 from orchestration.internals import once_a_load
@@ -17,11 +15,10 @@ from orchestration.sensors.old_runs import old_runs_sensor
 @dg.definitions
 def defs() -> dg.Definitions:
     folder = defs_folder()
-    return once_a_load(folder, lambda: _load(folder))
+    return once_a_load(folder, lambda: load_for_process(folder, _with_sensors))
 
 
-def _load(folder: Path) -> dg.Definitions:
-    destinations = load_for_process(folder)
+def _with_sensors(destinations: dg.Definitions) -> dg.Definitions:
     resources = (destinations.resources or {}).values()
     canals = {one.destination: one for one in resources if isinstance(one, CanalResource)}
     return dg.Definitions.merge(destinations, dg.Definitions(sensors=[old_runs_sensor(), *ended_sensors(canals)]))

@@ -15,7 +15,7 @@ import re
 import sys
 import types
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -34,6 +34,8 @@ JOBS = "sluice/jobs"  # in the metadata of the code location: the digest and the
 SHIPPED = Path(__file__).parent / "defs"
 Paths = dict[str, tuple[str, str]]
 """By a table's folder, whatever its case: its asset, and the folder itself."""
+More = Callable[[dg.Definitions], dg.Definitions]
+"""Returns the definitions with more."""
 _REMEDY = "Correct the file, then reload this code location; orchestration/defs/example.yaml shows every key."
 
 
@@ -42,44 +44,52 @@ def defs_folder() -> Path:
     return Path(os.environ.get(FOLDER_VARIABLE) or SHIPPED).absolute()
 
 
-def load_folder(folder: Path) -> dg.Definitions:
-    """The definitions of all destinations in a folder. Raises ConfigError when there is no such folder."""
+def load_folder(folder: Path, more: More = lambda found: found) -> dg.Definitions:
+    """Return the definitions of all destinations in a folder, and `more`. Raises ConfigError when there is no such
+    folder."""
     if not folder.is_dir():
         raise ConfigError("no such folder of destinations", place=str(folder), hint=f"Correct {FOLDER_VARIABLE}.")
-    return _load_all(sorted([*folder.glob("*/defs.yaml"), *folder.glob("*/defs.yml")]))
+    return _load_all(sorted([*folder.glob("*/defs.yaml"), *folder.glob("*/defs.yml")]), more)
 
 
-def load_for_process(folder: Path) -> dg.Definitions:
+def load_for_process(folder: Path, more: More) -> dg.Definitions:
     """Return the same, but in the process of a run only the destination whose job it runs. A job that is not known to
     be of one file, as that of assets which a person selected, has all destinations; so has a file that was changed
     since the code location was loaded: only with the others it shows what two would share."""
     job, jobs = job_of_process(), json.loads(noted().get(JOBS, "{}"))
     files = [(Path(file), digest) for file, (digest, names) in jobs.items() if job in names]
     if len(files) == 1 and files[0][0].parent.parent == folder and _digest(files[0][0]) == files[0][1]:
-        return _load_all([files[0][0]])
-    return load_folder(folder)
+        return _load_all([files[0][0]], more)
+    return load_folder(folder, more)
 
 
 def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
-def _load_all(files: Sequence[Path]) -> dg.Definitions:
-    """Looks at each destination by itself, and at what one has in common with those before it: to validate all of them
-    again with each would take minutes for a hundred."""
+def _load_all(files: Sequence[Path], more: More) -> dg.Definitions:
+    """Validates all destinations at once, by what Dagster uses afterwards: a job of all assets, which takes seconds for
+    thousands of tables. Only where Dagster takes them not, each is validated by itself, to find which it is."""
     with one_load(), warnings.catch_warnings():  # about parts of Dagster that are in beta or deprecated
         warnings.simplefilter("ignore")
-        return _each(files)
+        try:
+            found = more(_each(files, alone=False))
+            dg.Definitions.validate_loadable(found)
+        except dg.DagsterError:
+            return more(_each(files, alone=True))
+        return found
 
 
-def _each(files: Sequence[Path]) -> dg.Definitions:
+def _each(files: Sequence[Path], *, alone: bool) -> dg.Definitions:
+    """Return the destinations, which have nothing in common; with `alone` Dagster takes each by itself."""
     common = dg.Definitions(executor=dg.in_process_executor)
     parts, names, paths, jobs = [common], set[str](), dict[str, tuple[str, str]](), dict[str, tuple[str, list[str]]]()
     for file in files:
         read = _digest(file)
         try:
             one = load_destination(file)
-            dg.Definitions.validate_loadable(dg.Definitions.merge(common, one))
+            if alone:
+                dg.Definitions.validate_loadable(dg.Definitions.merge(common, one))
             if shared := names & (one.resources or {}).keys():
                 message = f"clashes with another destination, whose {min(shared)} it would be"
                 raise ConfigError(message, place=str(file), hint=_REMEDY)

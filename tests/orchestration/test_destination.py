@@ -136,14 +136,31 @@ def test_the_same_destination_twice_is_refused_once(tmp_path: Path) -> None:
     assert "broken_b" in {sensor.name for sensor in loaded.sensors or []}
 
 
-def test_each_destination_is_validated_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With all that were loaded before it, hundreds of destinations would take minutes to load."""
-    seen, real = list[int](), dg.Definitions.validate_loadable
-    monkeypatch.setattr(dg.Definitions, "validate_loadable", lambda one: seen.append(len(one.jobs or [])) or real(one))
+def test_destinations_are_validated_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is validated is what Dagster uses: nothing is resolved twice. Where Dagster refuses it, each destination is
+    validated by itself, never with those before it, and only the one that is wrong is left out."""
+    seen, real, wrong = list[int](), dg.Definitions.validate_loadable, set[str]()
+
+    def validate(found: dg.Definitions) -> None:
+        names = {job.name for job in found.jobs or []}
+        seen.append(len(names))
+        if wrong & names:
+            raise dg.DagsterInvalidDefinitionError("a wrong one")
+        real(found)
+
+    monkeypatch.setattr(dg.Definitions, "validate_loadable", validate)
     for name in ("a", "b", "c"):
         write(tmp_path, name, GOOD.replace("shop", name).replace("/lake", f"/lake/{name}"))
-    assert len(load_folder(tmp_path).jobs or []) == sum(seen)
-    assert len(seen) == 3
+    whole = load_folder(tmp_path)
+    assert seen == [len(whole.jobs or [])]
+    assert whole.get_repository_def() is whole.get_repository_def()
+
+    wrong.add("drain_b")
+    rest = load_folder(tmp_path)
+    assert seen[1:] == [seen[0], *[seen[0] // 3] * 3]
+    sensors = {sensor.name for sensor in rest.sensors or []}
+    assert {"broken_b", "cdc_a_backlog", "cdc_c_backlog"} <= sensors
+    assert "cdc_b_backlog" not in sensors
 
 
 def test_discovery_without_a_service_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
