@@ -102,7 +102,7 @@ class Limits(dg.Config):
     lease_seconds: float = Field(60, gt=0, description="A claim is given back when its run is silent for this long.")
     parallelism: int = Field(4, ge=1, description="Tables merged side by side.")
     report_seconds: float = Field(
-        600, ge=0, description="A table has one materialization in this time, of all its batches; 0: one a batch."
+        900, ge=0, description="A table has one materialization in this time, of all its batches; 0: one a batch."
     )
 
 
@@ -139,7 +139,7 @@ class Settings(dg.Model, dg.Resolvable):
     linger_seconds: float = 10
     lease_seconds: float = 60
     parallelism: int = 4
-    report_seconds: float = 600
+    report_seconds: float = 900
 
     @field_validator("destination", "lake")
     @classmethod

@@ -2,8 +2,8 @@
 no more often than is of use.
 
 Dagster never prunes events: a materialization is 5 KB, a line 1 KB. So a table whose rows change all the time has one
-materialization in ten minutes, which sums up all batches since the last one, and the batches have one line. A batch
-that takes long has lines of its own.
+materialization in a quarter of an hour, which sums up all batches since the last one, and the batches have one line. A
+batch that takes long has lines of its own.
 """
 
 from __future__ import annotations
