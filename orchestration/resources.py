@@ -25,6 +25,7 @@ from spark_jobs.following.merge import Merger
 from spark_jobs.following.now import shown_anew
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
+from spark_jobs.following.views import Views
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import policies_from
 from spark_jobs.lake.row_rules import rules_from
@@ -101,7 +102,8 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         lake = self.lake
         with Sessions(self.remote, self.token or "", self.root) as sessions:
             follows, fence = Follows(lake, destination, client_id), Fence(lake, sessions)
-            merger = Merger(follows, sessions, fence, run_id, policies_from(self.ddl), views=True)
+            engine, policies = Engine(self.engine), policies_from(self.ddl)
+            merger = Merger(follows, sessions, fence, run_id, policies, Views(sessions, follows), engine)
             yield Works(merger, self.keeps)
 
     @contextmanager

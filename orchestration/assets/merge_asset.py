@@ -126,6 +126,7 @@ class Run:
             "merge_seconds": round(merged.seconds, 3),
             "epoch": merged.epoch,
             "applied": merged.upto,
+            "engine": merged.engine,
             "run_id": self.context.run.run_id,
         }
         with suppress(SluiceError):  # the merge is done; whoever merges next says what is wrong with the log

@@ -101,14 +101,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class ReadyTable:
-    """A table that is ready for its commit: what is decided, what the service hands out, and the table as it was
-    prepared. `metadata` is the commit's note."""
+    """A table that is ready for its commit: what is decided, the net changes of the rows that it lacks, and the table
+    as it was prepared. `seen`: how its changes are read: net, or all images where it has columns of ours. `metadata` is
+    the commit's note."""
 
     table: TableRange
     path: str
     app: str
     decision: Decision
     read: TableRead
+    seen: TableRead
     prepared: Prepared
     earlier: Earlier
     metadata: str
@@ -146,8 +148,12 @@ def begin(batch: Batch, table: TableRange) -> ReadyTable | TableResult:
         again = decision.may_recur(decision.after, claim.start.version())
         changed, sessions = batch.policies.of(table.name).changed, batch.sessions
         prepared = prepare(sessions, lake, batch.fence, path, claim.destination, read, state, app, changed, again=again)
-    metadata = note(claim, table.name, batch.run_id, decision.after, read.counts, soft=prepared.state.own.soft)
-    return ReadyTable(table, path, app, decision, read, prepared, earlier, metadata, since)
+    seen, own = read, prepared.state.own
+    if own and read.tickets:
+        with whole_images(table.name, copy_hint(claim.destination, table.name)):
+            seen = images_read(read, claim, decision.after, batch.door)
+    metadata = note(claim, table.name, batch.run_id, decision.after, read.counts, soft=own.soft)
+    return ReadyTable(table, path, app, decision, read, seen, prepared, earlier, metadata, since)
 
 
 def finish(batch: Batch, begun: ReadyTable, commit: Commit | None, engine: str) -> TableResult:
@@ -174,16 +180,15 @@ def _run(batch: Batch, begun: ReadyTable) -> None:
     claim, lake, path, read, state = batch.claim, batch.lake, begun.path, begun.read, begun.prepared.state
     remedy = copy_hint(claim.destination, begun.table.name)
     with whole_images(begun.table.name, remedy), batch.sessions.take() as spark, lake_errors(path, remedy):
-        seen = images_read(read, claim, begun.decision.after, batch.door) if state.own else read
         # Neither sent along nor staged for a fresh table: an append that comes late would add the rows again.
         sent_rows = 0 if state.fresh else batch.sent_rows
         few, small = read.rows <= FEW_ROWS, lake.is_small(path)
-        with staged(lake, claim.destination, seen, batch.door, fresh=state.fresh) as file:
+        with staged(lake, claim.destination, begun.seen, batch.door, fresh=state.fresh) as file:
             if file is not None:  # writing it takes seconds, in which another run may have taken the table over
                 batch.fence.check(path)
             if read.table.primary_key or not read.counts.insert_only:
                 give_vectors(spark, lake, batch.fence, path, state)
-            create_view(spark, seen, _VIEW, batch.door, sent_rows, file)
+            create_view(spark, begun.seen, _VIEW, batch.door, sent_rows, file)
             sql = statement(lake, path, read, state, _VIEW)
             fixed = file is not None
             with transaction(spark, begun.app, begun.decision.end, begun.metadata, few=few, small=small, fixed=fixed):
@@ -254,6 +259,7 @@ def counted_commit(batch: Batch, begun: ReadyTable, outcome: Outcome) -> Commit:
         end=decision.end,
         after=decision.after,
         recurring=decision.may_recur(decision.after, batch.claim.start.version()),
+        soft=begun.prepared.state.own.soft,
         source=SourceCounts.from_plan(begun.read.counts),
         inserted=outcome.inserted,
         updated=outcome.updated,

@@ -11,15 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import structlog
-from pyspark.errors import PySparkException
 
 from cdc_core.contract.claim import TableRange
-from cdc_core.errors import SluiceError
 from spark_jobs.apply.result import TableResult
 from spark_jobs.apply.table import FUSED, Batch, ReadyTable, begin, counted_commit, finish
-from spark_jobs.lake.failures import first_line
 from spark_jobs.write.fused import write_all
-from spark_jobs.write.order import MOST_ROWS, Engine, Order, Outcome, form_of
+from spark_jobs.write.order import MOST_ROWS, Claimed, Engine, Order, form_of
 
 log = structlog.get_logger(__name__)
 
@@ -73,25 +70,20 @@ class Together:
     def _order(self, begun: ReadyTable) -> Order | None:
         batch, state = self._batch, begun.prepared.state
         form = form_of(begun.read, state)
-        if form is None:
+        if form is None or begun.seen.rows > MOST_ROWS:
             return None
         there = {column.name for column in state.columns}
         columns = tuple(field.name for field in begun.read.schema if field.name in there)
+        changes = Claimed(batch.door, begun.seen.tickets, images=bool(state.own))
         return Order(
             begun.path, begun.app, begun.decision.end, begun.metadata, batch.fence.token, form, columns,
-            begun.read.table.primary_key, begun.read.tickets, batch.door, batch.lake.storage,
+            begun.read.table.primary_key, changes, state.own, batch.lake.storage,
         )  # fmt: skip
 
     def _write(self, ready: Mapping[str, tuple[ReadyTable, Order]]) -> None:
         orders = [order for _, order in ready.values()]
-        outcomes: list[Outcome] = []
-        try:
-            with self._batch.sessions.take() as spark:
-                outcomes = write_all(spark, orders, self._batch.max_splits)
-        except (PySparkException, SluiceError) as error:
-            why = first_line(error)
-            log.warning("the job of small tables failed: each goes by a statement", tables=len(orders), why=why)
-        for (name, (begun, _)), outcome in zip(ready.items(), outcomes, strict=False):
+        outcomes = write_all(self._batch.sessions, orders, self._batch.max_splits)
+        for (name, (begun, _)), outcome in zip(ready.items(), outcomes, strict=True):
             if outcome.why:
                 log.info("the table goes by a statement of its own", table=name, why=outcome.why)
                 continue

@@ -1,6 +1,7 @@
 """The logs of one run, side by side, each in its own time.
 
-A table whose merge fails waits, longer after each failure, while the others go on; nothing of its log is lost. A run
+Small tables that are due are merged by one job, the next ones when it is through; large ones by statements beside it. A
+table whose merge fails waits, longer after each failure, while the others go on; nothing of its log is lost. A run
 stays for a while when there is nothing to merge, because starting one costs more than waiting. Where rows may wait in
 their log, a table is merged when the oldest is nearly late: a merge of many costs little more than one of few. Trouble
 of all tables (Spark or the lake is away) ends the run; a log that alone cannot be read makes its table wait.
@@ -9,7 +10,7 @@ of all tables (Spark or the lake is away) ends the run; a log that alone cannot 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,6 +20,7 @@ from spark_jobs.following.merged import Merged
 from spark_jobs.following.others import TakenOver
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Pending
+from spark_jobs.following.together import LeftAlone
 
 _STEP_BACK, _LONGEST = 5.0, 120.0  # seconds in which a run leaves a table to another one; longer each time
 _NEVER = (0.0, 0.0)
@@ -26,6 +28,7 @@ _LOOK, _LIST = 1.0, 10.0  # seconds between two looks at the logs, and between t
 _A_MERGE = 3.0  # seconds of a table's, as long as it is not known
 _SLOWER = 1.25  # than the last time
 _FIRST = 2.0  # a table's first merge takes so many times as long as later ones: Spark compiles it
+_VIEWS = 30.0  # seconds at the end, in which views are made that wait
 _SPARE, _RESTART = 10.0, 15.0  # seconds that are left before a row is late, and that the start of the next run takes
 
 
@@ -53,11 +56,17 @@ class FollowOptions:
 
 
 class Follower(Protocol):
-    """What merges logs for a run: see `Merger`."""
+    """What merges logs for a run: see `Works`."""
 
     def pending(self, table: str, /) -> Pending | None: ...
 
     def next(self, table: str, /) -> Merged: ...
+
+    def takes(self, table: str, pending: Pending, /) -> bool: ...
+
+    def together(self, told: Mapping[str, Future[Merged]], /) -> None: ...
+
+    def rest(self, seconds: float, /) -> None: ...
 
 
 @dataclass
@@ -80,25 +89,38 @@ class Follow:
     _took: dict[str, float] = field(default_factory=dict)
     _seen: dict[str, tuple[float, float]] = field(default_factory=dict)
     _waits: bool = False
+    _small: set[str] = field(default_factory=set)
+    _alone: set[str] = field(default_factory=set)  # the job left them to statements
 
     def run(self) -> Iterator[Merged | Parked]:
         """What becomes of each part. Raises LakeError, when the tables that are being merged are through."""
         deadline, busy = self.clock() + self.pace.max_seconds, self.clock()
         under_way: dict[Future[Merged], str] = {}
+        job, look = None, 0.0
         asks = False  # each run takes its first turn: a queue that does not move holds up nothing
-        with ThreadPoolExecutor(self.pace.parallelism, thread_name_prefix="follow") as pool:
+        with ThreadPoolExecutor(self.pace.parallelism + 1, thread_name_prefix="follow") as pool:
             while True:
                 ends = self.clock() >= deadline or (asks and self.gives_way())
                 asks = True
-                if not ends:
-                    last = self.clock() + _RESTART >= deadline
-                    for table in self._due(set(under_way.values()), self.pace.parallelism - len(under_way), last=last):
+                free = job is None or job.done()
+                if not ends and (free or self.clock() >= look):
+                    began, last = self.clock(), self.clock() + _RESTART >= deadline
+                    due = self._due(set(under_way.values()), last=last)
+                    look = self.clock() + max(_LOOK, 2 * (self.clock() - began))
+                    small = [table for table in due if table in self._small]
+                    if small and free:
+                        told = {table: Future[Merged]() for table in small}
+                        under_way |= {future: table for table, future in told.items()}
+                        job = pool.submit(self.merger.together, told)
+                    alone = sum(table not in self._small for table in under_way.values())
+                    for table in [one for one in due if one not in self._small][: self.pace.parallelism - alone]:
                         under_way[pool.submit(self.merger.next, table)] = table
                     while self._away:
                         yield self._away.pop()
                 if self._waits:
                     busy = self.clock()
                 if not under_way:
+                    self.merger.rest(_VIEWS if ends else _LOOK)
                     if ends or self.clock() - busy >= self.pace.linger_seconds:
                         return
                     self.sleep(_LOOK)
@@ -110,13 +132,12 @@ class Follow:
                         busy = self.clock()
                         yield outcome
 
-    def _due(self, busy: set[str], most: int, *, last: bool) -> list[str]:
-        """Up to `most` tables that have something to merge, the longest behind first. `last`: the run is about to end,
-        so that none waits for more rows."""
+    def _due(self, busy: set[str], *, last: bool) -> list[str]:
+        """The tables that have something to merge, the longest behind first. `last`: the run is about to end, so that
+        none waits for more rows."""
         self._waits = False
-        if most <= 0:
-            return []
         parked, found = self.parking.tables(), []
+        busy |= self.parking.taken(self.now())
         for table in self._known():
             waits = table in parked and not parked[table].is_due(self.now())
             if table in busy or self._left.get(table, _NEVER)[0] > self.clock():
@@ -126,6 +147,7 @@ class Follow:
             try:
                 pending = self.merger.pending(table)
             except TableStopped:  # the merge says so
+                self._small.discard(table)
                 found.append((0.0, table))
                 continue
             except LakeError as error:  # of this log: the lake was listed, and takes the note
@@ -134,17 +156,24 @@ class Follow:
                 continue
             if pending is not None:
                 found.append((pending.since, table))
+                self._small.discard(table)
+                if table not in self._alone and self.merger.takes(table, pending):
+                    self._small.add(table)
             elif table in parked:
                 self.parking.free(table)  # it was reloaded, or merged otherwise
         found.sort()
         if last or not self.pace.freshness_seconds:
-            return [table for _, table in found[:most]]
+            return [table for _, table in found]
         first = [table for _, table in found if table not in self._tried]
         again = [one for one in found if one[1] in self._tried]
         ages = [(self._age(table, since), self._took.get(table, _A_MERGE)) for since, table in again]
-        due = first + ([again[0][1]] if self.pace.presses(ages) else [])  # the next one when it has begun
+        pressed = [table for _, table in again] if self.pace.presses(ages) else []
+        if pressed:  # the next one when it has begun; what one job merges goes along
+            with_it = self._small if pressed[0] in self._small else ()
+            pressed = [table for at, table in enumerate(pressed) if not at or table in with_it]
+        due = first + pressed
         self._waits = len(due) < len(found)
-        return due[:most]
+        return due
 
     def _age(self, table: str, since: float) -> float:
         """How long the oldest row of a log waits: by the clock that dated it, which may be ahead, and by this one."""
@@ -163,9 +192,13 @@ class Follow:
         self._tried.add(table)
         try:
             merged = future.result()
+        except LeftAlone:
+            self._alone.add(table)
+            return None
         except TakenOver:
             pause = min(_LONGEST, 2 * self._left[table][1]) if table in self._left else _STEP_BACK
             self._left[table] = (self.clock() + pause, pause)
+            self._alone.discard(table)
             return None
         except TableStopped as error:
             return self.parking.park(table, error, self.now())

@@ -69,7 +69,7 @@ def _made(
             chosen = np.flatnonzero(images.last)
             schema = pa.schema([*(images.rows.schema.field(name) for name in columns), pa.field(OP, pa.int8())])
             if len(chosen) <= _SENT_ROWS:
-                sent = _taken(images, chosen, schema)
+                sent = images.net(chosen, columns)
                 if sent.nbytes <= SENT_BYTES:
                     return LastImages(len(chosen), schema, sent)
             if file is None:
@@ -85,10 +85,4 @@ def _write(file: Path, images: InOrder, chosen: np.ndarray, schema: pa.Schema) -
     make_room(file)
     with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False, write_statistics=False) as writer:
         for start in range(0, len(chosen), _SLICE):
-            writer.write_table(_taken(images, chosen[start : start + _SLICE], schema))
-
-
-def _taken(images: InOrder, chosen: np.ndarray, schema: pa.Schema) -> pa.Table:
-    rows = images.rows.select(schema.names[:-1]).take(pa.array(images.order[chosen]))
-    op = pa.array(np.where(images.there[chosen], 1, 2).astype(np.int8))
-    return pa.table([*rows.columns, op], schema).combine_chunks()
+            writer.write_table(images.net(chosen[start : start + _SLICE], schema.names[:-1]))

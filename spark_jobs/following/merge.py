@@ -17,16 +17,17 @@ from dataclasses import dataclass, replace
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.client.changes import TableRead
-from cdc_core.errors import LakeError, TableStopped
+from cdc_core.errors import TableStopped
 from spark_jobs.changes.net import NOT_A_ROW, ImageQuery
 from spark_jobs.following.agreed import Agreed
-from spark_jobs.following.files import only_inserted
 from spark_jobs.following.last_images import LastImages, last_images
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.net import bounds, last_emptying, read_of
 from spark_jobs.following.now import shown
-from spark_jobs.following.others import TakenOver, is_anothers
+from spark_jobs.following.others import TakenOver, leaving
 from spark_jobs.following.pending import Follows, Pending
+from spark_jobs.following.together import Readied
+from spark_jobs.following.views import Views
 from spark_jobs.lake.failures import lake_errors, tried_twice
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import EVOLVE, Policies
@@ -34,13 +35,13 @@ from spark_jobs.lake.progress import Range
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import replace_table, rows_of
 from spark_jobs.lake.sql import table_at
-from spark_jobs.lake.state import DeltaCommit, TableState
 from spark_jobs.lake.transaction import FEW_ROWS, commit_nothing, transaction
 from spark_jobs.lake.types import LakeColumn, lake_columns
 from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.unfollowed import Unfollowed
 from spark_jobs.session import Sessions
 from spark_jobs.write.choice import key_range
+from spark_jobs.write.order import Engine, Logged, Order, Outcome, form_of
 from spark_jobs.write.preparation import Prepared, give_vectors, prepare
 from spark_jobs.write.statements import append_rows, merge_copies, merge_keyed, merge_last
 from spark_jobs.write.transaction import run_statement
@@ -50,17 +51,39 @@ _TRIES = 5  # of a table that others write meanwhile
 
 
 @dataclass(frozen=True, slots=True)
+class ReadyPart:
+    """A part of a log, its rows as the service would describe them, and the table as it was prepared for it. `note` is
+    the commit's."""
+
+    found: Pending
+    path: str
+    app: str
+    note: str
+    read: TableRead
+    prepared: Prepared
+    since: float
+
+    @property
+    def columns(self) -> list[LakeColumn]:
+        """Those that the table has of the rows."""
+        there = {column.name for column in self.prepared.state.columns}
+        return [column for column in lake_columns(self.read.schema, self.read.table) if column.name in there]
+
+
+@dataclass(frozen=True, slots=True)
 class Merger:
-    """Merges logs for one run, whose `fence` keeps the statements of earlier ones out. `views`: a table's view is made
-    anew behind each merge. Safe for several tables side by side; two of the same table get in each other's way and do
-    no harm."""
+    """Merges logs for one run, whose `fence` keeps the statements of earlier ones out. `views`: the tables' views are
+    kept up, by the merge of a statement at once. `engine`: what writes small tables, in so many `tasks`. Safe for
+    several tables side by side; two of the same table get in each other's way and do no harm."""
 
     follows: Follows
     sessions: Sessions
     fence: Fence
     run_id: str = ""
     policies: Policies = EVOLVE
-    views: bool = False
+    views: Views | None = None
+    engine: Engine = Engine.AUTO
+    tasks: int = 4
     clock: Callable[[], float] = time.time
 
     def whole(self, table: str, *, sleep: Callable[[float], None] = time.sleep) -> Merged:
@@ -87,23 +110,59 @@ class Merger:
         return replace(merged, untold=shown(self.sessions, self.follows, table)) if merged and self.views else merged
 
     def _next(self, table: str) -> Merged:
-        found = self._entered(table)
+        ready = self.ready(table)
+        if ready is None:
+            return Merged(table)
+        with leaving(self.follows.lake, self.fence, ready.path):
+            try:
+                return self._by_statement(ready)
+            except TableStopped as error:
+                if NOT_A_ROW not in str(error.__cause__):
+                    raise
+                return self._emptied(ready)
+
+    def readied(self, table: str) -> Readied | Merged | None:
+        """The same part for the job of many tables; None where it goes by a statement."""
+        ready = self.ready(table)
+        if ready is None:
+            return Merged(table)
+        state, part, follows = ready.prepared.state, ready.found.part, self.follows
+        form = form_of(ready.read, state)
+        if form is None:
+            return None
+        changes = Logged(follows.log_path(table), ready.found.log.version(), part.epoch, part.after, part.upto)
+        order = Order(
+            ready.path, ready.app, part.upto, ready.note, self.fence.token, form,
+            tuple(column.name for column in ready.columns), ready.read.table.primary_key, changes, state.own,
+            follows.lake.storage,
+        )  # fmt: skip
+
+        def told(outcome: Outcome, share: int) -> Merged:
+            if self.views:
+                self.views.behind(table, part.epoch, state)
+            return self.outcome(ready, outcome, share)
+
+        return Readied(order, told)
+
+    def ready(self, table: str) -> ReadyPart | None:
+        """The first part that the table lacks, and the table as it takes it: only this run changes it from now on. None
+        for nothing. Raises what `next` raises."""
+        began, found = time.perf_counter(), self._entered(table)
         if found is not None and not has_key(found.log.metadata().configuration):
             found = self._agreed.part(table, self.follows.pending)
         if found is None:
-            return Merged(table)
-        path = self.follows.path(table)
-        try:
-            return self._merged(found, path)
-        except TableStopped as error:
-            if NOT_A_ROW not in str(error.__cause__):
-                raise
-            return self._emptied(found, path)
-        except LakeError as error:
-            if is_anothers(self.follows.lake, self.fence, path, error):
-                self.fence.leave(path)
-                raise TakenOver(path) from error
-            raise
+            return None
+        follows, part = self.follows, found.part
+        path, app = follows.path(table), follows.app(table, part.epoch)
+        with leaving(follows.lake, self.fence, path), lake_errors(path, copy_hint(follows.destination, table)):
+            read = read_of(definition_of(found.log.metadata().configuration, follows.log_path(table)), found)
+            changed, again = self.policies.of(table).changed, self._may_recur(found)
+            prepared = prepare(
+                self.sessions, follows.lake, self.fence, path, follows.destination, read, found.state, app, changed,
+                again=again,
+            )  # fmt: skip
+        note = part.note(follows.ledger, table, self.run_id)
+        return ReadyPart(found, path, app, note, read, prepared, began)
 
     @property
     def _agreed(self) -> Agreed:
@@ -122,37 +181,37 @@ class Merger:
         entered = self.fence.enter(path, follows.app(table, found.part.epoch), found.state)
         return found if entered is found.state else follows.pending(table)
 
-    def _merged(self, found: Pending, path: str) -> Merged:
-        began, follows, part = time.perf_counter(), self.follows, found.part
-        app = follows.app(found.table, part.epoch)
-        metadata = part.note(follows.ledger, found.table, self.run_id)
+    def _by_statement(self, ready: ReadyPart) -> Merged:
+        follows, found, path, state = self.follows, ready.found, ready.path, ready.prepared.state
         with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, found.table)):
-            prepared = self._prepared(found, path, app)
-            with self._images(found, prepared.state) as images:
+            with self._images(ready) as images:
                 if images is not None:
                     images.create_view(spark, _VIEW)
-                statement = self._statement(path, found, prepared.state, _VIEW if images else None)
+                statement = self._statement(ready, _VIEW if images else None)
                 self.fence.check(path)
-                give_vectors(spark, follows.lake, self.fence, path, prepared.state)
-                few = (images.rows if images else part.rows) <= FEW_ROWS
+                give_vectors(spark, follows.lake, self.fence, path, state)
+                few = (images.rows if images else found.part.rows) <= FEW_ROWS
                 kind = {"few": few, "small": follows.lake.is_small(path), "fixed": images is not None}
-                with transaction(spark, app, part.upto, metadata, **kind):
+                with transaction(spark, ready.app, found.part.upto, ready.note, **kind):
                     run_statement(spark, statement, path)
-            self._pass(spark, found, path, app, metadata)
-        commit = self._committed(found, path, app, metadata)
-        return self._outcome(found, commit, prepared.added_columns, began)
+            self._pass(spark, ready)
+        return self.outcome(ready, self._committed(ready))
 
-    def _pass(self, spark: SparkSession, found: Pending, path: str, app: str, metadata: str) -> None:
+    def _pass(self, spark: SparkSession, ready: ReadyPart) -> None:
         """Makes an empty commit for a part without a key whose copies cancel out, where Delta made none."""
+        path, app, upto = ready.path, ready.app, ready.found.part.upto
         state = self.follows.lake.state(path, app)
-        if has_key(found.log.metadata().configuration) or state is None or (state.applied or 0) >= found.part.upto:
+        if ready.read.table.primary_key or state is None or (state.applied or 0) >= upto:
             return
         self.fence.check(path)
-        with transaction(spark, app, found.part.upto, metadata):
+        with transaction(spark, app, upto, ready.note):
             commit_nothing(spark, path, state.columns[0].name)
 
-    def _outcome(self, found: Pending, commit: DeltaCommit | None, added: tuple[str, ...], began: float) -> Merged:
-        part = found.part
+    def outcome(self, ready: ReadyPart, commit: Outcome | None, share: int = 1) -> Merged:
+        """What the part brought, by its commit; None where another run has made one of that version. `share`: of so
+        many tables that took their time together."""
+        found, part = ready.found, ready.found.part
+        contradiction = _contradiction(commit) if commit and ready.read.table.primary_key else ""
         return Merged(
             found.table,
             parts=1,
@@ -165,72 +224,55 @@ class Merger:
             delta_version=commit.version if commit else None,
             since=part.since,
             merged_at=self.clock(),
-            seconds=time.perf_counter() - began,
-            added_columns=added,
-            contradiction=_contradiction(commit) if commit and has_key(found.log.metadata().configuration) else "",
+            seconds=(time.perf_counter() - ready.since) / share,
+            added_columns=ready.prepared.added_columns,
+            contradiction=contradiction,
         )
 
-    def _emptied(self, found: Pending, path: str) -> Merged:
+    def _emptied(self, ready: ReadyPart) -> Merged:
         """One commit in which all rows go: up to the last entry of the part that says so. For a table whose statements
         were not followed, because it had a log alone."""
-        follows, began = self.follows, time.perf_counter()
-        app = follows.app(found.table, found.part.epoch)
+        follows, found, path, state = self.follows, ready.found, ready.path, ready.prepared.state
         with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, found.table)):
             upto = spark.sql(last_emptying(self._log(found), found.part)).collect()[0][0]
             part = replace(found.part, upto=upto, whole=False)
-            state = follows.lake.state(path, app) or self._prepared(found, path, app).state
             if state.own.soft:  # rows that came before the entry are not in the table, and would not be marked
                 hint = copy_hint(follows.destination, found.table)
                 raise TableStopped("its log has a TRUNCATE among rows that soft deletes keep", place=path, hint=hint)
-            metadata = part.note(follows.ledger, found.table, self.run_id)
+            note = part.note(follows.ledger, found.table, self.run_id)
             self.fence.check(path)
-            with transaction(spark, app, upto, metadata):
+            with transaction(spark, ready.app, upto, note):
                 rows = rows_of(spark, path, state.version, "false")
                 replace_table(path, rows, state.columns, state.own_properties, state.comment)
-        emptied = replace(found, part=part)
-        return self._outcome(emptied, self._committed(emptied, path, app, metadata), (), began)
+        emptied = replace(ready, found=replace(found, part=part), note=note)
+        return self.outcome(emptied, self._committed(emptied))
 
     def _log(self, found: Pending) -> str:
         """The log to read from, in SQL: as it was when the part was chosen."""
         return table_at(self.follows.log_path(found.table), found.log.version())
 
-    def _prepared(self, found: Pending, path: str, app: str) -> Prepared:
-        """The table with the columns of the part's rows."""
-        follows = self.follows
-        schema = definition_of(found.log.metadata().configuration, follows.log_path(found.table))
-        changed, again = self.policies.of(found.table).changed, self._may_recur(found)
-        read, destination, lake = read_of(schema, found), follows.destination, follows.lake
-        return prepare(self.sessions, lake, self.fence, path, destination, read, found.state, app, changed, again=again)
-
     @contextmanager
-    def _images(self, found: Pending, state: TableState) -> Iterator[LastImages | None]:
+    def _images(self, ready: ReadyPart) -> Iterator[LastImages | None]:
         """The last image of each key; None for a table without a key or with columns of ours, and where Spark should
         read the log."""
-        read, columns = self._read(found, state)
-        if state.own or not read.table.primary_key:
+        key, found = ready.read.table.primary_key, ready.found
+        if ready.prepared.state.own or not key:
             yield None
             return
-        lake, names = self.follows.lake, [column.name for column in columns]
-        key = read.table.primary_key
-        with last_images(lake, self.follows.destination, found.log, found.part, names, key) as images:
+        names = [column.name for column in ready.columns]
+        with last_images(self.follows.lake, self.follows.destination, found.log, found.part, names, key) as images:
             yield images
 
-    def _read(self, found: Pending, state: TableState) -> tuple[TableRead, list[LakeColumn]]:
-        """The log's rows as the service would describe them, and the columns that the table has of them."""
-        read = read_of(definition_of(found.log.metadata().configuration, self.follows.log_path(found.table)), found)
-        there = {column.name for column in state.columns}
-        return read, [column for column in lake_columns(read.schema, read.table) if column.name in there]
-
-    def _statement(self, path: str, found: Pending, state: TableState, view: str | None) -> str:
+    def _statement(self, ready: ReadyPart, view: str | None) -> str:
         """`view` has the last image of each key; without one the statement reads the log."""
-        read, columns = self._read(found, state)
-        key, names = read.table.primary_key, [column.name for column in columns]
-        part, images = found.part, ImageQuery(self._log(found), tuple(columns), key, bounds(found.part))
+        found, path, columns, state = ready.found, ready.path, ready.columns, ready.prepared.state
+        key, names = ready.read.table.primary_key, [column.name for column in columns]
+        images = ImageQuery(self._log(found), tuple(columns), key, bounds(found.part))
         if not key:
-            if only_inserted(found.log, part.epoch, part.after, part.upto):
+            if ready.read.counts.insert_only:
                 return append_rows(path, images.inserted(), names)
             return merge_copies(path, images.net(), columns)
-        between = key_range(self.follows.lake, path, read, state)
+        between = key_range(self.follows.lake, path, ready.read, state)
         if state.own:
             kept = sorted({column.name for column in state.columns}.difference(names))
             return merge_last(path, images.last(state.own, anew=bool(kept)), names, key, state.own, between, kept)
@@ -246,21 +288,26 @@ class Merger:
         upto = replace(progress, keyed=True).repeats(wanted) if progress else None
         return upto is not None and (part.after or 0) < upto
 
-    def _committed(self, found: Pending, path: str, app: str, metadata: str) -> DeltaCommit | None:
+    def _committed(self, ready: ReadyPart) -> Outcome | None:
         """The commit, None where another run has made one of that version. Raises TableStopped where the table does not
         have the part after all."""
-        lake, part = self.follows.lake, found.part
-        commit = lake.commit_noted(path, metadata)
-        state = lake.state(path, app)
+        lake, part, path = self.follows.lake, ready.found.part, ready.path
+        commit = lake.commit_noted(path, ready.note)
+        state = lake.state(path, ready.app)
         if state is None or state.applied is None or state.applied < part.upto:
-            hint = copy_hint(self.follows.destination, found.table)
+            hint = copy_hint(self.follows.destination, ready.found.table)
             raise TableStopped(f"the merged table is not at version {part.upto}", place=path, hint=hint)
-        return commit
+        if commit is None:
+            return None
+        sources = commit.count("numSourceRows")
+        return Outcome(commit.version, commit.inserted, commit.updated, commit.deleted, sources)
 
 
-def _contradiction(commit: DeltaCommit) -> str:
-    met, inserted, keys = commit.updated + commit.deleted, commit.inserted, commit.count("numSourceRows")
-    return f"{keys} keys of the log met {met} rows: a key exists more than once" if inserted + met > keys else ""
+def _contradiction(commit: Outcome) -> str:
+    met, keys = commit.updated + commit.deleted, commit.sources
+    if commit.inserted + met <= keys:
+        return ""
+    return f"{keys} keys of the log met {met} rows: a key exists more than once"
 
 
 def every_part(table: str, following: Callable[[str], Merged], sleep: Callable[[float], None]) -> Iterator[Merged]:

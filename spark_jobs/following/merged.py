@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from spark_jobs.apply.table import SQL
+
 
 @dataclass(frozen=True, slots=True)
 class Merged:
     """The parts, and the rows of the log in them; `inserted`, `updated` and `deleted` as Delta counted them. The table
-    has its log up to version `upto` of `epoch`. `since`: when the oldest of the rows landed;
-    `merged_at`: when they were in the table, in seconds since 1970. `contradiction`: why the table must take no more
-    changes; `untold`: why its view is as it was; "" for nothing. Falsy where there was nothing to merge."""
+    has its log up to version `upto` of `epoch`. `since`: when the oldest of the rows landed; `merged_at`: when they
+    were in the table, in seconds since 1970. `contradiction`: why the table must take no more changes; `untold`: why
+    its view is as it was; "" for nothing. `engine`: what made the last commit. Falsy where there was nothing to
+    merge."""
 
     table: str
     parts: int = 0
@@ -27,6 +30,7 @@ class Merged:
     added_columns: tuple[str, ...] = ()
     contradiction: str = ""
     untold: str = ""
+    engine: str = SQL
 
     def __bool__(self) -> bool:
         return self.parts > 0

@@ -9,7 +9,7 @@ from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import TableSchema
 from spark_jobs.changes.columns import TRUNCATE, VERSION
 from spark_jobs.changes.net import within
-from spark_jobs.following.files import key_bounds
+from spark_jobs.following.files import key_bounds, only_inserted
 from spark_jobs.following.pending import Part, Pending
 from spark_jobs.lake.types import OP
 
@@ -29,5 +29,6 @@ def read_of(schema: TableSchema, found: Pending) -> TableRead:
     rows, key = found.part.rows, schema.primary_key
     part = found.part
     low, high = key_bounds(found.log, part.epoch, part.after, part.upto, key[0]) if len(key) == 1 else (None, None)
-    counts = PlanCounts(rows=rows, raw_updates=rows, min_key=low, max_key=high)
+    only = not key and only_inserted(found.log, part.epoch, part.after, part.upto)
+    counts = PlanCounts(rows=rows, raw_updates=rows, min_key=low, max_key=high, insert_only=only)
     return TableRead(pa.schema(arrow_fields(schema)), schema, counts, rows, ())

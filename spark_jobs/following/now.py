@@ -2,7 +2,8 @@
 
 The view reads one version of the merged table, without the keys that the log has behind what that version has, and the
 last rows of these keys. So it stays exact while the log grows and while the table is merged. It is reloaded behind
-each merge, and behind each statement that the table follows. It lives in Spark's catalog; another Spark gets its SQL.
+merges (`views`), and behind each statement that the table follows. It lives in Spark's catalog; another Spark gets its
+SQL.
 
 Without a key it has the table's rows with the copies that the log adds and takes. Which rows of an epoch that began
 later come again it cannot know: it raises an error from then on, until it is reloaded.

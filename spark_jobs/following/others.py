@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from cdc_core.errors import LakeError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import is_conflict
@@ -16,9 +19,17 @@ class TakenOver(LakeError):
         super().__init__("another run writes the merged table", place=path, hint=hint)
 
 
-def is_anothers(lake: Lake, fence: Fence, path: str, error: LakeError) -> bool:
-    """Whether the error comes of another writer of the table at `path`, and not of the table."""
-    if is_conflict(error):
-        return True
-    state = lake.state(path, "")
-    return state is not None and not fence.owns(state)
+@contextmanager
+def leaving(lake: Lake, fence: Fence, path: str) -> Iterator[None]:
+    """Raises TakenOver in place of an error that comes of another writer of the table at `path`, and not of the
+    table."""
+    try:
+        yield
+    except TableStopped:
+        raise
+    except LakeError as error:
+        state = None if is_conflict(error) else lake.state(path, "")
+        if is_conflict(error) or (state is not None and not fence.owns(state)):
+            fence.leave(path)
+            raise TakenOver(path) from error
+        raise

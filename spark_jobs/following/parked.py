@@ -1,19 +1,27 @@
-"""Tables whose merge failed: why, how often it was tried, and when the next try is due.
+"""Tables whose logs are not merged for a while: their merge failed, or it is somebody else's turn to write them.
 
-A parked table keeps its log, so nothing is lost; the others go on. The notes are beside the ledger, not in the log
-itself: a change of its properties would refuse the append of a run that lands at the same time.
+Of a failure it is noted why, how often it was tried, and when the next try is due. A parked table keeps its log, so
+nothing is lost; the others go on. The notes are beside the ledger, not in the log itself: a change of its properties
+would refuse the append of a run that lands at the same time.
+
+A run that merges many small tables leaves no gap in which a slower statement, such as an OPTIMIZE, could commit. Who
+lost a try takes a turn: runs leave the table alone until it is over, or its time is.
 """
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from cdc_core.errors import SluiceError
 from spark_jobs.lake.noted import Noted
 from spark_jobs.lake.tables import Lake
 
-_PREFIX = "sluice.parked."
+_PREFIX, _TURN = "sluice.parked.", "sluice.turn."
+_TURN_SECONDS = 120.0  # at most, behind somebody who died in it
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds behind the first failure, and at most
 
 
@@ -62,6 +70,19 @@ class Parking:
         """The table goes on."""
         if table in self.tables():
             self._noted.write({_PREFIX + table: ""})
+
+    @contextmanager
+    def turn(self, table: str, clock: Callable[[], float] = time.time) -> Iterator[None]:
+        """Runs begin no merge of the table's log while the block runs. Raises LakeError."""
+        self._noted.write({_TURN + table: str(clock() + _TURN_SECONDS)})
+        try:
+            yield
+        finally:
+            self._noted.write({_TURN + table: ""})
+
+    def taken(self, now: float) -> set[str]:
+        """The tables whose turn somebody has. Raises LakeError."""
+        return {table for table, until in self._noted.read(_TURN).items() if now < float(until)}
 
     @property
     def _noted(self) -> Noted:

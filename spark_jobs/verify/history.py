@@ -14,7 +14,8 @@ import pyarrow as pa
 from cdc_core.errors import LakeError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import split_name
-from spark_jobs.following.history.columns import ANEW, CURRENT, VALID_TO, work_of
+from spark_jobs.changes.versions import CURRENT, VALID_TO
+from spark_jobs.following.history.columns import ANEW, work_of
 from spark_jobs.following.history.standing import Histories, HistoryState, lacks, standing
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, place_of

@@ -7,47 +7,30 @@ whose errors are the table's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from functools import partial
 
-import pyarrow as pa
-from pyspark.sql.connect.session import SparkSession
+import structlog
+from pyspark.errors import PySparkException
 
+from cdc_core.errors import SluiceError
 from spark_jobs.lake.failures import first_line
+from spark_jobs.session import Sessions
 from spark_jobs.write.order import Order, Outcome
-from spark_jobs.write.small_table import written
+from spark_jobs.write.small_table import OUTCOME_DDL, written_by_task
 
-_PANIC = "PanicException"  # what delta-rs raises where its own code fails
-_RESULT = pa.schema(
-    [("place", pa.int64())]
-    + [(name, pa.int64()) for name in ("version", "inserted", "updated", "deleted")]
-    + [("why", pa.string())]
-)
-_DDL = ", ".join(f"{field.name} {'string' if field.name == 'why' else 'bigint'}" for field in _RESULT)
+log = structlog.get_logger(__name__)
 
 
-def write_all(spark: SparkSession, orders: Sequence[Order], tasks: int) -> list[Outcome]:
-    """The outcome of each order. Raises what Spark raises: some of the orders may be written then."""
-    count = max(1, min(tasks, len(orders)))
-    places = spark.range(0, len(orders), 1, count)
-    found = places.mapInArrow(partial(_written, tuple(orders)), _DDL).toArrow().sort_by("place")
-    rows = found.drop_columns(["place"]).to_pylist()
-    return [Outcome(**row) for row in rows]
-
-
-def _written(orders: Sequence[Order], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task of Spark: the outcomes of the orders at these places."""
-    for batch in batches:
-        for place in batch.column(0).to_pylist():
-            row = {"place": place, **asdict(_tried(orders[place]))}
-            yield pa.RecordBatch.from_pylist([row], schema=_RESULT)
-
-
-def _tried(order: Order) -> Outcome:
+def write_all(sessions: Sessions, orders: Sequence[Order], tasks: int) -> list[Outcome]:
+    """The outcome of each order. Where the job fails, none is known to be written, but some may be."""
     try:
-        return written(order)
-    except BaseException as error:  # Spark's statement tries again, and says what is wrong
-        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
-            raise
-        return Outcome(why=f"{type(error).__name__}: {first_line(error)}")
+        with sessions.take() as spark:
+            count = max(1, min(tasks, len(orders)))
+            places = spark.range(0, len(orders), 1, count)
+            found = places.mapInArrow(partial(written_by_task, tuple(orders)), OUTCOME_DDL).toArrow().sort_by("place")
+    except (PySparkException, SluiceError) as error:
+        why = first_line(error)
+        log.warning("the job of small tables failed: each goes by a statement", tables=len(orders), why=why)
+        return [Outcome(why=why)] * len(orders)
+    return [Outcome(**row) for row in found.drop_columns(["place"]).to_pylist()]

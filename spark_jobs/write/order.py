@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cdc_core.client.changes import RowsDoor, TableRead
+from spark_jobs.lake.own_columns import NO_OWN, Own
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import LakeColumn, lake_columns
 
@@ -28,18 +29,41 @@ class Engine(StrEnum):
 
 
 class Form(StrEnum):
-    """How net changes become rows."""
+    """How changes become rows."""
 
     KEYED = "keyed"  # by key: rows come, change and go
     INSERTED = "inserted"  # without a key, where rows only come
     COPIES = "copies"  # without a key: copies of rows come and go
+    VERSIONS = "versions"  # by key: versions of rows are closed and opened, in a history
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What the service hands out of a claim behind `tickets`: net changes, or all `images`."""
+
+    door: RowsDoor
+    tickets: tuple[bytes, ...]
+    images: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """The images that `version` of the change log at `path` has of `epoch`, behind `after` up to `upto`. `emptied`:
+    when all rows of the table went before, in microseconds; None where that is not known."""
+
+    path: str
+    version: int
+    epoch: int
+    after: int | None
+    upto: int
+    emptied: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One commit of the table at `path`: the net changes behind `tickets`, with `version` of the app id and `note` as
-    user metadata. The run owns the table while its fence is `token`. `columns` are those that the table has of the
-    changes, `key` those of its primary key."""
+    """One commit of the table at `path`: `changes`, with `version` of the app id and `note` as user metadata. The run
+    owns the table while its fence is `token`. `columns` are those that the table has of the changes, `key` those of its
+    primary key, `own` those of ours."""
 
     path: str
     app: str
@@ -49,28 +73,29 @@ class Order:
     form: Form
     columns: tuple[str, ...]
     key: tuple[str, ...]
-    tickets: tuple[bytes, ...]
-    door: RowsDoor
+    changes: Claimed | Logged
+    own: Own = NO_OWN
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of an order: the version of Delta that it made and the rows that it wrote; or `why` there is no
-    commit of it."""
+    """What became of an order: the version of Delta that it made and the rows that it wrote, of so many `sources`; or
+    `why` there is no commit of it."""
 
     version: int = -1
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    sources: int = 0
     why: str = ""
 
 
 def form_of(read: TableRead, state: TableState) -> Form | None:
-    """How a small share of a claim is written without a statement of Spark's; None where only Spark writes the same
-    rows: many of them, partial images, columns of ours, keys and copies that Spark compares otherwise than delta-rs,
-    and features of the table that delta-rs cannot write."""
-    if read.rows > MOST_ROWS or read.counts.partial or state.own or UNWRITABLE & state.features:
+    """How few changes are written without a statement of Spark's; None where only Spark writes the same rows: many of
+    them, partial images, keys and copies that Spark compares otherwise than delta-rs, and features of the table that
+    delta-rs cannot write."""
+    if read.rows > MOST_ROWS or read.counts.partial or UNWRITABLE & state.features:
         return None
     if state.properties.get(_MAPPING, "none") != "none":
         return None

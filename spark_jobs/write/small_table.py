@@ -1,31 +1,62 @@
-"""One commit of one small table by delta-rs: what Spark's MERGE would make of the same net changes.
+"""One commit of one small table by delta-rs: what Spark's MERGE would make of the same changes.
 
 The commit has the app id, version and user metadata of a batch. delta-rs does not skip a version that the table has,
 so it is read first; what another run commits after that reading makes delta-rs refuse the commit, as Spark's would be.
+Spark's workers import this module, so it does without Spark's client, which takes a second to import.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from cdc_core.client.changes import RowsDoor
+from spark_jobs.changes.columns import DELETE, EPOCH, NTH, OP, UPDATE_BEFORE, VERSION
+from spark_jobs.changes.net import ANEW, GONE
+from spark_jobs.changes.versions import CURRENT, KIND, VALID_FROM, VALID_TO
+from spark_jobs.lake.own_columns import DELETED
 from spark_jobs.lake.state import FENCE
 from spark_jobs.lake.statistics import exact_statistics
-from spark_jobs.lake.types import COUNT, OP
+from spark_jobs.lake.types import COUNT
 from spark_jobs.stores import check_root
-from spark_jobs.write.order import MOST_BYTES, MOST_FILE_ROWS, SENT_BYTES, UNWRITABLE, Form, Order, Outcome
+from spark_jobs.write.order import MOST_BYTES, MOST_FILE_ROWS, UNWRITABLE, Form, Order, Outcome
+from spark_jobs.write.order_changes import Unfit, changes_of
 
-_UPSERT, _DELETE = 1, 2  # what OP says of a key
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
 
 
-class Unfit(Exception):
-    """The table is not for delta-rs after all, or not this run's: Spark's statement says what is wrong."""
+_GONE = f"s.{_name(GONE)}"
+_PANIC = "PanicException"  # what delta-rs raises where its own code fails
+_OUTCOME = pa.schema(
+    [("place", pa.int64())]
+    + [(name, pa.int64()) for name in ("version", "inserted", "updated", "deleted", "sources")]
+    + [("why", pa.string())]
+)
+OUTCOME_DDL = ", ".join(f"{field.name} {'string' if field.name == 'why' else 'bigint'}" for field in _OUTCOME)
+
+
+def written_by_task(orders: Sequence[Order], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task of Spark: the outcomes of the orders at these places."""
+    for batch in batches:
+        for place in batch.column(0).to_pylist():
+            row = {"place": place, **asdict(_tried(orders[place]))}
+            yield pa.RecordBatch.from_pylist([row], schema=_OUTCOME)
+
+
+def _tried(order: Order) -> Outcome:
+    try:
+        return written(order)
+    except BaseException as error:  # Spark's statement tries again, and says what is wrong
+        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+            raise
+        return Outcome(why=f"{type(error).__name__}: {' '.join(str(error).split())[:500]}")
 
 
 def written(order: Order) -> Outcome:
@@ -33,12 +64,12 @@ def written(order: Order) -> Outcome:
     check_root(order.path, {**os.environ, **order.storage})
     table = DeltaTable(order.path, storage_options=dict(order.storage) or None)
     _check(order, table)
-    changes = _fitting(_pulled(order.door, order.tickets), table, order.columns)
+    changes = _fitting(changes_of(order), table)
     if order.form is Form.INSERTED:
         return _appended(order, table, changes)
     if order.form is Form.COPIES:
-        return _merged(order, table, _copies(order, table, changes), ())
-    return _merged(order, table, changes.select([*order.columns, OP]), order.key)
+        return _merged(order, table, _copies(order, table, changes), _copied(order))
+    return _merged(order, table, changes, _opened(order) if order.form is Form.VERSIONS else _upserted(order, table))
 
 
 def _check(order: Order, table: DeltaTable) -> None:
@@ -56,11 +87,12 @@ def _check(order: Order, table: DeltaTable) -> None:
         raise Unfit("the table has grown")
 
 
-def _fitting(changes: pa.Table, table: DeltaTable, columns: Sequence[str]) -> pa.Table:
+def _fitting(changes: pa.Table, table: DeltaTable) -> pa.Table:
     """The changes in the table's own types."""
     types = {field.name: field.type for field in pa.schema(table.schema().to_arrow())}
-    for column in columns:
-        index = changes.schema.get_field_index(column)
+    for index, column in enumerate(changes.column_names):
+        if column not in types:
+            continue
         try:
             changes = changes.set_column(index, column, changes.column(index).cast(types[column]))
         except pa.ArrowException as error:
@@ -81,29 +113,11 @@ def _had(table: DeltaTable, rows: pa.Table) -> np.ndarray:
     return np.asarray(found.column(f"{one}_sum"))
 
 
-def _pulled(door: RowsDoor, tickets: Sequence[bytes]) -> pa.Table:
-    """All rows behind the tickets, with plain values in place of dictionaries."""
-    parts, size = list[pa.RecordBatch](), 0
-    with door.connect() as rows:
-        for ticket in tickets:
-            for part in rows.split(ticket):
-                parts.append(part)
-                size += part.nbytes
-                if size > SENT_BYTES:
-                    raise Unfit("its changes are too many bytes")
-    found = pa.Table.from_batches(parts).replace_schema_metadata(None)
-    for index, field in enumerate(found.schema):
-        if pa.types.is_dictionary(field.type):
-            plain = found.column(index).cast(field.type.value_type)
-            found = found.set_column(index, field.name, plain)
-    return found
-
-
 def _appended(order: Order, table: DeltaTable, changes: pa.Table) -> Outcome:
     counts = changes.column(COUNT).to_numpy()
     rows = changes.select(order.columns).take(pa.array(np.repeat(np.arange(changes.num_rows), counts)))
     _append(order, table, rows)
-    return Outcome(table.version(), inserted=rows.num_rows)
+    return Outcome(table.version(), inserted=rows.num_rows, sources=rows.num_rows)
 
 
 def _append(order: Order, table: DeltaTable, rows: pa.Table) -> None:
@@ -130,32 +144,78 @@ def _copies(order: Order, table: DeltaTable, changes: pa.Table) -> pa.Table:
     rows = net.select(names)
     gone = rows.take(pa.array(np.flatnonzero(counts < 0)))
     there = rows.take(pa.array(np.repeat(np.arange(net.num_rows), left)))
-    ops = np.repeat(np.array([_DELETE, _UPSERT], np.int8), [gone.num_rows, there.num_rows])
-    return pa.concat_tables([gone, there]).append_column(OP, pa.array(ops))
+    goes = np.repeat([True, False], [gone.num_rows, there.num_rows])
+    return pa.concat_tables([gone, there]).append_column(GONE, pa.array(goes))
 
 
-def _merged(order: Order, table: DeltaTable, source: pa.Table, key: Sequence[str]) -> Outcome:
-    """With a key rows are upserted; without one, rows that are equal to one with `_DELETE` go, the others come."""
-    values = {_name(column): f"s.{_name(column)}" for column in order.columns}
-    op = f"s.{_name(OP)}"
-    if key:
-        on = " AND ".join(f"t.{_name(column)} = s.{_name(column)}" for column in key)
-    else:
-        alike = (f"(t.{_name(column)} IS NOT DISTINCT FROM s.{_name(column)})" for column in order.columns)
-        on = " AND ".join([f"{op} = {_DELETE}", *alike])
-    opened, how = table.version(), exact_statistics(source.schema, key)
+@dataclass(frozen=True, slots=True)
+class _Clauses:
+    """Of a MERGE, in SQL: which rows match, what a matched row becomes (nothing where it is left alone), which one goes
+    first, and which source row becomes a new one: all for None. `insert` has its columns."""
+
+    on: str
+    insert: Mapping[str, str]
+    update: Mapping[str, str]
+    delete: str | None = None
+    inserts: str | None = None
+
+
+def _upserted(order: Order, table: DeltaTable) -> _Clauses:
+    """A row that goes leaves its own, marked, where deletes are soft."""
+    values = _values((*order.columns, *order.own.names))
+    on = " AND ".join(f"t.{_name(column)} = s.{_name(column)}" for column in order.key)
+    update = values | _left_out(order, table)
+    return _Clauses(on, values, update) if order.own.soft else _Clauses(on, values, update, _GONE, f"NOT {_GONE}")
+
+
+def _copied(order: Order) -> _Clauses:
+    """Rows that are equal to one that is `GONE` go, the others come."""
+    alike = (f"(t.{_name(column)} IS NOT DISTINCT FROM s.{_name(column)})" for column in order.columns)
+    return _Clauses(" AND ".join([_GONE, *alike]), _values(order.columns), {}, _GONE, f"NOT {_GONE}")
+
+
+def _opened(order: Order) -> _Clauses:
+    """A version that is closed and was not there is inserted, where its row was there before the change."""
+    closes, ops = f"s.{_name(KIND)} = 0", ", ".join(f"'{op}'" for op in (DELETE, UPDATE_BEFORE))
+    keys = (f"t.{_name(column)} = s.{_name(column)}" for column in order.key)
+    on = " AND ".join([f"t.{_name(CURRENT)} = true", closes, *keys])
+    update = {_name(VALID_TO): f"s.{_name(VALID_TO)}", _name(CURRENT): "false"}
+    values = _values((*order.columns, VALID_FROM, VALID_TO, CURRENT, EPOCH, VERSION, NTH))
+    return _Clauses(on, values, update, inserts=f"NOT ({closes}) OR s.{_name(OP)} IN ({ops})")
+
+
+def _merged(order: Order, table: DeltaTable, source: pa.Table, clauses: _Clauses) -> Outcome:
+    opened, how = table.version(), exact_statistics(source.schema, order.key)
     merge = table.merge(
-        source, on, source_alias="s", target_alias="t", streamed_exec=False, writer_properties=how,
+        source, clauses.on, source_alias="s", target_alias="t", streamed_exec=False, writer_properties=how,
         commit_properties=_properties(order),
     )  # fmt: skip
-    merge = merge.when_matched_delete(f"{op} = {_DELETE}")
-    if key:
-        merge = merge.when_matched_update(values)
-    done = merge.when_not_matched_insert(values, f"{op} = {_UPSERT}").execute()
+    if clauses.delete:
+        merge = merge.when_matched_delete(clauses.delete)
+    if clauses.update:
+        merge = merge.when_matched_update(dict(clauses.update))
+    done = merge.when_not_matched_insert(dict(clauses.insert), clauses.inserts).execute()
     if table.version() == opened:  # nothing changed, so there was no commit
         _append(order, table, source.select(order.columns).slice(0, 0))
     inserted, updated, deleted = (int(done[f"num_target_rows_{one}"]) for one in ("inserted", "updated", "deleted"))
-    return Outcome(table.version(), inserted, updated, deleted)
+    return Outcome(table.version(), inserted, updated, deleted, source.num_rows)
+
+
+def _values(columns: Iterable[str]) -> dict[str, str]:
+    return {_name(column): f"s.{_name(column)}" for column in columns}
+
+
+def _left_out(order: Order, table: DeltaTable) -> dict[str, str]:
+    """The values of columns that the source has no more, where the table has columns of ours: NULL in a row that came
+    anew."""
+    if not order.own:
+        return {}
+    there, known = (field.name for field in table.schema().fields), {*order.columns, *order.own.names}
+    anew = f"s.{_name(ANEW)}"
+    if order.own.soft:
+        anew = f"({anew} OR (t.{_name(DELETED)} AND NOT s.{_name(GONE)}))"
+    kept = (_name(column) for column in there if column not in known)
+    return {column: f"CASE WHEN {anew} THEN NULL ELSE t.{column} END" for column in kept}
 
 
 def _properties(order: Order) -> CommitProperties:
@@ -163,7 +223,3 @@ def _properties(order: Order) -> CommitProperties:
         custom_metadata={"userMetadata": order.note},
         app_transactions=[Transaction(order.app, order.version)],
     )
-
-
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'

@@ -21,6 +21,7 @@ from spark_jobs.apply.ddl.standing import DdlTarget
 from spark_jobs.apply.result import BatchResult, TableResult
 from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.apply.table import Batch
+from spark_jobs.session import Sessions
 from spark_jobs.write.order import Order, Outcome
 from tests.faults.points import ACKED, CLAIMED, COMMITTED, NOTED, ONE_ALTERED, ONE_COMMITTED, ONE_MADE, VARIABLE, Points
 
@@ -52,13 +53,13 @@ def _held_apply_table(batch: Batch, table: TableRange) -> TableResult:
         return result
 
 
-def _held_write_all(spark: Any, orders: Sequence[Order], tasks: int) -> list[Outcome]:
+def _held_write_all(sessions: Sessions, orders: Sequence[Order], tasks: int) -> list[Outcome]:
     """The same for tables that one job writes."""
     if not _points.awaits(ONE_COMMITTED) or len(orders) < 2:
-        return _write_all(spark, orders, tasks)
-    first = _write_all(spark, orders[:1], tasks)
+        return _write_all(sessions, orders, tasks)
+    first = _write_all(sessions, orders[:1], tasks)
     _points.hold(ONE_COMMITTED)
-    return first + _write_all(spark, orders[1:], tasks)
+    return first + _write_all(sessions, orders[1:], tasks)
 
 
 def _held_after(point: str, follows: Callable[..., str]) -> Callable[..., str]:

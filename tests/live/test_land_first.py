@@ -12,6 +12,7 @@ from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply.cascade import Cascades
 from spark_jobs.following.catch_up import CatchUp
 from spark_jobs.following.follow import Follow, FollowOptions
+from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows
@@ -49,7 +50,11 @@ def follow(shop: Shop) -> None:
     lake = shop.lake.lake
     follows = Follows(lake, "shop", shop.connector.client_id)
     merger = Merger(follows, shop.lake.sessions, Fence(lake, shop.lake.sessions), "follow")
-    outcomes = list(Follow(merger, parking(shop), lambda: lake.logs("shop"), FollowOptions(2, 300.0, 0.0)).run())
+    outcomes = list(
+        Follow(
+            Works(merger, lambda _: False), parking(shop), lambda: lake.logs("shop"), FollowOptions(2, 300.0, 0.0)
+        ).run()
+    )
     assert not [one for one in outcomes if isinstance(one, Parked)], outcomes
 
 
@@ -158,9 +163,8 @@ def test_a_table_that_only_landed_while_a_statement_came_is_copied_first(
         assert shop.drain() == []
         follows = Follows(shop.lake.lake, "shop", shop.connector.client_id)
         merger = Merger(follows, shop.lake.sessions, Fence(shop.lake.lake, shop.lake.sessions), "follow")
-        outcomes = list(
-            Follow(merger, parking(shop), lambda: shop.lake.lake.logs("shop"), FollowOptions(2, 300.0, 0.0)).run()
-        )
+        works, pace = Works(merger, lambda _: False), FollowOptions(2, 300.0, 0.0)
+        outcomes = list(Follow(works, parking(shop), lambda: shop.lake.lake.logs("shop"), pace).run())
         assert {one.table for one in outcomes if isinstance(one, Parked)} == wrong
     same = dict.fromkeys(("emptied", "indexed"), (0, 0, 0))
     assert shop.differences(*same) == same

@@ -18,9 +18,9 @@ from cdc_core.position import EntryPosition
 from orchestration.commands.service import call
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.changes.columns import EPOCH, NTH, VERSION
+from spark_jobs.changes.versions import CURRENT
 from spark_jobs.following.catch_up import CatchUp
 from spark_jobs.following.follow import Follow, FollowOptions
-from spark_jobs.following.history.columns import CURRENT
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
@@ -131,7 +131,8 @@ class LandedShop(Shop):
         """One run over all logs, until nothing is left."""
         merger = self.merger(sessions=Sessions(remote) if remote else None)
         pace = FollowOptions(parallelism=2, linger_seconds=0.0, parked=parked)
-        return list(Follow(merger, self.parking, lambda: self.lake.lake.logs("shop"), pace).run())
+        works = Works(merger, lambda _: False)
+        return list(Follow(works, self.parking, lambda: self.lake.lake.logs("shop"), pace).run())
 
     def reset(self, to: EntryPosition) -> None:
         """Rewinds to a place; what comes next is of another epoch."""

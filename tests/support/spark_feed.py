@@ -15,6 +15,7 @@ import pyarrow.flight as flight
 from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.errors import RangeGone
 from cdc_core.position import EntryPosition
+from cdc_core.schema.column_type import ColumnType
 from cdc_core.schema.table import Column, TableSchema
 
 JOURNAL = "mysql-bin.000001"
@@ -41,8 +42,34 @@ class Table:
 
     @property
     def schema(self) -> TableSchema:
-        columns = tuple(Column(f.name, 3, 0, comment=f"the {f.name}") for f in self.fields)
+        columns = tuple(_column(field) for field in self.fields)
         return TableSchema("shop", self.name, columns, self.key, self.comment)
+
+
+def _column(field: pa.Field) -> Column:
+    """One whose values have that Arrow type; an INT for those that the tests need no definition of."""
+    kind, comment = field.type, f"the {field.name}"
+    if pa.types.is_decimal(kind) and kind.scale:
+        return Column(field.name, ColumnType.NEWDECIMAL, kind.precision << 8 | kind.scale, comment=comment)
+    if pa.types.is_decimal(kind):
+        return Column(field.name, ColumnType.LONGLONG, 0, unsigned=True, comment=comment)
+    code, meta, charset = _CODES.get(kind, (ColumnType.LONG, 0, 0))
+    return Column(field.name, code, meta, charset=charset, comment=comment)
+
+
+_BINARY, _UTF8 = 63, 45
+_CODES = {
+    pa.int8(): (ColumnType.TINY, 0, 0),
+    pa.int64(): (ColumnType.LONGLONG, 0, 0),
+    pa.bool_(): (ColumnType.BIT, 1, 0),
+    pa.float32(): (ColumnType.FLOAT, 4, 0),
+    pa.float64(): (ColumnType.DOUBLE, 8, 0),
+    pa.date32(): (ColumnType.DATE, 0, 0),
+    pa.timestamp("us"): (ColumnType.DATETIME2, 6, 0),
+    pa.timestamp("us", "UTC"): (ColumnType.TIMESTAMP2, 6, 0),
+    pa.string(): (ColumnType.VARCHAR, 1000, _UTF8),
+    pa.binary(): (ColumnType.VARCHAR, 1000, _BINARY),
+}
 
 
 class Feed(flight.FlightServerBase):

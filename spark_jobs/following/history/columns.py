@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from cdc_core.errors import TableStopped
 from spark_jobs.changes.columns import EPOCH, NTH, VERSION
+from spark_jobs.changes.versions import CURRENT, VALID_FROM, VALID_TO
 from spark_jobs.lake.types import LakeColumn
 
-VALID_FROM, VALID_TO, CURRENT = "valid_from", "valid_to", "is_current"
 OWN = (
     LakeColumn(VALID_FROM, "timestamp"),
     LakeColumn(VALID_TO, "timestamp"),

@@ -17,28 +17,32 @@ from deltalake import DeltaTable
 
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.changes.net import NOT_A_ROW
+from spark_jobs.changes.versions import CURRENT
 from spark_jobs.following.history import statements
-from spark_jobs.following.history.columns import ANEW, CURRENT, NAMES, OWN, lacking, work_of
+from spark_jobs.following.history.columns import ANEW, NAMES, OWN, lacking, work_of
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.staged import Staged, staged
 from spark_jobs.following.history.standing import Histories, HistoryState, lacks, standing, upto
 from spark_jobs.following.merge import every_part
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.net import bounds, read_of
-from spark_jobs.following.others import TakenOver, is_anothers
+from spark_jobs.following.others import leaving
 from spark_jobs.following.pending import Follows, Part, Pending
+from spark_jobs.following.together import Readied
 from spark_jobs.lake.ddl import alter_table, listed
 from spark_jobs.lake.failures import lake_errors, tried_twice
 from spark_jobs.lake.fence import NOTHING, Fence
 from spark_jobs.lake.record import FORM, PROGRESS, Mark, marked_property, new_properties
 from spark_jobs.lake.sql import quote, table_at
-from spark_jobs.lake.state import DESTINATION, FENCE, HISTORY, PRIMARY_KEY, TABLE, DeltaCommit, TableState
+from spark_jobs.lake.state import DESTINATION, FENCE, HISTORY, PRIMARY_KEY, TABLE, TableState
 from spark_jobs.lake.transaction import FEW_ROWS, MANY_ROWS, transaction
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.definition import definition_of
 from spark_jobs.landing.log import own_columns
 from spark_jobs.session import Sessions
 from spark_jobs.write.choice import key_range
+from spark_jobs.write.order import Form, Logged, Order, Outcome, form_of
+from spark_jobs.write.preparation import give_vectors
 from spark_jobs.write.transaction import run_statement
 from spark_jobs.write.view import create_file_view
 
@@ -88,17 +92,44 @@ class Historian:
         found = standing(histories, table)
         if found is None or lacks(histories, table) is None:
             return Merged(table)
-        path = histories.path(table)
-        try:
+        with leaving(self.follows.lake, self.fence, histories.path(table)):
             found = self._entered(table, found)
             if found.waits:
                 return Merged(table)
             return self._compared(table, found) if found.is_due else self._part(table, found)
-        except LakeError as error:
-            if not isinstance(error, TableStopped) and is_anothers(self.follows.lake, self.fence, path, error):
-                self.fence.leave(path)
-                raise TakenOver(path) from error
-            raise
+
+    def readied(self, table: str) -> Readied | Merged | None:
+        """The first part that the history lacks, for the job of many tables; None where it goes by statements."""
+        began, histories, lake = time.perf_counter(), self.histories, self.follows.lake
+        found, path = standing(histories, table), histories.path(table)
+        if found is None:
+            return Merged(work_of(table))
+        with leaving(lake, self.fence, path):
+            found = self._entered(table, found)
+            if found.is_due and not found.waits:
+                return None
+            pending = None if found.waits else histories.pending(table)
+            if pending is None:
+                return Merged(work_of(table))
+            log, part = found.log, pending.part
+            columns, key = self._widened(path, own_columns(log), log)
+            read = read_of(definition_of(log.metadata().configuration, path), replace(pending, log=log))
+            if form_of(read, self._state(path)) is not Form.KEYED:
+                return None
+            changes = Logged(
+                histories.log_path(table), log.version(), part.epoch, part.after, part.upto,
+                self._emptied(pending, log),
+            )  # fmt: skip
+        order = Order(
+            path, histories.app(table, part.epoch), part.upto, part.note(histories.ledger, table, self.run_id),
+            self.fence.token, Form.VERSIONS, tuple(columns), key, changes, storage=lake.storage,
+        )  # fmt: skip
+
+        def told(outcome: Outcome, share: int) -> Merged:
+            seconds = (time.perf_counter() - began) / share
+            return replace(_outcome(pending, outcome, self.clock(), seconds), table=work_of(table))
+
+        return Readied(order, told)
 
     def _part(self, table: str, found: HistoryState) -> Merged:
         pending = self.histories.pending(table)
@@ -176,19 +207,19 @@ class Historian:
                 rows = statements.staged_changes(_VIEW, path, place)
             else:
                 rows = statements.changes(source, bounds(part), columns, key, path, place)
-            statement = statements.merge_versions(path, rows, columns, key, between, since)
+            statement = statements.merge_versions(path, rows, columns, key, between, statements.moment(since))
             return self._committed(pending, statement, changes)
 
-    def _emptied(self, pending: Pending, log: DeltaTable) -> str:
-        """When all rows went last before the part, in SQL: a row of which the history has no version came then, by a
-        RENAME or a CREATE with rows. Not known where the log does not have all changes since."""
+    def _emptied(self, pending: Pending, log: DeltaTable) -> int | None:
+        """When all rows went last before the part, in microseconds: a row of which the history has no version came
+        then, by a RENAME or a CREATE with rows. None where the log does not have all changes since."""
         histories, part, table = self.histories, pending.part, pending.table
         last = HistoryNote.of(self._state(histories.path(table)).properties).emptied
         if last is None or last[:2] > (part.epoch, -1 if part.after is None else part.after):
-            return statements.NOT_KNOWN
+            return None
         lacks = ((epoch, histories.lacks_to(log, table, epoch) or 0) for epoch in range(last[0], part.epoch + 1))
         whole = all(place <= last[:2] or not place[1] for place in lacks)
-        return statements.moment(last[2]) if whole else statements.NOT_KNOWN
+        return last[2] if whole else None
 
     def _widened(self, path: str, wanted: Sequence[LakeColumn], log: DeltaTable) -> tuple[list[str], tuple[str, ...]]:
         """The names of the columns, which the history has after it, and the key."""
@@ -252,6 +283,7 @@ class Historian:
         metadata = part.note(histories.ledger, pending.table, self.run_id)
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             self.fence.check(path)
+            give_vectors(spark, histories.lake, self.fence, path, self._state(path))
             if changes is not None:
                 create_file_view(spark, changes.schema, _VIEW, changes.file)
             few, small, many = 0 < part.rows <= FEW_ROWS, histories.lake.is_small(path), part.rows >= MANY_ROWS
@@ -262,7 +294,11 @@ class Historian:
         if part.rows and (state is None or state.applied is None or state.applied < part.upto):
             self._pass(path, part)
         commit = histories.lake.commit_noted(path, metadata)
-        return _outcome(pending, commit, self.clock(), time.perf_counter() - began)
+        counts = Outcome(
+            commit.version, commit.count("numTargetRowsInserted"),
+            commit.count("numTargetRowsUpdated", "numUpdatedRows"),
+        ) if commit else None  # fmt: skip
+        return _outcome(pending, counts, self.clock(), time.perf_counter() - began)
 
     def _pass(self, path: str, part: Part) -> None:
         """Notes a part for which there was nothing to write: Delta makes no commit of a statement that changes no row,
@@ -283,14 +319,14 @@ def _log(histories: Histories, found: HistoryState, table: str) -> str:
     return table_at(histories.log_path(table), found.log.version())
 
 
-def _outcome(pending: Pending, commit: DeltaCommit | None, at: float, seconds: float) -> Merged:
+def _outcome(pending: Pending, commit: Outcome | None, at: float, seconds: float) -> Merged:
     part = pending.part
     return Merged(
         pending.table,
         parts=1,
         rows=part.rows,
-        inserted=commit.count("numTargetRowsInserted") if commit else 0,
-        updated=commit.count("numTargetRowsUpdated", "numUpdatedRows") if commit else 0,
+        inserted=commit.inserted if commit else 0,
+        updated=commit.updated if commit else 0,
         epoch=part.epoch,
         upto=part.upto,
         delta_version=commit.version if commit else None,

@@ -23,7 +23,7 @@ from spark_jobs.changes.columns import (
     VERSION,
 )
 from spark_jobs.changes.net import LOGGED, image_op
-from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
+from spark_jobs.changes.versions import CURRENT, KIND, VALID_FROM, VALID_TO
 from spark_jobs.lake.equality import same
 from spark_jobs.lake.own_columns import Own, living_at
 from spark_jobs.lake.sql import quote
@@ -31,7 +31,6 @@ from spark_jobs.lake.types import LakeColumn
 
 AHEAD, NOT_KNOWN = "SLUICE_HISTORY_AHEAD", "CAST(NULL AS TIMESTAMP)"
 _AHEAD, _KINDS = "_sluice_ahead", "_sluice_kinds"
-KIND = "_sluice_kind"  # 0: closes the version that is there, 1: opens one
 _FIRST, _NEXT, _LAST = "_sluice_first", "_sluice_next", "_sluice_last"
 _ORDER = ", ".join(LOGGED.order)
 _OWN = (VALID_FROM, VALID_TO, CURRENT, EPOCH, VERSION, NTH)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from spark_jobs.following.history.columns import table_of, work_of
@@ -10,6 +11,10 @@ from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.pending import Follows, Pending
+from spark_jobs.following.together import Readied, merge_together
+from spark_jobs.write.order import MOST_ROWS, Engine
+
+_VIEW_SECONDS = 1.0  # behind each job; the next one waits meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,27 @@ class Works:
         """What a table or a history lacks."""
         table = table_of(work)
         return self.merger.pending(work) if table is None else self.historian.pending(table)
+
+    def takes(self, _: str, pending: Pending) -> bool:
+        """Whether `together` may bring that: of a comparison nobody knows the rows."""
+        return self.merger.engine is Engine.AUTO and 0 < pending.part.rows <= MOST_ROWS
+
+    def together(self, told: Mapping[str, Future[Merged]]) -> None:
+        """The first part of each of these works by one job: see `merge_together`."""
+        merge_together(self.merger.sessions, self.merger.tasks, self._readied, told)
+        self.rest(_VIEW_SECONDS)
+
+    def rest(self, seconds: float) -> None:
+        """Makes views for so long that wait for it."""
+        if self.merger.views:
+            self.merger.views.make(seconds)
+
+    def _readied(self, work: str) -> Readied | Merged | None:
+        if (table := table_of(work)) is not None:
+            return self.historian.readied(table)
+        if self.keeps(work):
+            self.historian.begin(work)
+        return self.merger.readied(work)
 
     def next(self, work: str) -> Merged:
         """The first part of it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +61,14 @@ class MemoryLogs:
         part = Part(0, 100, 200, rows, 5.0)
         return Pending(table, part, rows, 5.0, 200 + rows, None, None) if rows else None  # type: ignore[arg-type]
 
+    def takes(self, _: str, __: Pending) -> bool:
+        return False
+
+    def together(self, told: Mapping[str, Future[Merged]]) -> None:
+        raise NotImplementedError
+
+    def rest(self, _: float) -> None: ...
+
     def next(self, table: str) -> Merged:
         self.runs.append(table)
         if table == self.refuses:
@@ -102,6 +111,7 @@ def test_each_part_is_a_materialization_with_its_lag(tmp_path: Path) -> None:
     assert sorted(one.asset_key.path[-1] for one in shown) == ["orders", "orders", "users"]
     facts = {name: value.value for name, value in shown[-1].metadata.items()}
     assert (facts["rows"], facts["rows_inserted"], facts["lag_seconds"], facts["delta_version"]) == (10, 4, 3.5, 7)
+    assert facts["engine"] == "sql"
     assert {name: one.passed for name, one in checks(result).items()} == {"orders": True, "users": True}
 
 

@@ -5,53 +5,39 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
-from pyspark.errors import PySparkException
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from cdc_core.contract.claim import Claim
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.checks import judge
 from spark_jobs.apply.result import TableResult
 from spark_jobs.apply.table import FUSED, SQL
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.policies import Changed, Policies, TablePolicy
+from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.transaction import transaction
 from spark_jobs.session import Sessions
 from spark_jobs.write import fused, order
 from spark_jobs.write.order import Engine
-from tests.support.spark_feed import Change, Feed, Row, Table, feed
+from tests.support.random_changes import rows, scripts
+from tests.support.spark_feed import Change, Feed, Table, feed
 
 pytestmark = pytest.mark.integration
 
 KEYED = Table("keyed", pa.schema({"id": pa.int64(), "what": pa.string()}), key=("id",))
 BAG = Table("bag", pa.schema({"a": pa.int32(), "b": pa.string()}))
-DRAWN: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
-    "tiny": (pa.int8(), (-128, 0, 127)),
-    "big": (pa.int64(), (-(2**63), 0, 2**63 - 1)),
-    "unsigned": (pa.decimal128(20, 0), tuple(map(Decimal, (0, 2**53 + 1, 1234567890123456789, 2**60 + 3, 2**64 - 1)))),
-    "exact": (pa.decimal128(38, 10), (Decimal("-0.0000000001"), Decimal("9999999999999999999999999999.9999999999"))),
-    "bit": (pa.bool_(), (True, False)),
-    "day": (pa.date32(), (date(1, 1, 1), date(1582, 10, 10), date(9999, 12, 31))),
-    "local": (
-        pa.timestamp("us"),
-        (datetime(1000, 1, 1), datetime(7621, 7, 25, 21, 44, 38, 194333), datetime(9999, 12, 31, 23, 59, 59, 999999)),
-    ),
-    "instant": (pa.timestamp("us", "UTC"), (datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),)),
-    "text": (pa.string(), ("", " ", "a", "A", "ä", "'\"`\\", "🐬" * 50, *map(str, range(200)))),
-    "bytes": (pa.binary(), (b"", b"\x00", b"\xff\x00")),
-    'odd.Name"with`dots': (pa.int32(), (1, 2)),
-}
-FLOATS: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
-    "single": (pa.float32(), (0.0, -0.0, 1.5)),
-    "double": (pa.float64(), (0.0, -0.0, 1e300, -1e-300)),
-}
+RULES = RowRules(
+    deletes_by={"shop.soft*": Deletes.SOFT},
+    columns_by={"shop.soft": tuple(LastChange), "shop.marked*": tuple(LastChange)},
+)
 
 
 @pytest.fixture
@@ -60,65 +46,13 @@ def service() -> Iterator[Feed]:
         yield server
 
 
-def rows(lake: Lake, table: str) -> Counter[Any]:
-    found = QueryBuilder().register("t", DeltaTable(lake.path("shop", table))).execute("SELECT * FROM t").read_all()
-    return Counter(repr(row) for row in zip(*(column.to_pylist() for column in pa.table(found).columns), strict=True))
-
-
-class Script:
-    """Random changes of one table, each of which is possible."""
-
-    def __init__(self, rng: random.Random, table: Table, values: Sequence[Sequence[Any]]) -> None:
-        self._rng, self.table, self._values = rng, table, values
-        self._key = [table.fields.get_field_index(name) for name in table.key]
-        self.there: list[Row] = []
-
-    def changes(self, start: int, count: int) -> list[Change]:
-        return [self._change(start + n + 1) for n in range(count)]
-
-    def _change(self, position: int) -> Change:
-        if not self.there or self._rng.random() < 0.5:
-            return Change(position, None, self._put(self._row()))
-        before = self.there.pop(self._rng.randrange(len(self.there)))
-        return Change(position, before, None if self._rng.random() < 0.4 else self._put(self._row()))
-
-    def _row(self) -> Row:
-        while True:
-            row = tuple(
-                self._rng.choice(values) if at in self._key or self._rng.random() < 0.8 else None
-                for at, values in enumerate(self._values)
-            )
-            key = [row[at] for at in self._key]
-            if not key or all([one[at] for at in self._key] != key for one in self.there):
-                return row
-
-    def _put(self, row: Row) -> Row:
-        self.there.append(row)
-        return row
-
-
-def scripts(rng: random.Random) -> list[Script]:
-    """A table for each type as its key, one with them all behind a key of two, and three without a key."""
-    every = DRAWN | FLOATS
-    made = []
-    wide = {name: kind for name, (kind, _) in every.items()}
-    values = [values for _, values in every.values()]
-    for at, name in enumerate(("unsigned", "exact", "local", "text", "bytes")):
-        key = (name,) if name == "text" else (name, "text")
-        made.append(Script(rng, Table(f"by_{at}", pa.schema(wide), key=key), values))
-    made.append(Script(rng, Table("bag", pa.schema({name: kind for name, (kind, _) in DRAWN.items()})), values[:-2]))
-    made.append(Script(rng, Table("floats", pa.schema(wide)), values))
-    made.append(Script(rng, Table("few", pa.schema({"a": pa.int32(), "b": pa.string()})), [(1, 2), ("x", "y")]))
-    return made
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1])
 def test_both_engines_write_the_same_rows(service: Feed, sessions: Sessions, tmp_path: Path, seed: int) -> None:
     """Whatever the types of keys and values: claims of random changes, with one that comes again longer."""
     rng = random.Random(seed)
     made = scripts(rng)
-    lakes = {engine: Lake(tmp_path / engine) for engine in Engine}
+    lakes = {engine: Lake(tmp_path / engine, rules=RULES) for engine in Engine}
     fences = {engine: Fence(lakes[engine], sessions) for engine in Engine}
     bounds = [(0, 60), (60, 90), (60, 110)]
     by_table: dict[str, set[str]] = {}
@@ -151,6 +85,33 @@ def told(result: TableResult) -> tuple[Any, ...]:
     ends = (commit.end, commit.after, commit.source) if commit else ()
     counts = (commit.inserted, commit.updated, commit.deleted) if commit else ()
     return result.table, result.replayed, result.created, result.written, ends, counts
+
+
+def test_both_engines_forget_a_column_that_is_gone(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
+    """Of a row that came anew; another one keeps what it had in the column."""
+    policies = Policies(TablePolicy(changed=Changed.LENIENT))
+    lakes = {engine: Lake(tmp_path / engine, rules=RULES) for engine in Engine}
+    for name in ("soft_gone", "marked_gone"):
+        wide = Table(name, pa.schema({"id": pa.int64(), "what": pa.string(), "gone": pa.string()}), key=("id",))
+        service.put(wide, [Change(n, None, (n, "x", "y")) for n in range(1, 6)] + [Change(6, (5, "x", "y"), None)])
+    _applied(service.claim(1, 0, 6), service, sessions, lakes, policies)
+    for name in ("soft_gone", "marked_gone"):
+        narrow = Table(name, pa.schema({"id": pa.int64(), "what": pa.string()}), key=("id",))
+        service.changes[f"shop.{name}"].clear()
+        again = [Change(7, (2, "x"), None), Change(8, None, (2, "z")), Change(9, (3, "x"), (3, "z"))]
+        service.put(narrow, [*again, Change(10, (4, "x"), None), Change(11, None, (5, "z"))])
+    _applied(service.claim(2, 6, 11), service, sessions, lakes, policies)
+    for name in ("soft_gone", "marked_gone"):
+        assert rows(lakes[Engine.AUTO], name) == rows(lakes[Engine.SQL], name)
+        found = DeltaTable(lakes[Engine.AUTO].path("shop", name)).to_pyarrow_table().sort_by("id")
+        assert found["gone"].to_pylist() == ["y", None, "y", *(["y"] if name == "soft_gone" else []), None]
+
+
+def _applied(claim: Claim, service: Feed, sessions: Sessions, lakes: dict[Engine, Lake], policies: Policies) -> None:
+    for engine, lake in lakes.items():
+        result = apply_batch(claim, lake, sessions, service.url, engine=engine, policies=policies)
+        assert not result.refused, result.refused[0].error
+        assert {one.engine for one in result.applied} == {FUSED if engine is Engine.AUTO else SQL}
 
 
 def test_a_later_try_judges_the_same_commit(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
@@ -216,6 +177,61 @@ def test_a_table_that_grows_goes_by_statements(
     assert sum(rows(lake, "keyed").values()) == 8
 
 
+def _given_vectors(sessions: Sessions, path: str) -> None:
+    with sessions.take() as spark:
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+        spark.sql(f"DELETE FROM delta.`{path}` WHERE false").collect()
+
+
+def _grown(_: Sessions, path: str) -> None:
+    large = pa.table({"id": [100], "what": [random.Random(1).randbytes(20 << 20).hex()]})
+    write_deltalake(path, large, mode="append")
+
+
+@pytest.mark.parametrize("becomes", [_given_vectors, _grown])
+def test_a_table_that_changes_in_the_middle_goes_by_a_statement(
+    service: Feed,
+    sessions: Sessions,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    becomes: Callable[[Sessions, str], None],
+) -> None:
+    """It gets deletion vectors, or becomes large, behind the choice of the engine and before the job."""
+    lake = Lake(tmp_path)
+    service.put(KEYED, [Change(n, None, (n, "x")) for n in range(1, 9)])
+    service.put(BAG, [Change(n, None, (n, "x")) for n in range(1, 9)])
+    apply_batch(service.claim(1, 0, 4), lake, sessions, service.url)
+    write_all = fused.write_all
+
+    def late(pool: Sessions, orders: Sequence[order.Order], tasks: int) -> list[order.Outcome]:
+        becomes(sessions, lake.path("shop", "keyed"))
+        return write_all(pool, orders, tasks)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("spark_jobs.apply.together.write_all", late)
+        result = apply_batch(service.claim(2, 4, 8), lake, sessions, service.url)
+    assert not result.refused, result.refused[0].error
+    assert {one.table: one.engine for one in result.applied} == {"shop.keyed": SQL, "shop.bag": FUSED}
+    with sessions.take() as spark:
+        found = spark.read.format("delta").load(lake.path("shop", "keyed")).where("id < 100").collect()
+    assert sorted(tuple(row) for row in found) == [(n, "x") for n in range(1, 9)]
+
+
+def test_a_late_statement_of_a_dead_run_adds_nothing(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
+    """One of a claim that the job has written since, whole or longer."""
+    lake = Lake(tmp_path)
+    service.put(BAG, [Change(n, None, (n, "x")) for n in range(1, 9)])
+    apply_batch(service.claim(1, 0, 4), lake, sessions, service.url)
+    path, app = lake.path("shop", "bag"), app_id("d", 1, "shop.bag", 1)
+    dead = [service.claim(2, 4, end).end.version() for end in (6, 8)]
+    (one,) = apply_batch(service.claim(3, 4, 8), lake, sessions, service.url).applied
+    assert one.engine == FUSED
+    for version in dead:
+        with sessions.take() as spark, transaction(spark, app, version):
+            spark.sql(f"INSERT INTO delta.`{path}` VALUES (5, 'x')").collect()
+    assert rows(lake, "bag") == Counter(f"({n}, 'x')" for n in range(1, 9))
+
+
 def _fenced(lake: Lake, sessions: Sessions, path: str) -> None:
     state = lake.state(path, "")
     assert state is not None
@@ -223,8 +239,6 @@ def _fenced(lake: Lake, sessions: Sessions, path: str) -> None:
 
 
 def _overtaken(lake: Lake, _: Sessions, path: str) -> None:
-    from deltalake import CommitProperties, Transaction, write_deltalake
-
     noted = CommitProperties(app_transactions=[Transaction(app_id("d", 1, "shop.keyed", 1), 1 << 62)])
     write_deltalake(path, DeltaTable(path).to_pyarrow_table().slice(0, 0), mode="append", commit_properties=noted)
 
@@ -244,11 +258,11 @@ def test_a_late_task_writes_nothing(
     apply_batch(service.claim(1, 0, 4), lake, sessions, service.url)
     write_all, outcomes = fused.write_all, list[order.Outcome]()
 
-    def late(spark: Any, orders: Sequence[order.Order], tasks: int) -> list[order.Outcome]:
+    def late(pool: Sessions, orders: Sequence[order.Order], tasks: int) -> list[order.Outcome]:
         for one in orders:
             if one.path.endswith("keyed"):
                 meanwhile(lake, sessions, one.path)
-        outcomes.extend(write_all(spark, orders, tasks))
+        outcomes.extend(write_all(pool, orders, tasks))
         return outcomes
 
     monkeypatch.setattr("spark_jobs.apply.together.write_all", late)
@@ -258,23 +272,19 @@ def test_a_late_task_writes_nothing(
     assert (sum(rows(lake, "keyed").values()), sum(rows(lake, "bag").values())) == (4, 8)
 
 
-@pytest.mark.parametrize("fails", [False, True])
 def test_what_the_job_leaves_a_statement_writes(
-    service: Feed, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+    service: Feed, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job that dies in the middle, or that fails there: a table that it committed is there once, the others come by
-    statements."""
+    """A job that dies in the middle: a table that it committed is there once, the others come by statements."""
     lake = Lake(tmp_path)
     service.put(KEYED, [Change(n, None, (n, "x")) for n in range(1, 9)])
     service.put(BAG, [Change(n, None, (n, "x")) for n in range(1, 9)])
     apply_batch(service.claim(1, 0, 4), lake, sessions, service.url)
     write_all = fused.write_all
 
-    def dies(spark: Any, orders: Sequence[order.Order], tasks: int) -> list[order.Outcome]:
-        write_all(spark, orders[:1], tasks)
-        if fails:
-            raise PySparkException("a worker has no delta-rs")
-        return []
+    def dies(pool: Sessions, orders: Sequence[order.Order], tasks: int) -> list[order.Outcome]:
+        write_all(pool, orders[:1], tasks)
+        return [order.Outcome(why="the job died")] * len(orders)
 
     monkeypatch.setattr("spark_jobs.apply.together.write_all", dies)
     claim = service.claim(2, 4, 8)

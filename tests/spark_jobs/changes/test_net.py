@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.changes.columns import DELETE, EPOCH, INSERT, NTH, OP, UPDATE_AFTER, UPDATE_BEFORE, VERSION
-from spark_jobs.changes.in_order import _in_order
+from spark_jobs.changes.in_order import in_order
 from spark_jobs.changes.net import ImageQuery
 from spark_jobs.lake.types import COUNT, LakeColumn
 from spark_jobs.session import Sessions
@@ -75,7 +75,7 @@ def copies(drawn: Sequence[Image]) -> Counter[tuple[Any, ...]]:
 @given(images)
 def test_arrow_finds_the_last_image_of_each_key(drawn: list[Image]) -> None:
     """In the order of epoch, version and place, whatever the order in the log, and whether it leaves a row."""
-    found = _in_order(pa.Table.from_pylist(drawn[::-1], SCHEMA), ["a", "b"])
+    found = in_order(pa.Table.from_pylist(drawn[::-1], SCHEMA), ["a", "b"])
     assert found is not None
     chosen = found.rows.take(pa.array(found.order[found.last])).to_pylist()
     assert {(one["a"], one["b"]): one[NTH] for one in chosen} == {key: one[NTH] for key, one in last(drawn).items()}

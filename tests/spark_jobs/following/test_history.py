@@ -17,9 +17,10 @@ import pytest
 from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.changes.in_order import images_in_order
+from spark_jobs.changes.versions import CURRENT, VALID_FROM, VALID_TO
 from spark_jobs.following.history import historian as keeping
 from spark_jobs.following.history import staged as staging
-from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO, lacking
+from spark_jobs.following.history.columns import lacking
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.lake.progress import Epoch
 from spark_jobs.lake.types import LakeColumn

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.changes import in_order as reading
+from spark_jobs.changes import versions
 from spark_jobs.changes.columns import DELETE, EPOCH, INSERT, NTH, OP, TIME, TRUNCATE, UPDATE_AFTER, VERSION
+from spark_jobs.changes.versions import CURRENT, KIND, VALID_FROM, VALID_TO
 from spark_jobs.following.history import staged as module
-from spark_jobs.following.history.columns import CURRENT, VALID_FROM, VALID_TO
 from spark_jobs.following.history.staged import staged
-from spark_jobs.following.history.statements import KIND
 from tests.support.change_images import COLUMNS, KEY, image, part_of
 
 
@@ -60,7 +60,7 @@ def read(file: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_every_image_closes_or_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Images of few keys in any order, of other epochs and versions too, in slices that cut a key."""
-    monkeypatch.setattr(module, "_SLICE", 7)
+    monkeypatch.setattr(versions, "_SLICE", 7)
     rng, ops = random.Random(seed), (INSERT, UPDATE_AFTER, "update_before", DELETE)
     images = [
         image(rng.randrange(6), rng.choice("xyä"), rng.choice(ops), rng.randrange(100), nth, rng.choice((0, 0, 0, 1)))

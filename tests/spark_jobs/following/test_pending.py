@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from cdc_core.client.changes import RowsDoor
 from spark_jobs.changes.log_images import Emptied
 from spark_jobs.following.follow import Follow, FollowOptions
+from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows
@@ -135,7 +136,7 @@ def test_a_log_that_cannot_be_read_makes_its_table_wait_alone(service: Feed, tmp
     merged(lake, 0, 45)
     parking = Parking(lake, "d", 1)
     torn.append(True)
-    merger = Merger(Follows(lake, "d", 1), sessions, Fence(lake, sessions))
+    merger = Works(Merger(Follows(lake, "d", 1), sessions, Fence(lake, sessions)), lambda _: False)
     pace = FollowOptions(linger_seconds=0.0)
     (outcome,) = Follow(merger, parking, lambda: [NAME, "shop.other"], pace).run()
     assert isinstance(outcome, Parked)

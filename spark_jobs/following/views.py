@@ -1,0 +1,83 @@
+"""The views `{table}__now` behind the merges of a job: made anew where they must be, not behind each.
+
+To make a view costs Spark as much as a MERGE. One that was made before some merges is exact all the same, as long as
+nothing but merges changed the table: it reads an earlier version, and more of the log. So it is made once an hour. What
+it was made of is noted beside the ledger, with the Spark whose catalog has it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from zlib import crc32
+
+import structlog
+from pyspark.errors import PySparkException
+
+from cdc_core.errors import SluiceError
+from spark_jobs.following.now import shown
+from spark_jobs.following.pending import Follows
+from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.noted import Noted
+from spark_jobs.lake.record import said
+from spark_jobs.lake.state import TableState
+from spark_jobs.session import Sessions
+
+log = structlog.get_logger(__name__)
+_PREFIX, _SECONDS = "sluice.view.", 3600.0
+
+
+@dataclass
+class Views:
+    """Of one run. Safe for several tables side by side."""
+
+    sessions: Sessions
+    follows: Follows
+    clock: Callable[[], float] = time.time
+    _waiting: dict[str, int] = field(default_factory=dict)
+    _spark: str = ""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def behind(self, table: str, epoch: int, state: TableState) -> None:
+        """The table was merged up to a place of the epoch; `state` is of before."""
+        made_of = [epoch, said(state.properties), [column.name for column in state.columns]]
+        with self._lock:
+            self._waiting[table] = crc32(json.dumps(made_of).encode())
+
+    def make(self, seconds: float) -> None:
+        """Makes those that must be, one after the other, until the time is over; the others wait on."""
+        deadline = time.monotonic() + seconds
+        try:
+            noted = self._noted.read(_PREFIX) if self._waiting else {}
+            while self._waiting and time.monotonic() < deadline:
+                with self._lock:
+                    table, made_of = self._waiting.popitem()
+                if not self._stands(noted.get(table, ""), made_of):
+                    self._make(table, made_of)
+        except (PySparkException, SluiceError) as error:
+            log.warning("views are not made anew; the tables are right without them", why=first_line(error))
+
+    def _make(self, table: str, made_of: int) -> None:
+        if untold := shown(self.sessions, self.follows, table):
+            log.warning("a view was not made anew", table=table, why=untold)
+        else:
+            self._noted.write({_PREFIX + table: json.dumps([self._catalog(), made_of, self.clock()])})
+
+    def _stands(self, noted: str, made_of: int) -> bool:
+        spark, was_made_of, at = json.loads(noted) if noted else ("", 0, 0.0)
+        return bool(noted) and was_made_of == made_of and self.clock() - at < _SECONDS and spark == self._catalog()
+
+    def _catalog(self) -> str:
+        """Which Spark it is: another one may have another catalog."""
+        if not self._spark:
+            with self.sessions.take() as spark:
+                self._spark = spark.conf.get("spark.app.id", "") or ""
+        return self._spark
+
+    @property
+    def _noted(self) -> Noted:
+        follows = self.follows
+        return Noted(follows.lake, follows.lake.parking_path(follows.destination, follows.client_id))

@@ -1,0 +1,97 @@
+"""The changes of one order in Arrow, as a task pulls them from the service or reads them from a change log.
+
+With a key: the columns of each key's last image, those of ours, and `GONE`, whether the key has no row then. Without a
+key: rows, and `COUNT`, the copies of each that come or go. For a history: the versions that are closed and opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from spark_jobs.changes import columns as log
+from spark_jobs.changes.in_order import LOGGED, in_order, log_images, signed, within_expression
+from spark_jobs.changes.net import CLAIMED, GONE
+from spark_jobs.changes.versions import Versions
+from spark_jobs.lake.types import COUNT, OP
+from spark_jobs.write.order import SENT_BYTES, Claimed, Form, Logged, Order
+
+_IMAGE = (log.OP, log.JOURNAL, log.POSITION, log.TIME)
+_REMOVE = 2  # of OP in net changes
+
+
+class Unfit(Exception):
+    """The table is not for delta-rs after all, or not this run's: Spark's statement says what is wrong."""
+
+
+def changes_of(order: Order) -> pa.Table:
+    """Raises Unfit where Spark should read them, and what Flight and delta-rs raise."""
+    asked = order.changes
+    if isinstance(asked, Logged):
+        images = _logged(order, asked, order.storage)
+        return _versions(order, images, asked.emptied) if order.form is Form.VERSIONS else _net(order, images)
+    rows = _pulled(asked)
+    if asked.images:
+        return _net(order, _numbered(rows))
+    if not order.key:
+        return rows.select([*order.columns, COUNT])
+    return rows.select(order.columns).append_column(GONE, pc.equal(rows[OP], _REMOVE))
+
+
+def _versions(order: Order, images: pa.Table, emptied: int | None) -> pa.Table:
+    found = in_order(images, order.key)
+    if found is None or not len(found.order):
+        raise Unfit("some of its changes are no rows")
+    return pa.concat_tables(Versions.of(found).slices(order.columns, emptied))
+
+
+def _net(order: Order, images: pa.Table) -> pa.Table:
+    if order.key:
+        sorted_ = in_order(images, order.key)
+        found = sorted_ and sorted_.last_of_each(order.columns, order.own)
+    else:
+        found = signed(images, order.columns)
+    if found is None:
+        raise Unfit("some of its changes are no rows")
+    return found
+
+
+def _logged(order: Order, asked: Logged, storage: Mapping[str, str]) -> pa.Table:
+    source = DeltaTable(asked.path, version=asked.version, storage_options=dict(storage) or None)
+    names = [*order.columns, *_IMAGE, *LOGGED]
+    found = log_images(source, within_expression(asked.epoch, asked.after, asked.upto), names, SENT_BYTES)
+    if found is None:
+        raise Unfit("its changes are too many bytes")
+    return found
+
+
+def _pulled(asked: Claimed) -> pa.Table:
+    """All rows behind the tickets, with plain values in place of dictionaries."""
+    parts, size = list[pa.RecordBatch](), 0
+    with asked.door.connect() as rows:
+        for ticket in asked.tickets:
+            for part in rows.split(ticket):
+                parts.append(part)
+                size += part.nbytes
+                if size > SENT_BYTES:
+                    raise Unfit("its changes are too many bytes")
+    found = pa.Table.from_batches(parts).replace_schema_metadata(None)
+    for index, field in enumerate(found.schema):
+        if pa.types.is_dictionary(field.type):
+            plain = found.column(index).cast(field.type.value_type)
+            found = found.set_column(index, field.name, plain)
+    return found
+
+
+def _numbered(images: pa.Table) -> pa.Table:
+    """Images of a claim, which come in the order of their changes, as a log has them."""
+    renamed = [log.TIME if name == CLAIMED.time else name for name in images.column_names]
+    images, none = images.rename_columns(renamed), np.zeros(images.num_rows, np.int64)
+    numbers = {log.EPOCH: none, log.VERSION: none, log.NTH: np.arange(images.num_rows)}
+    for name, values in numbers.items():
+        images = images.append_column(name, pa.array(values))
+    return images
