@@ -1,9 +1,10 @@
 """`Turns`: rewrites files of a table when that disturbs no run.
 
-Delta would refuse a MERGE that began before its files were rewritten. So the files are rewritten while a claim is held,
-when no run writes. If nothing waits, there is no claim to hold. Then it is tried again for a while, in which the last
-run ends: a run that begins later enters the table by a fence, which makes Delta refuse the rewriting instead of the
-MERGE. Runs that merge change logs hold no claim, and repeat a refused MERGE: for these, nothing is held.
+A MERGE that began before its files were rewritten would be refused. So the files are rewritten while a claim is held,
+when no run writes. Where nothing waits there is no claim to hold. Then it is tried again for a while, in which the last
+run ends: a run that begins later enters the table by a fence, which refuses the rewriting instead of the MERGE.
+Runs that merge change logs hold no claim, and do a MERGE that is refused again: there, nothing is held. What lost a try
+to them is tried again in a turn, in which they leave the table alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -36,10 +38,17 @@ class Turns:
     stays: bool = False
     clock: Callable[[], float] = time.monotonic
 
-    def alongside(self, works: Sequence[_Work]) -> list[_Work]:
-        """Does the works while runs merge, and returns the finished ones: up to a work whose files the runs wrote at
-        each try."""
-        return list(takewhile(lambda work: any(work() for _ in range(_TRIES)), works))
+    def beside(self, works: Sequence[_Work], turn: Callable[[], AbstractContextManager[None]]) -> list[_Work]:
+        """Does the works beside runs that merge, which leave the table alone in a `turn`. Those that are done: up to
+        one whose files they wrote each time."""
+
+        def is_done(work: _Work) -> bool:
+            if work():
+                return True
+            with turn():
+                return any(work() for _ in range(_TRIES))
+
+        return list(takewhile(is_done, works))
 
     def between(self, path: str, works: Sequence[_Work]) -> list[_Work]:
         """Does the works, each between two batches, and returns the finished ones: if a run stays and nothing waits, no

@@ -20,6 +20,10 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.client.connector import Connector
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import full_name, split_name
+from spark_jobs.following.history.columns import work_of
+from spark_jobs.following.now import shown_anew
+from spark_jobs.following.parked import Parking
+from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line, lake_errors
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import HISTORY, TableState, app_id
@@ -62,7 +66,8 @@ class Upkeep:
         if isinstance(state, str):
             return Maintained(name, left=state)
         path = self.lake.path(database, table)
-        return self._looked_after(name, path, state, begun, lambda: self._follows_log(name, state), keyed=True)
+        beside = partial(self._follows_log, name, state)
+        return self._looked_after(name, name, path, state, begun, beside, keyed=True)
 
     def has_history(self, table: str) -> bool:
         """Whether there is a history of `database.table`, or was one. Raises LakeError."""
@@ -83,22 +88,27 @@ class Upkeep:
             state.check_owner(self.connector.destination, table, path)
         except TableStopped as error:
             return Maintained(name, left=str(error))
-        return self._looked_after(name, path, state, begun, lambda: True, keyed=False)
+        return self._looked_after(name, work_of(table), path, state, begun, lambda: True, keyed=False)
 
     def _looked_after(
-        self, name: str, path: str, state: TableState, begun: float, is_beside: Callable[[], bool], *, keyed: bool
-    ) -> Maintained:
-        """Maintains the table at a path. `is_beside`: whether its runs hold no claims. `keyed`: whether a key has one
-        row."""
+        self, name: str, work: str, path: str, state: TableState, begun: float, is_beside: Callable[[], bool], *,
+        keyed: bool,
+    ) -> Maintained:  # fmt: skip
+        """`work`: as which runs that merge logs know it. `is_beside`: whether its runs hold no claims. `keyed`: whether
+        a key has one row."""
         order = KeyOrder(self.lake, self.sessions, self.limits)
         try:
             before, files = shape(self.lake, path), order.files(path, state) if keyed else {}
             todo = self._todo(path, state, before, order, files)
             alongside = bool(todo) and is_beside()
             turns = Turns(self.connector, self.quiet_seconds, self.stays, self.clock)
-            done = turns.alongside(todo) if alongside else turns.between(path, todo)
+            owner = (self.connector.destination, self.connector.client_id)
+            turn = partial(Parking(self.lake, *owner).turn, work)
+            done = turns.beside(todo, turn) if beside else turns.between(path, todo)
             hours = retention_hours(state.properties)
             deleted = self._vacuum(path, hours) if hours else 0
+            if deleted and keyed:  # its view may have read them
+                shown_anew(self.sessions, Follows(self.lake, *owner), name)
             after, ordered = shape(self.lake, path), order.files(path, state) if keyed else {}
         except (DeltaError, OSError) as error:
             hint = "Make the lake readable and writable, then run it again."

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import TableSchema
+from spark_jobs.following.parked import Parking
 from spark_jobs.lake.own_columns import DELETED, Own
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.sql import quote
@@ -43,8 +44,12 @@ class RowRepair:
     def of(self, place: ComparedTable) -> Settle:
         """Returns the function that repairs the rows of one table."""
 
+        connector = place.connector
+        parking = Parking(place.lake, connector.destination, connector.client_id)
+
         def settle(standing: ExpectedRows, differences: Differences) -> bool:
-            self._repair(place, standing, differences)
+            with parking.turn(place.schema.name):
+                self._repair(place, standing, differences)
             return True
 
         return settle
