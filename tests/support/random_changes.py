@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from math import prod
 from typing import Any
 
 import pyarrow as pa
@@ -48,13 +49,15 @@ class Script:
     def __init__(self, rng: random.Random, table: Table, values: Sequence[Sequence[Any]]) -> None:
         self._rng, self.table, self._values = rng, table, values
         self._key = [table.fields.get_field_index(name) for name in table.key]
+        self._keys = prod(len({*values[at]}) for at in self._key)
         self.there: list[Row] = []
 
     def changes(self, start: int, count: int) -> list[Change]:
         return [self._change(start + n + 1) for n in range(count)]
 
     def _change(self, position: int) -> Change:
-        if not self.there or self._rng.random() < 0.5:
+        is_full = bool(self._key) and 2 * len(self.there) >= self._keys
+        if not self.there or (self._rng.random() < 0.5 and not is_full):
             return Change(position, None, self._put(self._row()))
         before = self.there.pop(self._rng.randrange(len(self.there)))
         return Change(position, before, None if self._rng.random() < 0.4 else self._put(self._row()))
