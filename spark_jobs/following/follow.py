@@ -103,7 +103,7 @@ class Follow:
                 ends = self.clock() >= deadline or (asks and self.gives_way())
                 asks = True
                 free = job is None or job.done()
-                if not ends and (free or self.clock() >= look):
+                if not ends and (free or not under_way or self.clock() >= look):
                     began, last = self.clock(), self.clock() + _RESTART >= deadline
                     due = self._due(set(under_way.values()), last=last)
                     look = self.clock() + max(_LOOK, 2 * (self.clock() - began))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from threading import Lock
 
 from deltalake import DeltaTable
 
@@ -47,6 +48,7 @@ from spark_jobs.write.transaction import run_statement
 from spark_jobs.write.view import create_file_view
 
 _VIEW = "sluice_versions"
+_ONE_MAKES = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,19 +142,29 @@ class Historian:
         histories = self.histories
         path = histories.path(table)
         if found.state is None:
-            begun = (found.table.epoch, found.table.version) if found.table else None
-            self._make(table, path, found.log, HistoryNote(begun))
-        else:
-            found.state.check_owner(histories.destination, table, path)
-            if HISTORY not in found.state.properties:
-                hint = "Move that table away, or set `apply: land_first` for this one in defs.yaml."
-                raise TableStopped("its history's path holds another Delta table", place=path, hint=hint)
-            if found.state.properties.get(PROGRESS) != FORM:
-                message = "its history notes its progress as an older version of Sluice did"
-                raise TableStopped(message, place=path, hint=ANEW)
-            if self.fence.enter(path, "", found.state) is found.state:
-                return found
-        entered = standing(histories, table)
+            return self._made(table, path)
+        found.state.check_owner(histories.destination, table, path)
+        if HISTORY not in found.state.properties:
+            hint = "Move that table away, or set `apply: land_first` for this one in defs.yaml."
+            raise TableStopped("its history's path holds another Delta table", place=path, hint=hint)
+        if found.state.properties.get(PROGRESS) != FORM:
+            message = "its history notes its progress as an older version of Sluice did"
+            raise TableStopped(message, place=path, hint=ANEW)
+        if self.fence.enter(path, "", found.state) is found.state:
+            return found
+        return self._there(table, path)
+
+    def _made(self, table: str, path: str) -> HistoryState:
+        """The history, once it is made. Its turn and its table's may come side by side: one of them makes it."""
+        with _ONE_MAKES:
+            found = standing(self.histories, table)
+            if found is not None and found.state is None:
+                begun = (found.table.epoch, found.table.version) if found.table else None
+                self._make(table, path, found.log, HistoryNote(begun))
+        return self._there(table, path)
+
+    def _there(self, table: str, path: str) -> HistoryState:
+        entered = standing(self.histories, table)
         if entered is None or entered.state is None:
             hint = "Find out what removes it; nothing is lost: the log has its rows."
             raise LakeError("the history is gone again", place=path, hint=hint)
@@ -166,7 +178,7 @@ class Historian:
         body = ", ".join(column.ddl for column in (*columns, *OWN))
         properties = {
             DESTINATION: self.follows.destination, TABLE: table, HISTORY: note.to_json(), FENCE: self.fence.token,
-            **new_properties(), PRIMARY_KEY: json.dumps(list(key)), "delta.enableDeletionVectors": "true",
+            **new_properties(), PRIMARY_KEY: json.dumps(list(key)),
         }  # fmt: skip
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             spark.sql(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -177,10 +178,18 @@ def test_a_table_that_grows_goes_by_statements(
     assert sum(rows(lake, "keyed").values()) == 8
 
 
+def _adds(path: str) -> list[dict[str, Any]]:
+    """The files that the commits added, each with its deletion vector, None for none."""
+    lines = (line for one in Path(path, "_delta_log").glob("*.json") for line in one.read_text().splitlines())
+    return [{"deletionVector": None} | found["add"] for line in lines if "add" in (found := json.loads(line))]
+
+
 def _given_vectors(sessions: Sessions, path: str) -> None:
     with sessions.take() as spark:
         spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
-        spark.sql(f"DELETE FROM delta.`{path}` WHERE false").collect()
+        spark.sql(f"INSERT INTO delta.`{path}` SELECT 100 + id, 'gone' FROM range(0, 5000, 1, 1)").collect()
+        spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 101").collect()
+    assert any(file["deletionVector"] for file in _adds(path))
 
 
 def _grown(_: Sessions, path: str) -> None:
@@ -214,7 +223,10 @@ def test_a_table_that_changes_in_the_middle_goes_by_a_statement(
     assert {one.table: one.engine for one in result.applied} == {"shop.keyed": SQL, "shop.bag": FUSED}
     with sessions.take() as spark:
         found = spark.read.format("delta").load(lake.path("shop", "keyed")).where("id < 100").collect()
+        gone = spark.read.format("delta").load(lake.path("shop", "keyed")).where("id = 101").count()
     assert sorted(tuple(row) for row in found) == [(n, "x") for n in range(1, 9)]
+    if becomes is _given_vectors:
+        assert gone == 0
 
 
 def test_a_late_statement_of_a_dead_run_adds_nothing(service: Feed, sessions: Sessions, tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ from tests.support.spark_feed import Change, Feed, Table, feed
 pytestmark = [pytest.mark.integration, pytest.mark.full]
 
 TABLE = Table("t", pa.schema({"id": pa.int64(), "what": pa.string()}), key=("id",))
-SLOW = "UPDATE delta.`{}` SET what = 'x' WHERE java_method('java.lang.Thread', 'sleep', 300L) IS NOT NULL"
+SLOW = """MERGE INTO delta.`{}` AS t
+USING (SELECT 1 AS id, max(a.id * b.id % 7) AS m FROM range(30000) AS a CROSS JOIN range(30000) AS b) AS s
+ON t.id = s.id WHEN MATCHED AND s.m > 0 THEN UPDATE SET t.what = 'x'"""
 
 
 @pytest.fixture
