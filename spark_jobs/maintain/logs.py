@@ -51,10 +51,12 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class LogUpkeep:
-    """Maintains the logs of one client. The clock gives seconds since 1970."""
+    """For the logs of one client. `view` rebuilds the view of a table, which may read rows that are to go, and says why
+    it could not. The clock gives seconds since 1970."""
 
     follows: Follows
     clock: Callable[[], float] = time.time
+    view: Callable[[str], str] = lambda _: ""
 
     def log(self, table: str, kept: Retention) -> Maintained:
         """Maintains a table's log. Raises LakeError for a lake that fails. A log that is foreign, gone or damaged is
@@ -94,6 +96,8 @@ class LogUpkeep:
         taken, why = self._taken(opened, had)
         landed = self.follows.ledger.noted_before(limit)
         upto = _aged(opened.table, taken, limit, landed)
+        if upto and not kept.alone and (stale := self.view(opened.log.name)):
+            return 0, f"{stale}, and may read rows that would go"
         return _deleted(opened.log, upto) if upto else 0, why
 
     def _taken(self, opened: OpenedLog, had: Mapping[int, int]) -> tuple[Mapping[int, int], str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from deltalake import DeltaTable
 from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.changes.columns import VERSION
+from spark_jobs.following.now import shown
 from spark_jobs.landing import append as appending
 from spark_jobs.landing.modes import Mode
 from spark_jobs.maintain.logs import LogUpkeep, Retention
@@ -85,6 +88,24 @@ def test_what_the_table_had_for_a_week_goes(shop: LandedShop) -> None:
     assert shop.land() == []
     shop.merger().whole(shop.named("t"))
     assert shop.now("t") == shop.source("t") == shop.merged("t")
+
+
+def test_a_view_of_before_these_rows_is_rebuilt_first(shop: LandedShop) -> None:
+    """It reads an earlier version of the table, and what went is not there: without a view the rows stay."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a')")
+    shop.land()
+    shop.merger().whole(shop.named("t"))
+    assert shop.now("t") == shop.source("t")
+    shop.execute("INSERT INTO t VALUES (2, 'a')")
+    shop.land()
+    shop.merger().whole(shop.named("t"))
+    then = moment()
+    upkeep = LogUpkeep(shop.follows, lambda: then + WEEK * 3600, lambda _: "its view was not changed")
+    found = upkeep.log(shop.named("t"), Retention(WEEK))
+    assert (found.rows_deleted, found.rows_kept) == (0, "its view was not changed, and may read rows that would go")
+    makes = replace(upkeep, view=partial(shown, shop.lake.sessions, shop.follows))
+    assert makes.log(shop.named("t"), Retention(WEEK)).rows_deleted == 2
+    assert shop.now("t", anew=False) == shop.source("t")
 
 
 def test_a_time_in_the_future_keeps_nothing(shop: LandedShop) -> None:
