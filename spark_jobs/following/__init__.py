@@ -7,6 +7,7 @@ The way of a log, in order:
     net         what a part of a log is to Spark: its bounds, its definition, its range of keys
     agreed      the bounds of such a part, noted before its statement is sent
     last_images the last image of each key, which Spark gets instead of the log
+    ready       the first part that a table lacks, and the table as it takes it
     merge       one part of one log becomes one commit of the merged table
     together    the first parts of many logs become commits of small tables, by one job
     merged      what that brought

@@ -16,33 +16,28 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.connect.session import SparkSession
 
-from cdc_core.client.changes import TableRead
 from cdc_core.errors import TableStopped
 from spark_jobs.changes.net import NOT_A_ROW, ImageQuery
-from spark_jobs.following.agreed import Agreed
 from spark_jobs.following.last_images import LastImages, last_images
 from spark_jobs.following.merged import Merged
-from spark_jobs.following.net import bounds, last_emptying, read_of
+from spark_jobs.following.net import bounds, last_emptying
 from spark_jobs.following.now import shown
 from spark_jobs.following.others import TakenOver, leaving
 from spark_jobs.following.pending import Follows, Pending
+from spark_jobs.following.ready import PartPreparer, ReadyPart
 from spark_jobs.following.together import Readied
 from spark_jobs.following.views import Views
 from spark_jobs.lake.failures import lake_errors, tried_twice
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import EVOLVE, Policies
-from spark_jobs.lake.progress import Range
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import replace_table, rows_of
 from spark_jobs.lake.sql import table_at
 from spark_jobs.lake.transaction import FEW_ROWS, commit_nothing, transaction
-from spark_jobs.lake.types import LakeColumn, lake_columns
-from spark_jobs.landing.definition import definition_of, has_key
-from spark_jobs.landing.unfollowed import Unfollowed
 from spark_jobs.session import Sessions
 from spark_jobs.write.choice import key_range
 from spark_jobs.write.order import Engine, Logged, Order, Outcome, form_of
-from spark_jobs.write.preparation import Prepared, give_vectors, prepare
+from spark_jobs.write.preparation import give_vectors
 from spark_jobs.write.statements import append_rows, merge_copies, merge_keyed, merge_last
 from spark_jobs.write.transaction import run_statement
 
@@ -51,30 +46,10 @@ _TRIES = 5  # of a table that others write meanwhile
 
 
 @dataclass(frozen=True, slots=True)
-class ReadyPart:
-    """A part of a log, its rows as the service would describe them, and the table as it was prepared for it. `note` is
-    the commit's."""
-
-    found: Pending
-    path: str
-    app: str
-    note: str
-    read: TableRead
-    prepared: Prepared
-    since: float
-
-    @property
-    def columns(self) -> list[LakeColumn]:
-        """Those that the table has of the rows."""
-        there = {column.name for column in self.prepared.state.columns}
-        return [column for column in lake_columns(self.read.schema, self.read.table) if column.name in there]
-
-
-@dataclass(frozen=True, slots=True)
 class Merger:
     """Merges logs for one run, whose `fence` keeps the statements of earlier ones out. `views`: the tables' views are
-    kept up, by the merge of a statement at once. `engine`: what writes small tables, in so many `tasks`. Safe for
-    several tables side by side; two of the same table get in each other's way and do no harm."""
+    kept up, by the merge of a statement at once. `engine`: what writes small tables. Safe for several tables side
+    by side; two of the same table get in each other's way and do no harm."""
 
     follows: Follows
     sessions: Sessions
@@ -83,7 +58,6 @@ class Merger:
     policies: Policies = EVOLVE
     views: Views | None = None
     engine: Engine = Engine.AUTO
-    tasks: int = 4
     clock: Callable[[], float] = time.time
 
     def whole(self, table: str, *, sleep: Callable[[float], None] = time.sleep) -> Merged:
@@ -110,7 +84,7 @@ class Merger:
         return replace(merged, untold=shown(self.sessions, self.follows, table)) if merged and self.views else merged
 
     def _next(self, table: str) -> Merged:
-        ready = self.ready(table)
+        ready = self._ready(table)
         if ready is None:
             return Merged(table)
         with leaving(self.follows.lake, self.fence, ready.path):
@@ -123,7 +97,7 @@ class Merger:
 
     def readied(self, table: str) -> Readied | Merged | None:
         """The same part for the job of many tables; None where it goes by a statement."""
-        ready = self.ready(table)
+        ready = self._ready(table)
         if ready is None:
             return Merged(table)
         state, part, follows = ready.prepared.state, ready.found.part, self.follows
@@ -144,42 +118,8 @@ class Merger:
 
         return Readied(order, told)
 
-    def ready(self, table: str) -> ReadyPart | None:
-        """The first part that the table lacks, and the table as it takes it: only this run changes it from now on. None
-        for nothing. Raises what `next` raises."""
-        began, found = time.perf_counter(), self._entered(table)
-        if found is not None and not has_key(found.log.metadata().configuration):
-            found = self._agreed.part(table, self.follows.pending)
-        if found is None:
-            return None
-        follows, part = self.follows, found.part
-        path, app = follows.path(table), follows.app(table, part.epoch)
-        with leaving(follows.lake, self.fence, path), lake_errors(path, copy_hint(follows.destination, table)):
-            read = read_of(definition_of(found.log.metadata().configuration, follows.log_path(table)), found)
-            changed, again = self.policies.of(table).changed, self._may_recur(found)
-            prepared = prepare(
-                self.sessions, follows.lake, self.fence, path, follows.destination, read, found.state, app, changed,
-                again=again,
-            )  # fmt: skip
-        note = part.note(follows.ledger, table, self.run_id)
-        return ReadyPart(found, path, app, note, read, prepared, began)
-
-    @property
-    def _agreed(self) -> Agreed:
-        return Agreed(self.follows.lake, self.follows.destination, self.follows.client_id)
-
-    def _entered(self, table: str) -> Pending | None:
-        """What the table lacks, once only this run changes it."""
-        follows, found = self.follows, self.follows.pending(table)
-        path = follows.path(table)
-        if found is not None:
-            Unfollowed(follows.lake, follows.destination, follows.client_id).check(table, found.state, path)
-        if found is None or found.state is None:
-            return found
-        found.state.check_owner(follows.destination, table, path)
-        found.state.check_form(table)
-        entered = self.fence.enter(path, follows.app(table, found.part.epoch), found.state)
-        return found if entered is found.state else follows.pending(table)
+    def _ready(self, table: str) -> ReadyPart | None:
+        return PartPreparer(self.follows, self.sessions, self.fence, self.run_id, self.policies).ready(table)
 
     def _by_statement(self, ready: ReadyPart) -> Merged:
         follows, found, path, state = self.follows, ready.found, ready.path, ready.prepared.state
@@ -277,16 +217,6 @@ class Merger:
             kept = sorted({column.name for column in state.columns}.difference(names))
             return merge_last(path, images.last(state.own, anew=bool(kept)), names, key, state.own, between, kept)
         return merge_keyed(path, view or images.net(), names, key, deletes=True, between=between)
-
-    def _may_recur(self, found: Pending) -> bool:
-        """Whether rows that come again, of an earlier definition perhaps, may be among the part's."""
-        if found.state is None or not has_key(found.log.metadata().configuration):
-            return False
-        follows, part = self.follows, found.part
-        progress = follows.progress(found.table, part.epoch)
-        wanted = Range(follows.epoch(found.log, part.epoch), part.after or 0, part.upto)
-        upto = replace(progress, keyed=True).repeats(wanted) if progress else None
-        return upto is not None and (part.after or 0) < upto
 
     def _committed(self, ready: ReadyPart) -> Outcome | None:
         """The commit, None where another run has made one of that version. Raises TableStopped where the table does not

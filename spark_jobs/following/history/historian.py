@@ -7,21 +7,19 @@ that is dead, is skipped or refused.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from threading import Lock
 
 from deltalake import DeltaTable
 
-from cdc_core.errors import LakeError, TableStopped
+from cdc_core.errors import TableStopped
 from spark_jobs.changes.net import NOT_A_ROW
-from spark_jobs.changes.versions import CURRENT
 from spark_jobs.following.history import statements
-from spark_jobs.following.history.columns import ANEW, NAMES, OWN, lacking, work_of
+from spark_jobs.following.history.columns import ANEW, work_of
 from spark_jobs.following.history.note import HistoryNote
+from spark_jobs.following.history.own import OwnHistories
 from spark_jobs.following.history.staged import Staged, staged
 from spark_jobs.following.history.standing import Histories, HistoryState, lacks, standing, upto
 from spark_jobs.following.merge import every_part
@@ -30,14 +28,11 @@ from spark_jobs.following.net import bounds, read_of
 from spark_jobs.following.others import leaving
 from spark_jobs.following.pending import Follows, Part, Pending
 from spark_jobs.following.together import Readied
-from spark_jobs.lake.ddl import alter_table, listed
 from spark_jobs.lake.failures import lake_errors, tried_twice
-from spark_jobs.lake.fence import NOTHING, Fence
-from spark_jobs.lake.record import FORM, PROGRESS, Mark, marked_property, new_properties
-from spark_jobs.lake.sql import quote, table_at
-from spark_jobs.lake.state import DESTINATION, FENCE, HISTORY, PRIMARY_KEY, TABLE, TableState
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.record import Mark, marked_property
+from spark_jobs.lake.sql import table_at
 from spark_jobs.lake.transaction import FEW_ROWS, MANY_ROWS, transaction
-from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.definition import definition_of
 from spark_jobs.landing.log import own_columns
 from spark_jobs.session import Sessions
@@ -48,7 +43,6 @@ from spark_jobs.write.transaction import run_statement
 from spark_jobs.write.view import create_file_view
 
 _VIEW = "sluice_versions"
-_ONE_MAKES = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +59,10 @@ class Historian:
     def histories(self) -> Histories:
         follows = self.follows
         return Histories(follows.lake, follows.destination, follows.client_id, follows.part_rows)
+
+    @property
+    def _own(self) -> OwnHistories:
+        return OwnHistories(self.histories, self.sessions, self.fence)
 
     def pending(self, table: str) -> Pending | None:
         """What the history lacks, None while it has all, or waits for its table."""
@@ -87,7 +85,7 @@ class Historian:
         with suppress(TableStopped):  # the history's own trouble, which its turn tells
             found = standing(self.histories, table)
             if found is not None and found.state is None:
-                self._entered(table, found)
+                self._own.entered(table, found)
 
     def _next(self, table: str) -> Merged:
         histories = self.histories
@@ -95,7 +93,7 @@ class Historian:
         if found is None or lacks(histories, table) is None:
             return Merged(table)
         with leaving(self.follows.lake, self.fence, histories.path(table)):
-            found = self._entered(table, found)
+            found = self._own.entered(table, found)
             if found.waits:
                 return Merged(table)
             return self._compared(table, found) if found.is_due else self._part(table, found)
@@ -107,16 +105,16 @@ class Historian:
         if found is None:
             return Merged(work_of(table))
         with leaving(lake, self.fence, path):
-            found = self._entered(table, found)
+            found = self._own.entered(table, found)
             if found.is_due and not found.waits:
                 return None
             pending = None if found.waits else histories.pending(table)
             if pending is None:
                 return Merged(work_of(table))
             log, part = found.log, pending.part
-            columns, key = self._widened(path, own_columns(log), log)
+            columns, key = self._own.widened(path, own_columns(log), log)
             read = read_of(definition_of(log.metadata().configuration, path), replace(pending, log=log))
-            if form_of(read, self._state(path)) is not Form.KEYED:
+            if form_of(read, self._own.state(path)) is not Form.KEYED:
                 return None
             changes = Logged(
                 histories.log_path(table), log.version(), part.epoch, part.after, part.upto,
@@ -137,56 +135,6 @@ class Historian:
         pending = self.histories.pending(table)
         return self._took(pending, found) if pending else Merged(table)
 
-    def _entered(self, table: str, found: HistoryState) -> HistoryState:
-        """The same, once only this run changes the history; it is made where there is none."""
-        histories = self.histories
-        path = histories.path(table)
-        if found.state is None:
-            return self._made(table, path)
-        found.state.check_owner(histories.destination, table, path)
-        if HISTORY not in found.state.properties:
-            hint = "Move that table away, or set `apply: land_first` for this one in defs.yaml."
-            raise TableStopped("its history's path holds another Delta table", place=path, hint=hint)
-        if found.state.properties.get(PROGRESS) != FORM:
-            message = "its history notes its progress as an older version of Sluice did"
-            raise TableStopped(message, place=path, hint=ANEW)
-        if self.fence.enter(path, "", found.state) is found.state:
-            return found
-        return self._there(table, path)
-
-    def _made(self, table: str, path: str) -> HistoryState:
-        """The history, once it is made. Its turn and its table's may come side by side: one of them makes it."""
-        with _ONE_MAKES:
-            found = standing(self.histories, table)
-            if found is not None and found.state is None:
-                begun = (found.table.epoch, found.table.version) if found.table else None
-                self._make(table, path, found.log, HistoryNote(begun))
-        return self._there(table, path)
-
-    def _there(self, table: str, path: str) -> HistoryState:
-        entered = standing(self.histories, table)
-        if entered is None or entered.state is None:
-            hint = "Find out what removes it; nothing is lost: the log has its rows."
-            raise LakeError("the history is gone again", place=path, hint=hint)
-        return entered
-
-    def _make(self, table: str, path: str, log: DeltaTable, note: HistoryNote) -> None:
-        columns = own_columns(log)
-        lacking((), columns, path)  # raises for names that are a history's own
-        key = definition_of(log.metadata().configuration, path).primary_key
-        self.follows.lake.check_writable()
-        body = ", ".join(column.ddl for column in (*columns, *OWN))
-        properties = {
-            DESTINATION: self.follows.destination, TABLE: table, HISTORY: note.to_json(), FENCE: self.fence.token,
-            **new_properties(), PRIMARY_KEY: json.dumps(list(key)),
-        }  # fmt: skip
-        with self.sessions.take() as spark, lake_errors(path, ANEW):
-            spark.sql(
-                f"CREATE TABLE delta.{quote(path)} ({body}) USING delta PARTITIONED BY ({CURRENT}) "
-                f"TBLPROPERTIES ({listed(properties)})"
-            )
-        self.fence.skip(path)
-
     def _took(self, pending: Pending, found: HistoryState) -> Merged:
         """One part; up to the entry by which all rows go, where there is one."""
         table, path = pending.table, self.histories.path(pending.table)
@@ -201,18 +149,18 @@ class Historian:
         upto_, micros = int(row[0]), row[1]
         before = replace(pending, part=replace(part, upto=upto_ - 1, whole=False))
         done = self._wrote(before, found)
-        note = HistoryNote.of(self._state(path).properties)
-        self._noted(path, replace(note, emptied=(part.epoch, upto_, micros)))
+        note = HistoryNote.of(self._own.state(path).properties)
+        self._own.note(path, replace(note, emptied=(part.epoch, upto_, micros)))
         emptying = replace(pending, part=replace(part, after=upto_ - 1, upto=upto_, rows=1, whole=False))
         place = (part.epoch, upto_)
         return done + self._committed(emptying, statements.close_all(path, place, statements.moment(micros)))
 
     def _wrote(self, pending: Pending, found: HistoryState) -> Merged:
         path, log = self.histories.path(pending.table), found.log
-        columns, key = self._widened(path, own_columns(log), log)
+        columns, key = self._own.widened(path, own_columns(log), log)
         part, source = pending.part, _log(self.histories, found, pending.table)
         read = read_of(definition_of(log.metadata().configuration, path), replace(pending, log=log))
-        between = key_range(self.follows.lake, path, read, self._state(path))
+        between = key_range(self.follows.lake, path, read, self._own.state(path))
         place, since = (part.epoch, part.after), self._emptied(pending, log)
         with staged(self.follows.lake, self.follows.destination, log, part, columns, key) as changes:
             if changes is not None:
@@ -226,28 +174,12 @@ class Historian:
         """When all rows went last before the part, in microseconds: a row of which the history has no version came
         then, by a RENAME or a CREATE with rows. None where the log does not have all changes since."""
         histories, part, table = self.histories, pending.part, pending.table
-        last = HistoryNote.of(self._state(histories.path(table)).properties).emptied
+        last = HistoryNote.of(self._own.state(histories.path(table)).properties).emptied
         if last is None or last[:2] > (part.epoch, -1 if part.after is None else part.after):
             return None
         lacks = ((epoch, histories.lacks_to(log, table, epoch) or 0) for epoch in range(last[0], part.epoch + 1))
         whole = all(place <= last[:2] or not place[1] for place in lacks)
         return last[2] if whole else None
-
-    def _widened(self, path: str, wanted: Sequence[LakeColumn], log: DeltaTable) -> tuple[list[str], tuple[str, ...]]:
-        """The names of the columns, which the history has after it, and the key."""
-        key, state = definition_of(log.metadata().configuration, path).primary_key, self._state(path)
-        if state.primary_key != key:
-            was, now = ", ".join(state.primary_key), ", ".join(key)
-            raise TableStopped(f"the primary key was ({was}) and is ({now}) now", place=path, hint=ANEW)
-        have = [column for column in state.columns if column.name not in NAMES]
-        if added := lacking(have, wanted, path):
-            with self.sessions.take() as spark, lake_errors(path, ANEW):
-                if any(column.type == "timestamp_ntz" for column in added):
-                    supported = listed({"delta.feature.timestampNtz": "supported"})
-                    alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({supported})")
-                body = ", ".join(column.ddl for column in added)
-                alter_table(spark, self.fence, path, f"ADD COLUMNS ({body})")
-        return [column.name for column in wanted], key
 
     def _compared(self, table: str, found: HistoryState) -> Merged:
         """Brings the history to its table's place, and makes its current rows those of the table there."""
@@ -257,7 +189,7 @@ class Historian:
         assert merged is not None
         while (pending := upto(histories, found, table)) is not None:
             done += self._took(pending, found)
-        columns, key = self._widened(path, merged.columns, found.log)
+        columns, key = self._own.widened(path, merged.columns, found.log)
         where = (place.epoch, place.version)
         (last,) = histories.lake.applied(path, [histories.app(table, place.epoch)])
         mark = Mark.next(*where, last)
@@ -274,19 +206,14 @@ class Historian:
         source = statements.differences(path, rows, merged.columns, key, where, at, begins=begins)
         part = Part(place.epoch, place.version, mark.upto, 0, self.clock(), whole=False)
         step = Pending(table, part, 0, part.since, mark.upto, found.log, found.state)
-        said = self._state(path).properties
-        self._noted(path, HistoryNote.of(said), marked_property(said, mark))  # killed behind it, it is at its place
+        said = self._own.state(path).properties
+        self._own.note(path, HistoryNote.of(said), marked_property(said, mark))  # killed behind it, it is at its place
         done += self._committed(step, statements.merge_versions(path, source, columns, key))
-        note = HistoryNote.of(self._state(path).properties)
+        note = HistoryNote.of(self._own.state(path).properties)
         passed = {**note.passed, str(place.epoch): max(place.version, note.passed.get(str(place.epoch), 0))}
         compared = replace(note, stamp=found.stamp, compared=max(note.compared, place.epoch), passed=passed)
-        self._noted(path, compared)
+        self._own.note(path, compared)
         return done
-
-    def _noted(self, path: str, note: HistoryNote, more: Mapping[str, str] = NOTHING) -> None:
-        noted = listed({HISTORY: note.to_json(), **more})
-        with self.sessions.take() as spark, lake_errors(path, ANEW):
-            alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({noted})")
 
     def _committed(self, pending: Pending, statement: str, changes: Staged | None = None) -> Merged:
         """One statement as one commit with the part's version. `changes`: what it reads, as `_VIEW`."""
@@ -295,7 +222,7 @@ class Historian:
         metadata = part.note(histories.ledger, pending.table, self.run_id)
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             self.fence.check(path)
-            give_vectors(spark, histories.lake, self.fence, path, self._state(path))
+            give_vectors(spark, histories.lake, self.fence, path, self._own.state(path))
             if changes is not None:
                 create_file_view(spark, changes.schema, _VIEW, changes.file)
             few, small, many = 0 < part.rows <= FEW_ROWS, histories.lake.is_small(path), part.rows >= MANY_ROWS
@@ -315,15 +242,8 @@ class Historian:
     def _pass(self, path: str, part: Part) -> None:
         """Notes a part for which there was nothing to write: Delta makes no commit of a statement that changes no row,
         such as a TRUNCATE of a table without one."""
-        note = HistoryNote.of(self._state(path).properties)
-        self._noted(path, replace(note, passed={**note.passed, str(part.epoch): part.upto}))
-
-    def _state(self, path: str) -> TableState:
-        state = self.follows.lake.state(path, "")
-        if state is None:
-            hint = "Find out what removes it; nothing is lost: the log has its rows."
-            raise LakeError("the history is gone", place=path, hint=hint)
-        return state
+        note = HistoryNote.of(self._own.state(path).properties)
+        self._own.note(path, replace(note, passed={**note.passed, str(part.epoch): part.upto}))
 
 
 def _log(histories: Histories, found: HistoryState, table: str) -> str:

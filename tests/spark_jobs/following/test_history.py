@@ -22,6 +22,7 @@ from spark_jobs.following.history import historian as keeping
 from spark_jobs.following.history import staged as staging
 from spark_jobs.following.history.columns import lacking
 from spark_jobs.following.history.historian import Historian
+from spark_jobs.following.history.own import OwnHistories
 from spark_jobs.lake.progress import Epoch
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.modes import Mode
@@ -260,7 +261,10 @@ def test_a_comparison_that_is_killed_stands_at_its_place(shop: LandedShop, monke
     check(shop, "t")
 
 
-STEPS = ("_entered", "_widened", "_committed", "run_statement", "_noted")
+STEPS: dict[str, Any] = {
+    "entered": OwnHistories, "widened": OwnHistories, "_committed": Historian, "run_statement": keeping,
+    "note": OwnHistories,
+}  # fmt: skip
 
 
 @pytest.mark.full
@@ -271,19 +275,19 @@ def test_killed_at_any_step_it_is_the_log_replayed(shop: LandedShop, monkeypatch
     shop.execute(*changes(rng, "t"))
     shop.land()
     shop.keep("t")  # it is there from the first change on
-    for step in STEPS:
+    for step, owner in STEPS.items():
         for behind in (False, True):
             shop.execute(*changes(rng, "t"))
             shop.land(rng.choice([3, 1000]))
             if rng.random() < 0.5:
                 shop.merger().whole(shop.named("t"))
             with monkeypatch.context() as patch:
-                dies(patch, keeping if hasattr(keeping, step) else Historian, step, behind=behind)
+                dies(patch, owner, step, behind=behind)
                 with suppress(Killed):
                     shop.keep("t", part_rows=rng.choice([5, 100]))
             shop.keep("t")
             check(shop, "t")
-        if step == STEPS[1]:
+        if step == [*STEPS][1]:
             shop.reset(begun)
             shop.land(5)
     kept = shop.history("t")

@@ -14,6 +14,7 @@ import pytest
 from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.following import merge as merging
+from spark_jobs.following import ready as preparing
 from spark_jobs.following.agreed import Agreed
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.now import now_sql
@@ -57,7 +58,7 @@ def test_random_changes_merged_at_random_moments_are_the_source(shop: LandedShop
 
 
 STEPS = (
-    (merging, "prepare", False),
+    (preparing, "prepare", False),
     (Agreed, "part", True),
     (merging, "run_statement", False),
     (merging, "run_statement", True),

@@ -13,9 +13,11 @@ from cdc_core.errors import LakeError, TableStopped
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.changes import in_order
 from spark_jobs.following import merge as merging
+from spark_jobs.following import ready as preparing
 from spark_jobs.following.last_images import LastImages
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.merged import Merged
+from spark_jobs.following.ready import PartPreparer
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.transaction import transaction
 from spark_jobs.write.transaction import run_statement
@@ -89,7 +91,10 @@ def test_a_backlog_becomes_several_commits(shop: LandedShop) -> None:
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
-STEPS = ("_entered", "prepare", "_statement", "run_statement", "_committed")
+STEPS: dict[str, Any] = {
+    "_entered": PartPreparer, "prepare": preparing, "_statement": Merger, "run_statement": merging,
+    "_committed": Merger,
+}  # fmt: skip
 
 
 @pytest.mark.full
@@ -99,12 +104,12 @@ def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pyte
     rng, begun = random.Random(11), shop.read()
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
     shop.land()
-    for step in STEPS:
+    for step, owner in STEPS.items():
         for behind in (False, True):
             shop.execute(*changes(rng, "t"))
             shop.land()
             with monkeypatch.context() as patch:
-                dies(patch, merging if hasattr(merging, step) else Merger, step, behind=behind)
+                dies(patch, owner, step, behind=behind)
                 with pytest.raises(Killed):
                     shop.merger().whole(shop.named("t"))
             if rng.random() < 0.5:
@@ -112,7 +117,7 @@ def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pyte
                 shop.land()
             shop.merger().whole(shop.named("t"))
             assert shop.now("t") == shop.source("t") == shop.merged("t"), (step, behind)
-        if step == STEPS[1]:
+        if step == [*STEPS][1]:
             shop.execute(*changes(rng, "t"))
             shop.land()
             shop.reset(begun)

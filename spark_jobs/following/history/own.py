@@ -1,0 +1,117 @@
+"""Histories that only one run changes: each is made, fenced, widened and noted by it, whatever it writes into them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from deltalake import DeltaTable
+
+from cdc_core.errors import LakeError, TableStopped
+from spark_jobs.changes.versions import CURRENT
+from spark_jobs.following.history.columns import ANEW, NAMES, OWN, lacking
+from spark_jobs.following.history.note import HistoryNote
+from spark_jobs.following.history.standing import Histories, HistoryState, standing
+from spark_jobs.lake.ddl import alter_table, listed
+from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.fence import NOTHING, Fence
+from spark_jobs.lake.record import FORM, PROGRESS, new_properties
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.state import DESTINATION, FENCE, HISTORY, PRIMARY_KEY, TABLE, TableState
+from spark_jobs.lake.types import LakeColumn
+from spark_jobs.landing.definition import definition_of
+from spark_jobs.landing.log import own_columns
+from spark_jobs.session import Sessions
+
+_MAKING: dict[str, Lock] = {}  # by path
+
+
+@dataclass(frozen=True, slots=True)
+class OwnHistories:
+    """Those of one run, by its `fence`."""
+
+    histories: Histories
+    sessions: Sessions
+    fence: Fence
+
+    def entered(self, table: str, found: HistoryState) -> HistoryState:
+        """The same, once only this run changes the history; it is made where there is none."""
+        histories = self.histories
+        path = histories.path(table)
+        if found.state is None:
+            return self._made(table, path)
+        found.state.check_owner(histories.destination, table, path)
+        if HISTORY not in found.state.properties:
+            hint = "Move that table away, or set `apply: land_first` for this one in defs.yaml."
+            raise TableStopped("its history's path holds another Delta table", place=path, hint=hint)
+        if found.state.properties.get(PROGRESS) != FORM:
+            message = "its history notes its progress as an older version of Sluice did"
+            raise TableStopped(message, place=path, hint=ANEW)
+        if self.fence.enter(path, "", found.state) is found.state:
+            return found
+        return self._there(table, path)
+
+    def _made(self, table: str, path: str) -> HistoryState:
+        """The history, once it is made. Its turn and its table's may come side by side: one of them makes it."""
+        with _MAKING.setdefault(path, Lock()):
+            found = standing(self.histories, table)
+            if found is not None and found.state is None:
+                begun = (found.table.epoch, found.table.version) if found.table else None
+                self._make(table, path, found.log, HistoryNote(begun))
+        return self._there(table, path)
+
+    def _there(self, table: str, path: str) -> HistoryState:
+        entered = standing(self.histories, table)
+        if entered is None or entered.state is None:
+            hint = "Find out what removes it; nothing is lost: the log has its rows."
+            raise LakeError("the history is gone again", place=path, hint=hint)
+        return entered
+
+    def _make(self, table: str, path: str, log: DeltaTable, note: HistoryNote) -> None:
+        columns = own_columns(log)
+        lacking((), columns, path)  # raises for names that are a history's own
+        key = definition_of(log.metadata().configuration, path).primary_key
+        self.histories.lake.check_writable()
+        body = ", ".join(column.ddl for column in (*columns, *OWN))
+        properties = {
+            DESTINATION: self.histories.destination, TABLE: table, HISTORY: note.to_json(), FENCE: self.fence.token,
+            **new_properties(), PRIMARY_KEY: json.dumps(list(key)),
+        }  # fmt: skip
+        with self.sessions.take() as spark, lake_errors(path, ANEW):
+            spark.sql(
+                f"CREATE TABLE delta.{quote(path)} ({body}) USING delta PARTITIONED BY ({CURRENT}) "
+                f"TBLPROPERTIES ({listed(properties)})"
+            )
+        self.fence.skip(path)
+
+    def widened(self, path: str, wanted: Sequence[LakeColumn], log: DeltaTable) -> tuple[list[str], tuple[str, ...]]:
+        """The names of the columns, which the history has after it, and the key."""
+        key, state = definition_of(log.metadata().configuration, path).primary_key, self.state(path)
+        if state.primary_key != key:
+            was, now = ", ".join(state.primary_key), ", ".join(key)
+            raise TableStopped(f"the primary key was ({was}) and is ({now}) now", place=path, hint=ANEW)
+        have = [column for column in state.columns if column.name not in NAMES]
+        if added := lacking(have, wanted, path):
+            with self.sessions.take() as spark, lake_errors(path, ANEW):
+                if any(column.type == "timestamp_ntz" for column in added):
+                    supported = listed({"delta.feature.timestampNtz": "supported"})
+                    alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({supported})")
+                body = ", ".join(column.ddl for column in added)
+                alter_table(spark, self.fence, path, f"ADD COLUMNS ({body})")
+        return [column.name for column in wanted], key
+
+    def note(self, path: str, note: HistoryNote, more: Mapping[str, str] = NOTHING) -> None:
+        """Notes that, and `more` properties."""
+        noted = listed({HISTORY: note.to_json(), **more})
+        with self.sessions.take() as spark, lake_errors(path, ANEW):
+            alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({noted})")
+
+    def state(self, path: str) -> TableState:
+        """Raises LakeError where there is none any more."""
+        state = self.histories.lake.state(path, "")
+        if state is None:
+            hint = "Find out what removes it; nothing is lost: the log has its rows."
+            raise LakeError("the history is gone", place=path, hint=hint)
+        return state
