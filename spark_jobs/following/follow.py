@@ -29,14 +29,16 @@ _A_MERGE = 3.0  # seconds of a table's, as long as it is not known
 _SLOWER = 1.25  # than the last time
 _FIRST = 2.0  # a table's first merge takes so many times as long as later ones: Spark compiles it
 _VIEWS = 30.0  # seconds at the end, in which views are made that wait
+_ALONE = 60.0  # seconds in which a table that the job left goes by statements
 _SPARE, _RESTART = 10.0, 15.0  # seconds that are left before a row is late, and that the start of the next run takes
 
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """How a run goes: so many tables side by side, no part begun after `max_seconds`; it ends when nothing was there to
-    merge for `linger_seconds`. `parked`: tables that wait are tried at once. `freshness_seconds`: how old rows of a log
-    may be until their table has them, 0 for as fresh as can be; the first part of each table is merged at once."""
+    """How a run goes: so many tables side by side, and tasks of a job; no part begun after `max_seconds`; it ends when
+    nothing was there to merge for `linger_seconds`. `parked`: tables that wait are tried at once. `freshness_seconds`:
+    how old rows of a log may be until their table has them, 0 for as fresh as can be; the first part of each table is
+    merged at once."""
 
     parallelism: int = 4
     max_seconds: float = 300.0
@@ -64,7 +66,7 @@ class Follower(Protocol):
 
     def takes(self, table: str, pending: Pending, /) -> bool: ...
 
-    def together(self, told: Mapping[str, Future[Merged]], /) -> None: ...
+    def together(self, told: Mapping[str, Future[Merged]], tasks: int, /) -> None: ...
 
     def rest(self, seconds: float, /) -> None: ...
 
@@ -90,7 +92,7 @@ class Follow:
     _seen: dict[str, tuple[float, float]] = field(default_factory=dict)
     _waits: bool = False
     _small: set[str] = field(default_factory=set)
-    _alone: set[str] = field(default_factory=set)  # the job left them to statements
+    _alone: dict[str, float] = field(default_factory=dict)  # tables that the job left to statements: until when
 
     def run(self) -> Iterator[Merged | Parked]:
         """What becomes of each part. Raises LakeError, when the tables that are being merged are through."""
@@ -111,7 +113,7 @@ class Follow:
                     if small and free:
                         told = {table: Future[Merged]() for table in small}
                         under_way |= {future: table for table, future in told.items()}
-                        job = pool.submit(self.merger.together, told)
+                        job = pool.submit(self.merger.together, told, self.pace.parallelism)
                     alone = sum(table not in self._small for table in under_way.values())
                     for table in [one for one in due if one not in self._small][: self.pace.parallelism - alone]:
                         under_way[pool.submit(self.merger.next, table)] = table
@@ -157,7 +159,7 @@ class Follow:
             if pending is not None:
                 found.append((pending.since, table))
                 self._small.discard(table)
-                if table not in self._alone and self.merger.takes(table, pending):
+                if self._alone.get(table, 0.0) <= self.clock() and self.merger.takes(table, pending):
                     self._small.add(table)
             elif table in parked:
                 self.parking.free(table)  # it was reloaded, or merged otherwise
@@ -193,12 +195,12 @@ class Follow:
         try:
             merged = future.result()
         except LeftAlone:
-            self._alone.add(table)
+            self._alone[table] = self.clock() + _ALONE
             return None
         except TakenOver:
             pause = min(_LONGEST, 2 * self._left[table][1]) if table in self._left else _STEP_BACK
             self._left[table] = (self.clock() + pause, pause)
-            self._alone.discard(table)
+            self._alone.pop(table, None)
             return None
         except TableStopped as error:
             return self.parking.park(table, error, self.now())

@@ -22,6 +22,7 @@ from spark_jobs.write.order import SENT_BYTES, Claimed, Form, Logged, Order
 
 _IMAGE = (log.OP, log.JOURNAL, log.POSITION, log.TIME)
 _REMOVE = 2  # of OP in net changes
+_PULL_SECONDS = 120.0  # at most, for each of a small table's tickets; then Spark's statement pulls
 
 
 class Unfit(Exception):
@@ -74,7 +75,7 @@ def _pulled(asked: Claimed) -> pa.Table:
     parts, size = list[pa.RecordBatch](), 0
     with asked.door.connect() as rows:
         for ticket in asked.tickets:
-            for part in rows.split(ticket):
+            for part in rows.split(ticket, timeout_seconds=_PULL_SECONDS):
                 parts.append(part)
                 size += part.nbytes
                 if size > SENT_BYTES:

@@ -14,6 +14,7 @@ from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Pending
+from spark_jobs.following.together import LeftAlone
 
 
 @dataclass
@@ -25,10 +26,12 @@ class Logs:
     took: float = 1.0
     ahead: float = 0.0  # of the clock that says when a row came
     small: bool = False
+    leaves: int = 0  # so many jobs leave what they were to merge
     turn: tuple[str, float] = ("", 0.0)  # the table that somebody writes, until then
     now: float = 1000.0
     merged: dict[str, float] = field(default_factory=dict)
     ages: list[float] = field(default_factory=list)
+    jobs: list[float] = field(default_factory=list)
 
     def pending(self, table: str) -> Pending | None:
         since = self.merged.get(table, 1000.0) + 1
@@ -42,9 +45,13 @@ class Logs:
     def takes(self, _: str, __: Pending) -> bool:
         return self.small
 
-    def together(self, told: Mapping[str, Future[Merged]]) -> None:
+    def together(self, told: Mapping[str, Future[Merged]], _: int) -> None:
+        self.jobs.append(self.now)
         for table, future in told.items():
-            future.set_result(self.next(table))
+            if len(self.jobs) <= self.leaves:
+                future.set_exception(LeftAlone())
+            else:
+                future.set_result(self.next(table))
 
     def rest(self, seconds: float) -> None:
         pass
@@ -100,3 +107,13 @@ def test_a_table_is_left_to_who_has_its_turn(small: bool) -> None:
     assert max(logs.ages) == pytest.approx(29, abs=1.5)
     assert logs.ages.count(0.0) > 40
     assert logs.merged == {"a": 1060, "b": 1060}
+
+
+def test_what_a_job_left_goes_by_statements_for_a_minute() -> None:
+    """Each of its rows is merged in time, and a job that failed once is not avoided for the rest of a run."""
+    logs = Logs(("a", "b"), ends=1200, now=1001, small=True, leaves=2)
+    follow(logs, FollowOptions(parallelism=2, linger_seconds=5))
+    assert max(logs.ages) == 0
+    assert logs.merged == {"a": 1200, "b": 1200}
+    assert logs.jobs[:2] == [1001, 1061]
+    assert len(logs.jobs) > 60
