@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from spark_jobs.following.pending import Pending
 from spark_jobs.lake.noted import Noted
-from spark_jobs.lake.state import log_app_id
 from spark_jobs.lake.tables import Lake
 
 _PREFIX = "sluice.part."
@@ -40,7 +39,7 @@ class Agreed:
                 return before
             place = [now.part.epoch, now.part.after]
             noted = json.loads(before) if before else []
-            end = now.log.transaction_version(log_app_id(self.destination, self.client_id, table, now.part.epoch))
+            end = now.log.end(now.part.epoch)
             if noted[:2] == place and noted[2] <= (end or 0):
                 found.append(replace(now, part=replace(now.part, upto=noted[2])))
                 return before

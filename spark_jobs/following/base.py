@@ -16,13 +16,11 @@ from spark_jobs.following.files import log_files
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.progress import TableProgress
-from spark_jobs.lake.record import Marks
+from spark_jobs.lake.record import Began, Marks
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import UPKEEP, DeltaCommit, TableState, cascade_id
-from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.unfollowed import Unfollowed
-from spark_jobs.landing.whole import Began
 
 _TRUNCATE = "truncate"
 _WAYS = {"counts": "merged a batch directly", "copy": "copied the table", "repair": "repaired rows"}
@@ -99,7 +97,7 @@ def base_of(follows: Follows, table: str, version: int | None) -> RebuildBase:
     stretches = tuple(_stretches(follows, table, version, began, now, log))
     place = _place(follows, table, log, now)
     rows = sum(one.rows for one in log_files(log.table) if any(_has(one.epochs, one.high, part) for part in stretches))
-    key = definition_of(log.properties, log.log.path).primary_key
+    key = log.definition.primary_key
     others = takewhile(lambda one: "remade" not in one.note, commits)  # what came before is undone already
     undone = tuple(f"version {one.version}: {one.operation}" for one in others if _is_anothers(one))
     return RebuildBase(table, version, now, log, stretches, place, rows, key, truncated, undone)
@@ -175,7 +173,7 @@ def _check_same(follows: Follows, table: str, before: TableState | None, now: Ta
         raise _refused(follows, table, "old rows have no values in an added column yet")
     if before is None and now.unfilled_number:
         raise _refused(follows, table, "old rows were given the values of an added column, which its log does not have")
-    own = {column.name for column in definition_of(log.properties, log.log.path).columns}
+    own = {column.name for column in log.definition.columns}
     if gone := [name for name, _ in _types(now) if name not in own]:
         raise _refused(follows, table, f"the source has no column {gone[0]} any more, of which rows keep their values")
     there = {(column.name, column.type) for column in log.columns}
@@ -203,10 +201,10 @@ def _stretches(
             raise _refused(follows, table, "a foreign key changed its rows since")
         if upto is None or (had is not None and had >= upto):
             continue
-        end, lacks = log.end(epoch), follows.lacks_to(log.table, table, epoch)
+        end, lacks = log.end(epoch), log.lacks_to(epoch)
         if end is None or end < upto:
             raise _refused(follows, table, f"changes of epoch {epoch} were merged without being landed")
-        followed = present.inherited(follows.epoch(log.table, epoch))
+        followed = present.inherited(log.epoch(epoch))
         again = _left_out(follows, table, epoch, present, log)
         after = max((one for one in (had, followed, again) if one is not None), default=None)
         if lacks is not None and (after is None or after < lacks):
@@ -219,10 +217,10 @@ def _left_out(follows: Follows, table: str, epoch: int, present: TableProgress, 
     """Without a key: up to where the table has the epoch's rows by earlier epochs. Raises LakeError where nobody
     knows."""
     end = log.end(epoch)
-    if has_key(log.properties) or end is None:
+    if log.has_key or end is None:
         return None
     try:
-        return follows.comes_again(log.table, log_files(log.table), epoch, end, None, present)
+        return follows.comes_again(log, log_files(log.table), epoch, end, None, present)
     except TableStopped as error:
         raise _refused(follows, table, error.message) from error
 

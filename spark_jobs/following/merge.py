@@ -104,7 +104,7 @@ class Merger:
         form = form_of(ready.read, state)
         if form is None:
             return None
-        changes = Logged(follows.log_path(table), ready.found.log.version(), part.epoch, part.after, part.upto)
+        changes = Logged(ready.found.log.path, ready.found.log.version, part.epoch, part.after, part.upto)
         order = Order(
             ready.path, ready.app, part.upto, ready.note, self.fence.token, form,
             tuple(column.name for column in ready.columns), ready.read.table.primary_key, changes, state.own,
@@ -189,7 +189,7 @@ class Merger:
 
     def _log(self, found: Pending) -> str:
         """The log to read from, in SQL: as it was when the part was chosen."""
-        return table_at(self.follows.log_path(found.table), found.log.version())
+        return table_at(found.log.path, found.log.version)
 
     @contextmanager
     def _images(self, ready: ReadyPart) -> Iterator[LastImages | None]:
@@ -200,7 +200,9 @@ class Merger:
             yield None
             return
         names = [column.name for column in ready.columns]
-        with last_images(self.follows.lake, self.follows.destination, found.log, found.part, names, key) as images:
+        with last_images(
+            self.follows.lake, self.follows.destination, found.log.table, found.part, names, key
+        ) as images:
             yield images
 
     def _statement(self, ready: ReadyPart, view: str | None) -> str:

@@ -28,7 +28,9 @@ def read_of(schema: TableSchema, found: Pending) -> TableRead:
     """The log's rows as the service would describe them."""
     rows, key = found.part.rows, schema.primary_key
     part = found.part
-    low, high = key_bounds(found.log, part.epoch, part.after, part.upto, key[0]) if len(key) == 1 else (None, None)
-    only = not key and only_inserted(found.log, part.epoch, part.after, part.upto)
+    low, high = (
+        key_bounds(found.log.table, part.epoch, part.after, part.upto, key[0]) if len(key) == 1 else (None, None)
+    )
+    only = not key and only_inserted(found.log.table, part.epoch, part.after, part.upto)
     counts = PlanCounts(rows=rows, raw_updates=rows, min_key=low, max_key=high, insert_only=only)
     return TableRead(pa.schema(arrow_fields(schema)), schema, counts, rows, ())

@@ -22,14 +22,14 @@ from cdc_core.schema.names import split_name
 from spark_jobs.changes.columns import EPOCH
 from spark_jobs.changes.net import ImageQuery, within
 from spark_jobs.following.files import epochs_in, log_files
-from spark_jobs.following.pending import Follows, opened
+from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.own_columns import living_at
 from spark_jobs.lake.progress import is_over
 from spark_jobs.lake.sql import quote
-from spark_jobs.lake.state import TableState, log_app_id
+from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import LakeColumn
-from spark_jobs.landing.definition import EPOCHS, definition_of
+from spark_jobs.landing.log import OpenedLog
 from spark_jobs.session import Sessions
 
 SUFFIX = "__now"
@@ -44,7 +44,7 @@ def view_name(table: str) -> str:
 
 def now_sql(follows: Follows, table: str) -> str:
     """The view's query. Raises TableStopped for a table without a log, or one that was dropped."""
-    log, path = opened(follows.lake, follows.log_path(table)), follows.path(table)
+    log, path = follows.log(table), follows.path(table)
     if log is None:
         hint = "Name a table whose mode is land_first; other tables are as of their last batch."
         raise TableStopped("the lake has no change log of the table", place=table, hint=hint)
@@ -52,10 +52,10 @@ def now_sql(follows: Follows, table: str) -> str:
     if state is None or state.dropped:
         hint = "Its first merge creates it; start the job that merges."
         raise TableStopped("the lake has no such table", place=table, hint=hint)
-    key = definition_of(log.metadata().configuration, log.table_uri).primary_key
-    where = _behind(follows, table, log, state) if key else _copies_behind(follows, table, log, state)
-    source = f"delta.{quote(follows.log_path(table))}"
-    newer = ImageQuery(source, logged(log, state.columns), key, where)
+    key = log.definition.primary_key
+    where = _behind(follows, table, log, state) if key else _copies_behind(follows, log, state)
+    source = f"delta.{quote(log.path)}"
+    newer = ImageQuery(source, logged(log.table, state.columns), key, where)
     return newer.over(living_at(path, state.version, state.own), state.columns)
 
 
@@ -83,7 +83,7 @@ def shown(sessions: Sessions, follows: Follows, table: str) -> str:
 def shown_anew(sessions: Sessions, follows: Follows, table: str) -> None:
     """The same for a table that followed a statement, where it has a log."""
     with suppress(SluiceError):
-        if opened(follows.lake, follows.log_path(table)) is not None:
+        if follows.log(table) is not None:
             shown(sessions, follows, table)
 
 
@@ -99,13 +99,12 @@ def logged(log: DeltaTable, columns: Sequence[LakeColumn]) -> tuple[LakeColumn, 
     return tuple(column for column in columns if column.name in there)
 
 
-def _copies_behind(follows: Follows, table: str, log: DeltaTable, state: TableState) -> str:
+def _copies_behind(follows: Follows, log: OpenedLog, state: TableState) -> str:
     """The condition for the log's rows without a key that this version of the merged table lacks. It raises an error
     for rows of later epochs. Raises TableStopped where nobody knows what it lacks."""
-    files, parts, newest = log_files(log), [], -1
-    began = {int(name.removeprefix(EPOCHS)) for name in log.metadata().configuration if name.startswith(EPOCHS)}
-    epochs = sorted({*epochs_in(log), *began, *([state.copied.epoch] if state.copied else [])})
-    for one in follows.lacked(log, table, files, epochs, state.version):
+    files, parts, newest = log_files(log.table), [], -1
+    epochs = sorted({*epochs_in(log.table), *log.epochs, *([state.copied.epoch] if state.copied else [])})
+    for one in follows.lacked(log, files, epochs, state.version):
         parts.append(f"({within(one.epoch, one.after, one.end if one.ends else None)})")
         newest = one.epoch
     newest = max([newest, *(epoch for epoch in epochs if is_over(state, epoch))])
@@ -114,13 +113,12 @@ def _copies_behind(follows: Follows, table: str, log: DeltaTable, state: TableSt
     return f"({known} OR {later}) AND CASE WHEN {known} THEN true WHEN {later} THEN {raised} ELSE false END"
 
 
-def _behind(follows: Follows, table: str, log: DeltaTable, state: TableState) -> str:
+def _behind(follows: Follows, table: str, log: OpenedLog, state: TableState) -> str:
     """The condition for the log's rows that this version of the merged table lacks."""
-    epochs, parts = epochs_in(log), []
+    epochs, parts = epochs_in(log.table), []
     progress = follows.progress(table, max(epochs, default=0), state.version)
     for epoch in epochs:
-        app = log_app_id(follows.destination, follows.client_id, table, epoch)
-        if is_over(state, epoch) or log.transaction_version(app) is None:
+        if is_over(state, epoch) or log.end(epoch) is None:
             continue
         after = follows.merged_to(log, progress, epoch)
         parts.append(f"({within(epoch, after, None)})")

@@ -9,22 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
-
-from cdc_core.errors import LakeError, TableStopped
+from cdc_core.errors import TableStopped
 from cdc_core.position import EntryPosition, split_version
 from cdc_core.schema.names import split_name
 from spark_jobs.apply.commits import log_note
 from spark_jobs.following.files import LogFile, epochs_of, log_files
-from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.ledger import Ledger
-from spark_jobs.lake.progress import ALWAYS, Epoch, Range, TableProgress, is_over
+from spark_jobs.lake.progress import ALWAYS, Range, TableProgress, is_over
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.state import LOG, TableState, app_id, log_app_id
+from spark_jobs.lake.state import LOG, TableState, app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.definition import EPOCHS, epoch_began, has_key
-from spark_jobs.landing.whole import lacks_to
+from spark_jobs.landing.log import OpenedLog, TableLog
 
 PART_ROWS = 2_000_000
 
@@ -49,7 +44,7 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Pending:
     """The first part of a log that the merged table lacks, and all that it lacks: `rows` up to version `end` of the
-    last epoch, the oldest landed at `since`. `log` is the version of the log that was read; `state` is the merged
+    last epoch, the oldest landed at `since`. `log` is as it was read; `state` is the merged
     table's for the part's epoch."""
 
     table: str
@@ -57,7 +52,7 @@ class Pending:
     rows: int
     since: float
     end: int
-    log: DeltaTable
+    log: OpenedLog
     state: TableState | None
 
 
@@ -95,6 +90,11 @@ class Follows:
     def log_path(self, table: str) -> str:
         return self.lake.log_path(*split_name(table))
 
+    def log(self, table: str) -> OpenedLog | None:
+        """None where there is none. Raises TableStopped for a damaged one, LakeError for one that cannot be read."""
+        found = TableLog(self.lake, self.destination, self.client_id, table).open()
+        return found if found is not None and LOG in found.properties else None
+
     def progress(self, table: str, upto: int, version: int | None = None) -> TableProgress | None:
         """How far the merged table, or a version of it, is in the epochs up to `upto`; None where there is none."""
         return TableProgress.read(self.ledger, table, upto, version)
@@ -102,20 +102,20 @@ class Follows:
     def pending(self, table: str) -> Pending | None:
         """None where the merged table has all of its log, or where there is none. Raises LakeError; TableStopped for a
         damaged log, and for one that lacks changes which the table has not."""
-        log = opened(self.lake, self.log_path(table))
+        log = self.log(table)
         if log is None:
             return None
         found: list[tuple[Part, TableState | None]] = []
-        files = log_files(log)
+        files = log_files(log.table)
         try:
-            for one in self.lacked(log, table, files, epochs_of(files)):
-                self._check_whole(log, table, one.epoch, one.after)
+            for one in self.lacked(log, files, epochs_of(files)):
+                self._check_whole(log, one.epoch, one.after)
                 left = parts(files, one.epoch, one.after, one.end, self.part_rows, stops=one.ends)
                 found += [(part, one.state) for part in left]
         except TableStopped:
-            if not found or has_key(log.metadata().configuration):
+            if not found or log.has_key:
                 raise
-        self._check_gone(log, table, files)
+        self._check_gone(log, files)
         if not found:
             return None
         (first, state), rows = found[0], sum(part.rows for part, _ in found)
@@ -123,23 +123,23 @@ class Follows:
         return Pending(table, first, rows, since, end, log, state)
 
     def lacked(
-        self, log: DeltaTable, table: str, files: Sequence[LogFile], epochs: Sequence[int], version: int | None = None
+        self, log: OpenedLog, files: Sequence[LogFile], epochs: Sequence[int], version: int | None = None
     ) -> Iterator[Lacked]:
         """What the merged table, or a version of it, lacks of these epochs, in the order in which they are merged.
 
         With a key, what comes again in a later epoch is merged again. Without one it is left out, up to where the log
         of the epochs before it goes: these are merged first. Raises TableStopped at the first epoch of which nobody
         knows what the table lacks; it may come behind others."""
-        keyed = has_key(log.metadata().configuration)
+        keyed, table = log.has_key, log.log.name
         there = self.progress(table, max(epochs, default=0), version)
         progress = there or TableProgress.nothing(self.ledger, table)
         for epoch in epochs:
-            end = log.transaction_version(log_app_id(self.destination, self.client_id, table, epoch))
+            end = log.end(epoch)
             if end is None or is_over(progress.state, epoch):
                 continue  # a file that was compacted spans the epoch, and has no row of it
             after, ends = self.merged_to(log, there, epoch), False
             if not keyed:
-                left = _left(log, epoch)
+                left = log.left(epoch)
                 ends = left is not None and left < end and (after or 0) <= left
                 end = left if ends and left is not None else end
                 again = self.comes_again(log, files, epoch, end, after, progress)
@@ -151,7 +151,7 @@ class Follows:
 
     def comes_again(
         self,
-        log: DeltaTable,
+        log: OpenedLog,
         files: Sequence[LogFile],
         epoch: int,
         end: int,
@@ -164,7 +164,7 @@ class Follows:
         if not any(earlier) or (after is not None and after >= max(earlier)):
             return None
         start = max(self._begins(files, epoch, end), after or 0)
-        return replace(progress, keyed=False).repeats(Range(self.epoch(log, epoch), start, end))
+        return replace(progress, keyed=False).repeats(Range(log.epoch(epoch), start, end))
 
     def _begins(self, files: Sequence[LogFile], epoch: int, end: int) -> int:
         """The highest known lower bound of the epoch's rows, those still to come included."""
@@ -172,66 +172,30 @@ class Follows:
         noted = self.ledger.stretches().get(epoch)
         return max(min(own, default=end), noted.start if noted else 0)
 
-    def lacks_to(self, log: DeltaTable, table: str, epoch: int) -> int | None:
-        """The version up to which the epoch's changes are not all in the log, None for nothing."""
-        return lacks_to(log, self.destination, self.client_id, table, epoch)
-
-    def _check_gone(self, log: DeltaTable, table: str, files: Sequence[LogFile]) -> None:
+    def _check_gone(self, log: OpenedLog, files: Sequence[LogFile]) -> None:
         """Raises TableStopped where the log has no row left of an epoch that the table lacks."""
         there = epochs_of(files)
         gone = set(range(max(there, default=0) + 1)) - {*there}
-        for epoch in sorted(one for one in gone if self.lacks_to(log, table, one) is not None):
-            progress = self.progress(table, epoch)
+        for epoch in sorted(one for one in gone if log.lacks_to(one) is not None):
+            progress = self.progress(log.log.name, epoch)
             if progress is None or not is_over(progress.state, epoch):
-                self._check_whole(log, table, epoch, self.merged_to(log, progress, epoch))
+                self._check_whole(log, epoch, self.merged_to(log, progress, epoch))
 
-    def _check_whole(self, log: DeltaTable, table: str, epoch: int, after: int | None) -> None:
-        lacked = self.lacks_to(log, table, epoch)
+    def _check_whole(self, log: OpenedLog, epoch: int, after: int | None) -> None:
+        lacked = log.lacks_to(epoch)
         if lacked is not None and (after is None or after < lacked):
             what = "has none of its changes" if after is None else f"is at version {after}"
             message = (
                 f"the merged table {what}, and its change log is complete only after version {lacked} of epoch {epoch}"
             )
-            raise TableStopped(message, place=log.table_uri, hint=copy_hint(self.destination, table))
+            raise TableStopped(message, place=log.path, hint=copy_hint(self.destination, log.log.name))
 
-    def merged_to(self, log: DeltaTable, progress: TableProgress | None, epoch: int) -> int | None:
+    def merged_to(self, log: OpenedLog, progress: TableProgress | None, epoch: int) -> int | None:
         """The version up to which the merged table has the epoch's rows, None for nothing. Of an epoch of which the
         log has no row, its commits alone tell."""
-        if progress is None or f"{EPOCHS}{epoch}" not in log.metadata().configuration:
+        if progress is None or epoch not in log.epochs:
             return progress.ends.get(epoch) if progress else None
-        return progress.after(self.epoch(log, epoch))
-
-    def epoch(self, log: DeltaTable, number: int) -> Epoch:
-        """How the epoch began. Raises TableStopped for a log that does not say it."""
-        return Epoch(number, *epoch_began(log.metadata().configuration, number, log.table_uri))
-
-
-def _left(log: DeltaTable, epoch: int) -> int | None:
-    """The version at which reading left the epoch for another server, which sends again what lies behind it; None where
-    it did not, or where nobody knows. A batch that was landed there and not acked is such."""
-    properties = log.metadata().configuration
-    later = [int(key.removeprefix(EPOCHS)) for key in properties if key.startswith(EPOCHS)]
-    for one in (one for one in later if one > epoch):
-        _, seamless = epoch_began(properties, one, log.table_uri)
-        if (left := dict(seamless).get(epoch + 1)) is not None:
-            return left
-    return None
-
-
-def opened(lake: Lake, path: str) -> DeltaTable | None:
-    """Returns the log at a path; None if there is none, or it is a table. Raises TableStopped for a damaged one,
-    LakeError for one that cannot be read."""
-    try:
-        found = lake.open(path)
-        return found if LOG in found.metadata().configuration else None
-    except TableNotFoundError:
-        return None
-    except DeltaError as error:
-        hint = "Restore its _delta_log. If that is impossible, move the log away, and reload the table (sluice copy)."
-        raise TableStopped(f"the change log is damaged: {first_line(error)}", place=path, hint=hint) from error
-    except OSError as error:
-        hint = "Make the lake readable; nothing is lost meanwhile."
-        raise LakeError(f"the change log cannot be opened: {first_line(error)}", place=path, hint=hint) from error
+        return progress.after(log.epoch(epoch))
 
 
 def parts(

@@ -19,7 +19,6 @@ from spark_jobs.lake.policies import Policies
 from spark_jobs.lake.progress import Range
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.types import LakeColumn, lake_columns
-from spark_jobs.landing.definition import definition_of, has_key
 from spark_jobs.landing.unfollowed import Unfollowed
 from spark_jobs.session import Sessions
 from spark_jobs.write.preparation import Prepared, prepare
@@ -61,14 +60,14 @@ class PartPreparer:
         Raises TableStopped when the table cannot take the part, TakenOver when another run writes the table, LakeError
         for trouble of all tables."""
         began, found = time.perf_counter(), self._entered(table)
-        if found is not None and not has_key(found.log.metadata().configuration):
+        if found is not None and not found.log.has_key:
             found = self._agreed.part(table, self.follows.pending)
         if found is None:
             return None
         follows, part = self.follows, found.part
         path, app = follows.path(table), follows.app(table, part.epoch)
         with leaving(follows.lake, self.fence, path), lake_errors(path, copy_hint(follows.destination, table)):
-            read = read_of(definition_of(found.log.metadata().configuration, follows.log_path(table)), found)
+            read = read_of(found.log.definition, found)
             changed, again = self.policies.of(table).changed, self._may_recur(found)
             prepared = prepare(
                 self.sessions, follows.lake, self.fence, path, follows.destination, read, found.state, app, changed,
@@ -96,10 +95,10 @@ class PartPreparer:
 
     def _may_recur(self, found: Pending) -> bool:
         """Whether rows that come again, of an earlier definition perhaps, may be among the part's."""
-        if found.state is None or not has_key(found.log.metadata().configuration):
+        if found.state is None or not found.log.has_key:
             return False
         follows, part = self.follows, found.part
         progress = follows.progress(found.table, part.epoch)
-        wanted = Range(follows.epoch(found.log, part.epoch), part.after or 0, part.upto)
+        wanted = Range(found.log.epoch(part.epoch), part.after or 0, part.upto)
         upto = replace(progress, keyed=True).repeats(wanted) if progress else None
         return upto is not None and (part.after or 0) < upto

@@ -10,6 +10,11 @@ has one kind of writer, so that no writer has to repeat another one's:
     sluice.dropped    the position of the statement after which the source has no such table
     sluice.marks      by epoch, which txnVersions mean an earlier one
 
+A change log says besides, and in the txnVersion of `whole_app_id` up to where it lacks changes of an epoch:
+
+    sluice.log_began  how far the merged table was when the log began
+    sluice.epoch.N    where the epoch N began, of each of which it has rows
+
 Marks: a copy, a repair, a table reloaded and the comparison of a history replace rows at the place where the table is.
 Their commits need a txnVersion of their own, by which Delta skips or refuses them when a batch came in between. No
 event ends within the bytes of the one before it, so the numbers after a place are free: they mean that place.
@@ -21,13 +26,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from cdc_core.contract.claim import Claim
 from cdc_core.position import EntryPosition
 
 FORM = "1"
 PROGRESS, COPIED, FOLLOWED = "sluice.progress", "sluice.copied", "sluice.followed"
 BEGUN, DROPPED, MARKS = "sluice.begun", "sluice.dropped", "sluice.marks"
-ROOM = 18  # numbers after a place: an event has 19 bytes at least
-REPAIRS = 12  # of them for repairs, so that room is left for a copy
+LOG_BEGAN, EPOCHS = "sluice.log_began", "sluice.epoch."
+ROOM = 18  # numbers behind a place: an event has 19 bytes at least
+REPAIRS = 12  # of them for repairs, so that a copy is left as their remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,31 @@ class Marks:
         return version if version is None or mark is None else mark.meaning(version)
 
 
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The merged table when its log began: by epoch, the version up to which it had the changes, and the last statement
+    that it had followed, as epoch and version. `version` is Delta's, -1 for none. `empty`: it had no row, or was not
+    there."""
+
+    empty: bool
+    at: Mapping[int, int]
+    followed: tuple[int, int] | None = None
+    version: int = -1
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self) | {"followed": place_text(self.followed)})
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Began | None:
+        """None for a log that does not say it."""
+        text = properties.get(LOG_BEGAN)
+        if text is None:
+            return None
+        fields = json.loads(text)
+        at = {int(epoch): int(version) for epoch, version in fields["at"].items()}
+        return cls(fields["empty"], at, place_from(fields["followed"]), fields["version"])
+
+
 def place_text(place: tuple[int, int] | None) -> str:
     """Returns epoch and version as text, "" for None."""
     return f"{place[0]}:{place[1]}" if place else ""
@@ -146,3 +178,23 @@ def marked_property(properties: Mapping[str, str], mark: Mark) -> dict[str, str]
 def said(properties: Mapping[str, str]) -> dict[str, str]:
     """Returns those of the properties that record the table's progress."""
     return {name: properties.get(name, "") for name in (COPIED, MARKS, FOLLOWED, BEGUN, DROPPED)}
+
+
+def epoch_property(claim: Claim) -> dict[str, str]:
+    """What a log says that takes rows of the claim's epoch."""
+    began = {"moved": claim.moved, "seamless": [list(one) for one in claim.seamless]}
+    return {f"{EPOCHS}{claim.epoch}": json.dumps(began)}
+
+
+def epochs_said(properties: Mapping[str, str]) -> list[int]:
+    """The epochs of which a log says where they began, in order."""
+    return sorted(int(name.removeprefix(EPOCHS)) for name in properties if name.startswith(EPOCHS))
+
+
+def epoch_said(properties: Mapping[str, str], epoch: int) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+    """What the claims of an epoch said, `moved` and `seamless`; None where the log does not have it."""
+    text = properties.get(f"{EPOCHS}{epoch}")
+    if text is None:
+        return None
+    fields = json.loads(text)
+    return int(fields["moved"]), tuple((int(one), int(left)) for one, left in fields["seamless"])

@@ -40,6 +40,11 @@ def fill_id(app: str) -> str:
     return f"{app.rpartition(':')[0]}:fill"
 
 
+def whole_app_id(destination: str, client_id: int, table: str, epoch: int) -> str:
+    """The app id whose version in a change log says up to where the log lacks changes of the epoch."""
+    return f"sluice:{destination}:{client_id}:{table}:whole:{epoch}"
+
+
 def cascade_id(app: str) -> str:
     """Returns Delta's txnAppId of the rows that foreign keys changed, in the epoch of `app`: they are in no binlog, so
     they have no place."""

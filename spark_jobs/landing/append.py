@@ -25,15 +25,16 @@ from cdc_core.rows.system_columns import CHANGES
 from spark_jobs.changes.log_images import Emptied, LogImages, log_schema, own_fields
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.record import LOG_BEGAN, epoch_property
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.spool import spooled
 from spark_jobs.lake.state import DESTINATION, FENCE, KEPT_LOG, LOG, TABLE
 from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.lake.types import lake_columns
-from spark_jobs.landing.definition import STATISTICS, definition_of, epoch_property, log_properties, statistics
+from spark_jobs.landing.definition import STATISTICS, definition_of, log_properties, statistics
 from spark_jobs.landing.evolution import evolution
 from spark_jobs.landing.log import OpenedLog, TableLog
-from spark_jobs.landing.whole import BEGAN, began, lacking
+from spark_jobs.landing.whole import began, lacking
 
 _COMPACT_EVERY = 100  # commits: each leaves a file, or a few
 _TRIES = 3  # a try is lost to rows of the log that are deleted meanwhile, which delta-rs takes for read
@@ -186,7 +187,7 @@ def _create(share: LandingTask, read: TableRead, schema: pa.Schema) -> None:
     properties = {DESTINATION: log.destination, TABLE: log.name, LOG: "true", FENCE: share.fence.token}
     properties |= {"delta.logRetentionDuration": KEPT_LOG}
     properties |= log_properties(share.claim, read.table) | {STATISTICS: statistics(read.table, schema)}
-    properties[BEGAN] = began(log, share.claim.epoch).to_json()
+    properties[LOG_BEGAN] = began(log, share.claim.epoch).to_json()
     DeltaTable.create(
         log.path,
         schema,

@@ -1,4 +1,4 @@
-"""The properties of a log that describe its rows: their definition, and the beginning of their epochs.
+"""What a log's properties say of its rows: the definition that they have.
 
 A log keeps the columns that the source dropped, so its own columns do not show which ones the table has now.
 """
@@ -15,12 +15,12 @@ from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
 from cdc_core.schema.table import TableSchema
 from spark_jobs.changes.columns import EPOCH, OP, VERSION
+from spark_jobs.lake.record import epoch_property
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import PRIMARY_KEY
 
 DEFINITION = "sluice.definition"
 STATISTICS = "delta.dataSkippingStatsColumns"  # without it, Delta keeps those of the first 32 columns alone
-EPOCHS = "sluice.epoch."
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -29,12 +29,6 @@ def log_properties(claim: Claim, schema: TableSchema) -> dict[str, str]:
     merged yet have this definition too."""
     described = {PRIMARY_KEY: json.dumps(list(schema.primary_key)), DEFINITION: json.dumps(schema.to_dict())}
     return described | epoch_property(claim)
-
-
-def epoch_property(claim: Claim) -> dict[str, str]:
-    """Returns the property that says where the claim's epoch began."""
-    began = {"moved": claim.moved, "seamless": [list(one) for one in claim.seamless]}
-    return {f"{EPOCHS}{claim.epoch}": json.dumps(began)}
 
 
 def statistics(schema: TableSchema, columns: Iterable[pa.Field]) -> str:
@@ -58,13 +52,3 @@ def definition_of(properties: Mapping[str, str], place: str) -> TableSchema:
         hint = "Reload the table (sluice copy)."
         raise TableStopped("the change log does not have the definition of its rows", place=place, hint=hint)
     return TableSchema.from_dict({name: value for name, value in json.loads(text).items() if name != "version"})
-
-
-def epoch_began(properties: Mapping[str, str], epoch: int, place: str) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Returns `moved` and `seamless` of an epoch's claims. Raises TableStopped if the log does not have them."""
-    text = properties.get(f"{EPOCHS}{epoch}")
-    if text is None:
-        hint = "Reload the table (sluice copy): rows of this epoch may be another server's."
-        raise TableStopped(f"the change log does not say where epoch {epoch} began", place=place, hint=hint)
-    fields = json.loads(text)
-    return int(fields["moved"]), tuple((int(one), int(left)) for one, left in fields["seamless"])

@@ -13,12 +13,16 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import split_name
+from cdc_core.schema.table import TableSchema
 from spark_jobs.changes.columns import NAMES
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.progress import Epoch
+from spark_jobs.lake.record import Began, epoch_said, epochs_said
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.state import DESTINATION, FENCE, LOG, PRIMARY_KEY, TABLE, log_app_id
+from spark_jobs.lake.state import DESTINATION, FENCE, LOG, PRIMARY_KEY, TABLE, log_app_id, whole_app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, delta_type
+from spark_jobs.landing.definition import definition_of, has_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,53 @@ class OpenedLog:
         found = {epoch: self.end(epoch) for epoch in range(upto + 1)}
         return {epoch: end for epoch, end in found.items() if end is not None}
 
+    def lacks_to(self, epoch: int) -> int | None:
+        """The version up to which the epoch's changes are not all in it; None where all are, as far as it says."""
+        began = Began.of(self.properties)
+        first = began.at.get(epoch) if began and not began.empty else None
+        noted = self.table.transaction_version(self.log.whole_app(epoch))
+        return max((one for one in (first, noted) if one is not None), default=None)
+
+    @property
+    def epochs(self) -> list[int]:
+        """Those of which it ever had rows, in order."""
+        return epochs_said(self.properties)
+
+    def epoch(self, number: int) -> Epoch:
+        """How the epoch began. Raises TableStopped where it does not say so."""
+        said = epoch_said(self.properties, number)
+        if said is None:
+            hint = "Reload the table (sluice copy): rows of this epoch may be another server's."
+            raise TableStopped(f"the change log does not say where epoch {number} began", place=self.path, hint=hint)
+        return Epoch(number, *said)
+
+    def left(self, epoch: int) -> int | None:
+        """The version at which reading left the epoch for another server, which sends again what lies behind it; None
+        where it did not, or where nobody knows. A batch that was landed there and not acked is such."""
+        for one in (one for one in self.epochs if one > epoch):
+            if (left := dict(self.epoch(one).seamless).get(epoch + 1)) is not None:
+                return left
+        return None
+
+    @property
+    def path(self) -> str:
+        return self.log.path
+
+    @property
+    def definition(self) -> TableSchema:
+        """Of its rows. Raises TableStopped where it does not have it."""
+        return definition_of(self.properties, self.path)
+
+    @property
+    def has_key(self) -> bool:
+        """Whether its rows have a primary key, as of the last append."""
+        return has_key(self.properties)
+
     @property
     def columns(self) -> tuple[LakeColumn, ...]:
-        """Returns the table's own columns, also those that the source has dropped."""
-        return own_columns(self.table)
+        """The table's own, those that the source has no more too."""
+        fields = [field for field in self.table.schema().fields if field.name not in NAMES]
+        return tuple(LakeColumn(field.name, delta_type(field.type)) for field in fields)
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -95,6 +142,9 @@ class TableLog:
     def app(self, epoch: int) -> str:
         return log_app_id(self.destination, self.client_id, self.name, epoch)
 
+    def whole_app(self, epoch: int) -> str:
+        return whole_app_id(self.destination, self.client_id, self.name, epoch)
+
     def open(self) -> OpenedLog | None:
         """Returns the opened log, or None. Raises TableStopped for a damaged log, LakeError if it cannot be read."""
         try:
@@ -107,9 +157,3 @@ class TableLog:
         except OSError as error:
             hint, words = "Make the lake readable; the batch stays claimable.", first_line(error)
             raise LakeError(f"the change log cannot be read: {words}", place=self.path, hint=hint) from error
-
-
-def own_columns(log: DeltaTable) -> tuple[LakeColumn, ...]:
-    """Returns the columns of a log that are the table's own, also those that the source has dropped."""
-    fields = [field for field in log.schema().fields if field.name not in NAMES]
-    return tuple(LakeColumn(field.name, delta_type(field.type)) for field in fields)

@@ -30,7 +30,7 @@ from spark_jobs.lake.progress import ALWAYS
 from spark_jobs.lake.state import HISTORY, log_app_id
 from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.landing.log import OpenedLog, TableLog
-from spark_jobs.landing.whole import lacking, lacks_to
+from spark_jobs.landing.whole import lacking
 from spark_jobs.maintain.as_of import as_of, is_younger
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.maintain.retention import LEAST_HOURS, RETENTION, retention_hours
@@ -109,9 +109,7 @@ class LogUpkeep:
             if state is None or HISTORY not in state.properties:
                 return had, ""
             there = histories.progress(table, max(had, default=0))
-            found = {
-                epoch: min(upto, histories.merged_to(opened.table, there, epoch) or 0) for epoch, upto in had.items()
-            }
+            found = {epoch: min(upto, histories.merged_to(opened, there, epoch) or 0) for epoch, upto in had.items()}
         except TableStopped as error:
             return {}, f"it is unknown which rows its history lacks, so all rows are kept: {error.message}"
         return found, _LACKED if found != had else ""
@@ -181,7 +179,7 @@ def _deleted(log: TableLog, upto: Mapping[int, int]) -> int:
         opened = log.open()
         if opened is None:
             return 0
-        known = {one: lacks_to(opened.table, log.destination, log.client_id, log.name, one) or 0 for one in upto}
+        known = {one: opened.lacks_to(one) or 0 for one in upto}
         noted = lacking(log, {one: max(version, known[one]) for one, version in upto.items()})
         properties = CommitProperties(app_transactions=noted, custom_metadata={"userMetadata": note})
         try:

@@ -21,7 +21,7 @@ from cdc_core.schema.information_schema import definition
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.following.parked import Parking
-from spark_jobs.following.pending import Follows, opened, place_of
+from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.remedy import copy_hint, repair_hint
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
@@ -209,7 +209,7 @@ def await_merged(follows: Follows, table: str, in_time: Callable[[], bool], slee
         if not in_time():
             raise _unmerged(follows, table, pending.rows)
         sleep(0.5)
-    landed = opened(follows.lake, follows.log_path(table)) is not None
+    landed = follows.log(table) is not None
     if landed and follows.lake.state(follows.path(table), "") is None:
         hint = "Set its mode to merge or land_first to have a table that can be compared."
         raise LakeError("only its change log has its changes", place=table, hint=hint)

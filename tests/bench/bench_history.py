@@ -31,9 +31,10 @@ from spark_jobs.following.merge import Merger
 from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.record import EPOCHS
 from spark_jobs.lake.state import DESTINATION, LOG, PRIMARY_KEY, TABLE, log_app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.definition import DEFINITION, EPOCHS, STATISTICS, statistics
+from spark_jobs.landing.definition import DEFINITION, STATISTICS, statistics
 from spark_jobs.session import Sessions
 from tests.bench.bench_service import report
 

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from deltalake import DeltaTable
-
 from cdc_core.errors import TableStopped
 from spark_jobs.changes.net import NOT_A_ROW
 from spark_jobs.following.history import statements
@@ -33,8 +31,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.record import Mark, marked_property
 from spark_jobs.lake.sql import table_at
 from spark_jobs.lake.transaction import FEW_ROWS, MANY_ROWS, transaction
-from spark_jobs.landing.definition import definition_of
-from spark_jobs.landing.log import own_columns
+from spark_jobs.landing.log import OpenedLog
 from spark_jobs.session import Sessions
 from spark_jobs.write.choice import key_range
 from spark_jobs.write.order import Form, Logged, Order, Outcome, form_of
@@ -112,12 +109,12 @@ class Historian:
             if pending is None:
                 return Merged(work_of(table))
             log, part = found.log, pending.part
-            columns, key = self._own.widened(path, own_columns(log), log)
-            read = read_of(definition_of(log.metadata().configuration, path), replace(pending, log=log))
+            columns, key = self._own.widened(path, log.columns, log)
+            read = read_of(log.definition, replace(pending, log=log))
             if form_of(read, self._own.state(path)) is not Form.KEYED:
                 return None
             changes = Logged(
-                histories.log_path(table), log.version(), part.epoch, part.after, part.upto,
+                log.path, log.version, part.epoch, part.after, part.upto,
                 self._emptied(pending, log),
             )  # fmt: skip
         order = Order(
@@ -137,13 +134,13 @@ class Historian:
 
     def _took(self, pending: Pending, found: HistoryState) -> Merged:
         """One part; up to the entry by which all rows go, where there is one."""
-        table, path = pending.table, self.histories.path(pending.table)
+        path = self.histories.path(pending.table)
         try:
             return self._wrote(pending, found)
         except TableStopped as error:
             if NOT_A_ROW not in str(error.__cause__):
                 raise
-        log, part = _log(self.histories, found, table), pending.part
+        log, part = _log(found), pending.part
         with self.sessions.take() as spark, lake_errors(path, ANEW):
             row = spark.sql(statements.first_emptying(log, bounds(part))).collect()[0]
         upto_, micros = int(row[0]), row[1]
@@ -157,12 +154,12 @@ class Historian:
 
     def _wrote(self, pending: Pending, found: HistoryState) -> Merged:
         path, log = self.histories.path(pending.table), found.log
-        columns, key = self._own.widened(path, own_columns(log), log)
-        part, source = pending.part, _log(self.histories, found, pending.table)
-        read = read_of(definition_of(log.metadata().configuration, path), replace(pending, log=log))
+        columns, key = self._own.widened(path, log.columns, log)
+        part, source = pending.part, _log(found)
+        read = read_of(log.definition, replace(pending, log=log))
         between = key_range(self.follows.lake, path, read, self._own.state(path))
         place, since = (part.epoch, part.after), self._emptied(pending, log)
-        with staged(self.follows.lake, self.follows.destination, log, part, columns, key) as changes:
+        with staged(self.follows.lake, self.follows.destination, log.table, part, columns, key) as changes:
             if changes is not None:
                 rows = statements.staged_changes(_VIEW, path, place)
             else:
@@ -170,14 +167,14 @@ class Historian:
             statement = statements.merge_versions(path, rows, columns, key, between, statements.moment(since))
             return self._committed(pending, statement, changes)
 
-    def _emptied(self, pending: Pending, log: DeltaTable) -> int | None:
+    def _emptied(self, pending: Pending, log: OpenedLog) -> int | None:
         """When all rows went last before the part, in microseconds: a row of which the history has no version came
         then, by a RENAME or a CREATE with rows. None where the log does not have all changes since."""
         histories, part, table = self.histories, pending.part, pending.table
         last = HistoryNote.of(self._own.state(histories.path(table)).properties).emptied
         if last is None or last[:2] > (part.epoch, -1 if part.after is None else part.after):
             return None
-        lacks = ((epoch, histories.lacks_to(log, table, epoch) or 0) for epoch in range(last[0], part.epoch + 1))
+        lacks = ((epoch, log.lacks_to(epoch) or 0) for epoch in range(last[0], part.epoch + 1))
         whole = all(place <= last[:2] or not place[1] for place in lacks)
         return last[2] if whole else None
 
@@ -197,7 +194,7 @@ class Historian:
             hint = "Nothing is lost: it goes on with the next change of the table."
             raise TableStopped("it was compared too often at the same place", place=path, hint=hint)
         with self.sessions.take() as spark, lake_errors(path, ANEW):
-            micros = spark.sql(statements.last_time(_log(histories, found, table), *where)).collect()[0][0]
+            micros = spark.sql(statements.last_time(_log(found), *where)).collect()[0][0]
             if micros is None:  # its rows' time is over; without an end, what is closed would seem to last
                 micros = spark.sql(statements.last_known(path)).collect()[0][0]
             at = statements.moment(micros)
@@ -246,9 +243,9 @@ class Historian:
         self._own.note(path, replace(note, passed={**note.passed, str(part.epoch): part.upto}))
 
 
-def _log(histories: Histories, found: HistoryState, table: str) -> str:
+def _log(found: HistoryState) -> str:
     """The log to read from, in SQL: as it was when the part was chosen."""
-    return table_at(histories.log_path(table), found.log.version())
+    return table_at(found.log.path, found.log.version)
 
 
 def _outcome(pending: Pending, commit: Outcome | None, at: float, seconds: float) -> Merged:

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from deltalake import DeltaTable
-
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.changes.versions import CURRENT
 from spark_jobs.following.history.columns import ANEW, NAMES, OWN, lacking
@@ -21,8 +19,7 @@ from spark_jobs.lake.record import FORM, PROGRESS, new_properties
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import DESTINATION, FENCE, HISTORY, PRIMARY_KEY, TABLE, TableState
 from spark_jobs.lake.types import LakeColumn
-from spark_jobs.landing.definition import definition_of
-from spark_jobs.landing.log import own_columns
+from spark_jobs.landing.log import OpenedLog
 from spark_jobs.session import Sessions
 
 _MAKING: dict[str, Lock] = {}  # by path
@@ -69,10 +66,10 @@ class OwnHistories:
             raise LakeError("the history is gone again", place=path, hint=hint)
         return entered
 
-    def _make(self, table: str, path: str, log: DeltaTable, note: HistoryNote) -> None:
-        columns = own_columns(log)
+    def _make(self, table: str, path: str, log: OpenedLog, note: HistoryNote) -> None:
+        columns = log.columns
         lacking((), columns, path)  # raises for names that are a history's own
-        key = definition_of(log.metadata().configuration, path).primary_key
+        key = log.definition.primary_key
         self.histories.lake.check_writable()
         body = ", ".join(column.ddl for column in (*columns, *OWN))
         properties = {
@@ -86,9 +83,9 @@ class OwnHistories:
             )
         self.fence.skip(path)
 
-    def widened(self, path: str, wanted: Sequence[LakeColumn], log: DeltaTable) -> tuple[list[str], tuple[str, ...]]:
+    def widened(self, path: str, wanted: Sequence[LakeColumn], log: OpenedLog) -> tuple[list[str], tuple[str, ...]]:
         """The names of the columns, which the history has after it, and the key."""
-        key, state = definition_of(log.metadata().configuration, path).primary_key, self.state(path)
+        key, state = log.definition.primary_key, self.state(path)
         if state.primary_key != key:
             was, now = ", ".join(state.primary_key), ", ".join(key)
             raise TableStopped(f"the primary key was ({was}) and is ({now}) now", place=path, hint=ANEW)

@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deltalake import DeltaTable
-
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
 from spark_jobs.following.files import epochs_in, log_files
 from spark_jobs.following.history.columns import ANEW
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.stamp import EpochVersion, stamp_of
-from spark_jobs.following.pending import Follows, Part, Pending, opened, parts
+from spark_jobs.following.pending import Follows, Part, Pending, parts
 from spark_jobs.lake.progress import ALWAYS, TableProgress
 from spark_jobs.lake.record import ROOM
-from spark_jobs.lake.state import TableState, app_id, log_app_id
-from spark_jobs.landing.definition import EPOCHS, has_key
+from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.landing.log import OpenedLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class Histories(Follows):
     def table_path(self, table: str) -> str:
         return Follows.path(self, table)
 
-    def _check_whole(self, log: DeltaTable, table: str, epoch: int, after: int | None) -> None:
+    def _check_whole(self, log: OpenedLog, epoch: int, after: int | None) -> None:
         """What the log lacks comes by a comparison."""
 
     def progress(self, table: str, upto: int, version: int | None = None) -> TableProgress | None:
@@ -59,7 +57,7 @@ class Histories(Follows):
     def table_progress(self, table: str, upto: int, version: int | None = None) -> TableProgress | None:
         return Follows.progress(self, table, upto, version)
 
-    def merged_to(self, log: DeltaTable, progress: TableProgress | None, epoch: int) -> int | None:
+    def merged_to(self, log: OpenedLog, progress: TableProgress | None, epoch: int) -> int | None:
         """The version up to which the history has the epoch's changes, also by earlier epochs.
 
         Raises TableStopped where changes of another server may come again: nobody can tell which."""
@@ -71,10 +69,10 @@ class Histories(Follows):
         known = (progress.ends.get(epoch), self._repeated(log, progress, note, epoch))
         return max((one for one in known if one is not None), default=None)
 
-    def _repeated(self, log: DeltaTable, progress: TableProgress, note: HistoryNote, epoch: int) -> int | None:
-        if not _says(log, epoch):
+    def _repeated(self, log: OpenedLog, progress: TableProgress, note: HistoryNote, epoch: int) -> int | None:
+        if epoch not in log.epochs:
             return None  # the log never had a row of it
-        begun, now = -1 if note.begun is None else note.begun[0], self.epoch(log, epoch)
+        begun, now = -1 if note.begun is None else note.begun[0], log.epoch(epoch)
         ends = {one: end for one, end in progress.ends.items() if end and begun <= one < epoch}
         left = {one: end for one, end in ends.items() if one not in now.unrepeated(ends)}
         if min(left, default=now.moved) < now.moved:
@@ -89,7 +87,7 @@ class HistoryState:
     `merged` is the table's state, `table` its place. `stamp`: what is true of the table. `lost`: up to where the log
     has lost changes that the history has not. `unsettled`: the table is under way, and is to go on first."""
 
-    log: DeltaTable
+    log: OpenedLog
     state: TableState | None
     place: EpochVersion | None
     merged: TableState | None
@@ -125,11 +123,10 @@ def standing(histories: Histories, table: str) -> HistoryState | None:
     went back; LakeError."""
     ledger = histories.ledger
     noted = ledger.opened()  # before the log: what was landed by then is in it
-    log = opened(histories.lake, histories.log_path(table))
-    if log is None or not has_key(log.metadata().configuration):
+    log = histories.log(table)
+    if log is None or not log.has_key:
         return None
-    properties = log.metadata().configuration
-    epochs = {int(key.removeprefix(EPOCHS)) for key in properties if key.startswith(EPOCHS)} | {*epochs_in(log)}
+    epochs = {*log.epochs, *epochs_in(log.table)}
     epochs.add(ledger.last_epoch(noted))  # batches may have been merged directly
     merged = histories.lake.state(histories.table_path(table), "")
     if merged is not None and merged.copied is not None:
@@ -141,8 +138,7 @@ def standing(histories: Histories, table: str) -> HistoryState | None:
     own = _own_place(histories, log, newest, progress)
     end, unsettled = 0, False
     if there is not None and merged is not None:
-        app = log_app_id(histories.destination, histories.client_id, table, there.epoch)
-        end = log.transaction_version(app) or 0
+        end = log.end(there.epoch) or 0
         unsettled = _is_unsettled(merged, there, end, ledger.reached(there.epoch, noted))
         if not unsettled and own is not None:
             _check_not_back(log, merged, there, own)
@@ -150,11 +146,6 @@ def standing(histories: Histories, table: str) -> HistoryState | None:
     lost = [_lost(histories, log, one, progress) for one in newest] if progress is not None else []
     last = max((one for one in lost if one is not None), key=lambda one: (one.epoch, one.version), default=None)
     return HistoryState(log, state, own, merged, there, stamp, last, unsettled)
-
-
-def _says(log: DeltaTable, epoch: int) -> bool:
-    """Whether the log says where an epoch began. It does of each of which it has rows."""
-    return f"{EPOCHS}{epoch}" in log.metadata().configuration
 
 
 def _place(histories: Histories, table: str, epochs: Sequence[int], merged: TableState | None) -> EpochVersion | None:
@@ -180,21 +171,21 @@ def _is_unsettled(merged: TableState, there: EpochVersion, end: int, reached: in
     return ahead and there.version != copied.low
 
 
-def _check_not_back(log: DeltaTable, merged: TableState, there: EpochVersion, own: EpochVersion) -> None:
+def _check_not_back(log: OpenedLog, merged: TableState, there: EpochVersion, own: EpochVersion) -> None:
     """Raises TableStopped where batches of a later epoch were merged past the log, and the table is not again where the
     history is: after a rewind it goes back in time, and of another server the places say nothing."""
     told = merged.copied is not None and merged.copied.epoch == there.epoch
-    if own.epoch >= there.epoch or _says(log, there.epoch) or told or merged.followed == (there.epoch, there.version):
+    if own.epoch >= there.epoch or there.epoch in log.epochs or told or merged.followed == (there.epoch, there.version):
         return
     if there.version < own.version:
         message = f"its table went back to version {there.version}, merged without its log; it has {own.version}"
         hint = "After a rewind it continues when the table has reached that version again. "
         hint += f"After a move to another server: {ANEW}"
-        raise TableStopped(message, place=log.table_uri, hint=hint)
+        raise TableStopped(message, place=log.path, hint=hint)
 
 
 def _own_place(
-    histories: Histories, log: DeltaTable, epochs: Sequence[int], progress: TableProgress | None
+    histories: Histories, log: OpenedLog, epochs: Sequence[int], progress: TableProgress | None
 ) -> EpochVersion | None:
     for epoch in epochs if progress is not None else ():
         if version := histories.merged_to(log, progress, epoch):
@@ -202,10 +193,10 @@ def _own_place(
     return None
 
 
-def _lost(histories: Histories, log: DeltaTable, epoch: int, progress: TableProgress) -> EpochVersion | None:
+def _lost(histories: Histories, log: OpenedLog, epoch: int, progress: TableProgress) -> EpochVersion | None:
     """Up to where the log has lost changes of the epoch before the history had them, and no comparison made up for it;
     None where it has not."""
-    lost = histories.lacks_to(log, progress.table, epoch)
+    lost = log.lacks_to(epoch)
     if lost is None or epoch < HistoryNote.of(progress.state.properties).compared:
         return None
     return EpochVersion(epoch, lost) if lost > (histories.merged_to(log, progress, epoch) or 0) else None
@@ -214,10 +205,9 @@ def _lost(histories: Histories, log: DeltaTable, epoch: int, progress: TableProg
 def upto(histories: Histories, found: HistoryState, table: str) -> Pending | None:
     """The first part of the log that the history lacks up to where the table is."""
     assert found.table is not None
-    files, last = log_files(found.log), found.table
-    for epoch in (one for one in epochs_in(found.log) if one <= last.epoch):
-        app = log_app_id(histories.destination, histories.client_id, table, epoch)
-        end = found.log.transaction_version(app)
+    files, last = log_files(found.log.table), found.table
+    for epoch in (one for one in epochs_in(found.log.table) if one <= last.epoch):
+        end = found.log.end(epoch)
         if end is None:
             continue
         end = min(end, last.version) if epoch == last.epoch else end

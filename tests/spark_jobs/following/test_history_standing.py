@@ -24,11 +24,10 @@ from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.record import COPIED, DROPPED, FOLLOWED, MARKS, CopyNote, Mark, Marks
-from spark_jobs.lake.state import DESTINATION, HISTORY, TABLE, UNFILLED, app_id
+from spark_jobs.lake.state import DESTINATION, HISTORY, TABLE, UNFILLED, app_id, whole_app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.append import LandingTask, append
 from spark_jobs.landing.log import TableLog
-from spark_jobs.landing.whole import whole_app_id
 from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.session import Sessions

@@ -17,7 +17,7 @@ from spark_jobs.following.pending import Follows
 from spark_jobs.lake.state import DESTINATION, FENCE, LOG, TABLE, log_app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.definition import STATISTICS
-from spark_jobs.landing.whole import lacks_to
+from spark_jobs.landing.log import TableLog
 from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.shape import shape
 
@@ -73,9 +73,10 @@ def test_appends_and_upkeep_side_by_side(tmp_path: Path) -> None:
         gone, turns = gone + found.rows_deleted, turns + 1
     thread.join()
 
-    log = lake.open(path)
+    opened = TableLog(lake, "d", 1, NAME).open()
+    assert opened is not None
+    log, lacks = opened.table, opened.lacks_to(0)
     there = sorted(pa.table(log.to_pyarrow_table()).column(VERSION).to_pylist())
-    lacks = lacks_to(log, "d", 1, NAME, 0)
     assert failed == []
     assert lacks is not None
     assert there == list(range(lacks + 1, APPENDS * 10))
