@@ -196,6 +196,7 @@ class Follow:
             merged = future.result()
         except LeftAlone:
             self._alone[table] = self.clock() + _ALONE
+            self._tried.discard(table)  # a statement tries it yet, also where it waits
             return None
         except TakenOver:
             pause = min(_LONGEST, 2 * self._left[table][1]) if table in self._left else _STEP_BACK
