@@ -1,8 +1,8 @@
-"""Images in Arrow, in the order of their keys, and of each key in that of its changes.
+"""Sorts images in Arrow by key, and for each key in the order of its changes.
 
-Spark pays for a window over a log with more than the MERGE that follows costs. Arrow sorts a part in a fraction of
-that. What Arrow should not take is None here, and Spark reads the images by `net`: many bytes, images without a key,
-and entries of which Spark is to say what is wrong.
+In Spark, a window over a log costs more than the MERGE that follows. Arrow sorts a part in a fraction of that time. The
+result is None for parts that Spark should read by `net`: many bytes, images without a key, and invalid entries, which
+Spark reports.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from spark_jobs.lake.own_columns import NO_OWN, Own
 from spark_jobs.lake.types import COUNT
 
 MOST_BYTES = 256 << 20  # of Arrow; sorting them takes as many once more
-ONE_AT_A_TIME = Lock()  # of a run, so that tables and histories side by side do not hold that much each
+ONE_AT_A_TIME = Lock()  # of a run, so that only one table or history holds that much at a time
 LOGGED = (EPOCH, VERSION, NTH)  # what orders a log's images
 _THERE, _BEFORE = (INSERT, UPDATE_AFTER), (DELETE, UPDATE_BEFORE)
 _LAST_OPS = {INSERT: "insert", UPDATE_AFTER: "update", UPDATE_BEFORE: "delete", DELETE: "delete"}
@@ -92,7 +92,7 @@ def within_expression(epoch: int | None, after: int | None, upto: int) -> pc.Exp
 def images_in_order(
     log: DeltaTable, where: pc.Expression, columns: Sequence[str], key: Sequence[str]
 ) -> InOrder | None:
-    """Raises OSError, DeltaError and ArrowException where the log cannot be read so."""
+    """Returns the sorted images. Raises OSError, DeltaError and ArrowException if the log cannot be read so."""
     rows = log_images(log, where, [*columns, OP, TIME, *LOGGED], MOST_BYTES)
     return in_order(rows, key) if rows is not None else None
 

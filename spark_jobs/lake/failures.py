@@ -97,6 +97,13 @@ def _is_of_table(error: PySparkException, text: str) -> bool:
     return any(state.startswith(_OF_TABLE) for state in states) or error.getCondition() == "INTERNAL_ERROR"
 
 
+def raised_by_task(error: BaseException) -> str:
+    """Returns what a Python worker of Spark raised first, of at most 500 characters; else the error's first line."""
+    _, _, traceback = str(error).partition("Traceback (most recent call last):\n")
+    raised = [line for line in traceback.splitlines() if line and not line[0].isspace()]
+    return raised[0][:500] if raised else first_line(error)
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's text that is not empty, of at most 500 characters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

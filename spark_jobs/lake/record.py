@@ -33,8 +33,8 @@ FORM = "1"
 PROGRESS, COPIED, FOLLOWED = "sluice.progress", "sluice.copied", "sluice.followed"
 BEGUN, DROPPED, MARKS = "sluice.begun", "sluice.dropped", "sluice.marks"
 LOG_BEGAN, EPOCHS = "sluice.log_began", "sluice.epoch."
-ROOM = 18  # numbers behind a place: an event has 19 bytes at least
-REPAIRS = 12  # of them for repairs, so that a copy is left as their remedy
+ROOM = 18  # numbers after a place: an event has 19 bytes at least
+REPAIRS = 12  # of them for repairs, so that room is left for a copy
 
 
 @dataclass(frozen=True, slots=True)

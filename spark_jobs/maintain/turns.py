@@ -1,10 +1,10 @@
 """`Turns`: rewrites files of a table when that disturbs no run.
 
-A MERGE that began before its files were rewritten would be refused. So the files are rewritten while a claim is held,
-when no run writes. Where nothing waits there is no claim to hold. Then it is tried again for a while, in which the last
-run ends: a run that begins later enters the table by a fence, which refuses the rewriting instead of the MERGE.
-Runs that merge change logs hold no claim, and do a MERGE that is refused again: there, nothing is held. What lost a try
-to them is tried again in a turn, in which they leave the table alone.
+Delta would refuse a MERGE that began before its files were rewritten. So the files are rewritten while a claim is held,
+when no run writes. If nothing waits, there is no claim to hold. Then it is tried again for a while, in which the last
+run ends: a run that begins later enters the table by a fence, which makes Delta refuse the rewriting instead of the
+MERGE. Runs that merge change logs hold no claim, and repeat a refused MERGE: for these, nothing is held. What lost a
+try to them is tried again in a turn, in which they leave the table alone.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Turns:
     stays: bool = False
     clock: Callable[[], float] = time.monotonic
 
-    def beside(self, works: Sequence[_Work], turn: Callable[[], AbstractContextManager[None]]) -> list[_Work]:
-        """Does the works beside runs that merge, which leave the table alone in a `turn`. Those that are done: up to
-        one whose files they wrote each time."""
+    def alongside(self, works: Sequence[_Work], turn: Callable[[], AbstractContextManager[None]]) -> list[_Work]:
+        """Does the works while runs merge, which leave the table alone in a `turn`. Returns the finished ones: up to a
+        work whose files the runs wrote at each try."""
 
         def is_done(work: _Work) -> bool:
             if work():

@@ -94,8 +94,8 @@ class Upkeep:
         self, name: str, work: str, path: str, state: TableState, begun: float, is_beside: Callable[[], bool], *,
         keyed: bool,
     ) -> Maintained:  # fmt: skip
-        """`work`: as which runs that merge logs know it. `is_beside`: whether its runs hold no claims. `keyed`: whether
-        a key has one row."""
+        """Maintains the table at a path. `work` is its name for runs that merge logs. `is_beside`: whether its runs
+        hold no claims. `keyed`: whether a key has one row."""
         order = KeyOrder(self.lake, self.sessions, self.limits)
         try:
             before, files = shape(self.lake, path), order.files(path, state) if keyed else {}
@@ -104,7 +104,7 @@ class Upkeep:
             turns = Turns(self.connector, self.quiet_seconds, self.stays, self.clock)
             owner = (self.connector.destination, self.connector.client_id)
             turn = partial(Parking(self.lake, *owner).turn, work)
-            done = turns.beside(todo, turn) if beside else turns.between(path, todo)
+            done = turns.alongside(todo, turn) if alongside else turns.between(path, todo)
             hours = retention_hours(state.properties)
             deleted = self._vacuum(path, hours) if hours else 0
             if deleted and keyed:  # its view may have read them

@@ -14,7 +14,7 @@ import structlog
 from pyspark.errors import PySparkException
 
 from cdc_core.errors import SluiceError
-from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.failures import raised_by_task
 from spark_jobs.session import Sessions
 from spark_jobs.write.order import Order, Outcome
 from spark_jobs.write.small_table import OUTCOME_DDL, written_by_task
@@ -30,7 +30,7 @@ def write_all(sessions: Sessions, orders: Sequence[Order], tasks: int) -> list[O
             places = spark.range(0, len(orders), 1, count)
             found = places.mapInArrow(partial(written_by_task, tuple(orders)), OUTCOME_DDL).toArrow().sort_by("place")
     except (PySparkException, SluiceError) as error:
-        why = first_line(error)
+        why = raised_by_task(error)
         log.warning("the job of small tables failed: each goes by a statement", tables=len(orders), why=why)
         return [Outcome(why=why)] * len(orders)
     return [Outcome(**row) for row in found.drop_columns(["place"]).to_pylist()]

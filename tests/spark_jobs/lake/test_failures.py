@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException, PySparkValueError
 from pyspark.errors.exceptions.connect import AnalysisException, SparkException
 
 from cdc_core.errors import DecodeError, LakeError, TableStopped
-from spark_jobs.lake.failures import SparkRefusal, lake_errors
+from spark_jobs.lake.failures import SparkRefusal, lake_errors, raised_by_task
 
 WRAPPED = "[TASK_WRITE_FAILED] Task failed while writing rows. SQLSTATE: 58030\nCaused by: {}"
 
@@ -57,3 +57,20 @@ def test_an_error_that_may_pass_fails_the_run(text: str) -> None:
     with pytest.raises(LakeError) as caught, lake_errors("/lake/t", "Copy it."):
         raise SparkException(text)
     assert not isinstance(caught.value, SparkRefusal)
+
+
+def test_what_a_task_raised_is_named() -> None:
+    """And not where it was raised, nor what its worker made of it."""
+    text = (
+        "An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        "Traceback (most recent call last):\n"
+        '  File "/worker.py", line 1, in main\n'
+        "    import deltalake\n"
+        "ModuleNotFoundError: No module named 'deltalake'\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "/worker.py", line 2, in main\n'
+        "SerializationError: Caused by it\n"
+    )
+    assert raised_by_task(SparkException(text)) == "ModuleNotFoundError: No module named 'deltalake'"
+    assert raised_by_task(SparkException("[OTHER] it\nis away")) == "[OTHER] it"

@@ -87,7 +87,7 @@ def test_a_slow_statement_gets_its_turn(service: Feed, sessions: Sessions, tmp_p
                     tries.append(False)
             return tries[-1]
 
-        assert len(Turns(None).beside([slow], turn)) == 1  # type: ignore[arg-type]
+        assert len(Turns(None).alongside([slow], turn)) == 1  # type: ignore[arg-type]
     finally:
         run.ended.set()
         run.join()
