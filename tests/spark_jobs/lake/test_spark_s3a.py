@@ -1,4 +1,4 @@
-"""A lake in an S3 server, written by Spark over S3A and by delta-rs in turn and at once. Needs the jars of S3A."""
+"""A lake in an S3 server, written by Spark over S3A and by delta-rs in turn and at once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,10 @@ from orchestration.stack.ports import free_port
 from orchestration.stack.spark import SparkConnect
 from spark_jobs.session import Sessions
 from spark_jobs.stores import check_spark
+from tests.support.s3a import s3a_jars
 
-JARS = os.environ.get("S3A_JARS")
 FLAGS = "spark.hadoop.fs.s3a.performance.flags"
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(not JARS, reason="S3A_JARS names no folder of S3A's jars (CONTRIBUTING.md)"),
-]
+pytestmark = pytest.mark.integration
 EACH = 12  # commits of each writer
 
 
@@ -40,7 +37,7 @@ def spark(object_store: str, tmp_path: Path) -> Iterator[SparkSession]:
         "connection.ssl.enabled": "false",
     }
     conf = {f"spark.hadoop.fs.s3a.{key}": value for key, value in keys.items()}
-    conf |= {FLAGS: "create", "spark.driver.extraClassPath": f"{delta_jars()}/*:{JARS}/*"}
+    conf |= {FLAGS: "create", "spark.driver.extraClassPath": f"{delta_jars()}/*:{s3a_jars()}/*"}
     server = SparkConnect(tmp_path / "spark", free_port(), driver_memory="1g", conf=conf).start()
     try:
         with Sessions(server.remote) as sessions, sessions.take() as session:
@@ -49,6 +46,7 @@ def spark(object_store: str, tmp_path: Path) -> Iterator[SparkSession]:
         server.stop()
 
 
+@pytest.mark.full
 def test_writers_that_race_lose_no_commit(spark: SparkSession, object_store: str) -> None:
     """Every row of three writers is there once: two are delta-rs', one is Spark's."""
     path = f"{object_store}/race/t"
