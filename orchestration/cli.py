@@ -27,6 +27,9 @@ from orchestration.options import (
     Json,
     LakeRoot,
     Name,
+    ServiceOrConf,
+    Spark,
+    SparkToken,
     Token,
     Url,
     Warm,
@@ -96,6 +99,29 @@ def status(service: Url = LOCAL, token: Token = "", as_json: Json = False) -> No
     from orchestration.commands.status import run
 
     raise typer.Exit(run(service, token, as_json=as_json))
+
+
+@app.command()
+def check(
+    name: Name,
+    lake: LakeRoot,
+    conf: Conf = Path("conf"),
+    client: Client = 1001,
+    service: ServiceOrConf = None,
+    token: Token = "",
+    spark: Spark = "sc://127.0.0.1:15002",
+    spark_token: SparkToken = "",
+    as_json: Json = False,
+) -> None:
+    """Show what Spark's executors have and reach of what a destination needs, before its first run; 1 if something is
+    missing."""
+    from orchestration.commands.check import run
+    from orchestration.commands.verb import access_of
+
+    at = access_of(
+        name, lake=lake, conf=conf, client=client, service=service, token=token, spark=spark, spark_token=spark_token
+    )
+    raise typer.Exit(run(at, as_json=as_json))
 
 
 @app.command()

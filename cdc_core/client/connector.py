@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 import pyarrow as pa
 
 from cdc_core.client.calls import Calls
-from cdc_core.client.changes import changes
+from cdc_core.client.changes import RowsDoor, changes
 from cdc_core.client.finder import Finder
 from cdc_core.client.lease import Lease
 from cdc_core.client.operator_calls import OperatorCalls
@@ -85,6 +85,11 @@ class Connector:
     def flight_url(self) -> str:
         """Where rows come from now."""
         return self._calls.doors.flight
+
+    @property
+    def rows_door(self) -> RowsDoor:
+        """The Flight door of now, with what opens it."""
+        return RowsDoor(self.flight_url, self._token or "", self.ca)
 
     @property
     def ca(self) -> str:

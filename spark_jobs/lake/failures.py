@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from pyspark.errors import PySparkException, PySparkTypeError, PySparkValueError
 
-from cdc_core.errors import DecodeError, LakeError, RangeGone, SchemaError, TableStopped
+from cdc_core.errors import DecodeError, LakeError, RangeGone, SchemaError, ServiceUnavailable, TableStopped
 from spark_jobs.session import is_gone
 
 _NO_SPACE = ("No space left", "Disk quota exceeded")
@@ -26,6 +26,8 @@ _DENIED = (
     "AccessDenied",
     "403 Forbidden",
 )
+_MISSING = re.compile(r"ModuleNotFoundError: [^\n]*")
+_OF_WORKERS = ("ModuleNotFoundError", ServiceUnavailable.__name__)
 _OURS = re.compile(r"cdc_core\.[\w.]*?(\w+): ([^\n]*)")  # in a Spark worker's traceback: our error's class, its text
 _FROM_SERVICE = {cls.__name__: cls for cls in (DecodeError, SchemaError, TableStopped)}
 _SHOWN = "The batch stays claimable; the service's page shows the same error."
@@ -42,6 +44,7 @@ _OF_TABLE = (
 _PASSING = (
     *("OutOfMemoryError", "Too many open files", "SparkContext was shut down", "ExecutorLost", "CANCELED"),
     *("Connection refused", "Connection reset", "UnknownHostException", "SocketTimeout", "NOT_FOUND", "NOT_EXIST"),
+    "ModuleNotFoundError",
 )
 
 
@@ -81,7 +84,8 @@ def lake_errors(place: str, remedy: str = "") -> Iterator[None]:
         if ours and ours[1] in _FROM_SERVICE:
             hint = remedy if ours[1] == TableStopped.__name__ and remedy else _SHOWN
             raise _FROM_SERVICE[ours[1]](ours[2][:500].rstrip(". "), place=place, hint=hint) from error
-        words = ours[0][:500] if ours else first_line(error)
+        named = ours or _MISSING.search(text)
+        words = named[0][:500] if named else first_line(error)
         if remedy and not ours and _is_of_table(error, text):
             hint = f"The Spark server's log has the whole error. {remedy}"
             raise SparkRefusal(f"Spark cannot apply its changes: {words}", place=place, hint=hint) from error
@@ -115,4 +119,6 @@ def _hint(text: str) -> str:
         return "The disk is full: make room in the lake and in Spark's scratch directory; the batch stays claimable."
     if any(word in text for word in _DENIED):
         return "Make the lake writable for the account that runs Spark; the batch stays claimable."
+    if any(word in text for word in _OF_WORKERS):
+        return "A Python worker of Spark lacks something: sluice check says which and what; the batch stays claimable."
     return "Read the whole error in the Spark server's log; the batch stays claimable."

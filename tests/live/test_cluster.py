@@ -6,16 +6,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileSelector, FileType, PyFileSystem
+from rich.console import Console
 
 from cdc_core import config
+from cdc_core.errors import LakeError
+from orchestration.commands.check import looked, show
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.process import Process
+from orchestration.verbs.access import Access
+from spark_jobs.check.findings import Finding
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.load.loader import Loader
@@ -23,7 +31,7 @@ from spark_jobs.load.reader import Manner
 from spark_jobs.load.result import Copied
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.limits import Limits
-from tests.support.cluster import Cluster
+from tests.support.cluster import HOSTS, Cluster
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import found_beside
 from tests.support.waiting import until
@@ -209,6 +217,68 @@ def test_a_lost_worker_costs_a_statement_nothing(here: Shop, cluster: Cluster) -
     check(here, ["large", "heap"])
     cluster.workers[1].start()
     cluster.await_executors()
+
+
+@pytest.mark.parametrize(
+    ("lacks", "wrong"),
+    [
+        ({"hidden": ["deltalake"]}, {"deltalake", "this project", "the lake"}),
+        ({"hidden": ["spark_jobs"]}, {"this project"}),
+        ({"AWS_ENDPOINT_URL": "{http}"}, {"the lake"}),
+        ({"grpc_proxy": "http://127.0.0.1:9"}, {"the Flight door"}),
+    ],
+    ids=["no delta-rs", "not this project", "another store", "no door"],
+)
+def test_an_executor_that_lacks_something_is_named_and_loses_nothing(
+    lacks: dict[str, Any], wrong: set[str], cluster: Cluster, mysql8: MySqlServer, object_store: str, tmp_path: Path
+) -> None:
+    """One of two: the check says so, and leaves nothing behind. Tables go by the other one or by statements, or the
+    batch goes back with a remedy and comes again."""
+    root = f"{object_store}/{tmp_path.name}"
+    with shop_at(root, mysql8, cluster, tmp_path) as shop:
+        shop.execute(
+            "CREATE TABLE keyed (id INT PRIMARY KEY, v VARCHAR(20))",
+            "CREATE TABLE bag (a INT, b VARCHAR(20))",
+            "INSERT INTO keyed VALUES (1, 'a'), (2, 'b')",
+            "INSERT INTO bag VALUES (1, 'a'), (1, 'a')",
+        )
+        assert shop.drain() == []
+        assert missing(shop, cluster, tmp_path) == {}
+        shop.execute("UPDATE keyed SET v = 'z'", "DELETE FROM bag LIMIT 1", "INSERT INTO keyed VALUES (3, 'c')")
+        there = {name: _with_http(value, shop) for name, value in lacks.items()}
+        with cluster.other_worker(**there):
+            found = missing(shop, cluster, tmp_path)
+            assert {*found} == wrong
+            assert {one.where for one in found.values()} == {(HOSTS[1],)}
+            with suppress(LakeError):
+                assert shop.drain() == []
+        assert shop.drain() == []
+        check(shop, ["keyed", "bag"])
+        assert files_of(f"{root}/_sluice/check") == []
+
+
+def files_of(folder: str) -> list[str]:
+    """Without the empty objects by which S3A marks folders, and which delta-rs does not delete."""
+    found = PyFileSystem(DeltaStorageHandler(folder)).get_file_info(FileSelector("", recursive=True))
+    return [one.path for one in found if one.type is FileType.File and one.size]
+
+
+def _with_http(value: Any, shop: Shop) -> Any:
+    """A server that answers, and is no store."""
+    return shop.connector.http_url if value == "{http}" else value
+
+
+def missing(shop: Shop, cluster: Cluster, folder: Path) -> dict[str, Finding]:
+    """What `sluice check` finds wrong, and shows."""
+    root = shop.lake.lake.root
+    at = Access(
+        "shop", 1001, lambda: nullcontext(shop.connector), lambda: Sessions(cluster.remote, "", root), Lake(root),
+        folder / "conf",
+    )  # fmt: skip
+    found = list(looked(at))
+    show(Console(), found)
+    assert len(found) > 5
+    return {one.what: one for one in found if not one.good}
 
 
 def version_of(shop: Shop, table: str) -> int:

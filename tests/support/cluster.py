@@ -89,7 +89,6 @@ class Cluster:
                 yield
         finally:
             self.workers[1] = usual.start()
-            self.await_executors()
 
     def await_executors(self) -> None:
         """Returns when every worker's executor has run a task."""
@@ -140,7 +139,7 @@ class Cluster:
             return folder
         folder.mkdir(parents=True)
         for one in Path(sysconfig.get_paths()["purelib"]).iterdir():
-            if "__editable__" not in one.name and one.suffix != ".pth" and one.name not in hidden:
+            if "__editable__" not in one.name and one.suffix != ".pth" and one.name.split("-")[0] not in hidden:
                 (folder / one.name).symlink_to(one)
         for name in {"cdc_core", "spark_jobs"} - {*hidden}:
             shutil.copytree(PROJECT / name, folder / name)  # with its compiled kernels

@@ -30,7 +30,7 @@ def sluice(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "up", "server", "status", "positions", "reset", "verify", "copy", "maintain"]
+    "command", ["demo", "up", "server", "status", "check", "positions", "reset", "verify", "copy", "maintain"]
 )
 def test_every_command_explains_itself(command: str) -> None:
     """Each command has help, with --json among its options."""

@@ -50,6 +50,7 @@ def test_an_error_of_the_service_in_a_worker_keeps_its_class() -> None:
         "[FAILED_READ_FILE.FILE_NOT_EXIST] gone SQLSTATE: KD001",
         "java.lang.OutOfMemoryError: Java heap space",
         "something that nobody knows",
+        "Traceback (most recent call last):\nModuleNotFoundError: No module named 'spark_jobs' [X] SQLSTATE: 42501",
     ],
 )
 def test_an_error_that_may_pass_fails_the_run(text: str) -> None:
@@ -74,3 +75,17 @@ def test_what_a_task_raised_is_named() -> None:
     )
     assert raised_by_task(SparkException(text)) == "ModuleNotFoundError: No module named 'deltalake'"
     assert raised_by_task(SparkException("[OTHER] it\nis away")) == "[OTHER] it"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ModuleNotFoundError: No module named 'spark_jobs'",
+        "cdc_core.errors.ServiceUnavailable: no answer at grpc://s:1",
+    ],
+)
+def test_what_a_worker_lacks_is_looked_for_by_a_command(text: str) -> None:
+    """The error names it, and the hint the command."""
+    with pytest.raises(LakeError, match=text.partition(" ")[2]) as caught, lake_errors("/lake/t", "Copy it."):
+        raise SparkException(f"Traceback (most recent call last):\n{text}")
+    assert "sluice check" in caught.value.hint

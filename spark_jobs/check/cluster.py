@@ -1,0 +1,123 @@
+"""A cluster is asked what it lacks: a small job on its executors, a small table written by Spark, one call each to what
+a run needs. What is written is removed, but for the empty objects by which S3A marks folders."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileSelector
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.session import SparkSession
+
+from cdc_core.client.changes import RowsDoor
+from cdc_core.errors import LakeError
+from spark_jobs.check import on_executor
+from spark_jobs.check.findings import Finding, Looked, findings
+from spark_jobs.check.on_executor import DRIVER, Asked, Facts, folder_of, look, look_all, write
+from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.tables import Lake
+from spark_jobs.session import is_gone
+
+cloudpickle.register_pickle_by_value(on_executor)  # type: ignore[no-untyped-call]  # an executor may lack our packages
+PACKAGES = ("deltalake", "pyarrow", "numpy", "numba", "pymysql", "pydantic", "structlog")
+_MODULE = "spark_jobs.write.small_table"
+_SLOTS = "SELECT max(part) + 1 AS slots FROM (SELECT spark_partition_id() AS part FROM range(10000))"
+_PYTHON = (
+    "Executors need the driver's minor version of Python with pyspark, pyarrow and pandas, under the path of "
+    "PYSPARK_PYTHON (docs/cluster.md); the executors' logs have the whole error."
+)
+
+
+def checked(spark: SparkSession, lake: Lake, door: RowsDoor | None, source: str = "") -> Iterator[Finding]:
+    """What was found, of Spark itself first. `source` is MySQL's `host:port`, "" where it is unknown.
+
+    Raises LakeError where this process cannot write the lake, and what Spark raises where its server is away.
+    """
+    with _folder(lake) as folder:
+        yield _spark(spark, lake, folder)
+        asked = Asked(PACKAGES, _MODULE, folder, uuid.uuid4().hex, lake.storage, source=source)
+        if door is not None:
+            asked = replace(asked, door=door.url, token=door.token, ca=door.ca)
+        write(asked, DRIVER)
+        try:
+            executors = _asked(spark, asked)
+        except PySparkException as error:
+            if is_gone(error):
+                raise
+            yield Finding("Python", ("executors",), first_line(error), _PYTHON)
+            return
+        seen = {one.base_name for one in folder_of(asked).get_file_info(FileSelector("", recursive=True))}
+        yield from findings(asked, look(asked), executors, seen)
+
+
+@contextmanager
+def _folder(lake: Lake) -> Iterator[str]:
+    """A folder in the lake for as long as the block runs."""
+    lake.check_writable()
+    folder = f"{lake.root}/_sluice/check/{uuid.uuid4().hex}"
+    try:
+        if lake.is_local:
+            Path(folder.removeprefix("file://")).mkdir(parents=True)
+        yield folder
+    except (DeltaError, OSError) as error:
+        hint = "Give this process the lake's path, or the store's credentials and endpoint in its environment."
+        raise LakeError(
+            f"the lake cannot be written from here: {first_line(error)}", place=folder, hint=hint
+        ) from error
+    finally:
+        with suppress(DeltaError, OSError):
+            DeltaStorageHandler(folder, lake.storage or None).delete_dir("")
+            if lake.is_local:
+                shutil.rmtree(folder.removeprefix("file://"))  # which is empty now
+
+
+def _spark(spark: SparkSession, lake: Lake, folder: str) -> Finding:
+    """Whether Spark's executors write a Delta table into the lake that this process sees."""
+    where, path, rows = (urlsplit(lake.root).scheme or "path",), f"{folder}/delta", 2 * _slots(spark)
+    try:
+        spark.range(0, rows, 1, rows).write.format("delta").save(path)
+        found = spark.sql(f"SELECT count(*) AS rows FROM delta.{quote(path)}").collect()[0].rows  # noqa: S608
+    except PySparkException as error:
+        if is_gone(error):
+            raise
+        hint = "Start Spark with Delta's jars and those of the lake's store, and its credentials (docs/cluster.md)."
+        return Finding("Spark", where, f"cannot write the lake: {first_line(error)}", hint)
+    there = _rows(lake, path)
+    if found == there == rows:
+        return Finding("Spark", where, f"{spark.version}, writes the lake", "")
+    return Finding("Spark", where, f"wrote {rows} rows, of which {there} are here", "Name a lake that all hosts share.")
+
+
+def _rows(lake: Lake, path: str) -> int:
+    """The rows whose files are to be seen from here."""
+    try:
+        return sum(one.num_rows for one in lake.open(path).to_pyarrow_table().to_batches())
+    except (DeltaError, OSError):
+        return 0
+
+
+def _slots(spark: SparkSession) -> int:
+    """How many tasks run at a time."""
+    return int(spark.sql(_SLOTS).collect()[0].slots)
+
+
+def _asked(spark: SparkSession, asked: Asked) -> list[Looked]:
+    """The facts of each task: twice as many as run at a time, so that every executor gets one."""
+    count, begun = 2 * _slots(spark), time.time()
+    found = spark.range(0, count, 1, count).mapInArrow(partial(look_all, asked), "facts string").toArrow()
+    ended = time.time()
+    return [Looked(Facts(**json.loads(text)), begun, ended) for text in pa.table(found)["facts"].to_pylist()]
