@@ -22,7 +22,7 @@ from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.following.catch_up import CatchUp
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
-from spark_jobs.following.now import shown_anew
+from spark_jobs.following.now import refresh_landed_view
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.following.views import Views
@@ -120,7 +120,7 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
                 Fence(lake, sessions),
                 policies=policies_from(self.ddl),
                 catch_up=CatchUp(Parking(lake, connector.destination, connector.client_id)),
-                redefined=lambda table: shown_anew(sessions, follows, table),
+                redefined=lambda table: refresh_landed_view(sessions, follows, table),
                 modes=modes_from(self.apply),
                 engine=Engine(self.engine),
             )

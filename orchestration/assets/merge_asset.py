@@ -109,8 +109,8 @@ class Run:
     def _report(self, merged: Merged) -> None:
         if merged.contradiction:
             self.stop(merged)
-        if merged.untold:
-            self.context.log.warning(f"{merged.table}: {merged.untold}")
+        if merged.view_error:
+            self.context.log.warning(f"{merged.table}: {merged.view_error}")
         before = self.done.get(merged.table)
         self.done[merged.table] = before + merged if before else merged
         self.reports.add(self.names.followed(merged.table), self._metadata(merged))

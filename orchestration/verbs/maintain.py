@@ -16,7 +16,7 @@ from orchestration.freshness import parse_freshness
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Maintain
 from orchestration.verbs.report import Done, Report
-from spark_jobs.following.now import shown
+from spark_jobs.following.now import refresh_view
 from spark_jobs.following.pending import Follows
 from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.result import Maintained
@@ -33,7 +33,7 @@ def run(order: Maintain, at: Access, report: Report) -> None:
         quiet, stays = _rhythm(order, at)
         upkeep = Upkeep(connector, lake, sessions, quiet, stays)
         follows = Follows(lake, at.destination, at.client_id)
-        logs = LogUpkeep(follows, view=partial(shown, sessions, follows))
+        logs = LogUpkeep(follows, view=partial(refresh_view, sessions, follows))
         for table in order.tables or [one.name for one in connector.tables()]:
             report.each(table, partial(_work, upkeep.table, *split_name(table)))
         for table in lake.logs(at.destination):

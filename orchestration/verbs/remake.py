@@ -29,9 +29,9 @@ def _remade(order: Remake, at: Access) -> Done:
     with at.sessions() as sessions:
         made = Remaker(follows, sessions, at.run_id, views=True).table(order.table, version)
     facts = _facts(made.base) | {"dry_run": False, "rows": made.rows, "delta_version": made.delta_version}
-    facts |= {"seconds": round(made.seconds, 1)} | ({"view_error": made.untold} if made.untold else {})
+    facts |= {"seconds": round(made.seconds, 1)} | ({"view_error": made.view_error} if made.view_error else {})
     text = f"{_text(made.base)}: {made.rows:,} rows, in version {made.delta_version}"
-    return Done(f"{text}\n{made.untold}".strip(), facts, reloaded=True)
+    return Done(f"{text}\n{made.view_error}".strip(), facts, reloaded=True)
 
 
 def begin_of(follows: Follows, table: str, begin: str) -> int | None:

@@ -1,10 +1,10 @@
-"""Which part of a log without a primary key comes next: noted before its statement is sent, once for each place.
+"""Chooses the next part of a log without a primary key: noted before its statement is sent, once for each place.
 
-A part that adds copies is not safe to repeat. Delta leaves out what has the version of a part that was committed, but a
-statement of a dead run that comes late may be of other boundaries: the log has grown since. So whoever merges behind
-a place takes the part that the first one noted there, also a run that tries again. All statements that can still begin
-at the place where the table stands are of that part: one of them counts, and Delta skips or refuses the others. The
-note is beside the ledger, because a change of the table's own properties would refuse what runs beside the merge.
+A part that adds copies is not safe to repeat. Delta skips a statement with the version of a committed part, but a late
+statement of a dead run may have other boundaries: the log has grown since. So every run that merges after a place takes
+the part that was noted there first, also when it tries again. All statements that can still begin at the table's place
+are of that part: one of them counts, and Delta skips or refuses the others. The note is next to the ledger, because a
+change of the table's own properties would make Delta refuse statements that run at the same time as the merge.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Agreed:
     client_id: int
 
     def part(self, table: str, pending: Callable[[str], Pending | None]) -> Pending | None:
-        """The first part that the table lacks, as it was noted first; None for nothing. `pending` looks at the table
-        and its log. Raises LakeError, and what `pending` raises."""
+        """Returns the first part that the table lacks, as it was noted first, or None. `pending` looks at the table and
+        its log. Raises LakeError, and what `pending` raises."""
         found: list[Pending | None] = []
 
         def decide(before: str) -> str:
-            found.append(pending(table))  # looked at behind the note: a table goes on, so what it says is not old
+            found.append(pending(table))  # after the note was read, so it is not older than the note
             if (now := found[-1]) is None:
                 return before
             place = [now.part.epoch, now.part.after]

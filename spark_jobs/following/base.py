@@ -1,8 +1,8 @@
-"""What a table is reloaded from: one of its earlier versions, or nothing, and what its log has behind that. No Spark.
+"""Finds what a table is reloaded from: an earlier version or nothing, and the rows of its log after that. No Spark.
 
-Refused is whatever would give other rows than the table should have: a log that is not whole behind the base, and what
-changed the table since by another way than its log: statements, batches that were merged directly, copies, repairs.
-Commits of others since are undone, and reported.
+It refuses a base that would give other rows than the table should have: if the log is not complete after it, or if the
+table has changed since by other ways than its log: statements, batches that were merged directly, copies, repairs.
+Commits of other programs since are undone, and reported.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _TRUNCATE = "truncate"
 _WAYS = {"counts": "merged a batch directly", "copy": "copied the table", "repair": "repaired rows"}
 _OF_ROWS = ("WRITE", "MERGE", "UPDATE", "DELETE", "RESTORE", "TRUNCATE", "CREATE OR REPLACE", "REPLACE")
 _NOTED = ("counts", "copy", "repair", "ddl", "log", "remade", UPKEEP)
-_LOOKS = 5  # versions behind a copy's rows until its properties are there
+_LOOKS = 5  # versions after a copy's rows, of which one has its properties
 
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """The log's rows of `epoch` behind version `after` up to `upto`, as far as the table has them."""
+    """The log's rows of `epoch` after version `after` up to `upto`, as far as the table has them."""
 
     epoch: int
     after: int | None
@@ -40,9 +40,9 @@ class LogRange:
 
 @dataclass(frozen=True, slots=True)
 class RebuildBase:
-    """`version` of the merged table, None for nothing. `stretches` are applied to it in order, at most `rows` of the
-    log; the table is at `place` (epoch, version) before and after it. `truncated`: the place of the last statement
-    since that emptied the table. `undone`: commits of others since, which are lost by it."""
+    """`version` of the merged table, or None to begin without rows. `stretches` are applied to it in order, at most
+    `rows` rows of the log; the table is at `place` (epoch, version) before and after it. `truncated`: the place of the
+    last statement since that emptied the table. `undone`: commits of other programs since, which the reload loses."""
 
     table: str
     version: int | None
@@ -57,7 +57,7 @@ class RebuildBase:
 
 
 def copied_version(follows: Follows, table: str) -> int:
-    """The version of the table that its last copy or snapshot made. Raises LakeError where that is not known."""
+    """Returns the version of the table that its last copy or snapshot made. Raises LakeError if it is not known."""
     path = follows.path(table)
     now = _now(follows, table)
     for commit in follows.lake.commits(path):
@@ -72,7 +72,8 @@ def copied_version(follows: Follows, table: str) -> int:
 
 
 def base_of(follows: Follows, table: str, version: int | None) -> RebuildBase:
-    """Raises LakeError where the table cannot be made from that, with what can be done; what reading a lake raises."""
+    """Returns the base of a reload. Raises LakeError, with the remedy, if the table cannot be reloaded from that
+    version; and what reading a lake raises."""
     now, log = _now(follows, table), _log(follows, table)
     before = None if version is None else _earlier(follows, table, version, now)
     began = Began.of(log.properties)
@@ -98,7 +99,7 @@ def base_of(follows: Follows, table: str, version: int | None) -> RebuildBase:
     place = _place(follows, table, log, now)
     rows = sum(one.rows for one in log_files(log.table) if any(_has(one.epochs, one.high, part) for part in stretches))
     key = log.definition.primary_key
-    others = takewhile(lambda one: "remade" not in one.note, commits)  # what came before is undone already
+    others = takewhile(lambda one: "remade" not in one.note, commits)  # earlier ones are undone already
     undone = tuple(f"version {one.version}: {one.operation}" for one in others if _is_anothers(one))
     return RebuildBase(table, version, now, log, stretches, place, rows, key, truncated, undone)
 
@@ -142,7 +143,8 @@ def _earlier(follows: Follows, table: str, version: int, now: TableState) -> Tab
 def _check_ways(
     follows: Follows, table: str, commits: list[DeltaCommit], followed: tuple[int, int] | None, now: TableState
 ) -> tuple[int, int] | None:
-    """The place of the last TRUNCATE among the commits. Raises LakeError for what no log has."""
+    """Returns the place of the last TRUNCATE among the commits, or None. Raises LakeError for changes that no log
+    has."""
     truncated = []
     for commit in commits:
         noted = commit.note
@@ -164,7 +166,7 @@ def _check_ways(
 
 
 def _check_same(follows: Follows, table: str, before: TableState | None, now: TableState, log: OpenedLog) -> None:
-    """Raises LakeError for other columns, another copy, or values that came without a note."""
+    """Raises LakeError for other columns, another copy, or values that were written without a note."""
     if (before.copied if before else None) != now.copied:
         raise _refused(follows, table, "the table was copied from the source since")
     if before is not None and _types(before) != _types(now):
@@ -175,7 +177,7 @@ def _check_same(follows: Follows, table: str, before: TableState | None, now: Ta
         raise _refused(follows, table, "old rows were given the values of an added column, which its log does not have")
     own = {column.name for column in log.definition.columns}
     if gone := [name for name, _ in _types(now) if name not in own]:
-        raise _refused(follows, table, f"the source has no column {gone[0]} any more, of which rows keep their values")
+        raise _refused(follows, table, f"rows keep their values of column {gone[0]}, which the source has dropped")
     there = {(column.name, column.type) for column in log.columns}
     missing = [name for name, kind in _types(now) if (name, kind) not in there]
     if missing:
@@ -185,7 +187,8 @@ def _check_same(follows: Follows, table: str, before: TableState | None, now: Ta
 def _stretches(
     follows: Follows, table: str, version: int | None, began: Began, now: TableState, log: OpenedLog
 ) -> Iterator[LogRange]:
-    """What the log has between the base and the table's place. Raises LakeError where it does not have all of it."""
+    """Yields the log's ranges between the base and the table's place. Raises LakeError if the log lacks some of
+    them."""
     path, newest = follows.path(table), _newest(follows, log, now)
     present = follows.progress(table, newest)
     there = follows.progress(table, newest, version) if version is not None else None
@@ -214,8 +217,8 @@ def _stretches(
 
 
 def _left_out(follows: Follows, table: str, epoch: int, present: TableProgress, log: OpenedLog) -> int | None:
-    """Without a key: up to where the table has the epoch's rows by earlier epochs. Raises LakeError where nobody
-    knows."""
+    """Returns, for a table without a key, the version up to which it has the epoch's rows by earlier epochs, or None.
+    Raises LakeError if that is unknown."""
     end = log.end(epoch)
     if log.has_key or end is None:
         return None
@@ -226,7 +229,7 @@ def _left_out(follows: Follows, table: str, epoch: int, present: TableProgress, 
 
 
 def _place(follows: Follows, table: str, log: OpenedLog, now: TableState) -> tuple[int, int]:
-    """Epoch and version at which the table is."""
+    """Returns the epoch and the version at which the table is."""
     progress = follows.progress(table, _newest(follows, log, now))
     if progress is not None and progress.ends:
         newest = max(progress.ends)
@@ -237,7 +240,7 @@ def _place(follows: Follows, table: str, log: OpenedLog, now: TableState) -> tup
 
 
 def _newest(follows: Follows, log: OpenedLog, now: TableState) -> int:
-    """The last epoch of which there may be changes."""
+    """Returns the last epoch of which there may be changes."""
     known = follows.ledger.stretches()
     followed = now.followed[0] if now.followed else 0
     return max([followed, *known, *(file.epochs[1] for file in log_files(log.table))])

@@ -1,8 +1,8 @@
-"""A log is merged whole before something else writes the merged table: a DDL statement, or a run that merges claims
+"""Merges a whole log before something else writes the merged table: a DDL statement, or a run that merges claims
 without a log.
 
-Otherwise rows of before a statement would meet the columns of after it; and rows of the log at or below the version
-that such a run writes would be taken for merged.
+Otherwise rows from before a statement would meet the columns after it; and rows of the log at or below the version that
+such a run writes would count as merged.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from spark_jobs.landing.modes import Mode
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """For the run of a batch. The table is that run's afterwards: one that merges the log steps back."""
+    """For the run of a batch, which owns the table afterwards: a run that merges the log steps back."""
 
     parking: Parking
 
     def __call__(self, batch: Batch, table: str) -> None:
-        """Raises TableStopped when the log cannot be merged, LakeError for trouble of all tables."""
+        """Merges the table's log. Raises TableStopped when the log cannot be merged, LakeError for trouble of all
+        tables."""
         follows = Follows(batch.lake, batch.claim.destination, batch.claim.client_id)
         batch.fence.leave(follows.path(table))  # a run that merges the log may have fenced the table since
         merger = Merger(follows, batch.sessions, batch.fence, batch.run_id, batch.policies, clock=batch.clock)
@@ -43,8 +44,8 @@ class CatchUp:
             self._history(batch, works, table)
 
     def _history(self, batch: Batch, works: Works, table: str) -> None:
-        """The same for its history. What keeps that from it is no trouble of the table: it waits, and is compared with
-        the table later where the log has lost changes of it."""
+        """Merges the log into the table's history. A failure does not stop the table: the history waits, and is
+        compared with the table later if the log has lost changes meanwhile."""
         path, work = works.historian.histories.path(table), work_of(table)
         batch.fence.leave(path)
         try:

@@ -1,7 +1,4 @@
-"""The files of a log, by their statistics: of which epochs and versions they have rows, and what these are.
-
-Reads no row.
-"""
+"""The files of a log by their statistics: the epochs and versions of their rows, and their values. No row is read."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from spark_jobs.changes.columns import EPOCH, INSERT, OP, VERSION
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file of a log: the epochs and the versions that its rows lie between, how many they are, and when it was
-    written, in seconds since 1970. One that was compacted may have rows of several epochs."""
+    """A file of a log: the first and last epoch and version of its rows, their number, and when it was written, in
+    seconds since 1970. A compacted file may have rows of several epochs."""
 
     epochs: tuple[int, int]
     low: int
@@ -28,7 +25,7 @@ class LogFile:
 
 
 def log_files(log: DeltaTable) -> list[LogFile]:
-    """The files of a log that have rows. Raises TableStopped where one has no statistics."""
+    """Returns the files of a log that have rows. Raises TableStopped if one has no statistics."""
     actions = pa.table(log.get_add_actions(flatten=True))
     if not actions.num_rows:
         return []
@@ -48,28 +45,29 @@ def log_files(log: DeltaTable) -> list[LogFile]:
 
 
 def epochs_in(log: DeltaTable) -> list[int]:
-    """The epochs that a log may have rows of, in order."""
+    """Returns the epochs that a log may have rows of, in order."""
     return epochs_of(log_files(log))
 
 
 def epochs_of(files: Sequence[LogFile]) -> list[int]:
-    """The epochs that the files may have rows of, in order."""
+    """Returns the epochs that the files may have rows of, in order."""
     return sorted({epoch for file in files for epoch in range(file.epochs[0], file.epochs[1] + 1)})
 
 
 def key_bounds(log: DeltaTable, epoch: int, after: int | None, upto: int, column: str) -> tuple[int | None, int | None]:
-    """Between which values a column of integers is in the files with these rows; None where nobody knows."""
+    """Returns the least and the greatest value of an integer column in the files with these rows; None for both if they
+    are unknown."""
     files = pa.table(log.get_add_actions(flatten=True))
     least, most = f"min.{column}", f"max.{column}"
     if least not in files.column_names or most not in files.column_names:
         return None, None
     names = (f"min.{EPOCH}", f"max.{EPOCH}", f"min.{VERSION}", f"max.{VERSION}", least, most)
     rows = zip(*(files[name].to_pylist() for name in names), strict=True)
-    behind = -1 if after is None else after
+    floor = -1 if after is None else after
     own = [
         (low, high)
         for first, last, begin, end, low, high in rows
-        if first <= epoch <= last and end > behind and begin <= upto
+        if first <= epoch <= last and end > floor and begin <= upto
     ]
     if not own or any(not isinstance(value, int) for pair in own for value in pair):
         return None, None
@@ -77,17 +75,17 @@ def key_bounds(log: DeltaTable, epoch: int, after: int | None, upto: int, column
 
 
 def only_inserted(log: DeltaTable, epoch: int, after: int | None, upto: int) -> bool:
-    """Whether the files with the rows of a part show that all were inserted."""
+    """Whether the statistics of the files with a part's rows show that all were inserted."""
     files = pa.table(log.get_add_actions(flatten=True))
     names = (f"min.{EPOCH}", f"max.{EPOCH}", f"min.{VERSION}", f"max.{VERSION}", f"min.{OP}", f"max.{OP}")
     if any(name not in files.column_names for name in names):
         return False
     rows = zip(*(files[name].to_pylist() for name in names), strict=True)
-    behind = -1 if after is None else after
+    floor = -1 if after is None else after
     own = [
         (least, most)
         for first, last, begin, end, least, most in rows
-        if first <= epoch <= last and end > behind and begin <= upto
+        if first <= epoch <= last and end > floor and begin <= upto
     ]
     return bool(own) and all(pair == (INSERT, INSERT) for pair in own)
 

@@ -1,10 +1,11 @@
-"""The logs of one run, side by side, each in its own time.
+"""Merges the logs of one run, several at the same time, each at its own pace.
 
-Small tables that are due are merged by one job, the next ones when it is through; large ones by statements beside it. A
-table whose merge fails waits, longer after each failure, while the others go on; nothing of its log is lost. A run
-stays for a while when there is nothing to merge, because starting one costs more than waiting. Where rows may wait in
-their log, a table is merged when the oldest is nearly late: a merge of many costs little more than one of few. Trouble
-of all tables (Spark or the lake is away) ends the run; a log that alone cannot be read makes its table wait.
+One job merges the small tables that are due, and the next ones when it has ended; meanwhile statements merge the large
+ones. A table whose merge fails waits, longer after each failure, while the others go on; nothing of its log is lost. A
+run stays for a while when there is nothing to merge, because starting one costs more than waiting. If rows may wait in
+their log, a table is merged when the oldest is nearly late: a merge of many rows costs little more than one of few.
+Trouble of all tables (Spark or the lake is unavailable) ends the run; a single log that cannot be read makes its table
+wait.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Pending
 from spark_jobs.following.together import LeftAlone
 
-_STEP_BACK, _LONGEST = 5.0, 120.0  # seconds in which a run leaves a table to another one; longer each time
+_STEP_BACK, _LONGEST = 5.0, 120.0  # seconds for which a run leaves a table to another one; longer each time
 _NEVER = (0.0, 0.0)
 _LOOK, _LIST = 1.0, 10.0  # seconds between two looks at the logs, and between two listings of them
-_A_MERGE = 3.0  # seconds of a table's, as long as it is not known
-_SLOWER = 1.25  # than the last time
+_A_MERGE = 3.0  # seconds of a table's merge, until they are known
+_SLOWER = 1.25  # a merge may take so many times as long as the last one
 _FIRST = 2.0  # a table's first merge takes so many times as long as later ones: Spark compiles it
-_VIEWS = 30.0  # seconds at the end, in which views are made that wait
-_ALONE = 60.0  # seconds in which a table that the job left goes by statements
+_VIEWS = 30.0  # seconds at the end, in which waiting views are rebuilt
+_ALONE = 60.0  # seconds for which a table that the job left is merged by statements
 _SPARE, _RESTART = 10.0, 15.0  # seconds that are left before a row is late, and that the start of the next run takes
 
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """How a run goes: so many tables side by side, and tasks of a job; no part begun after `max_seconds`; it ends when
-    nothing was there to merge for `linger_seconds`. `parked`: tables that wait are tried at once. `freshness_seconds`:
-    how old rows of a log may be until their table has them, 0 for as fresh as can be; the first part of each table is
-    merged at once."""
+    """The options of a run. `parallelism`: the tables that are merged at the same time, and the tasks of a job. No part
+    begins after `max_seconds`; the run ends when there was nothing to merge for `linger_seconds`. `parked`: waiting
+    tables are tried at once. `freshness_seconds`: how old rows of a log may be until their table has them, 0 for as
+    fresh as possible; the first part of each table is merged at once."""
 
     parallelism: int = 4
     max_seconds: float = 300.0
@@ -47,8 +48,8 @@ class FollowOptions:
     freshness_seconds: float = 0.0
 
     def presses(self, waiting: Iterable[tuple[float, float]]) -> bool:
-        """Whether the first of these tables must begin, so that none becomes late behind it: how old its oldest row is,
-        and how many seconds its merge takes, of each table in the order in which they are merged."""
+        """Whether the first of these tables must begin, so that no later one becomes late. `waiting` has the age of
+        each table's oldest row, and the seconds that its merge takes, in the order in which they are merged."""
         needed = 0.0
         for age, seconds in waiting:
             needed += _SLOWER * seconds / self.parallelism
@@ -58,7 +59,7 @@ class FollowOptions:
 
 
 class Follower(Protocol):
-    """What merges logs for a run: see `Works`."""
+    """Merges logs for a run: see `Works`."""
 
     def pending(self, table: str, /) -> Pending | None: ...
 
@@ -66,15 +67,15 @@ class Follower(Protocol):
 
     def takes(self, table: str, pending: Pending, /) -> bool: ...
 
-    def together(self, told: Mapping[str, Future[Merged]], tasks: int, /) -> None: ...
+    def together(self, futures: Mapping[str, Future[Merged]], tasks: int, /) -> None: ...
 
     def rest(self, seconds: float, /) -> None: ...
 
 
 @dataclass
 class Follow:
-    """One run over the logs of `tables`, which is asked now and then: tables come and go. `gives_way`: whether another
-    run waits for this one's end."""
+    """One run over the logs of `tables`, which is called now and then: tables come and go. `gives_way`: whether another
+    run waits for the end of this one."""
 
     merger: Follower
     parking: Parking
@@ -95,7 +96,7 @@ class Follow:
     _alone: dict[str, float] = field(default_factory=dict)  # tables that the job left to statements: until when
 
     def run(self) -> Iterator[Merged | Parked]:
-        """What becomes of each part. Raises LakeError, when the tables that are being merged are through."""
+        """Yields the result of each part. Raises LakeError, when the merges that had begun are done."""
         deadline, busy = self.clock() + self.pace.max_seconds, self.clock()
         under_way: dict[Future[Merged], str] = {}
         job, look = None, 0.0
@@ -111,9 +112,9 @@ class Follow:
                     look = self.clock() + max(_LOOK, 2 * (self.clock() - began))
                     small = [table for table in due if table in self._small]
                     if small and free:
-                        told = {table: Future[Merged]() for table in small}
-                        under_way |= {future: table for table, future in told.items()}
-                        job = pool.submit(self.merger.together, told, self.pace.parallelism)
+                        futures = {table: Future[Merged]() for table in small}
+                        under_way |= {future: table for table, future in futures.items()}
+                        job = pool.submit(self.merger.together, futures, self.pace.parallelism)
                     alone = sum(table not in self._small for table in under_way.values())
                     for table in [one for one in due if one not in self._small][: self.pace.parallelism - alone]:
                         under_way[pool.submit(self.merger.next, table)] = table
@@ -135,8 +136,8 @@ class Follow:
                         yield outcome
 
     def _due(self, busy: set[str], *, last: bool) -> list[str]:
-        """The tables that have something to merge, the longest behind first. `last`: the run is about to end, so that
-        none waits for more rows."""
+        """Returns the tables that have something to merge, the furthest behind first. `last`: the run is about to end,
+        so no table waits for more rows."""
         self._waits = False
         parked, found = self.parking.tables(), []
         busy |= self.parking.taken(self.now())
@@ -148,7 +149,7 @@ class Follow:
                 continue
             try:
                 pending = self.merger.pending(table)
-            except TableStopped:  # the merge says so
+            except TableStopped:  # the merge raises it again, and reports it
                 self._small.discard(table)
                 found.append((0.0, table))
                 continue
@@ -170,7 +171,7 @@ class Follow:
         again = [one for one in found if one[1] in self._tried]
         ages = [(self._age(table, since), self._took.get(table, _A_MERGE)) for since, table in again]
         pressed = [table for _, table in again] if self.pace.presses(ages) else []
-        if pressed:  # the next one when it has begun; what one job merges goes along
+        if pressed:  # one at a time; if it is small, the other small ones are merged by the same job
             with_it = self._small if pressed[0] in self._small else ()
             pressed = [table for at, table in enumerate(pressed) if not at or table in with_it]
         due = first + pressed
@@ -178,14 +179,15 @@ class Follow:
         return due
 
     def _age(self, table: str, since: float) -> float:
-        """How long the oldest row of a log waits: by the clock that dated it, which may be ahead, and by this one."""
+        """Returns how long the oldest row of a log has waited: by the clock that dated it, which may be ahead, or by
+        this run's, whichever is longer."""
         known = self._seen.get(table)
         if known is None or known[0] != since:
             known = self._seen[table] = (since, self.clock())
         return max(self.now() - since, self.clock() - known[1])
 
     def _known(self) -> Sequence[str]:
-        """The tables, listed anew now and then."""
+        """Returns the tables, listed again now and then."""
         if self._listed is None or self.clock() - self._listed[0] >= _LIST:
             self._listed = (self.clock(), self.tables())
         return self._listed[1]
@@ -196,7 +198,7 @@ class Follow:
             merged = future.result()
         except LeftAlone:
             self._alone[table] = self.clock() + _ALONE
-            self._tried.discard(table)  # a statement tries it yet, also where it waits
+            self._tried.discard(table)  # a statement still tries it, even if it is parked
             return None
         except TakenOver:
             pause = min(_LONGEST, 2 * self._left[table][1]) if table in self._left else _STEP_BACK

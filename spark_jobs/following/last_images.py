@@ -1,4 +1,4 @@
-"""The last image of each key of a part, as a view of Spark's: few rows are sent along, many are staged as a file.
+"""The last image of each key of a part, as a view in Spark: few rows are sent along, many are staged as a file.
 
 A MERGE of them costs Spark about half of one that reads the log, which is many small files. The rows are the same
 however often Spark reads them, also for a statement that comes late.
@@ -28,13 +28,13 @@ from spark_jobs.write.order import SENT_BYTES
 from spark_jobs.write.view import create_file_view, create_sent_view
 
 log = structlog.get_logger(__name__)
-_SENT_ROWS = 20_000  # more are a file: Spark would hold them as rows
+_SENT_ROWS = 20_000  # more are staged as a file: Spark would hold them as rows
 _SLICE = 65_536  # rows that are written at a time
 
 
 @dataclass(frozen=True, slots=True)
 class LastImages:
-    """So many `rows`, with the columns of `schema`: sent along, or in `file`."""
+    """The images of so many `rows`, with the columns of `schema`: sent along, or in `file`."""
 
     rows: int
     schema: pa.Schema
@@ -52,8 +52,8 @@ class LastImages:
 def last_images(
     lake: Lake, destination: str, source: DeltaTable, part: Part, columns: Sequence[str], key: Sequence[str]
 ) -> Iterator[LastImages | None]:
-    """The columns, and `OP`: 1 for a key that has a row now, 2 for one that has none. None where Spark should read the
-    log itself."""
+    """Yields the images, with `OP`: 1 for a key that has a row now, 2 for a key without one. Yields None if Spark
+    should read the log itself."""
     with staging_file(lake, destination, columns) as file:
         yield _made(file, source, part, columns, key)
 
@@ -77,7 +77,7 @@ def _made(
             _write(file, images, chosen, schema)
             return LastImages(len(chosen), schema, file=str(file))
     except (OSError, DeltaError, pa.ArrowException) as error:
-        log.warning("a change log is not read by Arrow, so Spark does", log=str(source.table_uri), why=str(error))
+        log.warning("Arrow cannot read a change log, so Spark does", log=str(source.table_uri), why=str(error))
         return None
 
 

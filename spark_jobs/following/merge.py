@@ -1,10 +1,9 @@
-"""One part of one log becomes one commit of the merged table.
+"""Merges one part of one log into its table, as one commit.
 
 The commit carries the app id of the rows' epoch and the version up to which they go, as a batch's does. Rows at or
-below the version that the table has are left out, so a part that comes again adds nothing. The statement is a MERGE by
-key, also into an empty table: one that comes late, of a run that is dead, is skipped, refused, or changes nothing.
-Without a key it adds and takes copies, of a part whose bounds are `agreed` before: one that comes late is skipped or
-refused.
+below the version that the table has are left out, so a repeated part adds nothing. The statement is a MERGE by key,
+also into an empty table: a late one, of a dead run, is skipped, refused, or changes nothing. Without a key it adds and
+removes copies, of a part whose bounds are `agreed` before: a late one is skipped or refused.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from spark_jobs.changes.net import NOT_A_ROW, ImageQuery
 from spark_jobs.following.last_images import LastImages, last_images
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.net import bounds, last_emptying
-from spark_jobs.following.now import shown
+from spark_jobs.following.now import refresh_view
 from spark_jobs.following.others import TakenOver, leaving
 from spark_jobs.following.pending import Follows, Pending
 from spark_jobs.following.ready import PartPreparer, ReadyPart
@@ -42,14 +41,14 @@ from spark_jobs.write.statements import append_rows, merge_copies, merge_keyed, 
 from spark_jobs.write.transaction import run_statement
 
 _VIEW = "sluice_last_images"
-_TRIES = 5  # of a table that others write meanwhile
+_TRIES = 5  # for a table that other runs write meanwhile
 
 
 @dataclass(frozen=True, slots=True)
 class Merger:
     """Merges logs for one run, whose `fence` keeps the statements of earlier ones out. `views`: the tables' views are
-    kept up, by the merge of a statement at once. `engine`: what writes small tables. Safe for several tables side
-    by side; two of the same table get in each other's way and do no harm."""
+    kept up to date; a merge by a statement rebuilds its table's view at once. `engine`: what writes small tables. Safe
+    for several tables at the same time; two merges of the same table disturb each other and do no harm."""
 
     follows: Follows
     sessions: Sessions
@@ -61,7 +60,7 @@ class Merger:
     clock: Callable[[], float] = time.time
 
     def whole(self, table: str, *, sleep: Callable[[float], None] = time.sleep) -> Merged:
-        """Merges all that the log has by now. Raises what `next` raises; TakenOver when others keep writing."""
+        """Merges all that the log has by now. Raises what `next` raises; TakenOver when other runs keep writing."""
         done = Merged(table)
         for merged in every_part(table, self.next, sleep):
             done += merged
@@ -71,7 +70,7 @@ class Merger:
         return done
 
     def pending(self, table: str) -> Pending | None:
-        """What the table lacks. Raises LakeError; TableStopped for a damaged log."""
+        """Returns what the table lacks, or None. Raises LakeError; TableStopped for a damaged log."""
         return self.follows.pending(table)
 
     def next(self, table: str) -> Merged:
@@ -81,7 +80,9 @@ class Merger:
         trouble of all tables.
         """
         merged = tried_twice(lambda: self._next(table))
-        return replace(merged, untold=shown(self.sessions, self.follows, table)) if merged and self.views else merged
+        if not merged or not self.views:
+            return merged
+        return replace(merged, view_error=refresh_view(self.sessions, self.follows, table))
 
     def _next(self, table: str) -> Merged:
         ready = self._ready(table)
@@ -96,7 +97,8 @@ class Merger:
                 return self._emptied(ready)
 
     def readied(self, table: str) -> Readied | Merged | None:
-        """The same part for the job of many tables; None where it goes by a statement."""
+        """Prepares the same part for the job of many tables. Returns it; the empty result if there is nothing to merge;
+        None if the part needs a statement."""
         ready = self._ready(table)
         if ready is None:
             return Merged(table)
@@ -111,12 +113,12 @@ class Merger:
             follows.lake.storage,
         )  # fmt: skip
 
-        def told(outcome: Outcome, share: int) -> Merged:
+        def result(outcome: Outcome, share: int) -> Merged:
             if self.views:
-                self.views.behind(table, part.epoch, state)
+                self.views.merged(table, part.epoch, state)
             return self.outcome(ready, outcome, share)
 
-        return Readied(order, told)
+        return Readied(order, result)
 
     def _ready(self, table: str) -> ReadyPart | None:
         return PartPreparer(self.follows, self.sessions, self.fence, self.run_id, self.policies).ready(table)
@@ -138,7 +140,7 @@ class Merger:
         return self.outcome(ready, self._committed(ready))
 
     def _pass(self, spark: SparkSession, ready: ReadyPart) -> None:
-        """Makes an empty commit for a part without a key whose copies cancel out, where Delta made none."""
+        """Makes an empty commit for a part without a key whose copies cancel out, if Delta made none."""
         path, app, upto = ready.path, ready.app, ready.found.part.upto
         state = self.follows.lake.state(path, app)
         if ready.read.table.primary_key or state is None or (state.applied or 0) >= upto:
@@ -148,8 +150,8 @@ class Merger:
             commit_nothing(spark, path, state.columns[0].name)
 
     def outcome(self, ready: ReadyPart, commit: Outcome | None, share: int = 1) -> Merged:
-        """What the part brought, by its commit; None where another run has made one of that version. `share`: of so
-        many tables that took their time together."""
+        """Returns the result of a part by its `commit`, which is None if another run has made one of that version.
+        `share`: the number of tables that were merged together, in one time."""
         found, part = ready.found, ready.found.part
         contradiction = _contradiction(commit) if commit and ready.read.table.primary_key else ""
         return Merged(
@@ -170,13 +172,13 @@ class Merger:
         )
 
     def _emptied(self, ready: ReadyPart) -> Merged:
-        """One commit in which all rows go: up to the last entry of the part that says so. For a table whose statements
-        were not followed, because it had a log alone."""
+        """Merges up to the part's last entry that emptied the table: one commit that deletes all rows. For a table
+        whose statements were not followed, because it had only a log."""
         follows, found, path, state = self.follows, ready.found, ready.path, ready.prepared.state
         with self.sessions.take() as spark, lake_errors(path, copy_hint(follows.destination, found.table)):
             upto = spark.sql(last_emptying(self._log(found), found.part)).collect()[0][0]
             part = replace(found.part, upto=upto, whole=False)
-            if state.own.soft:  # rows that came before the entry are not in the table, and would not be marked
+            if state.own.soft:  # the part's rows before the entry are not in the table, and would not be marked
                 hint = copy_hint(follows.destination, found.table)
                 raise TableStopped("its log has a TRUNCATE among rows that soft deletes keep", place=path, hint=hint)
             note = part.note(follows.ledger, found.table, self.run_id)
@@ -188,13 +190,13 @@ class Merger:
         return self.outcome(emptied, self._committed(emptied))
 
     def _log(self, found: Pending) -> str:
-        """The log to read from, in SQL: as it was when the part was chosen."""
+        """Returns the SQL for the log as it was when the part was chosen."""
         return table_at(found.log.path, found.log.version)
 
     @contextmanager
     def _images(self, ready: ReadyPart) -> Iterator[LastImages | None]:
-        """The last image of each key; None for a table without a key or with columns of ours, and where Spark should
-        read the log."""
+        """Yields the last image of each key; None for a table without a key or with columns of Sluice's, and if Spark
+        should read the log."""
         key, found = ready.read.table.primary_key, ready.found
         if ready.prepared.state.own or not key:
             yield None
@@ -206,7 +208,7 @@ class Merger:
             yield images
 
     def _statement(self, ready: ReadyPart, view: str | None) -> str:
-        """`view` has the last image of each key; without one the statement reads the log."""
+        """Returns the statement. `view` has the last image of each key; without it the statement reads the log."""
         found, path, columns, state = ready.found, ready.path, ready.columns, ready.prepared.state
         key, names = ready.read.table.primary_key, [column.name for column in columns]
         images = ImageQuery(self._log(found), tuple(columns), key, bounds(found.part))
@@ -221,8 +223,8 @@ class Merger:
         return merge_keyed(path, view or images.net(), names, key, deletes=True, between=between)
 
     def _committed(self, ready: ReadyPart) -> Outcome | None:
-        """The commit, None where another run has made one of that version. Raises TableStopped where the table does not
-        have the part after all."""
+        """Returns the commit, or None if another run has made one of that version. Raises TableStopped if the table
+        does not have the part after all."""
         lake, part, path = self.follows.lake, ready.found.part, ready.path
         commit = lake.commit_noted(path, ready.note)
         state = lake.state(path, ready.app)
@@ -243,8 +245,8 @@ def _contradiction(commit: Outcome) -> str:
 
 
 def every_part(table: str, following: Callable[[str], Merged], sleep: Callable[[float], None]) -> Iterator[Merged]:
-    """What `following` brings the table, part by part, until there is nothing more. Raises what it raises; TakenOver
-    when others keep writing."""
+    """Yields the results of `following`, which merges a part, until there is nothing more. Raises what it raises;
+    TakenOver when other runs keep writing."""
     left = _TRIES
     while True:
         try:

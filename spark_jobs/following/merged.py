@@ -1,4 +1,4 @@
-"""What merging brought a table."""
+"""The result of merging a table's log."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from spark_jobs.apply.table import SQL
 class Merged:
     """The parts, and the rows of the log in them; `inserted`, `updated` and `deleted` as Delta counted them. The table
     has its log up to version `upto` of `epoch`. `since`: when the oldest of the rows landed; `merged_at`: when they
-    were in the table, in seconds since 1970. `contradiction`: why the table must take no more changes; `untold`: why
-    its view is as it was; "" for nothing. `engine`: what made the last commit. Falsy where there was nothing to
-    merge."""
+    were in the table, in seconds since 1970. `contradiction`: why the table must take no more changes, or "";
+    `view_error`: why its view was not rebuilt, or "". `engine`: what made the last commit. Falsy if there was nothing
+    to merge."""
 
     table: str
     parts: int = 0
@@ -29,7 +29,7 @@ class Merged:
     seconds: float = 0.0
     added_columns: tuple[str, ...] = ()
     contradiction: str = ""
-    untold: str = ""
+    view_error: str = ""
     engine: str = SQL
 
     def __bool__(self) -> bool:

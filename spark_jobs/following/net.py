@@ -1,4 +1,4 @@
-"""What a part of a log is to Spark: its bounds, its definition, its range of keys."""
+"""A part of a log as Spark reads it: its bounds, its definition, its range of keys."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from spark_jobs.lake.types import OP
 
 
 def bounds(part: Part) -> str:
-    """The condition for the rows of a part."""
+    """Returns the condition for the rows of a part."""
     return within(part.epoch, part.after, part.upto)
 
 
 def last_emptying(log: str, part: Part) -> str:
-    """A query for the version of the part's last entry by which all rows go."""
+    """Returns a query for the version of the part's last entry that emptied the table."""
     return f"SELECT max({VERSION}) FROM {log} WHERE {bounds(part)} AND {OP} = '{TRUNCATE}'"  # noqa: S608
 
 
 def read_of(schema: TableSchema, found: Pending) -> TableRead:
-    """The log's rows as the service would describe them."""
+    """Returns the part's rows as the service would describe them."""
     rows, key = found.part.rows, schema.primary_key
     part = found.part
     low, high = (

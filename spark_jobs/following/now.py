@@ -1,12 +1,11 @@
-"""`{database}.{table}__now`: a landed table as of the end of its log, whatever of it is merged.
+"""`{database}.{table}__now`: a landed table as of the end of its log, however much of the log is merged.
 
-The view reads one version of the merged table, without the keys that the log has behind what that version has, and the
-last rows of these keys. So it stays exact while the log grows and while the table is merged. It is reloaded behind
-merges (`views`), and behind each statement that the table follows. It lives in Spark's catalog; another Spark gets its
-SQL.
+The view reads one version of the merged table, without the keys of later changes in the log, and the last rows of these
+keys. So it stays exact while the log grows and while the table is merged. It is rebuilt after merges (`views`), and
+after each statement that the table follows. It is in Spark's catalog; another Spark gets its SQL.
 
-Without a key it has the table's rows with the copies that the log adds and takes. Which rows of an epoch that began
-later come again it cannot know: it raises an error from then on, until it is reloaded.
+Without a key it has the table's rows with the copies that the log adds and removes. When a new epoch begins, it cannot
+know which of its rows are repeated: it raises an error from then on, until it is rebuilt.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from spark_jobs.landing.log import OpenedLog
 from spark_jobs.session import Sessions
 
 SUFFIX = "__now"
-NEW_EPOCH = "SLUICE_NEW_EPOCH"  # how a view says that it must be reloaded
+NEW_EPOCH = "SLUICE_NEW_EPOCH"  # the error of a view that must be rebuilt
 
 
 def view_name(table: str) -> str:
-    """The view of `database.table`, in SQL."""
+    """Returns the name of the view of `database.table`, in SQL."""
     database, name = split_name(table)
     return f"{quote(database)}.{quote(name + SUFFIX)}"
 
 
 def now_sql(follows: Follows, table: str) -> str:
-    """The view's query. Raises TableStopped for a table without a log, or one that was dropped."""
+    """Returns the view's query. Raises TableStopped for a table without a log, or a dropped one."""
     log, path = follows.log(table), follows.path(table)
     if log is None:
         hint = "Name a table whose mode is land_first; other tables are as of their last batch."
@@ -53,14 +52,14 @@ def now_sql(follows: Follows, table: str) -> str:
         hint = "Its first merge creates it; start the job that merges."
         raise TableStopped("the lake has no such table", place=table, hint=hint)
     key = log.definition.primary_key
-    where = _behind(follows, table, log, state) if key else _copies_behind(follows, log, state)
+    where = _later_rows(follows, table, log, state) if key else _later_copies(follows, log, state)
     source = f"delta.{quote(log.path)}"
     newer = ImageQuery(source, logged(log.table, state.columns), key, where)
     return newer.over(living_at(path, state.version, state.own), state.columns)
 
 
 def make_view(spark: SparkSession, follows: Follows, table: str) -> None:
-    """Makes the view, or reloads it; takes it away where the table is gone."""
+    """Creates or replaces the view; drops it if the table is gone."""
     try:
         query = now_sql(follows, table)
     except TableStopped:
@@ -70,38 +69,38 @@ def make_view(spark: SparkSession, follows: Follows, table: str) -> None:
     spark.sql(f"CREATE OR REPLACE VIEW {view_name(table)} AS {query}")
 
 
-def shown(sessions: Sessions, follows: Follows, table: str) -> str:
-    """Makes the view. Why it could not, "" where it could: the tables are right without it."""
+def refresh_view(sessions: Sessions, follows: Follows, table: str) -> str:
+    """Creates or replaces the view. Returns why it could not, or "": the tables are right without it."""
     try:
         with sessions.take() as spark, lake_errors(table):
             make_view(spark, follows, table)
     except SluiceError as error:
-        return f"its view {view_name(table)} was not changed: {error.message}"
+        return f"its view {view_name(table)} was not replaced: {error.message}"
     return ""
 
 
-def shown_anew(sessions: Sessions, follows: Follows, table: str) -> None:
-    """The same for a table that followed a statement, where it has a log."""
+def refresh_landed_view(sessions: Sessions, follows: Follows, table: str) -> None:
+    """Creates or replaces the view of a table that followed a statement, if it has a log."""
     with suppress(SluiceError):
         if follows.log(table) is not None:
-            shown(sessions, follows, table)
+            refresh_view(sessions, follows, table)
 
 
 def drop_view(spark: SparkSession, table: str) -> None:
-    """Takes the view away where there is one."""
+    """Drops the view if there is one."""
     if spark.catalog.databaseExists(quote(split_name(table)[0])):
         spark.sql(f"DROP VIEW IF EXISTS {view_name(table)}")
 
 
 def logged(log: DeltaTable, columns: Sequence[LakeColumn]) -> tuple[LakeColumn, ...]:
-    """Those of a table's columns that its log has."""
+    """Returns the columns of a table that its log has."""
     there = {field.name for field in log.schema().fields}
     return tuple(column for column in columns if column.name in there)
 
 
-def _copies_behind(follows: Follows, log: OpenedLog, state: TableState) -> str:
-    """The condition for the log's rows without a key that this version of the merged table lacks. It raises an error
-    for rows of later epochs. Raises TableStopped where nobody knows what it lacks."""
+def _later_copies(follows: Follows, log: OpenedLog, state: TableState) -> str:
+    """Returns the condition for the log's rows without a key that this version of the merged table lacks. It raises an
+    error in Spark for rows of later epochs. Raises TableStopped if it is unknown what the table lacks."""
     files, parts, newest = log_files(log.table), [], -1
     epochs = sorted({*epochs_in(log.table), *log.epochs, *([state.copied.epoch] if state.copied else [])})
     for one in follows.lacked(log, files, epochs, state.version):
@@ -113,8 +112,8 @@ def _copies_behind(follows: Follows, log: OpenedLog, state: TableState) -> str:
     return f"({known} OR {later}) AND CASE WHEN {known} THEN true WHEN {later} THEN {raised} ELSE false END"
 
 
-def _behind(follows: Follows, table: str, log: OpenedLog, state: TableState) -> str:
-    """The condition for the log's rows that this version of the merged table lacks."""
+def _later_rows(follows: Follows, table: str, log: OpenedLog, state: TableState) -> str:
+    """Returns the condition for the log's rows that this version of the merged table lacks."""
     epochs, parts = epochs_in(log.table), []
     progress = follows.progress(table, max(epochs, default=0), state.version)
     for epoch in epochs:

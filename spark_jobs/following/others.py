@@ -1,4 +1,4 @@
-"""Another writer of a table, which a run that merges its log leaves to it."""
+"""The error for a table that another run writes: a run that merges its log leaves the table to it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class TakenOver(LakeError):
 
 @contextmanager
 def leaving(lake: Lake, fence: Fence, path: str) -> Iterator[None]:
-    """Raises TakenOver in place of an error that comes of another writer of the table at `path`, and not of the
-    table."""
+    """Raises TakenOver in place of an error that another writer of the table at `path` caused, and not the table."""
     try:
         yield
     except TableStopped:

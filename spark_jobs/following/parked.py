@@ -1,11 +1,11 @@
-"""Tables whose logs are not merged for a while: their merge failed, or it is somebody else's turn to write them.
+"""Tables whose logs are not merged for a while: their merge failed, or another job has its turn to write them.
 
-Of a failure it is noted why, how often it was tried, and when the next try is due. A parked table keeps its log, so
-nothing is lost; the others go on. The notes are beside the ledger, not in the log itself: a change of its properties
-would refuse the append of a run that lands at the same time.
+The note of a failure says why, how often it was tried, and when the next try is due. A parked table keeps its log, so
+nothing is lost; the others go on. The notes are next to the ledger, not in the log itself: a change of its properties
+would make Delta refuse the append of a run that lands at the same time.
 
-A run that merges many small tables leaves no gap in which a slower statement, such as an OPTIMIZE, could commit. Who
-lost a try takes a turn: runs leave the table alone until it is over, or its time is.
+A run that merges many small tables leaves no gap in which a slower statement, such as an OPTIMIZE, could commit. A job
+whose try was refused takes a turn: runs leave the table alone until the turn ends, or its time is over.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from spark_jobs.lake.noted import Noted
 from spark_jobs.lake.tables import Lake
 
 _PREFIX, _TURN = "sluice.parked.", "sluice.turn."
-_TURN_SECONDS = 120.0  # at most, behind somebody who died in it
-_FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds behind the first failure, and at most
+_TURN_SECONDS = 120.0  # at most, if the process that took the turn died
+_FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds after the first failure, and at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class Parking:
         return self.lake.parking_path(self.destination, self.client_id)
 
     def tables(self) -> dict[str, Parked]:
-        """The tables that wait. Raises LakeError."""
+        """Returns the tables that wait, by name. Raises LakeError."""
         return {table: Parked(**json.loads(text)) for table, text in self._noted.read(_PREFIX).items()}
 
     def park(self, table: str, error: SluiceError, now: float) -> Parked:
-        """Notes one more failure of the table."""
+        """Notes one more failure of the table, and returns the note."""
         before = self.tables().get(table)
         tries = (before.tries if before else 0) + 1
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries - 1, 10))
@@ -67,13 +67,13 @@ class Parking:
         return noted
 
     def free(self, table: str) -> None:
-        """The table goes on."""
+        """Removes the note: the table goes on."""
         if table in self.tables():
             self._noted.write({_PREFIX + table: ""})
 
     @contextmanager
     def turn(self, table: str, clock: Callable[[], float] = time.time) -> Iterator[None]:
-        """Runs begin no merge of the table's log while the block runs. Raises LakeError."""
+        """Keeps runs from beginning a merge of the table's log while the block runs. Raises LakeError."""
         self._noted.write({_TURN + table: str(clock() + _TURN_SECONDS)})
         try:
             yield
@@ -81,7 +81,7 @@ class Parking:
             self._noted.write({_TURN + table: ""})
 
     def taken(self, now: float) -> set[str]:
-        """The tables whose turn somebody has. Raises LakeError."""
+        """Returns the tables for which a job has taken a turn. Raises LakeError."""
         return {table for table, until in self._noted.read(_TURN).items() if now < float(until)}
 
     @property

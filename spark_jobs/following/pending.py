@@ -1,7 +1,9 @@
-"""Which rows of a log its merged table lacks: by the logs of both and the statistics of files, without reading a row.
+"""Finds the rows of a log that its merged table lacks: by Delta's logs of both and the statistics of files. No row is
+read.
 
-The rows of an epoch count behind the version that the merged table has of it. Earlier epochs come first, and those
-before a copy of the table never. A part ends where a file ends, so that a backlog becomes commits of bounded size.
+The rows of an epoch count if they are after the version that the merged table has of it. Earlier epochs come first;
+epochs before a copy of the table never count. A part ends where a file ends, so that a backlog becomes commits of
+bounded size.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ PART_ROWS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The rows of `epoch` behind version `after` up to `upto`: at most `rows`, the oldest landed at `since`. `whole`:
-    nothing of the epoch is left behind it."""
+    """The rows of `epoch` after version `after` up to `upto`: at most `rows`, the oldest landed at `since`. `whole`:
+    it is the last part of the epoch."""
 
     epoch: int
     after: int | None
@@ -37,15 +39,15 @@ class Part:
     whole: bool = True
 
     def note(self, owner: Ledger, table: str, run_id: str) -> str:
-        """Delta's user metadata of the commit that merges it."""
+        """Returns Delta's user metadata for the commit that merges it."""
         return log_note(owner, table, self.epoch, max(self.after or 4, 4), self.upto, run_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The first part of a log that the merged table lacks, and all that it lacks: `rows` up to version `end` of the
-    last epoch, the oldest landed at `since`. `log` is as it was read; `state` is the merged
-    table's for the part's epoch."""
+    """The first part of a log that the merged table lacks, and the sum of what it lacks: `rows` up to version `end` of
+    the last epoch, the oldest landed at `since`. `log` is as it was read; `state` is the merged table's for the part's
+    epoch."""
 
     table: str
     part: Part
@@ -57,9 +59,9 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Lacked:
-    """The rows of `epoch` behind version `after`, None for all, up to version `end`. `ends`: nothing behind `end` will
-    ever count. `state` is the merged table's, None where there is no table."""
+class PendingRange:
+    """The rows of `epoch` after version `after`, None for all, up to version `end`. `ends`: no row after `end` will
+    ever count. `state` is the merged table's, None if there is no table."""
 
     epoch: int
     after: int | None
@@ -91,17 +93,19 @@ class Follows:
         return self.lake.log_path(*split_name(table))
 
     def log(self, table: str) -> OpenedLog | None:
-        """None where there is none. Raises TableStopped for a damaged one, LakeError for one that cannot be read."""
+        """Returns the table's log, or None if it has no log. Raises TableStopped for a damaged log, LakeError for one
+        that cannot be read."""
         found = TableLog(self.lake, self.destination, self.client_id, table).open()
         return found if found is not None and LOG in found.properties else None
 
     def progress(self, table: str, upto: int, version: int | None = None) -> TableProgress | None:
-        """How far the merged table, or a version of it, is in the epochs up to `upto`; None where there is none."""
+        """Returns how far the merged table, or a version of it, is in the epochs up to `upto`; None if there is no
+        table."""
         return TableProgress.read(self.ledger, table, upto, version)
 
     def pending(self, table: str) -> Pending | None:
-        """None where the merged table has all of its log, or where there is none. Raises LakeError; TableStopped for a
-        damaged log, and for one that lacks changes which the table has not."""
+        """Returns what the merged table lacks, or None if it has all of its log, or no log. Raises LakeError;
+        TableStopped for a damaged log, and for a log without changes that the table lacks."""
         log = self.log(table)
         if log is None:
             return None
@@ -124,19 +128,19 @@ class Follows:
 
     def lacked(
         self, log: OpenedLog, files: Sequence[LogFile], epochs: Sequence[int], version: int | None = None
-    ) -> Iterator[Lacked]:
-        """What the merged table, or a version of it, lacks of these epochs, in the order in which they are merged.
+    ) -> Iterator[PendingRange]:
+        """Yields the rows of these epochs that the merged table, or a version of it, lacks, in the order of merging.
 
-        With a key, what comes again in a later epoch is merged again. Without one it is left out, up to where the log
-        of the epochs before it goes: these are merged first. Raises TableStopped at the first epoch of which nobody
-        knows what the table lacks; it may come behind others."""
+        With a key, rows that a later epoch repeats are merged again. Without one they are left out, up to where the log
+        of the earlier epochs goes: these are merged first. Raises TableStopped at the first epoch for which it is
+        unknown what the table lacks, perhaps after other epochs."""
         keyed, table = log.has_key, log.log.name
         there = self.progress(table, max(epochs, default=0), version)
         progress = there or TableProgress.nothing(self.ledger, table)
         for epoch in epochs:
             end = log.end(epoch)
             if end is None or is_over(progress.state, epoch):
-                continue  # a file that was compacted spans the epoch, and has no row of it
+                continue  # a compacted file spans the epoch, and has no row of it
             after, ends = self.merged_to(log, there, epoch), False
             if not keyed:
                 left = log.left(epoch)
@@ -144,10 +148,10 @@ class Follows:
                 end = left if ends and left is not None else end
                 again = self.comes_again(log, files, epoch, end, after, progress)
                 after = max((one for one in (after, again) if one is not None), default=None)
-                will = {**progress.ends, epoch: max(end, after or 0)}  # when later epochs are merged
+                will = {**progress.ends, epoch: max(end, after or 0)}  # by the time that later epochs are merged
                 progress = replace(progress, ends=will)
             state = replace(there.state, applied=there.ends.get(epoch)) if there else None
-            yield Lacked(epoch, after, end, state, ends)
+            yield PendingRange(epoch, after, end, state, ends)
 
     def comes_again(
         self,
@@ -158,8 +162,8 @@ class Follows:
         after: int | None,
         progress: TableProgress,
     ) -> int | None:
-        """Up to where a table without a key has the epoch's rows by earlier epochs; None for nothing, also where it is
-        at `after`, beyond what they brought. `end`: the log's. Raises TableStopped."""
+        """Returns the version up to which a table without a key has the epoch's rows by earlier epochs; None if it has
+        none of them so, or is at `after`, beyond them. `end`: the log's. Raises TableStopped."""
         earlier = [version for number, version in progress.ends.items() if number < epoch]
         if not any(earlier) or (after is not None and after >= max(earlier)):
             return None
@@ -167,13 +171,13 @@ class Follows:
         return replace(progress, keyed=False).repeats(Range(log.epoch(epoch), start, end))
 
     def _begins(self, files: Sequence[LogFile], epoch: int, end: int) -> int:
-        """The highest known lower bound of the epoch's rows, those still to come included."""
+        """Returns the highest known lower bound of the epoch's rows, including rows that have yet to come."""
         own = [file.low - 1 for file in files if file.epochs[0] <= epoch <= file.epochs[1]]
         noted = self.ledger.stretches().get(epoch)
         return max(min(own, default=end), noted.start if noted else 0)
 
     def _check_gone(self, log: OpenedLog, files: Sequence[LogFile]) -> None:
-        """Raises TableStopped where the log has no row left of an epoch that the table lacks."""
+        """Raises TableStopped if the log has no row left of an epoch that the table lacks."""
         there = epochs_of(files)
         gone = set(range(max(there, default=0) + 1)) - {*there}
         for epoch in sorted(one for one in gone if log.lacks_to(one) is not None):
@@ -191,8 +195,8 @@ class Follows:
             raise TableStopped(message, place=log.path, hint=copy_hint(self.destination, log.log.name))
 
     def merged_to(self, log: OpenedLog, progress: TableProgress | None, epoch: int) -> int | None:
-        """The version up to which the merged table has the epoch's rows, None for nothing. Of an epoch of which the
-        log has no row, its commits alone tell."""
+        """Returns the version up to which the merged table has the epoch's rows, or None. For an epoch without a row in
+        the log, only the table's commits say so."""
         if progress is None or epoch not in log.epochs:
             return progress.ends.get(epoch) if progress else None
         return progress.after(log.epoch(epoch))
@@ -201,12 +205,12 @@ class Follows:
 def parts(
     files: Sequence[LogFile], epoch: int, after: int | None, end: int | None, most: int, *, stops: bool = False
 ) -> list[Part]:
-    """What a merged table at `after` lacks of one epoch, in parts of about `most` rows. `end`: the log's, behind which
-    it has no row of the epoch; or, where it `stops` there, none that counts."""
-    behind, last = -1 if after is None else after, ALWAYS if end is None else end
+    """Returns what a merged table at `after` lacks of one epoch, in parts of about `most` rows. `end`: the log's, after
+    which it has no row of the epoch; or, if it `stops` there, no row that counts."""
+    floor, last = -1 if after is None else after, ALWAYS if end is None else end
     own = (file for file in files if file.epochs[0] <= epoch <= file.epochs[1] and not (stops and file.low > last))
     highs = [(min(file.high, last), file) for file in own]
-    left = sorted(((high, file) for high, file in highs if high > behind), key=lambda one: (one[0], one[1].low))
+    left = sorted(((high, file) for high, file in highs if high > floor), key=lambda one: (one[0], one[1].low))
     found: list[Part] = []
     taken: list[LogFile] = []
     for number, (high, file) in enumerate(left):
@@ -222,6 +226,6 @@ def parts(
 
 
 def place_of(version: int) -> EntryPosition:
-    """The position of a version, in a journal whose name is not known but for its number."""
+    """Returns the position of a version, in a journal of which only the number is known."""
     number, offset = split_version(version)
     return EntryPosition(f"journal.{number:06d}", offset)

@@ -1,6 +1,6 @@
-"""The first part of a log that a table lacks, and the table as it takes the part: fenced, made, with its columns.
+"""Prepares the first part of a log that a table lacks, and the table for it: fenced, created, with the part's columns.
 
-Whoever writes the part, a statement or the job of many tables, begins here.
+Both a merge by a statement and the job of many tables begin here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from spark_jobs.write.preparation import Prepared, prepare
 
 @dataclass(frozen=True, slots=True)
 class ReadyPart:
-    """A part of a log, its rows as the service would describe them, and the table as it was prepared for it. `note` is
-    the commit's."""
+    """A part of a log, its rows as the service would describe them, and the table as it was prepared for the part.
+    `note` is the commit's user metadata."""
 
     found: Pending
     path: str
@@ -39,14 +39,15 @@ class ReadyPart:
 
     @property
     def columns(self) -> list[LakeColumn]:
-        """Those that the table has of the rows."""
+        """Returns the columns of the rows that the table has."""
         there = {column.name for column in self.prepared.state.columns}
         return [column for column in lake_columns(self.read.schema, self.read.table) if column.name in there]
 
 
 @dataclass(frozen=True, slots=True)
 class PartPreparer:
-    """For one run, whose `fence` keeps the statements of earlier ones out. Safe for several tables side by side."""
+    """Prepares parts for one run, whose `fence` keeps the statements of earlier ones out. Safe for several tables at
+    the same time."""
 
     follows: Follows
     sessions: Sessions
@@ -55,7 +56,7 @@ class PartPreparer:
     policies: Policies
 
     def ready(self, table: str) -> ReadyPart | None:
-        """None where the table lacks nothing; else only this run changes it from now on.
+        """Returns the part, or None if the table lacks nothing. From then on only this run changes the table.
 
         Raises TableStopped when the table cannot take the part, TakenOver when another run writes the table, LakeError
         for trouble of all tables."""
@@ -81,7 +82,7 @@ class PartPreparer:
         return Agreed(self.follows.lake, self.follows.destination, self.follows.client_id)
 
     def _entered(self, table: str) -> Pending | None:
-        """What the table lacks, once only this run changes it."""
+        """Returns what the table lacks, once only this run changes it."""
         follows, found = self.follows, self.follows.pending(table)
         path = follows.path(table)
         if found is not None:
@@ -94,7 +95,7 @@ class PartPreparer:
         return found if entered is found.state else follows.pending(table)
 
     def _may_recur(self, found: Pending) -> bool:
-        """Whether rows that come again, of an earlier definition perhaps, may be among the part's."""
+        """Whether repeated rows, perhaps of an earlier definition, may be among the part's."""
         if found.state is None or not found.log.has_key:
             return False
         follows, part = self.follows, found.part

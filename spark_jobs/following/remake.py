@@ -1,4 +1,4 @@
-"""`Remaker`: a table reloaded from one of its earlier versions, or from nothing, and its change log; in one commit.
+"""`Remaker`: reloads a table from one of its earlier versions, or from nothing, and its change log, in one commit.
 
 Neither source nor binlog is needed. The table is at the same place before and after (`Rewrite`): only its rows are
 replaced.
@@ -16,7 +16,7 @@ from cdc_core.errors import LakeError, safe_name
 from spark_jobs.changes.columns import EPOCH, OP, TRUNCATE, VERSION
 from spark_jobs.changes.net import ImageQuery, within
 from spark_jobs.following.base import RebuildBase, base_of
-from spark_jobs.following.now import logged, shown
+from spark_jobs.following.now import logged, refresh_view
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import lake_errors
@@ -28,23 +28,24 @@ from spark_jobs.load.result import WentOn
 from spark_jobs.load.rewrite import Rewrite
 from spark_jobs.session import Sessions
 
-_TRIES = 5  # a try is lost to a run that wrote the table meanwhile
+_TRIES = 5  # a try fails if another run wrote the table meanwhile
 
 
 @dataclass(frozen=True, slots=True)
 class Remade:
-    """A table reloaded: the version that the commit made, and how many rows it has."""
+    """A reloaded table: the version that the commit made, and its number of rows. `view_error`: why its view was not
+    rebuilt, or ""."""
 
     base: RebuildBase
     delta_version: int
     rows: int
     seconds: float = 0.0
-    untold: str = ""
+    view_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Remaker:
-    """For tables of one client. `run_id` is written into the commits; `views`: a table's view is rebuilt."""
+    """Reloads tables of one client. `run_id` is written into the commits; `views`: a table's view is rebuilt."""
 
     follows: Follows
     sessions: Sessions
@@ -53,8 +54,8 @@ class Remaker:
     sleep: Callable[[float], None] = time.sleep
 
     def table(self, table: str, version: int | None) -> Remade:
-        """From `version`, or from nothing. Raises what `base_of` raises, before anything is written; LakeError where
-        other runs keep writing the table."""
+        """Reloads a table from `version`, or from nothing. Raises what `base_of` raises, before anything is written;
+        LakeError if other runs keep writing the table."""
         began, follows = time.perf_counter(), self.follows
         for left in reversed(range(_TRIES)):
             try:
@@ -65,8 +66,8 @@ class Remaker:
                     raise _busy(follows, table) from error
             self.sleep(1.0)
         Parking(follows.lake, follows.destination, follows.client_id).free(table)
-        untold = shown(self.sessions, follows, table) if self.views else ""
-        return Remade(made.base, made.delta_version, made.rows, time.perf_counter() - began, untold)
+        view_error = refresh_view(self.sessions, follows, table) if self.views else ""
+        return Remade(made.base, made.delta_version, made.rows, time.perf_counter() - began, view_error)
 
     def _made(self, base: RebuildBase) -> Remade:
         follows, path = self.follows, self.follows.path(base.table)
@@ -75,18 +76,18 @@ class Remaker:
         again = base_of(follows, base.table, base.version)
         if (again.stretches, again.place, again.now.columns) != (base.stretches, base.place, base.now.columns):
             raise WentOn(path)
-        told = {"table": base.table, "from": base.version, "place": list(base.place), "run_id": self.run_id}
+        facts = {"table": base.table, "from": base.version, "place": list(base.place), "run_id": self.run_id}
         with self.sessions.take() as spark, lake_errors(path, remedy):
             query = self._rows(spark, again)
         rewrite.check(again.now.version)
-        made = _commit(rewrite, query, again.now, rewrite.about("remade", told), remedy)
-        if made.version != again.now.version + 1:  # what came in between is in the log: once more
+        made = _commit(rewrite, query, again.now, rewrite.about("remade", facts), remedy)
+        if made.version != again.now.version + 1:  # changes that came in between are in the log: try again
             raise WentOn(path)
         return Remade(again, made.version, made.count("numOutputRows"))
 
     def _rows(self, spark: SparkSession, base: RebuildBase) -> str:
-        """The query of the rows that the table must have. Raises WentOn where its log has not the last statement that
-        emptied it."""
+        """Returns the query of the rows that the table must have. Raises LakeError if its log lacks the last statement
+        that emptied it."""
         path = self.follows.path(base.table)
         log = table_at(base.log.log.path, base.log.version)
         where = _within(base)
@@ -114,7 +115,7 @@ def _busy(follows: Follows, table: str) -> LakeError:
 
 
 def _within(base: RebuildBase) -> str:
-    """The condition for the log's rows that are applied to the base."""
+    """Returns the condition for the log's rows that are applied to the base."""
     parts = [f"({within(one.epoch, one.after, one.upto)})" for one in base.stretches]
     return " OR ".join(parts) or "1 = 0"  # Spark takes `WHERE (false)` for an alias
 

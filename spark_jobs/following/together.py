@@ -1,7 +1,7 @@
-"""The first parts of many logs, merged into small tables and histories by one job of Spark.
+"""Merges the first parts of many logs into small tables and histories, by one job of Spark.
 
-Each table's part is what `Merger.next` would merge, with the same commit. A table that the job does not commit is left
-to a statement of its own, which says what is wrong.
+Each table's part is the one that `Merger.next` would merge, with the same commit. A table that the job does not commit
+is left to a statement of its own, which reports what is wrong.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -29,46 +30,48 @@ class LeftAlone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Readied:
-    """What the job is to write; and what a run is told of it, by its outcome, of so many that the job took together."""
+    """The order for the job, and the `result` of its outcome, for a job that wrote so many orders together."""
 
     order: Order
-    told: Callable[[Outcome, int], Merged]
+    result: Callable[[Outcome, int], Merged]
 
 
-Ready = Callable[[str], Readied | Merged | None]  # `Merged` where there is nothing to merge; None for a statement
+Ready = Callable[[str], Readied | Merged | None]  # `Merged` if there is nothing to merge; None if it needs a statement
 
 
-def merge_together(sessions: Sessions, tasks: int, ready: Ready, told: Mapping[str, Future[Merged]]) -> None:
-    """Merges the first part of each table. Each future gets what `Merger.next` gives or raises, or raises LeftAlone."""
+def merge_together(sessions: Sessions, tasks: int, ready: Ready, futures: Mapping[str, Future[Merged]]) -> None:
+    """Merges the first part of each table. Each future gets what `Merger.next` returns or raises, or raises
+    LeftAlone."""
     try:
         with ThreadPoolExecutor(tasks, thread_name_prefix="ready") as pool:
-            done = dict(zip(told, pool.map(lambda table: _tried(ready, table, told[table]), told), strict=True))
-            found = {table: one for table, one in done.items() if one is not None}
+            done = pool.map(lambda table: _prepared(ready, table, futures[table]), futures)
+            found = {table: one for table, one in zip(futures, done, strict=True) if one is not None}
             orders = [one.order for one in found.values()]
             outcomes = write_all(sessions, orders, tasks) if orders else []
-            list(pool.map(lambda table, one: _tell(table, found[table], one, len(found), told[table]), found, outcomes))
+            list(pool.map(partial(_resolve, found, futures), found, outcomes))
     finally:
-        for future in told.values():
+        for future in futures.values():
             if not future.done():
                 future.set_exception(LeftAlone())
 
 
-def _tried(ready: Ready, table: str, told: Future[Merged]) -> Readied | None:
-    """None where the future has been told, or is left."""
+def _prepared(ready: Ready, table: str, future: Future[Merged]) -> Readied | None:
+    """Returns what the job is to write for the table; None if the future is resolved, or the table needs a
+    statement."""
     try:
         found = tried_twice(lambda: ready(table))
     except SluiceError as error:
-        told.set_exception(error)
+        future.set_exception(error)
         return None
     if isinstance(found, Merged):
-        told.set_result(found)
+        future.set_result(found)
         return None
     return found
 
 
-def _tell(table: str, ready: Readied, outcome: Outcome, share: int, told: Future[Merged]) -> None:
+def _resolve(found: Mapping[str, Readied], futures: Mapping[str, Future[Merged]], table: str, outcome: Outcome) -> None:
     if outcome.why:
-        log.info("the table goes by a statement of its own", table=table, why=outcome.why)
-        told.set_exception(LeftAlone())
+        log.info("the table is merged by a statement of its own", table=table, why=outcome.why)
+        futures[table].set_exception(LeftAlone())
     else:
-        told.set_result(replace(ready.told(outcome, share), engine=FUSED))
+        futures[table].set_result(replace(found[table].result(outcome, len(found)), engine=FUSED))

@@ -1,8 +1,8 @@
-"""The views `{table}__now` behind the merges of a job: made anew where they must be, not behind each.
+"""The views `{table}__now` after the merges of a job: rebuilt when they must be, not after each merge.
 
-To make a view costs Spark as much as a MERGE. One that was made before some merges is exact all the same, as long as
-nothing but merges changed the table: it reads an earlier version, and more of the log. So it is made once an hour. What
-it was made of is noted beside the ledger, with the Spark whose catalog has it.
+Building a view costs Spark as much as a MERGE. A view from before some merges is still exact, as long as nothing but
+merges changed the table: it reads an earlier version, and more of the log. So it is rebuilt once an hour. What it was
+built of is noted next to the ledger, with the Spark whose catalog has it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import structlog
 from pyspark.errors import PySparkException
 
 from cdc_core.errors import SluiceError
-from spark_jobs.following.now import shown
+from spark_jobs.following.now import refresh_view
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.noted import Noted
@@ -32,7 +32,7 @@ _PREFIX, _SECONDS = "sluice.view.", 3600.0
 
 @dataclass
 class Views:
-    """Of one run. Safe for several tables side by side."""
+    """The views of one run. Safe for several tables at the same time."""
 
     sessions: Sessions
     follows: Follows
@@ -41,37 +41,37 @@ class Views:
     _spark: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def behind(self, table: str, epoch: int, state: TableState) -> None:
-        """The table was merged up to a place of the epoch; `state` is of before."""
+    def merged(self, table: str, epoch: int, state: TableState) -> None:
+        """Notes that the table was merged up to a place of the epoch; `state` is from before."""
         made_of = [epoch, said(state.properties), [column.name for column in state.columns]]
         with self._lock:
             self._waiting[table] = crc32(json.dumps(made_of).encode())
 
     def make(self, seconds: float) -> None:
-        """Makes those that must be, one after the other, until the time is over; the others wait on."""
+        """Rebuilds the views that must be, one after the other, until the time is over; the others go on waiting."""
         deadline = time.monotonic() + seconds
         try:
             noted = self._noted.read(_PREFIX) if self._waiting else {}
             while self._waiting and time.monotonic() < deadline:
                 with self._lock:
                     table, made_of = self._waiting.popitem()
-                if not self._stands(noted.get(table, ""), made_of):
+                if not self._is_current(noted.get(table, ""), made_of):
                     self._make(table, made_of)
         except (PySparkException, SluiceError) as error:
-            log.warning("views are not made anew; the tables are right without them", why=first_line(error))
+            log.warning("views were not rebuilt; the tables are right without them", why=first_line(error))
 
     def _make(self, table: str, made_of: int) -> None:
-        if untold := shown(self.sessions, self.follows, table):
-            log.warning("a view was not made anew", table=table, why=untold)
+        if view_error := refresh_view(self.sessions, self.follows, table):
+            log.warning("a view was not rebuilt", table=table, why=view_error)
         else:
             self._noted.write({_PREFIX + table: json.dumps([self._catalog(), made_of, self.clock()])})
 
-    def _stands(self, noted: str, made_of: int) -> bool:
+    def _is_current(self, noted: str, made_of: int) -> bool:
         spark, was_made_of, at = json.loads(noted) if noted else ("", 0, 0.0)
         return bool(noted) and was_made_of == made_of and self.clock() - at < _SECONDS and spark == self._catalog()
 
     def _catalog(self) -> str:
-        """Which Spark it is: another one may have another catalog."""
+        """Returns the id of this Spark: another one may have another catalog."""
         if not self._spark:
             with self.sessions.take() as spark:
                 self._spark = spark.conf.get("spark.app.id", "") or ""

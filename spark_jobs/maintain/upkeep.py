@@ -21,7 +21,7 @@ from cdc_core.client.connector import Connector
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import full_name, split_name
 from spark_jobs.following.history.columns import work_of
-from spark_jobs.following.now import shown_anew
+from spark_jobs.following.now import refresh_landed_view
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line, lake_errors
@@ -108,7 +108,7 @@ class Upkeep:
             hours = retention_hours(state.properties)
             deleted = self._vacuum(path, hours) if hours else 0
             if deleted and keyed:  # its view may have read them
-                shown_anew(self.sessions, Follows(self.lake, *owner), name)
+                refresh_landed_view(self.sessions, Follows(self.lake, *owner), name)
             after, ordered = shape(self.lake, path), order.files(path, state) if keyed else {}
         except (DeltaError, OSError) as error:
             hint = "Make the lake readable and writable, then run it again."

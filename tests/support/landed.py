@@ -25,7 +25,7 @@ from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.merged import Merged
-from spark_jobs.following.now import make_view, shown_anew, view_name
+from spark_jobs.following.now import make_view, refresh_landed_view, view_name
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import PART_ROWS, Follows
 from spark_jobs.lake.fence import Fence
@@ -197,7 +197,7 @@ def opened_landed(mysql: MySqlServer, spark_remote: str, tmp_path: Path, **keys:
         found.lake = replace(
             shop.lake,
             catch_up=CatchUp(found.parking),
-            redefined=lambda table: shown_anew(sessions, follows, table),
+            redefined=lambda table: refresh_landed_view(sessions, follows, table),
         )
         found.run()
         yield found

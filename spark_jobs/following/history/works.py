@@ -46,9 +46,9 @@ class Works:
         """Whether `together` may bring that: of a comparison nobody knows the rows."""
         return self.merger.engine is Engine.AUTO and 0 < pending.part.rows <= MOST_ROWS
 
-    def together(self, told: Mapping[str, Future[Merged]], tasks: int) -> None:
+    def together(self, futures: Mapping[str, Future[Merged]], tasks: int) -> None:
         """The first part of each of these works by one job of so many tasks: see `merge_together`."""
-        merge_together(self.merger.sessions, tasks, self._readied, told)
+        merge_together(self.merger.sessions, tasks, self._readied, futures)
         self.rest(_VIEW_SECONDS)
 
     def rest(self, seconds: float) -> None:

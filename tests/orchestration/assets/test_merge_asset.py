@@ -64,7 +64,7 @@ class MemoryLogs:
     def takes(self, _: str, __: Pending) -> bool:
         return False
 
-    def together(self, told: Mapping[str, Future[Merged]], _: int) -> None:
+    def together(self, futures: Mapping[str, Future[Merged]], _: int) -> None:
         raise NotImplementedError
 
     def rest(self, _: float) -> None: ...

@@ -45,9 +45,9 @@ class Logs:
     def takes(self, _: str, __: Pending) -> bool:
         return self.small
 
-    def together(self, told: Mapping[str, Future[Merged]], _: int) -> None:
+    def together(self, futures: Mapping[str, Future[Merged]], _: int) -> None:
         self.jobs.append(self.now)
-        for table, future in told.items():
+        for table, future in futures.items():
             if len(self.jobs) <= self.leaves:
                 future.set_exception(LeftAlone())
             else:

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.changes.columns import VERSION
-from spark_jobs.following.now import shown
+from spark_jobs.following.now import refresh_view
 from spark_jobs.landing import append as appending
 from spark_jobs.landing.modes import Mode
 from spark_jobs.maintain.logs import LogUpkeep, Retention
@@ -103,7 +103,7 @@ def test_a_view_of_before_these_rows_is_rebuilt_first(shop: LandedShop) -> None:
     upkeep = LogUpkeep(shop.follows, lambda: then + WEEK * 3600, lambda _: "its view was not changed")
     found = upkeep.log(shop.named("t"), Retention(WEEK))
     assert (found.rows_deleted, found.rows_kept) == (0, "its view was not changed, and may read rows that would go")
-    makes = replace(upkeep, view=partial(shown, shop.lake.sessions, shop.follows))
+    makes = replace(upkeep, view=partial(refresh_view, shop.lake.sessions, shop.follows))
     assert makes.log(shop.named("t"), Retention(WEEK)).rows_deleted == 2
     assert shop.now("t", anew=False) == shop.source("t")
 
