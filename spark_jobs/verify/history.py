@@ -15,7 +15,7 @@ from cdc_core.errors import LakeError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import split_name
 from spark_jobs.changes.versions import CURRENT, VALID_TO
-from spark_jobs.following.history.columns import ANEW, work_of
+from spark_jobs.following.history.columns import MOVE_AWAY, work_of
 from spark_jobs.following.history.standing import Histories, HistoryState, lacks, standing
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, place_of
@@ -97,7 +97,7 @@ def _current_rows(histories: Histories, table: str, merged: TableState, version:
 
 def _answer(name: str, found: Comparison, at: EntryPosition) -> Verified:
     answer = Verified(name, found, at)
-    return Verified(name, found, at, remedy=ANEW) if answer.differences else answer
+    return Verified(name, found, at, remedy=MOVE_AWAY) if answer.differences else answer
 
 
 def _behind(histories: Histories, table: str) -> LakeError:

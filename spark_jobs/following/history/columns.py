@@ -1,7 +1,7 @@
-"""The columns that a history has behind the table's own, and the names of what is written to it.
+"""The columns that a history has after the table's own, and the names of histories in a run.
 
 A row is one version of a row of the source. (`EPOCH`, `VERSION`, `NTH`) is the place of the change that opened it, so
-versions of one second are in order; where that change is not known, the place of the one that closed it.
+versions of one second are in order; if that change is not known, the place of the change that closed it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _WORK = "__history "  # no table of MySQL has a name that ends with a space
 
 
 def work_of(table: str) -> str:
-    """The name under which the history of `database.table` is followed, and waits after a failure."""
+    """Returns the name under which the history of `database.table` is followed, and waits after a failure."""
     return table + _WORK
 
 
 def table_of(work: str) -> str | None:
-    """The table whose history that is; None for a table."""
+    """Returns the table of a history's name, or None for the name of a table."""
     return work.removesuffix(_WORK) if work.endswith(_WORK) else None
 
 
 def lacking(have: Sequence[LakeColumn], wanted: Sequence[LakeColumn], path: str) -> tuple[LakeColumn, ...]:
-    """The columns that a history must get. Raises TableStopped where it cannot have them."""
+    """Returns the columns that a history needs and lacks. Raises TableStopped if it cannot have them."""
     there = {column.name.lower(): column for column in have}
     for column in wanted:
         if column.name.lower() in NAMES:
@@ -45,11 +45,11 @@ def lacking(have: Sequence[LakeColumn], wanted: Sequence[LakeColumn], path: str)
         old = there.get(column.name.lower(), column)
         if (old.name, old.type) != (column.name, column.type):
             was, now = f"{old.name} {old.type}", f"{column.name} {column.type}"
-            raise TableStopped(f"a column was {was!r} and is {now!r} now", place=path, hint=ANEW)
+            raise TableStopped(f"a column was {was!r} and is {now!r} now", place=path, hint=MOVE_AWAY)
     return tuple(column for column in wanted if column.name.lower() not in there)
 
 
-ANEW = (
+MOVE_AWAY = (
     "Move the folder of the history away, for example to another name: a new one begins with the rows of the table. "
     "The table itself is not affected."
 )

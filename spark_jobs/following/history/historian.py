@@ -1,8 +1,8 @@
-"""One part of one log, or one comparison with the table, becomes one commit of a history.
+"""Writes one part of one log, or one comparison with the table, into a history, as one commit.
 
-The commit carries the history's own app id of the epoch, and the version up to which the changes go; a comparison's is
-a little behind it, where no event ends. A part that comes again adds nothing; a statement that comes late, of a run
-that is dead, is skipped or refused.
+The commit carries the history's own app id of the epoch, and the version up to which the changes go; a comparison's
+version is a little higher, where no event ends. A repeated part adds nothing; a late statement, of a dead run, is
+skipped or refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from cdc_core.errors import TableStopped
 from spark_jobs.changes.net import NOT_A_ROW
 from spark_jobs.following.history import statements
-from spark_jobs.following.history.columns import ANEW, work_of
+from spark_jobs.following.history.columns import MOVE_AWAY, work_of
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.own import OwnHistories
 from spark_jobs.following.history.staged import Staged, staged
@@ -62,24 +62,25 @@ class Historian:
         return OwnHistories(self.histories, self.sessions, self.fence)
 
     def pending(self, table: str) -> Pending | None:
-        """What the history lacks, None while it has all, or waits for its table."""
+        """Returns what the history lacks, or None while it has all, or waits for its table."""
         return lacks(self.histories, table)
 
     def whole(self, table: str, *, sleep: Callable[[float], None] = time.sleep) -> Merged:
-        """Brings all that the log has by now, as far as it need not wait for the table."""
+        """Writes all that the log has by now, as far as the history need not wait for the table."""
         return sum(every_part(table, self.next, sleep), Merged(table))
 
     def next(self, table: str) -> Merged:
-        """Brings the first part that the history lacks, or all up to its table and the comparison with it.
+        """Writes the first part that the history lacks; or all up to its table's place, and the comparison with it.
 
         Raises TableStopped when the history cannot take it, TakenOver when another run writes it, LakeError."""
         return replace(tried_twice(lambda: self._next(table)), table=work_of(table))
 
     def begin(self, table: str) -> None:
-        """Makes the history where there is none. Before the table takes more of its log: so it gets these changes.
+        """Creates the history if there is none. Called before the table takes more of its log, so that the history gets
+        these changes.
 
-        Raises LakeError for what passes: the table waits until then."""
-        with suppress(TableStopped):  # the history's own trouble, which its turn tells
+        Raises LakeError for trouble that passes: the table waits until then."""
+        with suppress(TableStopped):  # trouble of the history alone, which its own turn reports
             found = standing(self.histories, table)
             if found is not None and found.state is None:
                 self._own.entered(table, found)
@@ -96,7 +97,8 @@ class Historian:
             return self._compared(table, found) if found.is_due else self._part(table, found)
 
     def readied(self, table: str) -> Readied | Merged | None:
-        """The first part that the history lacks, for the job of many tables; None where it goes by statements."""
+        """Prepares the first part that the history lacks for the job of many tables. Returns it; the empty result if
+        there is nothing to write; None if the history needs statements."""
         began, histories, lake = time.perf_counter(), self.histories, self.follows.lake
         found, path = standing(histories, table), histories.path(table)
         if found is None:
@@ -122,18 +124,18 @@ class Historian:
             self.fence.token, Form.VERSIONS, tuple(columns), key, changes, storage=lake.storage,
         )  # fmt: skip
 
-        def told(outcome: Outcome, share: int) -> Merged:
+        def result(outcome: Outcome, share: int) -> Merged:
             seconds = (time.perf_counter() - began) / share
             return replace(_outcome(pending, outcome, self.clock(), seconds), table=work_of(table))
 
-        return Readied(order, told)
+        return Readied(order, result)
 
     def _part(self, table: str, found: HistoryState) -> Merged:
         pending = self.histories.pending(table)
         return self._took(pending, found) if pending else Merged(table)
 
     def _took(self, pending: Pending, found: HistoryState) -> Merged:
-        """One part; up to the entry by which all rows go, where there is one."""
+        """Writes one part; only up to the first entry that emptied the table, if there is one."""
         path = self.histories.path(pending.table)
         try:
             return self._wrote(pending, found)
@@ -141,7 +143,7 @@ class Historian:
             if NOT_A_ROW not in str(error.__cause__):
                 raise
         log, part = _log(found), pending.part
-        with self.sessions.take() as spark, lake_errors(path, ANEW):
+        with self.sessions.take() as spark, lake_errors(path, MOVE_AWAY):
             row = spark.sql(statements.first_emptying(log, bounds(part))).collect()[0]
         upto_, micros = int(row[0]), row[1]
         before = replace(pending, part=replace(part, upto=upto_ - 1, whole=False))
@@ -168,8 +170,8 @@ class Historian:
             return self._committed(pending, statement, changes)
 
     def _emptied(self, pending: Pending, log: OpenedLog) -> int | None:
-        """When all rows went last before the part, in microseconds: a row of which the history has no version came
-        then, by a RENAME or a CREATE with rows. None where the log does not have all changes since."""
+        """Returns when the table was last emptied before the part, in microseconds: a row without a version in the
+        history came then, by a RENAME or a CREATE with rows. None if the log does not have all changes since."""
         histories, part, table = self.histories, pending.part, pending.table
         last = HistoryNote.of(self._own.state(histories.path(table)).properties).emptied
         if last is None or last[:2] > (part.epoch, -1 if part.after is None else part.after):
@@ -192,10 +194,10 @@ class Historian:
         mark = Mark.next(*where, last)
         if mark is None:
             hint = "Nothing is lost: it goes on with the next change of the table."
-            raise TableStopped("it was compared too often at the same place", place=path, hint=hint)
-        with self.sessions.take() as spark, lake_errors(path, ANEW):
+            raise TableStopped("the history was compared too often at the same place", place=path, hint=hint)
+        with self.sessions.take() as spark, lake_errors(path, MOVE_AWAY):
             micros = spark.sql(statements.last_time(_log(found), *where)).collect()[0][0]
-            if micros is None:  # its rows' time is over; without an end, what is closed would seem to last
+            if micros is None:  # the log has no row any more; without an end, closed versions would seem to last
                 micros = spark.sql(statements.last_known(path)).collect()[0][0]
             at = statements.moment(micros)
         rows = statements.rows_of(self.follows.path(table), merged.version, columns, merged.own, gone=merged.dropped)
@@ -204,7 +206,8 @@ class Historian:
         part = Part(place.epoch, place.version, mark.upto, 0, self.clock(), whole=False)
         step = Pending(table, part, 0, part.since, mark.upto, found.log, found.state)
         said = self._own.state(path).properties
-        self._own.note(path, HistoryNote.of(said), marked_property(said, mark))  # killed behind it, it is at its place
+        # Noted before the commit: if the run is killed after it, the history is still known to be at its table's place.
+        self._own.note(path, HistoryNote.of(said), marked_property(said, mark))
         done += self._committed(step, statements.merge_versions(path, source, columns, key))
         note = HistoryNote.of(self._own.state(path).properties)
         passed = {**note.passed, str(place.epoch): max(place.version, note.passed.get(str(place.epoch), 0))}
@@ -213,11 +216,11 @@ class Historian:
         return done
 
     def _committed(self, pending: Pending, statement: str, changes: Staged | None = None) -> Merged:
-        """One statement as one commit with the part's version. `changes`: what it reads, as `_VIEW`."""
+        """Executes one statement as one commit with the part's version. `changes`: what it reads, as `_VIEW`."""
         began, histories, part = time.perf_counter(), self.histories, pending.part
         path, app = histories.path(pending.table), histories.app(pending.table, part.epoch)
         metadata = part.note(histories.ledger, pending.table, self.run_id)
-        with self.sessions.take() as spark, lake_errors(path, ANEW):
+        with self.sessions.take() as spark, lake_errors(path, MOVE_AWAY):
             self.fence.check(path)
             give_vectors(spark, histories.lake, self.fence, path, self._own.state(path))
             if changes is not None:
@@ -238,13 +241,13 @@ class Historian:
 
     def _pass(self, path: str, part: Part) -> None:
         """Notes a part for which there was nothing to write: Delta makes no commit of a statement that changes no row,
-        such as a TRUNCATE of a table without one."""
+        such as a TRUNCATE of an empty table."""
         note = HistoryNote.of(self._own.state(path).properties)
         self._own.note(path, replace(note, passed={**note.passed, str(part.epoch): part.upto}))
 
 
 def _log(found: HistoryState) -> str:
-    """The log to read from, in SQL: as it was when the part was chosen."""
+    """Returns the SQL for the log as it was when the part was chosen."""
     return table_at(found.log.path, found.log.version)
 
 

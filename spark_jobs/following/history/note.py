@@ -1,4 +1,4 @@
-"""What a history's properties say of it: where it began, and with what it was compared last."""
+"""The properties of a history: where it began, and what it was last compared with."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from spark_jobs.lake.state import HISTORY
 
 @dataclass(frozen=True, slots=True)
 class HistoryNote:
-    """`begun`: the epoch and the version of the table with whose rows it began; changes up to there are not in it. None
-    for one that has all of its log. `stamp`: what was true of the table when both were compared last, "" before that;
-    `compared`: the epoch of that comparison, -1 for none: of earlier ones nothing is missing. `passed`: by epoch, the
-    version up to which there was nothing to write, so that Delta made no commit. `emptied`: epoch, version and time (in
-    microseconds, None where that is not known) of the last entry of the log by which all rows went."""
+    """`begun`: the epoch and the version of the table whose rows the history began with; changes up to there are not in
+    it. None if it has all of its log. `stamp`: the table's stamp when both were last compared, "" before that;
+    `compared`: the epoch of that comparison, -1 before it: no change of earlier epochs is missing. `passed`: by epoch,
+    the version up to which there was nothing to write, so that Delta made no commit. `emptied`: epoch, version and time
+    (in microseconds, None if it is unknown) of the last entry of the log that emptied the table."""
 
     begun: tuple[int, int] | None = None
     stamp: str = ""
@@ -38,7 +38,7 @@ class HistoryNote:
         )  # fmt: skip
 
     def applied(self, epoch: int, version: int | None) -> int | None:
-        """How far the history is, by its commits of an epoch; None for nothing."""
+        """Returns how far the history is in an epoch, whose last commit is of `version`; None if it has nothing."""
         begun = self.begun[1] if self.begun is not None and self.begun[0] == epoch else None
         known = (version, begun, self.passed.get(str(epoch)))
         return max((one for one in known if one is not None), default=None)

@@ -1,4 +1,4 @@
-"""Histories that only one run changes: each is made, fenced, widened and noted by it, whatever it writes into them."""
+"""Creates and fences histories, so that only one run changes each; widens them, and writes their notes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from threading import Lock
 
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.changes.versions import CURRENT
-from spark_jobs.following.history.columns import ANEW, NAMES, OWN, lacking
+from spark_jobs.following.history.columns import MOVE_AWAY, NAMES, OWN, lacking
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.standing import Histories, HistoryState, standing
 from spark_jobs.lake.ddl import alter_table, listed
@@ -27,14 +27,14 @@ _MAKING: dict[str, Lock] = {}  # by path
 
 @dataclass(frozen=True, slots=True)
 class OwnHistories:
-    """Those of one run, by its `fence`."""
+    """The histories of one run, by its `fence`."""
 
     histories: Histories
     sessions: Sessions
     fence: Fence
 
     def entered(self, table: str, found: HistoryState) -> HistoryState:
-        """The same, once only this run changes the history; it is made where there is none."""
+        """Returns the history's state, once only this run changes it; creates the history if there is none."""
         histories = self.histories
         path = histories.path(table)
         if found.state is None:
@@ -45,13 +45,14 @@ class OwnHistories:
             raise TableStopped("its history's path holds another Delta table", place=path, hint=hint)
         if found.state.properties.get(PROGRESS) != FORM:
             message = "its history notes its progress as an older version of Sluice did"
-            raise TableStopped(message, place=path, hint=ANEW)
+            raise TableStopped(message, place=path, hint=MOVE_AWAY)
         if self.fence.enter(path, "", found.state) is found.state:
             return found
         return self._there(table, path)
 
     def _made(self, table: str, path: str) -> HistoryState:
-        """The history, once it is made. Its turn and its table's may come side by side: one of them makes it."""
+        """Creates the history, and returns its state. Its own turn and its table's may come at the same time: one of
+        them creates it."""
         with _MAKING.setdefault(path, Lock()):
             found = standing(self.histories, table)
             if found is not None and found.state is None:
@@ -76,7 +77,7 @@ class OwnHistories:
             DESTINATION: self.histories.destination, TABLE: table, HISTORY: note.to_json(), FENCE: self.fence.token,
             **new_properties(), PRIMARY_KEY: json.dumps(list(key)),
         }  # fmt: skip
-        with self.sessions.take() as spark, lake_errors(path, ANEW):
+        with self.sessions.take() as spark, lake_errors(path, MOVE_AWAY):
             spark.sql(
                 f"CREATE TABLE delta.{quote(path)} ({body}) USING delta PARTITIONED BY ({CURRENT}) "
                 f"TBLPROPERTIES ({listed(properties)})"
@@ -84,14 +85,14 @@ class OwnHistories:
         self.fence.skip(path)
 
     def widened(self, path: str, wanted: Sequence[LakeColumn], log: OpenedLog) -> tuple[list[str], tuple[str, ...]]:
-        """The names of the columns, which the history has after it, and the key."""
+        """Adds the columns that the history lacks. Returns the names of the `wanted` columns, and the key."""
         key, state = log.definition.primary_key, self.state(path)
         if state.primary_key != key:
             was, now = ", ".join(state.primary_key), ", ".join(key)
-            raise TableStopped(f"the primary key was ({was}) and is ({now}) now", place=path, hint=ANEW)
+            raise TableStopped(f"the primary key was ({was}) and is ({now}) now", place=path, hint=MOVE_AWAY)
         have = [column for column in state.columns if column.name not in NAMES]
         if added := lacking(have, wanted, path):
-            with self.sessions.take() as spark, lake_errors(path, ANEW):
+            with self.sessions.take() as spark, lake_errors(path, MOVE_AWAY):
                 if any(column.type == "timestamp_ntz" for column in added):
                     supported = listed({"delta.feature.timestampNtz": "supported"})
                     alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({supported})")
@@ -100,13 +101,13 @@ class OwnHistories:
         return [column.name for column in wanted], key
 
     def note(self, path: str, note: HistoryNote, more: Mapping[str, str] = NOTHING) -> None:
-        """Notes that, and `more` properties."""
+        """Writes the note, and `more` properties."""
         noted = listed({HISTORY: note.to_json(), **more})
-        with self.sessions.take() as spark, lake_errors(path, ANEW):
+        with self.sessions.take() as spark, lake_errors(path, MOVE_AWAY):
             alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({noted})")
 
     def state(self, path: str) -> TableState:
-        """Raises LakeError where there is none any more."""
+        """Returns the history's state. Raises LakeError if the history is gone."""
         state = self.histories.lake.state(path, "")
         if state is None:
             hint = "Find out what removes it; nothing is lost: the log has its rows."

@@ -1,8 +1,8 @@
-"""A large part of a log as the changes of its history: a Parquet file in the lake's staging, while a statement runs.
+"""Stages a large part of a log as the changes of its history: a Parquet file in the lake, while a statement runs.
 
-Of Spark's windows over a part Delta keeps a copy, because it reads a source more than once; both take about as long as
-the MERGE itself. Delta reads a file as often as it needs. A small part goes by `statements.changes`, and so does what
-`changes.in_order` does not take.
+Delta keeps a copy of what Spark's windows over a part return, because it reads a source more than once; both take about
+as long as the MERGE itself. Delta reads a file as often as it needs. Small parts, and parts that `changes.in_order`
+does not take, are read by `statements.changes`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The file, and the columns that it has."""
+    """The file, and its columns."""
 
     file: str
     schema: pa.Schema
@@ -39,7 +39,7 @@ class Staged:
 def staged(
     lake: Lake, destination: str, source: DeltaTable, part: Part, columns: Sequence[str], key: Sequence[str]
 ) -> Iterator[Staged | None]:
-    """What the part's changes do, as `statements.changes` says it. None where Spark should read the log."""
+    """Yields the part's changes in the form of `statements.changes`, or None if Spark should read the log."""
     if part.rows < LEAST_ROWS:
         yield None
         return
@@ -67,7 +67,7 @@ def _written(file: Path, source: DeltaTable, part: Part, columns: Sequence[str],
                 writer.write_table(rows)
     except (OSError, DeltaError, pa.ArrowException) as error:
         log.warning(
-            "the changes of a history are not staged, so Spark sorts them", log=str(source.table_uri), why=str(error)
+            "a history's changes cannot be staged, so Spark sorts them", log=str(source.table_uri), why=str(error)
         )
         return None
     return Staged(str(file), schema)

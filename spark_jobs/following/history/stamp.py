@@ -1,7 +1,8 @@
-"""What is true of a table besides its log, as text. Where it changes, its history must be compared with it.
+"""The facts of a table that its log does not have, as text: its stamp. When the stamp changes, the history must be
+compared with the table.
 
-Some commits change rows and leave place and properties as they are: the rows of a repair come behind its note, as do
-the values of an added column, and a foreign key's cascade has an app id of its own.
+Some commits change rows but neither place nor properties: a repair's rows are written after its note, as are the values
+of an added column, and a foreign key's cascade has an app id of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from spark_jobs.lake.tables import Lake
 
 @dataclass(frozen=True, slots=True)
 class EpochVersion:
-    """How far a table or a history is: the last epoch of which it has something, and the version there."""
+    """How far a table or a history is: the last epoch of which it has changes, and the version there."""
 
     epoch: int
     version: int
@@ -28,7 +29,7 @@ class EpochVersion:
 
 
 class Tables(Protocol):
-    """Where tables are, and the app ids of their commits."""
+    """The paths of tables, and the app ids of their commits."""
 
     @property
     def lake(self) -> Lake: ...
@@ -41,8 +42,8 @@ class Tables(Protocol):
 def stamp_of(
     tables: Tables, table: str, merged: TableState | None, there: EpochVersion | None, end: int, epochs: Iterable[int]
 ) -> str:
-    """The table's, whose state is `merged` and whose place is `there`. `end`: its log's in that epoch. `epochs`: those
-    of which it may have something, the last one first."""
+    """Returns the stamp of a table whose state is `merged` and whose place is `there`. `end`: its log's in that epoch.
+    `epochs`: the epochs of which it may have changes, the last one first."""
     if merged is None:
         return json.dumps({})
     says = said(merged.properties) | {SCHEMA_VERSION: merged.properties.get(SCHEMA_VERSION, "")}

@@ -1,8 +1,8 @@
-"""What a history lacks: changes of its log, or a comparison with its table. By the logs of Delta, without Spark.
+"""Finds what a history lacks: changes of its log, or a comparison with its table. By the logs of Delta, without Spark.
 
-The log has each change once for each epoch. Some changes are in no log: those that a copy, a repair, a statement of DDL
-or a run that merges without the log brought to the table. Where one of these may be, both are compared when they stand
-at the same place.
+The log has each change once for each epoch. Some changes of the table are in no log: those by a copy, a repair, a DDL
+statement, or a run that merges without the log. If the table may have such a change, both are compared when they are at
+the same place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
 from spark_jobs.following.files import epochs_in, log_files
-from spark_jobs.following.history.columns import ANEW
+from spark_jobs.following.history.columns import MOVE_AWAY
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.stamp import EpochVersion, stamp_of
 from spark_jobs.following.pending import Follows, Part, Pending, parts
@@ -25,7 +25,7 @@ from spark_jobs.landing.log import OpenedLog
 
 @dataclass(frozen=True, slots=True)
 class Histories(Follows):
-    """The histories of one client of one destination, and their logs: they follow as tables do."""
+    """The histories of one client of one destination, and their logs: they are followed as tables are."""
 
     def app(self, table: str, epoch: int) -> str:
         return app_id(self.destination, self.client_id, f"{table}:history", epoch)
@@ -34,17 +34,17 @@ class Histories(Follows):
         return self.lake.history_path(*split_name(table))
 
     def table_app(self, table: str, epoch: int) -> str:
-        """The app id of the table's own commits."""
+        """Returns the app id of the table's own commits."""
         return Follows.app(self, table, epoch)
 
     def table_path(self, table: str) -> str:
         return Follows.path(self, table)
 
     def _check_whole(self, log: OpenedLog, epoch: int, after: int | None) -> None:
-        """What the log lacks comes by a comparison."""
+        """Checks nothing: a comparison brings the changes that the log lacks."""
 
     def progress(self, table: str, upto: int, version: int | None = None) -> TableProgress | None:
-        """That of the history."""
+        """Returns how far the history is, or None if there is no history."""
         apps = [self.app(table, epoch) for epoch in range(upto + 1)]
         states = self.lake.states(self.path(table), apps, version)
         if not states:
@@ -58,9 +58,9 @@ class Histories(Follows):
         return Follows.progress(self, table, upto, version)
 
     def merged_to(self, log: OpenedLog, progress: TableProgress | None, epoch: int) -> int | None:
-        """The version up to which the history has the epoch's changes, also by earlier epochs.
+        """Returns the version up to which the history has the epoch's changes, also by earlier epochs, or None.
 
-        Raises TableStopped where changes of another server may come again: nobody can tell which."""
+        Raises TableStopped if changes of another server may be repeated, since it is unknown which."""
         if progress is None:
             return None
         note = HistoryNote.of(progress.state.properties)
@@ -77,15 +77,15 @@ class Histories(Follows):
         left = {one: end for one, end in ends.items() if one not in now.unrepeated(ends)}
         if min(left, default=now.moved) < now.moved:
             message = "the destination moved to another server, and which of its changes the history has is unknown"
-            raise TableStopped(message, place=self.path(progress.table), hint=ANEW)
+            raise TableStopped(message, place=self.path(progress.table), hint=MOVE_AWAY)
         return max(left.values(), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryState:
-    """A history beside its table. `state`: the history's, None where there is none yet; `place`: how far it is.
-    `merged` is the table's state, `table` its place. `stamp`: what is true of the table. `lost`: up to where the log
-    has lost changes that the history has not. `unsettled`: the table is under way, and is to go on first."""
+    """The state of a history and of its table. `state`: the history's, None if there is none yet; `place`: how far it
+    is. `merged` is the table's state, `table` its place, `stamp` its stamp. `lost`: the place up to which the log has
+    lost changes that the history lacks. `unsettled`: the table is being changed, and is to go on first."""
 
     log: OpenedLog
     state: TableState | None
@@ -107,8 +107,8 @@ class HistoryState:
 
     @property
     def waits(self) -> bool:
-        """Whether they must, and the table has yet to come to where the history is, to what the log has lost, or to
-        where it is settled."""
+        """Whether both must be compared, and the table has yet to reach the history's place, the place of `lost`, or
+        one where it is settled."""
         if not self.is_due or self.table is None:
             return False
         if self.unsettled or (self.lost is not None and self.table.is_behind(self.lost)):
@@ -119,10 +119,10 @@ class HistoryState:
 
 
 def standing(histories: Histories, table: str) -> HistoryState | None:
-    """None without a log, or a key to which versions belong. Raises TableStopped for a damaged log, and where the table
-    went back; LakeError."""
+    """Returns the state of a history and its table, or None for a table without a log or without a key. Raises
+    TableStopped for a damaged log, and for a table that went back; LakeError."""
     ledger = histories.ledger
-    noted = ledger.opened()  # before the log: what was landed by then is in it
+    noted = ledger.opened()  # before the log, so that the log has all that was landed by then
     log = histories.log(table)
     if log is None or not log.has_key:
         return None
@@ -149,7 +149,8 @@ def standing(histories: Histories, table: str) -> HistoryState | None:
 
 
 def _place(histories: Histories, table: str, epochs: Sequence[int], merged: TableState | None) -> EpochVersion | None:
-    """The table's. Before it follows a statement it has all of its log up to there, so it is at the statement then."""
+    """Returns the table's place, or None. Before it follows a statement it has all of its log up to there, so it is at
+    the statement then."""
     if merged is None:
         return None
     progress = histories.table_progress(table, max(epochs), merged.version)
@@ -160,27 +161,28 @@ def _place(histories: Histories, table: str, epochs: Sequence[int], merged: Tabl
 
 
 def _is_unsettled(merged: TableState, there: EpochVersion, end: int, reached: int) -> bool:
-    """Whether changes up to the table's place may still come into its log, or into itself. `end`: the log's in that
+    """Whether changes up to the table's place may still come into its log, or into the table. `end`: the log's in that
     epoch; `reached`: the ledger's, up to which everything was landed or merged."""
     copied = merged.copied
     ahead = there.version > reached  # a run is in the middle of a batch, or of a statement
     if copied is None or copied.epoch != there.epoch:
         return ahead
-    if there.version < copied.high:  # some rows are of the copy's end already, and their changes come again
+    if there.version < copied.high:  # some rows are as of the copy's end already, and their changes are repeated
         return reached < copied.high or end > there.version
     return ahead and there.version != copied.low
 
 
 def _check_not_back(log: OpenedLog, merged: TableState, there: EpochVersion, own: EpochVersion) -> None:
-    """Raises TableStopped where batches of a later epoch were merged past the log, and the table is not again where the
-    history is: after a rewind it goes back in time, and of another server the places say nothing."""
-    told = merged.copied is not None and merged.copied.epoch == there.epoch
-    if own.epoch >= there.epoch or there.epoch in log.epochs or told or merged.followed == (there.epoch, there.version):
+    """Raises TableStopped if batches of a later epoch were merged without the log, and the table is not yet where the
+    history is: after a rewind it goes back in time, and places of another server cannot be compared."""
+    copied = merged.copied is not None and merged.copied.epoch == there.epoch
+    followed = merged.followed == (there.epoch, there.version)
+    if own.epoch >= there.epoch or there.epoch in log.epochs or copied or followed:
         return
     if there.version < own.version:
-        message = f"its table went back to version {there.version}, merged without its log; it has {own.version}"
+        message = f"its table went back to version {there.version}, without its log; the history has {own.version}"
         hint = "After a rewind it continues when the table has reached that version again. "
-        hint += f"After a move to another server: {ANEW}"
+        hint += f"After a move to another server: {MOVE_AWAY}"
         raise TableStopped(message, place=log.path, hint=hint)
 
 
@@ -194,8 +196,8 @@ def _own_place(
 
 
 def _lost(histories: Histories, log: OpenedLog, epoch: int, progress: TableProgress) -> EpochVersion | None:
-    """Up to where the log has lost changes of the epoch before the history had them, and no comparison made up for it;
-    None where it has not."""
+    """Returns the place up to which the log has lost changes of the epoch before the history had them, unless a
+    comparison has made up for it; None if it has lost no such change."""
     lost = log.lacks_to(epoch)
     if lost is None or epoch < HistoryNote.of(progress.state.properties).compared:
         return None
@@ -203,7 +205,7 @@ def _lost(histories: Histories, log: OpenedLog, epoch: int, progress: TableProgr
 
 
 def upto(histories: Histories, found: HistoryState, table: str) -> Pending | None:
-    """The first part of the log that the history lacks up to where the table is."""
+    """Returns the first part of the log that the history lacks up to the table's place, or None."""
     assert found.table is not None
     files, last = log_files(found.log.table), found.table
     for epoch in (one for one in epochs_in(found.log.table) if one <= last.epoch):
@@ -220,7 +222,8 @@ def upto(histories: Histories, found: HistoryState, table: str) -> Pending | Non
 
 
 def lacks(histories: Histories, table: str) -> Pending | None:
-    """What a history lacks now; of a comparison that is due: a part without rows. None while it waits for its table."""
+    """Returns what a history lacks now; a part without rows if only a comparison is due; None if it lacks nothing, or
+    waits for its table."""
     found = standing(histories, table)
     if found is None or found.waits:
         return None

@@ -1,10 +1,10 @@
 """The SQL of a history: one statement that closes versions and opens others. Pure functions.
 
-Where the first change of a key says what its row was before, and the history has no version of it, that one is opened
-and closed: since when it was there is not known.
+If the first change of a key has the row's values before it, and the history has no version of them, that version is
+opened and closed: its start is not known.
 
-Delta skips a statement that comes late where another run went as far or farther. One that went less far is in the
-history's rows: the statement looks at them, and raises an error.
+Delta skips a late statement if another run went as far or farther. If another run went less far, its rows are in the
+history: the statement looks for them, and raises an error.
 """
 
 from __future__ import annotations
@@ -39,15 +39,16 @@ _OWN = (VALID_FROM, VALID_TO, CURRENT, EPOCH, VERSION, NTH)
 def changes(
     log: str, where: str, columns: Sequence[str], key: Sequence[str], path: str, begins: tuple[int, int | None]
 ) -> str:
-    """A query in brackets: what the log's rows that `where` names mean for the history at `path`. `begins`: the epoch
-    of the rows, and the version behind which they are; an error is raised where the history is farther."""
+    """Returns a query in brackets: the changes of the history at `path` by the log's rows for which `where` holds.
+    `begins`: the epoch of the rows, and the version after which they are. It raises an error in Spark if the history
+    is farther."""
     epoch, after = begins
     keys, listed = ", ".join(map(quote, key)), ", ".join(map(quote, columns))
     window = f"(PARTITION BY {keys} ORDER BY {_ORDER})"
     placed = (
         f"SELECT *, row_number() OVER {window} = 1 AS {_FIRST}, lead({TIME}) OVER {window} AS {_NEXT}, "  # noqa: S608
         f"lead({OP}) OVER {window} IS NULL AS {_LAST}, "
-        f"{_ahead(path, _behind(epoch, after))} AS {_AHEAD} "
+        f"{_ahead(path, _later(epoch, after))} AS {_AHEAD} "
         f"FROM {log} WHERE {where}"
     )
     kinds = f"SELECT *, explode({_kinds(key)}) AS {KIND} FROM ({placed})"  # noqa: S608
@@ -59,24 +60,24 @@ def changes(
 
 
 def staged_changes(view: str, path: str, begins: tuple[int, int | None]) -> str:
-    """The same of a view over a file of `staged`."""
-    ahead, raised = _ahead(path, _behind(*begins)), f"CAST(raise_error('{AHEAD}: ') AS BOOLEAN)"
+    """Returns the same for a view over a file of `staged`."""
+    ahead, raised = _ahead(path, _later(*begins)), f"CAST(raise_error('{AHEAD}: ') AS BOOLEAN)"
     return f"(SELECT * FROM {view} WHERE {ahead} IS NULL OR {raised})"  # noqa: S608
 
 
-def _behind(epoch: int, after: int | None) -> str:
+def _later(epoch: int, after: int | None) -> str:
     return f"{EPOCH} = {epoch:d} AND {VERSION} > {-1 if after is None else after:d}"
 
 
 def _kinds(key: Sequence[str]) -> str:
-    """What one image does, as an array of kinds."""
+    """Returns the effect of one image, as an array of kinds."""
     ahead = f"CAST(raise_error('{AHEAD}: ') AS ARRAY<INT>)"
     opens, closes = f"IF({_FIRST}, array(0, 1), array(1))", f"IF({_FIRST}, array(0), CAST(array() AS ARRAY<INT>))"
     return f"CASE WHEN {_AHEAD} IS NOT NULL THEN {ahead} WHEN {image_op(key)} = 1 THEN {opens} ELSE {closes} END"
 
 
 def _ahead(path: str, where: str) -> str:
-    """The version of one of a history's rows that `where` names, NULL where there is none."""
+    """Returns a query in brackets: the highest version of the history's rows for which `where` holds, or NULL."""
     return f"(SELECT max({VERSION}) FROM delta.{quote(path)} WHERE {where})"  # noqa: S608
 
 
@@ -90,9 +91,9 @@ def differences(
     *,
     begins: bool,
 ) -> str:
-    """A query in brackets: what makes the current rows of a history those of `merged`, a query in brackets with the
-    `columns`. `at`: when that came, in SQL. `begins`: the history has nothing yet, so since when is not known. An error
-    is raised where the history is beyond `place`."""
+    """Returns a query in brackets: the changes that make the current rows of a history those of `merged`, a query in
+    brackets with the `columns`. `at`: their time, in SQL. `begins`: the history is empty, so the start of its versions
+    is not known. It raises an error in Spark if the history is beyond `place`."""
     on = " AND ".join(f"c.{quote(name)} = m.{quote(name)}" for name in key)
     there, wanted = f"c.{CURRENT} IS NOT NULL", "m._sluice_one IS NOT NULL"
     kinds = (
@@ -119,7 +120,7 @@ def differences(
 
 
 def rows_of(path: str, version: int, columns: Sequence[str], own: Own, *, gone: bool) -> str:
-    """A query in brackets: the living rows of one version of a table, none of one that is `gone`."""
+    """Returns a query in brackets: the living rows of one version of a table, no row if the table is `gone`."""
     listed, rest = ", ".join(map(quote, columns)), " WHERE false" if gone else ""
     return f"(SELECT {listed} FROM {living_at(path, version, own)}{rest})"  # noqa: S608
 
@@ -132,14 +133,14 @@ def merge_versions(
     between: tuple[int, int] | None = None,
     since: str = NOT_KNOWN,
 ) -> str:
-    """One MERGE that closes and opens. `between` bounds a key of one integer. `since`: when a version came, in SQL,
-    that is closed and was not there."""
+    """Returns one MERGE that closes and opens versions. `between` bounds a key of one integer. `since`: the start, in
+    SQL, of a closed version that the history does not have."""
     condition = [f"t.{CURRENT} = true", f"s.{KIND} = 0", *(f"t.{quote(name)} = s.{quote(name)}" for name in key)]
     if between is not None:
         condition.append(f"t.{quote(key[0])} BETWEEN {between[0]} AND {between[1]}")
     written = [quote(name) for name in (*columns, *_OWN)]
-    told = {quote(VALID_FROM): f"IF(s.{KIND} = 0, {since}, s.{VALID_FROM})"}
-    values = ", ".join(told.get(name, f"s.{name}") for name in written)
+    computed = {quote(VALID_FROM): f"IF(s.{KIND} = 0, {since}, s.{VALID_FROM})"}
+    values = ", ".join(computed.get(name, f"s.{name}") for name in written)
     return (
         f"MERGE INTO delta.{quote(path)} AS t USING {rows} AS s ON {' AND '.join(condition)} "  # noqa: S608
         f"WHEN MATCHED THEN UPDATE SET t.{VALID_TO} = s.{VALID_TO}, t.{CURRENT} = false "
@@ -149,13 +150,14 @@ def merge_versions(
 
 
 def close_all(path: str, place: tuple[int, int], at: str) -> str:
-    """No row is there any more from a place on, `at` in SQL. Rows that were opened behind it stay: it may come late."""
+    """Returns an UPDATE that closes all versions at a place, whose time is `at` in SQL. Versions that were opened after
+    the place stay, since the statement may be late."""
     before = f"({EPOCH} < {place[0]:d} OR ({EPOCH} = {place[0]:d} AND {VERSION} < {place[1]:d}))"
     return f"UPDATE delta.{quote(path)} SET {VALID_TO} = {at}, {CURRENT} = false WHERE {CURRENT} AND {before}"  # noqa: S608
 
 
 def first_emptying(log: str, bounds: str) -> str:
-    """A query for the first entry by which all rows go: its version, and its time in microseconds."""
+    """Returns a query for the first entry that emptied the table: its version, and its time in microseconds."""
     return (
         f"SELECT {VERSION}, unix_micros({TIME}) FROM {log} "  # noqa: S608
         f"WHERE {bounds} AND {OP} = '{TRUNCATE}' ORDER BY {VERSION} LIMIT 1"
@@ -163,16 +165,16 @@ def first_emptying(log: str, bounds: str) -> str:
 
 
 def last_time(log: str, epoch: int, version: int) -> str:
-    """A query for the time of the last change up to a place, in microseconds."""
+    """Returns a query for the time of the last change up to a place, in microseconds."""
     where = f"{EPOCH} < {epoch:d} OR ({EPOCH} = {epoch:d} AND {VERSION} <= {version:d})"
     return f"SELECT unix_micros(max({TIME})) FROM {log} WHERE {where}"  # noqa: S608
 
 
 def last_known(path: str) -> str:
-    """A query for the last time that a history knows, in microseconds: where its log has no row any more."""
+    """Returns a query for the last time in a history, in microseconds, for use when its log has no row any more."""
     return f"SELECT unix_micros(greatest(max({VALID_FROM}), max({VALID_TO}))) FROM delta.{quote(path)}"  # noqa: S608
 
 
 def moment(micros: int | None) -> str:
-    """A time in SQL."""
+    """Returns a time in SQL."""
     return NOT_KNOWN if micros is None else f"timestamp_micros({micros:d})"

@@ -14,7 +14,7 @@ from spark_jobs.following.pending import Follows, Pending
 from spark_jobs.following.together import Readied, merge_together
 from spark_jobs.write.order import MOST_ROWS, Engine
 
-_VIEW_SECONDS = 1.0  # behind each job; the next one waits meanwhile
+_VIEW_SECONDS = 1.0  # after each job; the next one waits meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +34,25 @@ class Works:
         return Historian(merger.follows, merger.sessions, merger.fence, merger.run_id, merger.clock)
 
     def of(self, tables: Sequence[str]) -> list[str]:
-        """The tables, and the names of their histories."""
+        """Returns the tables, and the names of their histories."""
         return [*tables, *(work_of(table) for table in tables if self.keeps(table))]
 
     def pending(self, work: str) -> Pending | None:
-        """What a table or a history lacks."""
+        """Returns what a table or a history lacks, or None."""
         table = table_of(work)
         return self.merger.pending(work) if table is None else self.historian.pending(table)
 
     def takes(self, _: str, pending: Pending) -> bool:
-        """Whether `together` may bring that: of a comparison nobody knows the rows."""
+        """Whether `together` may merge the part: the rows of a comparison are not counted before."""
         return self.merger.engine is Engine.AUTO and 0 < pending.part.rows <= MOST_ROWS
 
     def together(self, futures: Mapping[str, Future[Merged]], tasks: int) -> None:
-        """The first part of each of these works by one job of so many tasks: see `merge_together`."""
+        """Merges the first part of each of these works by one job of so many tasks: see `merge_together`."""
         merge_together(self.merger.sessions, tasks, self._readied, futures)
         self.rest(_VIEW_SECONDS)
 
     def rest(self, seconds: float) -> None:
-        """Makes views for so long that wait for it."""
+        """Rebuilds waiting views, for so many seconds."""
         if self.merger.views:
             self.merger.views.make(seconds)
 
@@ -64,7 +64,7 @@ class Works:
         return self.merger.readied(work)
 
     def next(self, work: str) -> Merged:
-        """The first part of it."""
+        """Merges the first part of a table or a history."""
         if (table := table_of(work)) is not None:
             return self.historian.next(table)
         if self.keeps(work):
