@@ -1,10 +1,10 @@
-"""The net changes of one table in, one commit of Delta that carries a version out.
+"""Writes the net changes of one table, as one commit of Delta that carries a version.
 
-preparation    the table is made, or gets its new columns
-order          what a small table's commit is made of, and which tables are small
-order_changes  its changes in Arrow, from a claim or from a change log
-fused          one job of Spark writes many orders; `small_table` is one of them, by delta-rs in a task
-view           else the net changes are a temporary view of a Spark session; `net_file` is a file of many of them
-choice         which statement applies them; `statements` and the room `changes` write its SQL
-transaction    the statement as one commit of Delta
+preparation    creates the table, or adds its new columns
+order          the order for a small table's commit, and which tables are small
+order_changes  the changes of an order in Arrow, from a claim or from a change log
+fused          one job of Spark writes many orders; `small_table` writes one of them, by delta-rs in a task
+view           the net changes of other tables, as a temporary view of a Spark session; `net_file` is a file of many
+choice         chooses the statement that applies them; `statements` and the room `changes` write its SQL
+transaction    executes the statement as one commit of Delta
 """

@@ -1,4 +1,4 @@
-"""Which statement applies one table's net changes, by the plan's counts and the table's state."""
+"""Chooses the statement that applies one table's net changes, by the plan's counts and the table's state."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _PRUNED_BYTES = 8 << 20  # Spark reads that much in about the time that it compi
 
 
 def statement(lake: Lake, path: str, read: TableRead, state: TableState, view: str) -> str:
-    """One statement, for one commit. `view` is a temporary view over the net changes; over all images, where the table
-    has columns of ours."""
+    """Returns one statement, for one commit. `view` is a temporary view over the net changes, or over all images if the
+    table has columns of Sluice's."""
     whole, key = lake_columns(read.schema, read.table, read.counts.partial), read.table.primary_key
     there = {column.name for column in state.columns}
     columns = tuple(column for column in whole if column.name in there)  # a policy may leave columns out
@@ -41,7 +41,7 @@ def statement(lake: Lake, path: str, read: TableRead, state: TableState, view: s
 
 
 def _whole(path: str, read: TableRead, view: str, columns: tuple[LakeColumn, ...], defaults: Mapping[str, str]) -> str:
-    """A query in the view's place where images leave columns out."""
+    """Returns a query in place of the view, for images that leave columns out."""
     key = read.table.primary_key
     if not key:
         return whole_copies(view, columns, defaults)
@@ -49,8 +49,8 @@ def _whole(path: str, read: TableRead, view: str, columns: tuple[LakeColumn, ...
 
 
 def key_range(lake: Lake, path: str, read: TableRead, state: TableState) -> tuple[int, int] | None:
-    """The batch's range of keys, where it spares Spark enough files: its bounds are constants in generated code, which
-    Spark then compiles anew for each batch."""
+    """Returns the batch's range of keys, or None if it would not spare Spark enough files: its bounds are constants in
+    generated code, which Spark compiles again for each batch."""
     key, low, high = read.table.primary_key, read.counts.min_key, read.counts.max_key
     if low is None or high is None or len(key) != 1:
         return None

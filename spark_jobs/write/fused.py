@@ -1,8 +1,8 @@
-"""Many small tables in one Spark job: its tasks take some tables each and commit them by `small_table`.
+"""Writes many small tables in one Spark job: each of its tasks commits some tables by `small_table`.
 
 A statement of Spark costs 1 to 4 seconds and a second of CPU, whatever it writes. Here a table costs a task some
-hundredths. Nothing is decided by what goes wrong: a table without a commit of its order goes by Spark's own statement,
-whose errors are the table's.
+hundredths. An error decides nothing: a table without a commit of its order is written by a statement of Spark, whose
+errors are the table's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 def write_all(sessions: Sessions, orders: Sequence[Order], tasks: int) -> list[Outcome]:
-    """The outcome of each order. Where the job fails, none is known to be written, but some may be."""
+    """Returns the outcome of each order. If the job fails, no order is known to be written, but some may be."""
     try:
         with sessions.take() as spark:
             count = max(1, min(tasks, len(orders)))
@@ -31,6 +31,6 @@ def write_all(sessions: Sessions, orders: Sequence[Order], tasks: int) -> list[O
             found = places.mapInArrow(partial(written_by_task, tuple(orders)), OUTCOME_DDL).toArrow().sort_by("place")
     except (PySparkException, SluiceError) as error:
         why = raised_by_task(error)
-        log.warning("the job of small tables failed: each goes by a statement", tables=len(orders), why=why)
+        log.warning("the job of small tables failed: each gets a statement of its own", tables=len(orders), why=why)
         return [Outcome(why=why)] * len(orders)
     return [Outcome(**row) for row in found.drop_columns(["place"]).to_pylist()]

@@ -1,7 +1,7 @@
-"""Many net changes as a Parquet file in the lake's staging, for as long as one statement reads them.
+"""Stages many net changes as a Parquet file in the lake, for as long as one statement reads them.
 
-What Spark's Python workers pull costs Spark about as much as the MERGE of it, because Delta keeps a copy of a source
-that it cannot read twice. A file it reads as often as it needs, each time those columns alone, and without Python.
+To pull rows by Python workers costs Spark about as much as their MERGE, because Delta keeps a copy of a source that it
+cannot read twice. It reads a file as often as it needs, each time only the columns that it needs, and without Python.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from spark_jobs.lake.types import LakeColumn, needs_mapping
 
 log = structlog.get_logger(__name__)
 LEAST_ROWS = 50_000  # fewer are sent along or pulled in about the same time
-_LEFT_SECONDS = 86400.0  # a file that is older was left by a run that died
-_GLOB = re.compile(r"[*?\[\]{}\\]")  # what Spark would take for a pattern in a path
+_LEFT_SECONDS = 86400.0  # an older file was left by a run that died
+_GLOB = re.compile(r"[*?\[\]{}\\]")  # characters that make Spark read a path as a pattern
 
 
 @contextmanager
 def staged(lake: Lake, destination: str, read: TableRead, door: RowsDoor, *, fresh: bool) -> Iterator[str | None]:
-    """The file's path while the block runs. None where the rows should travel otherwise: few of them, no `staging_file`
-    for them, no room, no key, or a fresh table.
+    """Yields the path of a file with the rows, or None if they should travel otherwise: they are few, have no
+    `staging_file` or no key, the file system has no room, or the table is fresh.
 
-    Into the last two a statement that comes late would add the rows again, while those that Spark pulls are refused
-    when their claim is gone.
+    In a table that is fresh or has no key, a late statement would add the rows again, while the service refuses rows
+    that Spark pulls when their claim is gone.
     """
     if read.rows < LEAST_ROWS or not read.table.primary_key or fresh:
         yield None
@@ -43,8 +43,8 @@ def staged(lake: Lake, destination: str, read: TableRead, door: RowsDoor, *, fre
 
 @contextmanager
 def staging_file(lake: Lake, destination: str, names: Sequence[str]) -> Iterator[Path | None]:
-    """Where a file with these columns may lie while the block runs; then it is removed. None for a lake on no file
-    system, and for names that Parquet cannot hold."""
+    """Yields the path for a file with these columns, which is removed after the block; None for a lake that is not on a
+    file system, and for names that Parquet cannot hold."""
     folder = lake.staging_path(destination, "net")
     fits = folder.startswith("/") and not _GLOB.search(folder)
     if not fits or needs_mapping([LakeColumn(name, "") for name in names]):
@@ -59,13 +59,13 @@ def staging_file(lake: Lake, destination: str, names: Sequence[str]) -> Iterator
 
 
 def make_room(file: Path) -> None:
-    """Makes its folder, without what runs left there that died. Raises OSError."""
+    """Creates the file's folder, and removes old files of dead runs from it. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     _sweep(file.parent)
 
 
 def _is_written(file: Path, read: TableRead, door: RowsDoor) -> bool:
-    """Writes all rows of the plan, a record batch at a time. False where the file system does not take them."""
+    """Writes all rows of the plan, a record batch at a time. Returns False if the file system does not take them."""
     try:
         make_room(file)
         plain = read.schema.remove_metadata()
@@ -74,13 +74,13 @@ def _is_written(file: Path, read: TableRead, door: RowsDoor) -> bool:
                 for batch in door.split(ticket):
                     writer.write_batch(batch.replace_schema_metadata(None))
     except OSError as error:
-        log.warning("net changes are not staged, so Spark pulls them", table=read.table.name, why=str(error))
+        log.warning("net changes cannot be staged, so Spark pulls them", table=read.table.name, why=str(error))
         return False
     return True
 
 
 def _sweep(folder: Path) -> None:
-    """Removes what runs left that died."""
+    """Removes files that dead runs left."""
     now = time.time()
     for left in folder.glob("*.parquet"):
         with suppress(OSError):

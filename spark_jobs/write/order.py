@@ -1,4 +1,4 @@
-"""What one commit of a small table is made of: plain values, which Spark hands to its tasks."""
+"""The order for one commit of a small table: plain values, which Spark hands to its tasks."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Engine(StrEnum):
 class Form(StrEnum):
     """How changes become rows."""
 
-    KEYED = "keyed"  # by key: rows come, change and go
-    INSERTED = "inserted"  # without a key, where rows only come
-    COPIES = "copies"  # without a key: copies of rows come and go
+    KEYED = "keyed"  # by key: rows are added, changed and removed
+    INSERTED = "inserted"  # without a key: rows are only added
+    COPIES = "copies"  # without a key: copies of rows are added and removed
     VERSIONS = "versions"  # by key: versions of rows are closed and opened, in a history
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What the service hands out of a claim behind `tickets`: net changes, or all `images`."""
+    """The rows of a claim that the service hands out for `tickets`: net changes, or all `images`."""
 
     door: RowsDoor
     tickets: tuple[bytes, ...]
@@ -48,8 +48,8 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """The images that `version` of the change log at `path` has of `epoch`, behind `after` up to `upto`. `emptied`:
-    when all rows of the table went before, in microseconds; None where that is not known."""
+    """The images of `epoch` in `version` of the change log at `path`, after version `after` up to `upto`. `emptied`:
+    when the table was last emptied before them, in microseconds; None if that is unknown."""
 
     path: str
     version: int
@@ -62,8 +62,8 @@ class Logged:
 @dataclass(frozen=True, slots=True)
 class Order:
     """One commit of the table at `path`: `changes`, with `version` of the app id and `note` as user metadata. The run
-    owns the table while its fence is `token`. `columns` are those that the table has of the changes, `key` those of its
-    primary key, `own` those of ours."""
+    owns the table while its fence is `token`. `columns` are the table's columns that the changes have, `key` its
+    primary key, `own` its columns of Sluice's."""
 
     path: str
     app: str
@@ -80,8 +80,8 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of an order: the version of Delta that it made and the rows that it wrote, of so many `sources`; or
-    `why` there is no commit of it."""
+    """The result of an order: the version of its Delta commit and the rows that it wrote, of so many `sources`; or
+    `why` it has no commit."""
 
     version: int = -1
     inserted: int = 0
@@ -92,8 +92,8 @@ class Outcome:
 
 
 def form_of(read: TableRead, state: TableState) -> Form | None:
-    """How few changes are written without a statement of Spark's; None where only Spark writes the same rows: many of
-    them, partial images, keys and copies that Spark compares otherwise than delta-rs, and features of the table that
+    """Returns the form in which delta-rs writes the changes, or None if they need a statement of Spark: there are many,
+    images are partial, Spark compares the keys or copies differently from delta-rs, or the table has features that
     delta-rs cannot write."""
     if read.rows > MOST_ROWS or read.counts.partial or UNWRITABLE & state.features:
         return None

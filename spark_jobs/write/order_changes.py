@@ -1,7 +1,8 @@
-"""The changes of one order in Arrow, as a task pulls them from the service or reads them from a change log.
+"""Reads the changes of one order as an Arrow table: a task pulls them from the service or reads a change log.
 
-With a key: the columns of each key's last image, those of ours, and `GONE`, whether the key has no row then. Without a
-key: rows, and `COUNT`, the copies of each that come or go. For a history: the versions that are closed and opened.
+With a key: the columns of each key's last image, Sluice's own columns, and `GONE`: whether the key has no row then.
+Without a key: rows, and `COUNT`: the copies of each that are added or removed. For a history: the versions that are
+closed and opened.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _PULL_SECONDS = 120.0  # at most, for each of a small table's tickets; then Spar
 
 
 class Unfit(Exception):
-    """The table is not for delta-rs after all, or not this run's: Spark's statement says what is wrong."""
+    """The table is not for delta-rs after all, or not this run's: Spark's statement reports what is wrong."""
 
 
 def changes_of(order: Order) -> pa.Table:
-    """Raises Unfit where Spark should read them, and what Flight and delta-rs raise."""
+    """Returns the changes. Raises Unfit if Spark should read them, and what Flight and delta-rs raise."""
     asked = order.changes
     if isinstance(asked, Logged):
         images = _logged(order, asked, order.storage)
@@ -46,7 +47,7 @@ def changes_of(order: Order) -> pa.Table:
 def _versions(order: Order, images: pa.Table, emptied: int | None) -> pa.Table:
     found = in_order(images, order.key)
     if found is None or not len(found.order):
-        raise Unfit("some of its changes are no rows")
+        raise Unfit("some of its changes are not rows")
     return pa.concat_tables(Versions.of(found).slices(order.columns, emptied))
 
 
@@ -57,7 +58,7 @@ def _net(order: Order, images: pa.Table) -> pa.Table:
     else:
         found = signed(images, order.columns)
     if found is None:
-        raise Unfit("some of its changes are no rows")
+        raise Unfit("some of its changes are not rows")
     return found
 
 
@@ -71,7 +72,7 @@ def _logged(order: Order, asked: Logged, storage: Mapping[str, str]) -> pa.Table
 
 
 def _pulled(asked: Claimed) -> pa.Table:
-    """All rows behind the tickets, with plain values in place of dictionaries."""
+    """Returns all rows of the tickets, with plain values in place of dictionaries."""
     parts, size = list[pa.RecordBatch](), 0
     with asked.door.connect() as rows:
         for ticket in asked.tickets:
@@ -89,7 +90,7 @@ def _pulled(asked: Claimed) -> pa.Table:
 
 
 def _numbered(images: pa.Table) -> pa.Table:
-    """Images of a claim, which come in the order of their changes, as a log has them."""
+    """Returns the images of a claim, which come in the order of their changes, with the columns of a log."""
     renamed = [log.TIME if name == CLAIMED.time else name for name in images.column_names]
     images, none = images.rename_columns(renamed), np.zeros(images.num_rows, np.int64)
     numbers = {log.EPOCH: none, log.VERSION: none, log.NTH: np.arange(images.num_rows)}

@@ -1,4 +1,4 @@
-"""The table is there with the source's columns before a batch's own commit: made, widened, old rows filled in."""
+"""Prepares a table for a batch's commit: creates it, adds the source's new columns, fills them in old rows."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def prepare(
     *,
     again: bool = False,
 ) -> Prepared:
-    """Makes the table where there is none, or one that was dropped, else adds the columns that are new. The run entered
-    it by `fence`. `again`: rows that come again may be among the batch, of an earlier definition too.
+    """Creates the table if there is none, or if it was dropped; else adds the new columns. The run entered it by
+    `fence`. `again`: the batch may have repeated rows, also of an earlier definition.
 
-    Raises TableStopped for a definition that the table cannot take, LakeError when Spark's table is not to be found.
+    Raises TableStopped for a definition that the table cannot take, LakeError when Spark's table is not visible here.
     """
     columns = lake_columns(read.schema, read.table, read.counts.partial)
     if state is not None and not state.dropped:
@@ -80,7 +80,7 @@ def prepare(
         added = _allowed(added, read, changed)
     if state.unfilled or added:
         with sessions.take() as spark:
-            if state.unfilled:  # before another note takes its place
+            if state.unfilled:  # before another note replaces this one
                 fill_old_rows(spark, fence, path, state, app)
             if added:
                 old_rows = {} if again else old_row_values(read.table, added)  # the source dropped such a column later
@@ -92,8 +92,8 @@ def prepare(
 
 
 def give_vectors(spark: SparkSession, lake: Lake, fence: Fence, path: str, state: TableState) -> None:
-    """Gives a large table deletion vectors, before a MERGE of Spark's that gains by them. Tables begin without, because
-    delta-rs does not write them, and few readers know them. Raises LakeError when another run has the table."""
+    """Gives a large table deletion vectors, before a MERGE in Spark that gains by them. Tables begin without them,
+    because delta-rs does not write them, and few readers know them. Raises LakeError when another run has the table."""
     if VECTORS not in state.features and _VECTORS not in state.properties and lake.size(path) > MOST_BYTES:
         alter_table(spark, fence, path, f"SET TBLPROPERTIES ('{_VECTORS}' = 'true')")
 

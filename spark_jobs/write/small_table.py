@@ -1,7 +1,7 @@
-"""One commit of one small table by delta-rs: what Spark's MERGE would make of the same changes.
+"""Writes one commit of one small table by delta-rs: the rows that Spark's MERGE would make of the same changes.
 
 The commit has the app id, version and user metadata of a batch. delta-rs does not skip a version that the table has,
-so it is read first; what another run commits after that reading makes delta-rs refuse the commit, as Spark's would be.
+so it is read first; if another run commits after that reading, delta-rs refuses the commit, as Delta refuses Spark's.
 Spark's workers import this module, so it does without Spark's client, which takes a second to import.
 """
 
@@ -33,7 +33,7 @@ def _name(column: str) -> str:
 
 
 _GONE = f"s.{_name(GONE)}"
-_PANIC = "PanicException"  # what delta-rs raises where its own code fails
+_PANIC = "PanicException"  # the error of delta-rs when its own code fails
 _OUTCOME = pa.schema(
     [("place", pa.int64())]
     + [(name, pa.int64()) for name in ("version", "inserted", "updated", "deleted", "sources")]
@@ -43,7 +43,7 @@ OUTCOME_DDL = ", ".join(f"{field.name} {'string' if field.name == 'why' else 'bi
 
 
 def written_by_task(orders: Sequence[Order], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task of Spark: the outcomes of the orders at these places."""
+    """Writes, in a task of Spark, the orders at these places, and yields their outcomes."""
     for batch in batches:
         for place in batch.column(0).to_pylist():
             row = {"place": place, **asdict(_tried(orders[place]))}
@@ -53,14 +53,15 @@ def written_by_task(orders: Sequence[Order], batches: Iterator[pa.RecordBatch]) 
 def _tried(order: Order) -> Outcome:
     try:
         return written(order)
-    except BaseException as error:  # Spark's statement tries again, and says what is wrong
+    except BaseException as error:  # Spark's statement tries again, and reports what is wrong
         if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
             raise
         return Outcome(why=f"{type(error).__name__}: {' '.join(str(error).split())[:500]}")
 
 
 def written(order: Order) -> Outcome:
-    """Writes the order. Raises Unfit where nothing was written; what Flight and delta-rs raise."""
+    """Writes the order, and returns its outcome. Raises Unfit if nothing was written, and what Flight and delta-rs
+    raise."""
     check_root(order.path, {**os.environ, **order.storage})
     table = DeltaTable(order.path, storage_options=dict(order.storage) or None)
     _check(order, table)
@@ -77,7 +78,7 @@ def _check(order: Order, table: DeltaTable) -> None:
         raise Unfit("another run has taken the table over")
     if (table.transaction_version(order.app) or -1) >= order.version:
         raise Unfit("the table has that version")
-    if UNWRITABLE.intersection(table.protocol().writer_features or ()):  # it would write some, and lose their rows
+    if UNWRITABLE.intersection(table.protocol().writer_features or ()):  # it would write some, and lose rows
         raise Unfit("the table has a feature that delta-rs does not write")
     if order.form is Form.INSERTED:
         return
@@ -88,7 +89,7 @@ def _check(order: Order, table: DeltaTable) -> None:
 
 
 def _fitting(changes: pa.Table, table: DeltaTable) -> pa.Table:
-    """The changes in the table's own types."""
+    """Returns the changes in the table's own types."""
     types = {field.name: field.type for field in pa.schema(table.schema().to_arrow())}
     for index, column in enumerate(changes.column_names):
         if column not in types:
@@ -101,7 +102,7 @@ def _fitting(changes: pa.Table, table: DeltaTable) -> pa.Table:
 
 
 def _had(table: DeltaTable, rows: pa.Table) -> np.ndarray:
-    """How many copies of each of the rows the table has."""
+    """Returns the number of copies that the table has of each of the rows."""
     names, place, one = rows.column_names, "_sluice_place", "_sluice_one"
     there = table.to_pyarrow_table(columns=names).cast(rows.schema)
     wanted = rows.append_column(place, pa.array(np.arange(rows.num_rows)))
@@ -121,7 +122,8 @@ def _appended(order: Order, table: DeltaTable, changes: pa.Table) -> Outcome:
 
 
 def _append(order: Order, table: DeltaTable, rows: pa.Table) -> None:
-    """Also of no row: the commit has the version all the same. Columns that the source has no more are NULL."""
+    """Appends the rows, also if there are none: the commit carries the version. Columns that the source has dropped are
+    NULL."""
     schema = pa.schema(table.schema().to_arrow())
     for field in schema:
         if field.name not in rows.column_names:
@@ -132,7 +134,7 @@ def _append(order: Order, table: DeltaTable, rows: pa.Table) -> None:
 
 
 def _copies(order: Order, table: DeltaTable, changes: pa.Table) -> pa.Table:
-    """The source of a MERGE: a row that loses copies loses all of them, and gets the rest back."""
+    """Returns the source of a MERGE: a row that loses copies loses all of them, and gets the rest back."""
     names = list(order.columns)
     net = changes.group_by(names).aggregate([(COUNT, "sum")]).rename_columns([*names, COUNT])
     net = net.filter(pc.not_equal(net.column(COUNT), 0))
@@ -150,8 +152,9 @@ def _copies(order: Order, table: DeltaTable, changes: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class _Clauses:
-    """Of a MERGE, in SQL: which rows match, what a matched row becomes (nothing where it is left alone), which one goes
-    first, and which source row becomes a new one: all for None. `insert` has its columns."""
+    """The clauses of a MERGE, in SQL. `on`: which rows match; `insert`: the columns of a new row; `update`: those of a
+    matched row, empty to leave it alone; `delete`: which matched rows are deleted instead; `inserts`: which source rows
+    become new rows, all for None."""
 
     on: str
     insert: Mapping[str, str]
@@ -161,7 +164,7 @@ class _Clauses:
 
 
 def _upserted(order: Order, table: DeltaTable) -> _Clauses:
-    """A row that goes leaves its own, marked, where deletes are soft."""
+    """Returns the clauses of changes by key. With soft deletes a deleted row stays, marked."""
     values = _values((*order.columns, *order.own.names))
     on = " AND ".join(f"t.{_name(column)} = s.{_name(column)}" for column in order.key)
     update = values | _left_out(order, table)
@@ -169,13 +172,14 @@ def _upserted(order: Order, table: DeltaTable) -> _Clauses:
 
 
 def _copied(order: Order) -> _Clauses:
-    """Rows that are equal to one that is `GONE` go, the others come."""
+    """Returns the clauses of copies: rows that are equal to a `GONE` one are deleted, the other ones are added."""
     alike = (f"(t.{_name(column)} IS NOT DISTINCT FROM s.{_name(column)})" for column in order.columns)
     return _Clauses(" AND ".join([_GONE, *alike]), _values(order.columns), {}, _GONE, f"NOT {_GONE}")
 
 
 def _opened(order: Order) -> _Clauses:
-    """A version that is closed and was not there is inserted, where its row was there before the change."""
+    """Returns the clauses of versions. A closed version that the history lacks is inserted if its row was there before
+    the change."""
     closes, ops = f"s.{_name(KIND)} = 0", ", ".join(f"'{op}'" for op in (DELETE, UPDATE_BEFORE))
     keys = (f"t.{_name(column)} = s.{_name(column)}" for column in order.key)
     on = " AND ".join([f"t.{_name(CURRENT)} = true", closes, *keys])
@@ -206,16 +210,16 @@ def _values(columns: Iterable[str]) -> dict[str, str]:
 
 
 def _left_out(order: Order, table: DeltaTable) -> dict[str, str]:
-    """The values of columns that the source has no more, where the table has columns of ours: NULL in a row that came
-    anew."""
+    """Returns the values of columns that the source has dropped, for a table with columns of Sluice's: NULL in a row
+    that was inserted again."""
     if not order.own:
         return {}
     there, known = (field.name for field in table.schema().fields), {*order.columns, *order.own.names}
-    anew = f"s.{_name(ANEW)}"
+    inserted = f"s.{_name(ANEW)}"
     if order.own.soft:
-        anew = f"({anew} OR (t.{_name(DELETED)} AND NOT s.{_name(GONE)}))"
+        inserted = f"({inserted} OR (t.{_name(DELETED)} AND NOT s.{_name(GONE)}))"
     kept = (_name(column) for column in there if column not in known)
-    return {column: f"CASE WHEN {anew} THEN NULL ELSE t.{column} END" for column in kept}
+    return {column: f"CASE WHEN {inserted} THEN NULL ELSE t.{column} END" for column in kept}
 
 
 def _properties(order: Order) -> CommitProperties:

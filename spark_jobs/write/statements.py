@@ -16,19 +16,20 @@ from spark_jobs.lake.types import COUNT, OP, LakeColumn
 
 
 def append_upserts(path: str, view: str, columns: Sequence[str]) -> str:
-    """For an empty table, where deletes match nothing."""
+    """Returns an INSERT for an empty table, where deletes match nothing."""
     listed = ", ".join(map(quote, columns))
     return f"INSERT INTO delta.{quote(path)} ({listed}) SELECT {listed} FROM {view} WHERE {OP} = 1"  # noqa: S608
 
 
 def append_rows(path: str, rows: str, columns: Sequence[str]) -> str:
-    """For rows that come, each once more."""
+    """Returns an INSERT that adds each row once."""
     listed = ", ".join(map(quote, columns))
     return f"INSERT INTO delta.{quote(path)} ({listed}) SELECT {listed} FROM {rows}"  # noqa: S608
 
 
 def append_copies(path: str, view: str, columns: Sequence[str]) -> str:
-    """For a table without a key that only grows: adds each distinct row as often as it was inserted."""
+    """Returns an INSERT for a table without a key that only grows: it adds each distinct row as often as the source
+    inserted it."""
     listed = ", ".join(map(quote, columns))
     rows = f"SELECT {listed}, explode(array_repeat(1, CAST({COUNT} AS INT))) FROM {view}"  # noqa: S608
     return f"INSERT INTO delta.{quote(path)} ({listed}) SELECT {listed} FROM ({rows})"  # noqa: S608
@@ -43,7 +44,7 @@ def merge_keyed(
     deletes: bool,
     between: tuple[int, int] | None = None,
 ) -> str:
-    """One MERGE by key, after which the table has the rows of `view` whatever it had before. Where no row matches,
+    """Returns one MERGE by key, after which the table has the rows of `view` whatever it had before. If no row matches,
     Delta appends, as fast as without a clause for rows that match. `between` bounds a key of one integer, so that
     Spark leaves files out."""
     condition = [f"t.{quote(name)} = s.{quote(name)}" for name in key]
@@ -65,19 +66,19 @@ def merge_last(
     between: tuple[int, int] | None = None,
     kept: Sequence[str] = (),
 ) -> str:
-    """One MERGE by key of what `ImageQuery.last` gives, for a table with columns of ours. `between` bounds a key of one
-    integer. `kept`: the table's columns that the source has no more; then the rows say which came `ANEW`.
+    """Returns one MERGE by key of the rows of `ImageQuery.last`, for a table with columns of Sluice's. `between` bounds
+    a key of one integer. `kept`: the table's columns that the source has dropped; the rows then need `ANEW`.
 
     With soft deletes the image that a delete logs is merged too: the row has its last values, however the changes are
-    cut into batches, also where it came and went within one. A column that the source has no more, and the table keeps
-    (`ddl: lenient`), has NULL in a row that came anew, as in one that was not there before.
+    cut into batches, also if it was inserted and deleted within one. A column that the source has dropped, and the
+    table keeps (`ddl: lenient`), is NULL in a row that was inserted again, as in a new one.
     """
     condition = [f"t.{quote(name)} = s.{quote(name)}" for name in key]
     if between is not None:
         condition.append(f"t.{quote(key[0])} BETWEEN {between[0]} AND {between[1]}")
     names = [*columns, *own.names]
-    anew = f"s.{ANEW} OR (t.{DELETED} AND NOT s.{GONE})" if own.soft else f"s.{ANEW}"
-    left_out = [f"t.{quote(name)} = CASE WHEN {anew} THEN NULL ELSE t.{quote(name)} END" for name in kept]
+    inserted = f"s.{ANEW} OR (t.{DELETED} AND NOT s.{GONE})" if own.soft else f"s.{ANEW}"
+    left_out = [f"t.{quote(name)} = CASE WHEN {inserted} THEN NULL ELSE t.{quote(name)} END" for name in kept]
     sets = ", ".join([*(f"t.{quote(name)} = s.{quote(name)}" for name in names), *left_out])
     gone, left = ("", "") if own.soft else (f"WHEN MATCHED AND s.{GONE} THEN DELETE ", f" AND NOT s.{GONE}")
     return (
@@ -87,11 +88,11 @@ def merge_last(
 
 
 def merge_copies(path: str, net: str, columns: Sequence[LakeColumn]) -> str:
-    """One MERGE for a table without a key: a row that loses copies loses all of them and gets the rest back. `net` has
-    each distinct row once.
+    """Returns one MERGE for a table without a key: a row that loses copies loses all of them and gets the rest back.
+    `net` has each distinct row once.
 
-    Rows are equal when the lake's values are, NULL equal to NULL, and 0.0 not equal to -0.0, which Spark takes for one
-    value. The statement raises FEWER_COPIES in Spark when it takes more copies of a row than the table has.
+    Rows are equal when the lake's values are, NULL equal to NULL, and 0.0 not equal to -0.0, although Spark takes both
+    for one value. The statement raises FEWER_COPIES in Spark when it removes more copies of a row than the table has.
     """
     names = [quote(column.name) for column in columns]
     kept = ", ".join(f"{any_value('n', column)} AS {quote(column.name)}" for column in columns)

@@ -1,4 +1,4 @@
-"""A statement that applies a batch: its errors in Spark say what they mean."""
+"""Executes the statement that applies a batch, and explains its errors in Spark."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from spark_jobs.changes.whole_rows import NO_SUCH_ROW
 from spark_jobs.lake.defaults import UNKNOWN_DEFAULT
 from spark_jobs.lake.equality import FEWER_COPIES
 
-_BUILD = "reload the table (sluice copy)."
-_STOPS = {  # the word that a statement raises in Spark: what it means, and what to do
+_RELOAD = "reload the table (sluice copy)."
+_STOPS = {  # the word that a statement raises in Spark: its meaning, and the remedy
     FEWER_COPIES: (
         "the lake has fewer copies of a row than the source deleted",
-        f"The lake never had those rows: {_BUILD}",
+        f"The lake never had those rows: {_RELOAD}",
     ),
     NO_SUCH_ROW: (
         "an update carries only what changed, and the lake does not have its row",
-        f"The lake never had that row: SET GLOBAL binlog_row_image=FULL, or {_BUILD} After a reset, the row may have "
+        f"The lake never had that row: SET GLOBAL binlog_row_image=FULL, or {_RELOAD} After a reset, the row may have "
         "been deleted later: reset again, with a batch_size that puts its update and its delete into one claim.",
     ),
     NO_KEY: (
         "a column of the primary key has a zero or partial date, which becomes NULL",
-        f"Set sluice.zero.dates to string, or correct the row; then {_BUILD}",
+        f"Set sluice.zero.dates to string, or correct the row; then {_RELOAD}",
     ),
     NOT_A_ROW: (
-        "the change log has an entry that is no row",
-        f"The merged table cannot follow it: {_BUILD}",
+        "the change log has an entry that is not a row",
+        f"The merged table cannot follow it: {_RELOAD}",
     ),
     UNKNOWN_DEFAULT: (
         "an insert leaves out a column whose default is unknown",
-        f"SET GLOBAL binlog_row_image=FULL (sessions may override it), {_BUILD}",
+        f"SET GLOBAL binlog_row_image=FULL (sessions may override it), {_RELOAD}",
     ),
 }
 
 
 def run_statement(spark: SparkSession, statement: str, path: str) -> None:
-    """Raises TableStopped when the statement finds changes that the table at `path` cannot take."""
+    """Executes the statement. Raises TableStopped if it finds changes that the table at `path` cannot take."""
     try:
         spark.sql(statement).collect()
     except PySparkException as error:

@@ -1,5 +1,5 @@
-"""A table's net changes as a temporary view of one Spark session: small ones are sent along, large ones are staged as
-a file, others pulled.
+"""Creates a temporary view of a table's net changes in one Spark session: few rows are sent along, many are staged as a
+file, others are pulled.
 
 A small plan that Spark's workers pull costs two Python processes, one to plan and one to read, and Spark does not know
 how few rows it has. Either way gives the same rows however often Spark reads them, as long as the claim is held.
@@ -26,8 +26,8 @@ def create_view(
     sent_rows: int,
     file: str | None = None,
 ) -> None:
-    """Makes `view` over `file`, which has the plan's rows; without one, a plan of at most `sent_rows` rows, and of few
-    bytes, is sent along.
+    """Creates `view` over `file`, which has the plan's rows; without a file, a plan of at most `sent_rows` rows, and of
+    few bytes, is sent along.
 
     A plan without a primary key is always pulled. When its claim is gone, the service refuses rows that are pulled,
     but rows sent along would still be added; by key alone such a late statement changes nothing.
@@ -50,13 +50,13 @@ def create_view(
 
 
 def create_sent_view(spark: SparkSession, rows: pa.Table, view: str) -> None:
-    """Makes `view` of rows that are sent along."""
+    """Creates `view` of rows that are sent along."""
     types = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
     spark.createDataFrame(rows, types).createOrReplaceTempView(view)
 
 
 def create_file_view(spark: SparkSession, schema: pa.Schema, view: str, file: str) -> None:
-    """Makes `view` over a Parquet file of ours."""
+    """Creates `view` over a Parquet file of Sluice's."""
     days = spark.read.schema(_schema(schema)).option("datetimeRebaseMode", "CORRECTED")  # as they are, also before 1582
     days.parquet(file).createOrReplaceTempView(view)
 
@@ -66,7 +66,7 @@ def _schema(schema: pa.Schema) -> str:
 
 
 def _all_rows(read: TableRead, door: RowsDoor) -> pa.Table | None:
-    """All rows of the plan, None when they are more bytes than the driver should hold."""
+    """Returns all rows of the plan, or None when they are more bytes than the driver should hold."""
     parts: list[pa.RecordBatch] = []
     size = 0
     for ticket in read.tickets:
