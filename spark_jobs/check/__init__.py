@@ -1,6 +1,6 @@
-"""What executors need, looked for before the first run: a cluster in, findings with remedies out.
+"""Checks before the first run that a cluster has what runs need, and returns findings with remedies.
 
-on_executor    what a task finds where it runs; it travels by value, so that an executor needs none of our packages
-findings       what is right and what is wrong, told by facts of both sides
+on_executor    finds the facts of an executor; it travels by value, so that an executor needs no package of Sluice's
+findings       decides by the facts of driver and executors what is right and what is wrong
 cluster        asks Spark, the executors and the service
 """

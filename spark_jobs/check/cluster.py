@@ -1,5 +1,5 @@
-"""A cluster is asked what it lacks: a small job on its executors, a small table written by Spark, one call each to what
-a run needs. What is written is removed, but for the empty objects by which S3A marks folders."""
+"""Asks a cluster what it lacks: by a small job on its executors, a small table that Spark writes, and one call each to
+the service and the source. What is written is removed, except the empty objects by which S3A marks folders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from spark_jobs.lake.sql import quote
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import is_gone
 
-cloudpickle.register_pickle_by_value(on_executor)  # type: ignore[no-untyped-call]  # an executor may lack our packages
+cloudpickle.register_pickle_by_value(on_executor)  # type: ignore[no-untyped-call]  # an executor may lack Sluice
 PACKAGES = ("deltalake", "pyarrow", "numpy", "numba", "pymysql", "pydantic", "structlog")
 _MODULE = "spark_jobs.write.small_table"
 _SLOTS = "SELECT max(part) + 1 AS slots FROM (SELECT spark_partition_id() AS part FROM range(10000))"
@@ -43,9 +43,9 @@ _PYTHON = (
 
 
 def checked(spark: SparkSession, lake: Lake, door: RowsDoor | None, source: str = "") -> Iterator[Finding]:
-    """What was found, of Spark itself first. `source` is MySQL's `host:port`, "" where it is unknown.
+    """Yields the findings, of Spark itself first. `source` is MySQL's `host:port`, "" if it is unknown.
 
-    Raises LakeError where this process cannot write the lake, and what Spark raises where its server is away.
+    Raises LakeError if this process cannot write the lake, and what Spark raises if its server is away.
     """
     with _folder(lake) as folder:
         yield _spark(spark, lake, folder)
@@ -66,7 +66,7 @@ def checked(spark: SparkSession, lake: Lake, door: RowsDoor | None, source: str 
 
 @contextmanager
 def _folder(lake: Lake) -> Iterator[str]:
-    """A folder in the lake for as long as the block runs."""
+    """Yields a folder in the lake, which is removed after the block."""
     lake.check_writable()
     folder = f"{lake.root}/_sluice/check/{uuid.uuid4().hex}"
     try:
@@ -86,7 +86,7 @@ def _folder(lake: Lake) -> Iterator[str]:
 
 
 def _spark(spark: SparkSession, lake: Lake, folder: str) -> Finding:
-    """Whether Spark's executors write a Delta table into the lake that this process sees."""
+    """Checks that Spark's executors write a Delta table into the lake that this process sees."""
     where, path, rows = (urlsplit(lake.root).scheme or "path",), f"{folder}/delta", 2 * _slots(spark)
     try:
         spark.range(0, rows, 1, rows).write.format("delta").save(path)
@@ -99,11 +99,12 @@ def _spark(spark: SparkSession, lake: Lake, folder: str) -> Finding:
     there = _rows(lake, path)
     if found == there == rows:
         return Finding("Spark", where, f"{spark.version}, writes the lake", "")
-    return Finding("Spark", where, f"wrote {rows} rows, of which {there} are here", "Name a lake that all hosts share.")
+    wrong = f"wrote {rows} rows, of which {there} are visible here"
+    return Finding("Spark", where, wrong, "Name a lake that all hosts share.")
 
 
 def _rows(lake: Lake, path: str) -> int:
-    """The rows whose files are to be seen from here."""
+    """Returns the number of rows whose files are visible here."""
     try:
         return sum(one.num_rows for one in lake.open(path).to_pyarrow_table().to_batches())
     except (DeltaError, OSError):
@@ -111,12 +112,12 @@ def _rows(lake: Lake, path: str) -> int:
 
 
 def _slots(spark: SparkSession) -> int:
-    """How many tasks run at a time."""
+    """Returns the number of tasks that run at a time."""
     return int(spark.sql(_SLOTS).collect()[0].slots)
 
 
 def _asked(spark: SparkSession, asked: Asked) -> list[Looked]:
-    """The facts of each task: twice as many as run at a time, so that every executor gets one."""
+    """Returns the facts of each task. There are twice as many as run at a time, so that every executor gets one."""
     count, begun = 2 * _slots(spark), time.time()
     found = spark.range(0, count, 1, count).mapInArrow(partial(look_all, asked), "facts string").toArrow()
     ended = time.time()

@@ -1,4 +1,4 @@
-"""What is right and what is wrong with a cluster, told by facts of the driver and of its executors. Asks nobody."""
+"""Decides what is right and what is wrong with a cluster, by the facts of its driver and of its executors. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INSTALL = "Install on every executor what the driver has: pip install"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`what` was looked at `where`, what was `found`, and the `remedy`, "" where it is as it should be."""
+    """`what` was looked at, `where`, what was `found`, and the `remedy`, "" if nothing is wrong."""
 
     what: str
     where: tuple[str, ...]
@@ -35,14 +35,14 @@ class Looked:
 
     @property
     def skew(self) -> float:
-        """Seconds by which its clock is at least ahead of the driver's; below 0: behind."""
+        """Returns the seconds by which its clock is at least ahead of the driver's; below 0: behind."""
         clock = self.facts.clock
         return max(0.0, clock - self.answered) or min(0.0, clock - self.asked)
 
 
 def findings(asked: Asked, driver: Facts, executors: Sequence[Looked], seen: Collection[str]) -> list[Finding]:
-    """By what was looked at, with the executors that are alike together. `seen`: the files of executors that the driver
-    sees in the lake's folder."""
+    """Returns the findings, ordered by what was looked at; equal findings of several executors are one. `seen`: the
+    executors' files that the driver sees in the lake's folder."""
     hosts: dict[tuple[str, str, str], set[str]] = {}
     for look in executors:
         for found in _of(asked, driver, look, seen):
@@ -55,7 +55,7 @@ def findings(asked: Asked, driver: Facts, executors: Sequence[Looked], seen: Col
 
 
 def _of(asked: Asked, driver: Facts, look: Looked, seen: Collection[str]) -> Iterator[tuple[str, str, str]]:
-    """What was looked at, what was found, and the remedy."""
+    """Yields what was looked at, what was found, and the remedy."""
     facts = look.facts
     yield "Python", f"{facts.python}, {facts.executable}", ""
     for name in asked.packages:
@@ -90,7 +90,7 @@ def _lake(asked: Asked, facts: Facts, seen: Collection[str]) -> tuple[str, str]:
         hint = "Give executors the lake's path, or the store's credentials and endpoint (spark.executorEnv.*)."
         return facts.lake, hint
     if facts.file not in seen:
-        return f"what it wrote into {asked.folder} is not to be seen from here", "Name a lake that all hosts share."
+        return f"its file in {asked.folder} is not visible here", "Name a lake that all hosts share."
     return "read and written by delta-rs", ""
 
 

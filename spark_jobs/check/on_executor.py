@@ -1,5 +1,5 @@
-"""What a Python worker of Spark has and reaches. This module travels to it by value: it imports the standard library
-alone, and the rest where it is looked for."""
+"""Finds what a Python worker of Spark has and reaches. This module travels to it by value: it imports the standard
+library alone, and other packages only in the functions that use them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 
 OURS = ("cdc_core", "spark_jobs")
 DRIVER = "driver.parquet"
-_TAKES_SECONDS = 1.0  # so long a task takes at least, so that every executor gets one
+_TAKES_SECONDS = 1.0  # a task takes at least so long, so that every executor gets one
 _WAIT_SECONDS = 10.0
 _IMPATIENT = {"max_retries": "2", "retry_timeout": "10s", "connect_timeout": "5s", "timeout": "10s"}
 _TOO_LONG = 400
@@ -28,9 +28,9 @@ _TOO_LONG = 400
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be tried. `folder` is one in the lake, with a file `DRIVER` that holds `word`; `storage` are delta-rs'
-    options for it. `door` is the URL of the service's Flight door, "" where it is unknown, and `source` MySQL's
-    `host:port`. `packages` are distributions, `module` is one of ours that imports what a task needs."""
+    """What an executor is to try. `folder` is in the lake, with a file `DRIVER` that holds `word`; `storage` are
+    delta-rs' options for it. `door` is the URL of the service's Flight door, "" if it is unknown, and `source` MySQL's
+    `host:port`. `packages` are distributions, `module` is a module of Sluice's that imports what a task needs."""
 
     packages: tuple[str, ...]
     module: str
@@ -45,8 +45,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Facts:
-    """What one process found. An error is a text, "" where there is none; `versions` has None for a package that is not
-    there, `code` tells contents of our packages apart. `file` was written in the lake's folder."""
+    """What one process found. `imports`, `lake`, `door` and `source` are errors, or ""; `versions` has None for a
+    package that is not installed; `code` is a digest of Sluice's packages. `file` was written in the lake's folder."""
 
     host: str
     python: str
@@ -62,7 +62,7 @@ class Facts:
 
 
 def look(asked: Asked) -> Facts:
-    """What this process has and reaches."""
+    """Returns what this process has and reaches."""
     file = f"{socket.gethostname()}-{os.getpid()}-{time.monotonic_ns()}"
     return Facts(
         os.environ.get("SPARK_LOCAL_IP") or socket.gethostname(),
@@ -80,7 +80,7 @@ def look(asked: Asked) -> Facts:
 
 
 def look_all(asked: Asked, batches: Iterator[Any]) -> Iterator[Any]:
-    """In a task of Spark: its facts, as JSON in a column `facts`."""
+    """Yields, in a task of Spark, its facts as JSON in a column `facts`."""
     import pyarrow as pa
 
     for batch in batches:
@@ -92,10 +92,10 @@ def look_all(asked: Asked, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _error(work: Callable[[], object]) -> str:
-    """What the work fails with, in one line."""
+    """Returns the error of the work in one line, or ""."""
     try:
         work()
-    except BaseException as error:  # delta-rs raises a BaseException where its own code fails
+    except BaseException as error:  # delta-rs raises a BaseException when its own code fails
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -111,7 +111,7 @@ def _version(package: str) -> str | None:
 
 
 def _code() -> str:
-    """A digest of our packages' files, "" where one of them is not there."""
+    """Returns a digest of the files of Sluice's packages, "" if one of them is not installed."""
     digest = hashlib.sha256()
     for name in OURS:
         spec = find_spec(name)
@@ -128,12 +128,12 @@ def _code() -> str:
 def _exchange(asked: Asked, file: str) -> None:
     """Reads the driver's file, and writes one of its own."""
     if asked.folder.startswith("/") and not Path(asked.folder).is_dir():
-        raise FileNotFoundError(f"{asked.folder}, which the driver has made, is not there: it is another disk")
+        raise FileNotFoundError(f"{asked.folder}, which the driver has made, does not exist here: it is another disk")
     import pyarrow.parquet as pq
 
     folder = folder_of(asked)
     if pq.read_table(folder.open_input_file(DRIVER))["word"].to_pylist() != [asked.word]:
-        raise OSError("the driver's file has another content")
+        raise OSError("the driver's file has other contents here")
     write(asked, file)
 
 
@@ -147,7 +147,7 @@ def write(asked: Asked, file: str) -> None:
 
 
 def folder_of(asked: Asked) -> Any:
-    """The lake's folder, by a store that is not waited for as long as by a run."""
+    """Returns the lake's folder, in a store that times out sooner than in a run."""
     from deltalake.fs import DeltaStorageHandler
     from pyarrow.fs import PyFileSystem
 
@@ -155,7 +155,7 @@ def folder_of(asked: Asked) -> Any:
 
 
 def _call(asked: Asked) -> None:
-    """A call that the service answers with a refusal of its own, since it asks for nothing."""
+    """Calls the service for nothing: a refusal of its own shows that it was reached."""
     from pyarrow import flight
 
     options = {"tls_root_certs": asked.ca.encode()} if asked.ca else {}

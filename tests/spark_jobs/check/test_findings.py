@@ -1,4 +1,4 @@
-"""What is wrong with an executor, told by facts."""
+"""What is wrong with an executor, by its facts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_executors_that_are_alike_share_a_line() -> None:
         (replace(THERE, code="01d"), "this project", "another version than here"),
         (replace(THERE, imports="ImportError: no numpy"), "this project", "no numpy"),
         (replace(THERE, lake="OSError: denied"), "the lake", "denied"),
-        (replace(THERE, file="unseen"), "the lake", "not to be seen from here"),
+        (replace(THERE, file="unseen"), "the lake", "not visible here"),
         (replace(THERE, door="refused"), "the Flight door", "refused"),
         (replace(THERE, source="refused"), "the source", "refused"),
         (replace(THERE, clock=107.0), "the clock", "6 s ahead"),
