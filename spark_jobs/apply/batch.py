@@ -64,14 +64,15 @@ def apply_batch(
     ca: str = "",
     engine: Engine = Engine.AUTO,
 ) -> BatchResult:
-    """Follows the claim's DDL statements, then applies every table, but those of `stopped` that no statement mended;
-    either up to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, of stopped ones too.
+    """Follows the claim's DDL statements, then applies every table, except tables of `stopped` that no statement
+    mended; both up to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, also of stopped
+    tables.
 
     Plans of up to `sent_rows` rows are sent with the statement instead of being pulled by Spark's workers: starting a
     Python worker to plan and to read costs more, and Spark then knows how few they are. A run gives all its batches the
-    same `fence`, `notes` and `sampled`, the tables whose odd rows were named. `cascades` are followed when the tables
-    are written. Tables that `modes` names are landed instead. `engine`: what writes small tables. `ca`: the authorities
-    of a Flight door with TLS.
+    same `fence`, `notes` and `sampled`, the tables whose odd rows were reported. `cascades` are followed when the
+    tables are written. Tables that `modes` names are landed instead. `engine`: what writes small tables. `ca`: the
+    authorities of a Flight door with TLS.
 
     Raises LakeError for a batch that goes back. Any error but TableStopped is raised when all tables are at rest. What
     they committed stays; when the claim comes again, they add nothing.
@@ -92,11 +93,11 @@ def apply_batch(
         sampled, held, modes, cascading, notes or Notes(), catch_up, progress or Progress(), engine,
     )  # fmt: skip
     batch.progress.begin(len(claim.ddl), len({table.name for table in claim.tables} - held))
-    behind = merge_before_statements(batch)
-    ddl = follow(replace(batch, stopped=held | behind.keys()), parallelism)
+    unmerged = merge_before_statements(batch)
+    ddl = follow(replace(batch, stopped=held | unmerged.keys()), parallelism)
     batch.notes.forget({one.table for one in ddl.followed if one.origin})
-    late = tuple(behind[table] for table in sorted(behind.keys() - {*ddl.mended}))
-    stopped = {*held, *behind, *(refusal.table for refusal in ddl.refused)} - {*ddl.mended}
+    late = tuple(unmerged[table] for table in sorted(unmerged.keys() - {*ddl.mended}))
+    stopped = {*held, *unmerged, *(refusal.table for refusal in ddl.refused)} - {*ddl.mended}
     kept = snapshots_of(batch)
     tables = [table for table in claim.tables if table.name not in stopped or table.name in kept]
     together = Together(batch, tables)
@@ -126,8 +127,8 @@ def apply_batch(
 
 
 def _side_by_side(most: int, tables: Sequence[TableRange], take: Callable[[TableRange], _Given]) -> dict[str, _Given]:
-    """Returns the result of `take` for each table, up to `most` at a time, the largest first. Raises what it raises,
-    when all are at rest."""
+    """Returns the result of `take` for each table, up to `most` at a time, the largest first. Raises what `take`
+    raises, when all are at rest."""
     with ThreadPoolExecutor(max(1, min(most, len(tables))), thread_name_prefix="merge") as pool:
         futures = {table.name: pool.submit(take, table) for table in sorted(tables, key=lambda table: -table.rows)}
         try:
@@ -141,8 +142,8 @@ def _side_by_side(most: int, tables: Sequence[TableRange], take: Callable[[Table
 def _take(
     batch: Batch, table: TableRange, stopped: Collection[str], together: Together
 ) -> tuple[_Taken, BrokenSnapshot | None]:
-    """Returns what became of one table, None for a stopped one, `ReadyTable` for one that `together` may write; and the
-    snapshot that its changes broke. They are kept for it first: what is in the table is in the log."""
+    """Returns the result of one table, None for a stopped one, `ReadyTable` for one that `together` may write; and the
+    snapshot that its changes broke. They are kept for the snapshot first, so that its log has what the table has."""
     with together.part(table):
         broken = keep(batch, table)
         if table.name in stopped:
@@ -166,7 +167,7 @@ def _apply_or_refuse(batch: Batch, table: TableRange, together: Together) -> _Ta
 
 def _write_or_refuse(batch: Batch, begun: ReadyTable) -> TableResult | Refusal:
     try:
-        batch.fence.check(begun.path)  # the job took its time, in which another run may have taken the table over
+        batch.fence.check(begun.path)  # another run may have taken the table over while the job ran
         return tried_twice(lambda: write(batch, begun))
     except TableStopped as error:
         return Refusal(begun.table.name, error).with_remedy(batch.claim.destination)

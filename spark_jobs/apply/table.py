@@ -1,7 +1,7 @@
-"""One table's share of a claim: decide, plan, prepare, commit, read back.
+"""Applies one table's share of a claim: decide, plan, prepare, commit, read back.
 
-A table that has the claim's end already is left alone. A claim that comes again with other boundaries adds only what
-is new. Delta skips a commit that another try of the same version has made.
+A table that has the claim's end already is left alone. A repeated claim with other boundaries adds only what is new.
+Delta skips a commit that another try of the same version has made.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ _VIEW = "sluice_net"
 _ROWS_PER_SPLIT = 250_000  # a split costs a worker and a connection, which fewer rows are not worth
 
 
-CatchUp = Callable[["Batch", str], None]  # of `database.table`; raises TableStopped where it cannot be merged
+CatchUp = Callable[["Batch", str], None]  # of `database.table`; raises TableStopped if it cannot be merged
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """A claim with what all its tables need. `sent_rows`: plans of up to so many rows are sent with the statement.
-    `sampled`: tables whose odd rows the run has named already. `stopped`: tables that were stopped before the claim.
-    `modes` says which tables are landed, but those of `cascading`; `notes` are the run's. `catch_up` merges all that a
-    table's change log has and the table has not. `progress` counts what is done."""
+    `sampled`: tables whose odd rows the run has reported already. `stopped`: tables that were stopped before the claim.
+    `modes` says which tables are landed, except those of `cascading`; `notes` are the run's. `catch_up` merges the part
+    of a table's change log that the table lacks. `progress` counts what is done."""
 
     claim: Claim
     lake: Lake
@@ -80,7 +80,7 @@ class Batch:
 
     @property
     def ledger_before(self) -> DeltaTable | None:
-        """The ledger as the run found it; it is read once."""
+        """Returns the ledger as the run found it; it is read once."""
         if not self.notes.ledger:
             self.notes.ledger = (self.ledger.opened(),)
         return self.notes.ledger[0]
@@ -91,19 +91,19 @@ class Batch:
 
     @property
     def range(self) -> Range:
-        """What the claim hands out, of any table."""
+        """Returns the range that the claim hands out, for any table."""
         return Range.of(self.claim)
 
     def record(self, table: str) -> TableProgress | None:
-        """How far `database.table` is; None where there is none. Raises TableStopped, LakeError."""
+        """Returns how far `database.table` is, or None if there is no table. Raises TableStopped, LakeError."""
         return TableProgress.read(self.ledger, table, self.claim.epoch)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyTable:
-    """A table that is ready for its commit: what is decided, the net changes of the rows that it lacks, and the table
-    as it was prepared. `seen`: how its changes are read: net, or all images where it has columns of ours. `metadata` is
-    the commit's note."""
+    """A table that is ready for its commit: the decision, the net changes that it lacks, and the table as it was
+    prepared. `seen`: the changes as they are read: net, or all images if the table has columns of Sluice's. `metadata`
+    is the commit's note."""
 
     table: TableRange
     path: str
@@ -131,7 +131,8 @@ def write(batch: Batch, begun: ReadyTable) -> TableResult:
 
 
 def begin(batch: Batch, table: TableRange) -> ReadyTable | TableResult:
-    """The table, ready for its commit; its result where there is nothing to write. Raises what `apply_table` does."""
+    """Returns the table, ready for its commit, or its result if there is nothing to write. Raises what `apply_table`
+    does."""
     since = time.perf_counter()
     claim, lake = batch.claim, batch.lake
     path = lake.path(table.schema.database, table.schema.table)
@@ -142,7 +143,7 @@ def begin(batch: Batch, table: TableRange) -> ReadyTable | TableResult:
     if decision.replay:
         return TableResult(decision, earlier=earlier, applied_at=batch.clock())
     read = _plan(batch, table, decision)
-    if state is not None and state.dropped and not read.counts.raw:  # its rows were all before it was dropped
+    if state is not None and state.dropped and not read.counts.raw:  # all its rows are from before the drop
         return TableResult(decision, earlier=earlier, applied_at=batch.clock())
     with lake_errors(path, copy_hint(claim.destination, table.name)):
         again = decision.may_recur(decision.after, claim.start.version())
@@ -157,7 +158,8 @@ def begin(batch: Batch, table: TableRange) -> ReadyTable | TableResult:
 
 
 def finish(batch: Batch, begun: ReadyTable, commit: Commit | None, engine: str) -> TableResult:
-    """The result, once the engine has made the commit; None where another try had made one of that version."""
+    """Returns the result, once the engine has made the commit; `commit` is None if another try had made one of that
+    version."""
     decision, prepared, earlier = begun.decision, begun.prepared, begun.earlier
     if commit is None:
         earlier = earlier_commits(batch.lake, begun.path, batch.claim, decision, decision.end)
@@ -176,15 +178,15 @@ def finish(batch: Batch, begun: ReadyTable, commit: Commit | None, engine: str) 
 
 
 def _run(batch: Batch, begun: ReadyTable) -> None:
-    """One statement of Spark, as one commit."""
+    """Executes one statement of Spark, as one commit."""
     claim, lake, path, read, state = batch.claim, batch.lake, begun.path, begun.read, begun.prepared.state
     remedy = copy_hint(claim.destination, begun.table.name)
     with whole_images(begun.table.name, remedy), batch.sessions.take() as spark, lake_errors(path, remedy):
-        # Neither sent along nor staged for a fresh table: an append that comes late would add the rows again.
+        # Neither sent along nor staged for a fresh table: a late append would add the rows again.
         sent_rows = 0 if state.fresh else batch.sent_rows
         few, small = read.rows <= FEW_ROWS, lake.is_small(path)
         with staged(lake, claim.destination, begun.seen, batch.door, fresh=state.fresh) as file:
-            if file is not None:  # writing it takes seconds, in which another run may have taken the table over
+            if file is not None:  # another run may have taken the table over while the file was written
                 batch.fence.check(path)
             if read.table.primary_key or not read.counts.insert_only:
                 give_vectors(spark, lake, batch.fence, path, state)
@@ -197,7 +199,7 @@ def _run(batch: Batch, begun: ReadyTable) -> None:
 
 def _odd_rows(batch: Batch, path: str, table: TableRange, read: TableRead, commit: Commit | None) -> Doubt:
     """Returns the rows that were not as the source's changes expect, by key: once a run, because it costs a statement.
-    Without it the commit's sums count, so an error here is ignored. Images that leave columns out cannot be asked."""
+    Without it the commit's sums count, so an error here is ignored. Images that leave columns out are not checked."""
     keyed = bool(table.schema.primary_key)
     if not keyed or commit is None or not commit.doubt or read.counts.partial or table.name in batch.sampled:
         return Doubt()
@@ -209,7 +211,7 @@ def _odd_rows(batch: Batch, path: str, table: TableRange, read: TableRead, commi
 
 
 def _fenced_state(batch: Batch, table: TableRange, path: str, app: str) -> TableState | None:
-    """The table's state, which only this run changes from now on; None when there is no table."""
+    """Returns the table's state, which only this run changes from now on, or None if there is no table."""
     state = found_state(batch, table.name, path, app)
     if state is None:
         return None
@@ -220,8 +222,8 @@ def _fenced_state(batch: Batch, table: TableRange, path: str, app: str) -> Table
 
 
 def found_state(batch: Batch, table: str, path: str, app: str, *, whole: bool = True) -> TableState | None:
-    """The state of `database.table` before the run's fence; None when there is no table. Raises TableStopped for a
-    table that is not ours, CopyNeeded for one that lost commits, where it is wanted `whole`."""
+    """Returns the state of `database.table` before the run's fence, or None if there is no table. Raises TableStopped
+    for a table of another owner, and, if it must be `whole`, CopyNeeded for one that lost commits."""
     claim, state = batch.claim, batch.lake.state(path, app)
     if state is not None:
         state.check_owner(claim.destination, table, path)
@@ -233,7 +235,7 @@ def found_state(batch: Batch, table: str, path: str, app: str, *, whole: bool = 
 
 
 def check_ledger(batch: Batch, applied: int | None, path: str) -> None:
-    """Without a ledger nobody sees a cursor that was lost, but the table itself, which is at version `applied`."""
+    """Raises LakeError if the cursor was lost: without a ledger only the table's own version, `applied`, shows it."""
     claim, reached = batch.claim, batch.claim.reached
     if reached is None or reached.how is not How.START or applied is None:
         return
@@ -247,7 +249,7 @@ def check_ledger(batch: Batch, applied: int | None, path: str) -> None:
 
 
 def _plan(batch: Batch, table: TableRange, decision: Decision) -> TableRead:
-    """What the service hands out of the rows that the table does not have."""
+    """Returns the service's plan of the rows that the table lacks."""
     splits = max(1, min(batch.max_splits, -(-table.rows // _ROWS_PER_SPLIT)))
     return batch.door.info(batch.claim, table.name, after=decision.after, splits=splits)
 
@@ -269,7 +271,7 @@ def counted_commit(batch: Batch, begun: ReadyTable, outcome: Outcome) -> Commit:
 
 
 def _commit(batch: Batch, begun: ReadyTable) -> Commit | None:
-    """What this try committed; None when Delta skipped it, because another try had committed that version."""
+    """Returns this try's commit, or None when Delta skipped it, because another try had committed that version."""
     if begun.read.tickets:
         return own_commit(batch.lake, begun.path, begun.metadata, begun.decision)
     return counted_commit(batch, begun, Outcome(begun.prepared.state.version))  # the changes cancel out

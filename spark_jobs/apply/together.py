@@ -1,7 +1,7 @@
-"""The small tables of a claim, committed together by one job of Spark.
+"""Commits the small tables of a claim together, by one job of Spark.
 
-Each table's own thread gets it ready and puts it here; the thread that comes last runs the job for all. A table that
-the job does not commit is written by a statement of its own, which raises its error.
+Each table's own thread gets it ready and puts it here; the last thread runs the job for all. A table that the job does
+not commit is written by a statement of its own, which raises its error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 class Together:
-    """For one batch. Safe for its tables' threads."""
+    """The small tables of one batch. Safe for its tables' threads."""
 
     def __init__(self, batch: Batch, tables: Sequence[TableRange]) -> None:
         self._batch = batch
@@ -33,16 +33,16 @@ class Together:
 
     @property
     def done(self) -> dict[str, TableResult]:
-        """The tables that were committed; whole when all threads are through."""
+        """The tables that were committed; complete when all threads are done."""
         return self._done
 
     def takes(self, table: TableRange) -> bool:
-        """Whether the table is of those that may be small enough to try."""
+        """Whether the table may be small enough to try."""
         return self._batch.engine is Engine.AUTO and table.rows <= MOST_ROWS
 
     @contextmanager
     def part(self, table: TableRange) -> Iterator[None]:
-        """The table's thread gets it ready while the block runs. The last one runs the job."""
+        """Counts the table's thread, which gets it ready in the block. The last thread runs the job."""
         try:
             yield
         finally:
@@ -50,8 +50,8 @@ class Together:
                 self._arrived()
 
     def begin(self, table: TableRange) -> TableResult | ReadyTable:
-        """The table's result where nothing is to be written; else the table, ready for the job or for a statement of
-        its own. Raises what `apply_table` raises."""
+        """Returns the table's result if there is nothing to write; else the table, ready for the job or for a statement
+        of its own. Raises what `apply_table` raises."""
         begun = begin(self._batch, table)
         if isinstance(begun, TableResult):
             return begun
@@ -85,6 +85,6 @@ class Together:
         outcomes = write_all(self._batch.sessions, orders, self._batch.max_splits)
         for (name, (begun, _)), outcome in zip(ready.items(), outcomes, strict=True):
             if outcome.why:
-                log.info("the table goes by a statement of its own", table=name, why=outcome.why)
+                log.info("the table is written by a statement of its own", table=name, why=outcome.why)
                 continue
             self._done[name] = finish(self._batch, begun, counted_commit(self._batch, begun, outcome), FUSED)
