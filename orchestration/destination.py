@@ -79,7 +79,7 @@ class CdcDestination(dg.Component, Settings):
         return dg.Definitions.merge(parts, started).with_reconstruction_metadata(kept)
 
     def _job_makers(self, landed: LandedTables) -> dict[str, Callable[[], dg.JobDefinition]]:
-        """What makes the jobs that select no asset, by their names."""
+        """Returns the functions that make the jobs without selected assets, by the names of the jobs."""
         orders = [order for order in JOBS if landed.followed or order is not Remake]
         makers: dict[str, Callable[[], dg.JobDefinition]] = {self.names.job: partial(drain_job, self, landed)}
         makers |= {job_name(order, self): partial(job_of, order, self) for order in orders}
@@ -108,7 +108,7 @@ class CdcDestination(dg.Component, Settings):
 def _jobs(
     makers: Mapping[str, Callable[[], dg.JobDefinition]], resources: Mapping[str, Any]
 ) -> dict[str, dg.JobDefinition]:
-    """The jobs by name, with these resources; Dagster would give each those of all others."""
+    """Returns the jobs by name, with these resources; Dagster would give each job the resources of all others."""
     whole = dg.Definitions(jobs=[make() for make in makers.values()], resources=resources)
     return {name: whole.resolve_job_def(name) for name in makers}
 

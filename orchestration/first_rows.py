@@ -1,7 +1,7 @@
-"""Tables whose rows of before the capture the lake does not have: found, and stopped until a snapshot brings them.
+"""Finds the tables whose rows from before the capture the lake lacks, and stops them until a snapshot brings the rows.
 
-A stop with an open snapshot, or with the reason below where the table has no key, is what the snapshot job goes by. So
-nothing is lost when a sensor or a run ends in between.
+The snapshot job looks for stops with an open snapshot, or with the reason below for tables without a key. So nothing is
+lost when a sensor or a run ends in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MADE = (EffectKind.CREATE, EffectKind.CREATE_FILLED, EffectKind.RENAME)
 
 @dataclass(slots=True)
 class FirstRows:
-    """`in_lake`: whether the lake has a table, whatever it holds. Those that it had, `there`, are not looked at
+    """`in_lake`: whether the lake has a table, whatever it holds. Tables that it had, `there`, are not looked at
     again."""
 
     connector: Connector
@@ -37,8 +37,8 @@ class FirstRows:
     there: set[str] = field(default_factory=set)
 
     def begin(self, tables: Iterable[TableSchema], at: EntryPosition) -> list[str]:
-        """Has the service stop the tables that the lake does not have, and keep their changes for a snapshot; their
-        names. A table that is stopped stays as it is."""
+        """Has the service stop the tables that the lake does not have, and keep their changes for a snapshot. Returns
+        their names. A table that is stopped stays as it is."""
         missing = [table for table in tables if not table.is_sequence and not self._is_there(table)]
         if not missing:
             return []
@@ -50,7 +50,7 @@ class FirstRows:
         return [table.name for table in begun]
 
     def begin_of(self, claim: Claim) -> list[str]:
-        """The same of a claim's tables, before it is applied; not of those that its own statements make."""
+        """Does the same for a claim's tables before it is applied, except the tables that its own statements create."""
         effects = [effect for ddl in claim.ddl for effect in ddl.effects if effect.kind in _MADE]
         made = {effect.name for effect in effects} | {full_name(*effect.to) for effect in effects if effect.to}
         return self.begin([one.schema for one in claim.tables if one.schema.name not in made], claim.start)
@@ -69,9 +69,9 @@ class FirstRows:
 
 
 def waiting(client: ClientStatus, now: float, *, complete: bool) -> list[str]:
-    """The tables to read, which nobody reads: stopped ones that wait for their first rows, or to be reloaded after a
-    reset or after a time outside the filter; those that a job read which ended; with `complete` all that the stream
-    cannot complete, and that nobody asked to stop."""
+    """Returns the tables to read, which no run reads: stopped ones that wait for their first rows, or for a reload
+    after a reset or after a time outside the filter; the ones of a job that ended; with `complete` all that the stream
+    cannot complete, except tables that an operator stopped."""
     opened = {one.table: one.lease_deadline for one in client.snapshots}
     idle = [stop for stop in client.stopped if opened.get(stop.table, 0.0) < now]
     left = {one.table for one in client.snapshots if is_job(one.owner) and one.lease_deadline < now}

@@ -14,8 +14,8 @@ _LENGTH = re.compile(r"(\d+)\s*([smh])")
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """`seconds` after which a row is in the lake at the latest, 0 where nothing is declared. `asap`: a run is always
-    there and waits for rows. `cron`: runs start by the clock."""
+    """`seconds` after which a row is in the lake at the latest, 0 if nothing is declared. `asap`: there is always a run
+    that waits for rows. `cron`: runs start by the clock."""
 
     seconds: float = 0.0
     asap: bool = False

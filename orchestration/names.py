@@ -90,17 +90,17 @@ class Names:
 
     @property
     def run_tags(self) -> dict[str, str]:
-        """Of the runs that drain."""
+        """Returns the tags of the runs that drain."""
         return {DESTINATION_TAG: self.destination}
 
     @property
     def merge_tags(self) -> dict[str, str]:
-        """Of the runs that merge change logs."""
+        """Returns the tags of the runs that merge change logs."""
         return {MERGE_TAG: self.destination}
 
     @property
     def job_tags(self) -> dict[str, str]:
-        """Of the runs of the other jobs."""
+        """Returns the tags of the runs of the other jobs."""
         return {JOB_TAG: self.destination}
 
 

@@ -30,7 +30,7 @@ def note(context: dg.OpExecutionContext) -> None:
 
 
 def fail_gone(instance: dg.DagsterInstance, tags: dict[str, str] | None = None) -> list[str]:
-    """Marks runs whose process is gone as failed, of those with these tags; their ids. Does nothing where Dagster's
+    """Marks runs with these tags whose process is gone as failed, and returns their ids. Does nothing if Dagster's
     launcher looks itself."""
     if instance.run_launcher.supports_check_run_worker_health:
         return []

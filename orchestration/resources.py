@@ -98,7 +98,7 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @contextmanager
     def merging(self, destination: str, client_id: int, run_id: str) -> Iterator[Works]:
-        """What merges change logs, and keeps histories, in one run."""
+        """Yields what merges change logs, and keeps histories, in one run."""
         lake = self.lake
         with Sessions(self.remote, self.token or "", self.root) as sessions:
             follows, fence = Follows(lake, destination, client_id), Fence(lake, sessions)

@@ -86,7 +86,7 @@ class Trigger(dg.Model, dg.Resolvable):
 
 
 class Limits(dg.Config):
-    """How a run drains. Each can be set for one run in the Launchpad; the defaults are those of `defs.yaml`."""
+    """How a run drains. Each can be set for one run in the Launchpad; `defs.yaml` has the defaults."""
 
     batch_size: int = Field(
         2_000_000,
@@ -223,8 +223,8 @@ class Settings(dg.Model, dg.Resolvable):
 
     @property
     def stays(self) -> bool:
-        """Whether a run that claims is always there and waits for rows: as declared, and where all tables land. To land
-        costs next to nothing; the declared seconds are those of the merges then."""
+        """Whether there is always a run that claims and waits for rows: as declared, or if all tables land. Landing
+        costs next to nothing; the declared seconds are for the merges then."""
         declared = parse_freshness(self.freshness)
         return declared.asap or (self.modes.all_land and declared.seconds > 0)
 
@@ -235,11 +235,11 @@ class Settings(dg.Model, dg.Resolvable):
 
     @property
     def starts(self) -> Trigger:
-        """What starts a run that claims: the trigger, or what the declared freshness makes of it."""
+        """Returns what starts a run that claims: the trigger, or what the declared freshness makes of it."""
         return self.trigger if self.stays else self.merge_starts()
 
     def merge_starts(self, tables: int = 0) -> Trigger:
-        """The same of a run that merges change logs, which so many tables wait for: the last of them is in time too."""
+        """Returns what starts a run that merges change logs, so that the last of so many `tables` is in time too."""
         declared = parse_freshness(self.freshness)
         if declared.cron:
             return self.trigger.model_copy(update={"kind": "schedule", "cron": declared.cron})

@@ -1,6 +1,6 @@
 """The MySQL server that a destination reads, for commands and runs that read it themselves.
 
-Address and account are those of `conf/{destination}/instance.properties`, so that no secret is in a defs.yaml.
+Address and account are in `conf/{destination}/instance.properties`, so that no secret is in a defs.yaml.
 """
 
 from __future__ import annotations

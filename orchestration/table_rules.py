@@ -1,4 +1,4 @@
-"""What a `defs.yaml` can say about the tables of a destination: a rule for all, and those of patterns that differ."""
+"""What a `defs.yaml` can say about the tables of a destination: a rule for all, and rules for patterns of names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_jobs.maintain.retention import LogRetention, log_hours
 
 
 class TableRule(dg.Model, dg.Resolvable):
-    """What becomes of one table, or of those that a pattern names, where it differs from the destination's rule."""
+    """The rule of one table, or of the tables of a pattern, if it differs from the destination's."""
 
     changed: Changed | None = None
     dropped: Dropped | None = None
@@ -86,7 +86,7 @@ class LogRules(dg.Model, dg.Resolvable):
 
 
 def check_time(text: str) -> None:
-    """Raises ValueError, as pydantic expects it, where the text is no time that rows can be kept for."""
+    """Raises ValueError, as pydantic expects it, if the text is not a time for which rows can be kept."""
     try:
         log_hours(text)
     except ConfigError as error:

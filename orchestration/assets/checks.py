@@ -31,10 +31,10 @@ _TAKES = "The table is not stopped by a change that it cannot take."
 
 @dataclass(slots=True)
 class Tally:
-    """What the checks of a run came to, by declared table: how many batches passed, the last verdict that did not, and
-    which tables are stopped. `touched`: tables to which something came. `doubts`: the rows of each table that were not
-    as the source's changes presume, since it was made; `noted`: what the ledger has of them. `logs`: declared tables
-    whose changes land in their logs."""
+    """The verdicts of a run's checks, by declared table: how many batches passed, the last verdict that did not, and
+    which tables are stopped. `touched`: tables that got changes. `doubts`: the rows of each table that were not as the
+    source's changes presume, since it was created; `noted`: the ledger's note of them. `logs`: declared tables whose
+    changes land in their logs."""
 
     names: Names
     tables: Sequence[str]
@@ -54,8 +54,8 @@ class Tally:
         self._log_assets = {self.names.log(table): table for table in self.logs}
 
     def doubts_to_note(self, batch: BatchResult) -> dict[str, Doubt]:
-        """The totals of tables that became doubtful with the batch, or twice as doubtful as was noted: of a lake that
-        began late there are a few notes of a table, not one for each batch. Also those that a RENAME moved."""
+        """Returns the totals of tables that became doubtful with the batch, or twice as doubtful as noted, so that a
+        lake that began late gets a few notes of a table, not one for each batch; and the totals that a RENAME moved."""
         totals = self._with(batch)
         grown = {one.table for one in batch.applied if one.doubt}
         wanted = {name: totals[name] for name in grown if totals[name].rows >= 2 * self._noted(name).rows}
@@ -64,7 +64,7 @@ class Tally:
         return wanted | {name: one for name, one in moved.items() if one != self._noted(name)}
 
     def add(self, batch: BatchResult, verdicts: Sequence[Verdict], noted: Mapping[str, Doubt]) -> None:
-        """An acked batch, of which these doubts were noted."""
+        """Adds an acked batch, of which these doubts were noted."""
         self.batches += 1
         self.touched |= tables_of(batch)
         self.noted |= noted
@@ -99,17 +99,17 @@ class Tally:
         self.stopped = {name: stop for name, stop in self.stopped.items() if name in tables}
 
     def keys(self, tables: Collection[str]) -> set[dg.AssetKey]:
-        """The assets of these tables, and of all that are stopped or doubtful."""
+        """Returns the assets of these tables, and of all that are stopped or doubtful."""
         concerned = {*tables, *self.stopped, *self.doubts}
         return {key(table) for table in concerned for key in (self.names.delta, self.names.log)}
 
     def lasting(self) -> list[dg.AssetCheckKey]:
-        """The checks that may change without rows: somebody lifts a stop, or reloads a table."""
+        """Returns the checks that may change without rows: an operator resumes or reloads a table."""
         deltas = [dg.AssetCheckKey(key, check) for key in self._assets for check in (TAKES_CHANGES, ROWS_ADD_UP)]
         return deltas + [dg.AssetCheckKey(key, TAKES_CHANGES) for key in self._log_assets]
 
     def results(self, keys: Collection[dg.AssetKey] | None = None) -> Iterator[dg.AssetCheckResult]:
-        """The result of every declared check, once; of these assets alone where they are given."""
+        """Yields the result of every declared check, once; only for these assets if they are given."""
         for key, table in self._assets.items():
             if keys is None or key in keys:
                 for check in CHECKS:

@@ -146,8 +146,8 @@ class Drain:
             self.context.log.info(f"waited {waited:.1f} s until Spark was warm")
 
     def _check(self, claim: Claim, before: Claim | None, tally: checks.Tally) -> list[str]:
-        """Raises LakeError for a claim that does not begin where the lake ends. Stops the tables that have rows which
-        another server lost, or that miss changes, and returns their names."""
+        """Stops the tables that have rows which another server lost, or that miss changes, and returns their names.
+        Raises LakeError for a claim that does not begin where the lake ends."""
         if before is not None and follows(claim, before):
             return []
         self.lake.check_claim(claim)
@@ -157,7 +157,8 @@ class Drain:
         return [refusal.table for refusal in lost]
 
     def _begin_first(self, claim: Claim) -> list[str]:
-        """Stops the tables of whose rows the lake would have only those from here on, until their first snapshot."""
+        """Stops the tables of which the lake would have only rows from here on, until their first snapshot. Returns
+        their names."""
         begun = self.first.begin_of(claim) if self.first else []
         for table in begun:
             self.context.log.info(f"{table} is not in the lake: its snapshot begins, and brings these changes too")

@@ -1,7 +1,7 @@
-"""Which tables of a destination land first: they have an asset for their change log, which the drain materializes.
+"""The tables of a destination that land first: they have an asset for their change log, which the drain materializes.
 
-A table of which it is known that it cannot be landed has none: the drain merges it, and says so. So does a run for one
-of which only its rows show it.
+A table that is known not to be landable has no such asset: the drain merges it, and reports that. A run does the same
+for a table whose rows show it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROWS_LANDED_TEXT = "The change log got every row that the service counted, once.
 
 @dataclass(frozen=True)
 class LandedTables:
-    """`schemas`: the declared tables; None where only the name is known."""
+    """`schemas`: the declared tables; None if only the name is known."""
 
     modes: Modes
     schemas: Mapping[str, TableSchema | None]
@@ -52,11 +52,11 @@ class LandedTables:
 
     @cached_property
     def histories(self) -> list[str]:
-        """Those of them that have a history."""
+        """The tables of `followed` that have a history."""
         return [table for table in self.followed if self.keeps(table)]
 
     def mode(self, table: str) -> Mode:
-        """What a run does with it, as far as its definition shows."""
+        """Returns what a run does with the table, as far as its definition shows."""
         mode = self.modes.of(table)
         if not mode.lands:
             return mode

@@ -14,17 +14,17 @@ from orchestration.assets.metadata import lake_columns, source_columns
 from orchestration.settings import Settings
 from spark_jobs.lake.tables import Lake
 
-Schemas = Mapping[str, TableSchema | None]  # by table; None where only the name is known
+Schemas = Mapping[str, TableSchema | None]  # by table; None if only the name is known
 
 
 def declared(settings: Settings, known: Sequence[TableSchema]) -> Schemas:
-    """The tables to make assets of: those listed, else all that the service captures."""
+    """Returns the tables to make assets of: the listed ones, or all that the service captures."""
     schemas = {schema.name: schema for schema in known}
     return {name: schemas.get(name) for name in settings.tables or sorted(schemas)}
 
 
 def external_assets(settings: Settings, tables: Schemas) -> list[dg.AssetSpec]:
-    """What no run makes: MySQL's tables, and the store that holds their changes."""
+    """Returns the assets that no run makes: MySQL's tables, and the store that holds their changes."""
     names = settings.names
     sources = [_source(settings, table, schema) for table, schema in tables.items()]
     store = spec_of(
@@ -60,7 +60,7 @@ def spec_of(
 
 
 def delta_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg.AssetSpec:
-    """One Delta table. Its columns are known where the schema is."""
+    """Returns the asset of one Delta table, with its columns if the schema is known."""
     names = settings.names
     known, trouble = _lake_columns(settings, schema)
     key = f"one row per {', '.join(schema.primary_key)}" if schema and schema.primary_key else "the source's rows"

@@ -40,7 +40,7 @@ _TEXT = "The table takes what its change log has: its last merge did not fail."
 
 
 class Following(dg.Config):
-    """How a run merges. The defaults are those of `defs.yaml`."""
+    """How a run merges. `defs.yaml` has the defaults."""
 
     max_seconds: float = Field(3000, gt=0, description="The run begins no merge after this time.")
     linger_seconds: float = Field(10, ge=0, description="The run ends when nothing is to be merged for this long.")
@@ -53,8 +53,8 @@ class Following(dg.Config):
 
 @dataclass(slots=True)
 class Run:
-    """What one run works with. `tables` are declared; others with a log are merged all the same. `stop` has the service
-    note that a table takes no more changes."""
+    """One run. `tables` are declared; other tables with a log are merged all the same. `stop` makes the service note
+    that a table takes no more changes."""
 
     context: dg.OpExecutionContext
     names: Names
@@ -87,7 +87,7 @@ class Run:
         yield from self.verdicts.end(results, self.selected)
 
     def gives_way(self) -> bool:
-        """Asked between merges, also while none is due."""
+        """Whether another run waits for this one's end. Called between merges, also while none is due."""
         self.reports.write_due()
         return queued(self.context.instance, self.names.merging)
 
@@ -101,7 +101,7 @@ class Run:
                 self._show(outcome.table, None)
 
     def _show(self, table: str, parked: Parked | None) -> None:
-        """The check of a table that waits now, or does not any more."""
+        """Reports the check of a table that waits now, or no longer waits."""
         key = self.names.followed(table)
         if key in self._assets:
             self.verdicts.report([_check(key, parked, self.done.get(table))])
@@ -129,7 +129,7 @@ class Run:
             "engine": merged.engine,
             "run_id": self.context.run.run_id,
         }
-        with suppress(SluiceError):  # the merge is done; whoever merges next says what is wrong with the log
+        with suppress(SluiceError):  # the merge is done; the next one reports what is wrong with the log
             left = self.follow.merger.pending(merged.table)
             facts |= {"rows_left": left.rows if left else 0, "log_end": left.end if left else merged.upto}
         return facts | ({"delta_version": merged.delta_version} if merged.delta_version is not None else {})

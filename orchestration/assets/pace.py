@@ -56,7 +56,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What one table took of a claim."""
+    """The rows of a claim that one table took, and the seconds for them."""
 
     table: str
     rows: int
@@ -65,8 +65,8 @@ class Merged:
 
 @dataclass(frozen=True)
 class Pace:
-    """`freshness`: seconds that a row may wait until it is in the lake; 0 for as few as can be. `most`: rows that no
-    claim exceeds by intent. `parallelism`: tables that are merged side by side.
+    """`freshness`: seconds that a row may wait until it is in the lake; 0 for as few as possible. `most`: rows that no
+    claim exceeds by intent. `parallelism`: tables that are merged at the same time.
 
     `tables` are the costs of their merges, `shares` their parts of a claim's rows, `rest` what else a claim
     costs, `rate` the rows that come in a second."""
@@ -103,7 +103,7 @@ class Pace:
         return replace(self, rate=_mixed(self.rate or None, max(0, rows) / seconds))
 
     def seconds(self, rows: float) -> float:
-        """What a claim of so many rows would take."""
+        """Returns the seconds that a claim of so many rows would take."""
         shares = {table: share * rows for table, share in self.shares.items()}
         present = [self.tables[table].of(part) for table, part in shares.items() if part >= 1]
         least = [max((self.tables[table].of(part) for table, part in shares.items()), default=0.0)]
@@ -132,7 +132,7 @@ class Pace:
 
 
 def makespan(seconds: list[float], parallelism: int) -> float:
-    """About how long jobs of such lengths take side by side."""
+    """Returns about how many seconds jobs of such lengths take, so many of them at the same time."""
     return max(max(seconds, default=0.0), sum(seconds) / max(1, parallelism))
 
 

@@ -46,12 +46,12 @@ class Reports:
     _written: dict[dg.AssetKey, float] = field(default_factory=dict)
 
     def add(self, key: dg.AssetKey, metadata: Mapping[str, Any]) -> None:
-        """A batch changed the asset."""
+        """Adds a batch that changed the asset."""
         before = self._waiting.get(key)
         self._waiting[key] = dict(metadata) if before is None else together(before, metadata)
 
     def write_due(self) -> None:
-        """Some of those that are due: each is some hundredths of a second, and the next batch waits meanwhile."""
+        """Writes some of the due ones: each takes some hundredths of a second, and the next batch waits meanwhile."""
         began = self.clock()
         for key in [one for one in self._waiting if began - self._written.get(one, -math.inf) >= self.seconds]:
             if (now := self.clock()) - began >= MOMENT:

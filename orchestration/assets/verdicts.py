@@ -1,8 +1,7 @@
 """The verdicts of a run's checks, and which of them become events.
 
-A check has an event when its verdict changes, or when somebody selected it for the run. Checks of tables to which
-nothing came, and which were never red, have none: what a run writes goes by what changed, not by how many tables there
-are.
+A check has an event when its verdict changes, or when it was selected for the run. Checks of tables without changes,
+which were never red, have no event: a run writes by the number of changes, not of tables.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ _KEYS_A_QUERY = 500
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check says of its table."""
+    """The verdict of a check on its table."""
 
     passed: bool
     severity: dg.AssetCheckSeverity
     description: str | None
 
     def differs(self, known: Verdict | None, *, words: bool) -> bool:
-        """Whether it is news. Of two that passed, what they say of their runs makes no difference; of others, only
-        where `words` count."""
+        """Whether the verdict is news. If both passed, their descriptions make no difference; else only if `words`
+        count."""
         if known is None:
             return True
         if self.passed and known.passed:
@@ -41,8 +40,8 @@ class Verdict:
 
 @dataclass(slots=True)
 class Verdicts:
-    """The verdicts of one run. `lasting`: checks that may change without rows, of which those that are red are looked
-    up once. `log_event`: of the run's context, which takes an evaluation too, though its types do not say so."""
+    """The verdicts of one run. `lasting`: checks that may change without rows; the red ones are looked up once.
+    `log_event`: of the run's context, which takes an evaluation too, though its types do not say so."""
 
     instance: dg.DagsterInstance
     log_event: Callable[[Any], None]
@@ -51,12 +50,12 @@ class Verdicts:
     _known: dict[dg.AssetCheckKey, Verdict | None] = field(default_factory=dict)
 
     def red(self) -> set[dg.AssetKey]:
-        """The assets of which one of these checks, or of those reported in this run, is red in Dagster."""
+        """Returns the assets with a red check in Dagster, among the lasting ones and those reported in this run."""
         self._look_up(self.lasting)
         return {key.asset_key for key, one in self._known.items() if one is not None and not one.passed}
 
     def report(self, results: Iterable[dg.AssetCheckResult], *, words: bool = False, seconds: float = math.inf) -> None:
-        """Writes an event of each that is news, for so many seconds: those that are left are news at the end too."""
+        """Writes an event for each that is news, for so many seconds: the rest is still news at the end."""
         found, began = {key_of(one): one for one in results}, self.clock()
         self._look_up(found)
         for key, result in found.items():
@@ -110,7 +109,7 @@ def key_of(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
 
 
 def _in(record: AssetCheckExecutionRecord | None) -> Verdict | None:
-    """None where there is none, or where a run died before it had one."""
+    """Returns the verdict of a record, or None if there is none, or if the run died before it had one."""
     event = record.event.dagster_event if record and record.event else None
     if event is None or event.event_type != dg.DagsterEventType.ASSET_CHECK_EVALUATION:
         return None

@@ -21,7 +21,7 @@ _SHOWN = 4  # hosts that are named
 
 
 def run(at: Access, *, as_json: bool) -> int:
-    """1 when something is wrong. Raises SluiceError where nothing can be looked at."""
+    """Prints the findings. Returns 1 when something is wrong. Raises SluiceError if nothing can be looked at."""
     console = Console()
     with console.status("the executors are asked"):
         found = list(looked(at))
@@ -33,7 +33,7 @@ def run(at: Access, *, as_json: bool) -> int:
 
 
 def looked(at: Access) -> Iterator[Finding]:
-    """What is found of the service, and then of Spark and its executors."""
+    """Yields the findings of the service, then of Spark and its executors."""
     door, source = None, ""
     try:
         door, source = _service(at)

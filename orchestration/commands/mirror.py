@@ -64,7 +64,7 @@ def run(
     left = batches
     try:
         while left is None or left > 0:
-            left = _mirrored(lambda: _connector(source, rules.filter), mirror, policy, left, _tell(as_json))
+            left = _mirrored(lambda: _connector(source, rules.filter), mirror, policy, left, _show(as_json))
     except KeyboardInterrupt:
         pass
     finally:
@@ -75,15 +75,15 @@ def run(
 
 
 def _mirrored(
-    connect: Callable[[], CanalConnector], mirror: Mirror, policy: Policy, left: int | None, tell: Callable[[str], None]
+    connect: Callable[[], CanalConnector], mirror: Mirror, policy: Policy, left: int | None, show: Callable[[str], None]
 ) -> int | None:
-    """How many batches are left after the target went away, which is waited for, or after all."""
+    """Mirrors up to `left` batches. Returns the number left when the target went away, or when all are done."""
     done = 0
 
     def count(line: str) -> None:
         nonlocal done
         done += 1
-        tell(line)
+        show(line)
 
     try:
         with connect() as connector:
@@ -119,5 +119,5 @@ def _connector(source: Source, filter_text: str) -> CanalConnector:
     return connector_of(*place, source.client_id, source.user, source.password, filter_text)
 
 
-def _tell(as_json: bool) -> Callable[[str], None]:
+def _show(as_json: bool) -> Callable[[str], None]:
     return (lambda _: None) if as_json else print

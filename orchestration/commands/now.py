@@ -12,10 +12,10 @@ from spark_jobs.lake.tables import Lake
 
 
 def run(destination: str, tables: Sequence[str], lake: str, client: int, *, as_json: bool) -> int:
-    """Prints one statement for each table, or a line of JSON; for all that have a log where none is named. The SQL
-    stays exact until the table is reloaded or changes its columns; newer SQL reads less of the log.
+    """Prints one statement for each table, or a line of JSON; for all tables with a log if none is named. The SQL stays
+    exact until the table is reloaded or changes its columns; newer SQL reads less of the log.
 
-    Raises TableStopped for a table without a log, LakeError where the lake has none.
+    Raises TableStopped for a table without a log, LakeError if the lake has no log.
     """
     follows = Follows(Lake(lake), destination, client)
     named = list(dict.fromkeys(tables)) or follows.lake.logs(destination)

@@ -26,7 +26,7 @@ def run(service: str, token: str, *, as_json: bool) -> int:
 
 
 def statuses(service: str, token: str = "") -> list[Status]:
-    """Of all destinations. Raises ServiceUnavailable, AccessDenied."""
+    """Returns the statuses of all destinations. Raises ServiceUnavailable, AccessDenied."""
     return [Status.from_dict(fields) for fields in call(service, token, "GET", "/v1/destinations")]
 
 

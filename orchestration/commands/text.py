@@ -41,7 +41,7 @@ def place(at: EntryPosition | None) -> str:
 
 
 def print_error(console: Console, destination: str, error: SluiceError) -> None:
-    """What a destination failed with: message, place and hint."""
+    """Prints the error of a destination: message, place and hint."""
     console.print(Text.assemble((destination, "red"), f": {error.message}"), soft_wrap=True)
     if error.place:
         console.print(Text(f"   at: {error.place}"), soft_wrap=True)

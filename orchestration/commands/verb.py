@@ -18,14 +18,14 @@ from spark_jobs.session import Sessions
 
 
 def run(order: Order, at: Access, *, as_json: bool, reason: str = "") -> int:
-    """1 when a table is not as it should be. Raises SluiceError."""
+    """Runs a verb. Returns 1 when a table is not as it should be. Raises SluiceError."""
     terminal = Terminal(as_json=as_json, reason=reason)
     order.run(at, terminal)
     return 1 if terminal.failed else 0
 
 
 def run_everywhere(order: Order, conf: Path, *, as_json: bool, **options: str | int | Path | None) -> int:
-    """The same for each destination of the configuration."""
+    """Runs a verb for each destination of the configuration, and returns the highest exit code."""
     service, _ = config.load_service(conf)
     names = config.destinations(service)
     if not names:

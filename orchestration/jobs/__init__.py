@@ -1,2 +1,2 @@
-"""The jobs of one destination: those that sensors start again and again, and those of the verbs, which a person starts
+"""The jobs of one destination: jobs that sensors start again and again, and jobs of the verbs, which a person starts
 with a reason."""

@@ -99,7 +99,7 @@ def maintain_schedule(settings: Settings, job: dg.JobDefinition) -> dg.ScheduleD
 
 
 def access_of(resources: Any, settings: Settings, run_id: str) -> Access:
-    """What a verb works with in a run."""
+    """Returns what a verb works with in a run."""
     canal: CanalResource = getattr(resources, settings.names.canal)
     lake: LakeResource = getattr(resources, settings.names.lake)
 
@@ -131,13 +131,13 @@ def invalid(error: ValidationError) -> ConfigError:
 
 
 def _form(config: type[BaseModel]) -> dict[str, Any]:
-    """A job's default configuration, which the launchpad shows to be filled in: every field with its default, and empty
-    what has none. Otherwise it would show the resources, where nothing is to be changed."""
+    """Returns a job's default configuration, which the launchpad shows to be filled in: every field with its default,
+    or empty. Otherwise it would show the resources, where nothing is to be changed."""
     return {name: _shown(field) for name, field in config.model_fields.items()}
 
 
 def _shown(field: FieldInfo) -> Any:
-    """What stands in the form for a field."""
+    """Returns the value of a field in the form."""
     if not field.is_required():
         return field.default
     return [] if field.annotation == list[str] else ""

@@ -25,7 +25,7 @@ _LOG_SECONDS = 5.0  # between two lines of the log
 
 
 class History(Report):
-    """Of one run, which is asked for `order`. Raises Failure for a reason without words."""
+    """The report of one run, which is asked for `order`. Raises Failure for a reason without words."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ _WORTH_A_RETRY = (
 @dataclass(frozen=True, slots=True)
 class Routine:
     """`name` of the multi-asset, of its op and its pool. `config`: the model of a run's configuration, and `defaults`
-    for it. `tags` are those of the runs."""
+    for it. `tags`: of the runs."""
 
     name: str
     job_name: str

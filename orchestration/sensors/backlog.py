@@ -59,7 +59,7 @@ def backlog_sensor(settings: Settings, job: dg.JobDefinition, connect: Connect, 
 
 
 def _at_rest(settings: Settings, status: Status, cursor: str | None, now: float) -> dg.SensorResult | None:
-    """What there is to say of a destination that has nothing to do; None where it must be looked at."""
+    """Returns the sensor's result for a destination that has nothing to do, or None if it must be looked at."""
     client = status.client(settings.client_id)
     if client is None or status.state != "running" or status.error is not None or settings.stays:
         return None
@@ -159,8 +159,8 @@ def _waits(client: ClientStatus, before: Seen, now: float) -> list[float] | None
 def _observe(
     settings: Settings, status: Status, client: ClientStatus, before: Seen, now: float
 ) -> tuple[list[dg.AssetObservation | dg.AssetCheckEvaluation], Seen]:
-    """An observation of the store when it changed, its check when the verdict changed; and what was seen. Rows that
-    come and go are reported as seldom as those of a table."""
+    """Returns an observation of the store when it changed, its check when the verdict changed; and what was seen. Rows
+    that come and go are reported as seldom as a table's."""
     check = lag_evaluation(settings, status)
     condition = [status.state, client.generation, len(client.stopped)]
     store = [*condition, client.put, client.get, client.ack]

@@ -79,8 +79,8 @@ def decide(
 def _waiting(
     follows: Follows, is_landed: Callable[[str], bool], keeps: Callable[[str], bool], now: float
 ) -> tuple[list[Pending], list[str]]:
-    """What is to be merged, and the tables and histories of which that is unknown; not those that wait after a
-    failure."""
+    """Returns what is to be merged, and the tables and histories of which that is unknown, without the ones that wait
+    after a failure."""
     parked = Parking(follows.lake, follows.destination, follows.client_id).tables()
     histories = Histories(follows.lake, follows.destination, follows.client_id)
     found: list[Pending] = []

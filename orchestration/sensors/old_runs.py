@@ -28,7 +28,8 @@ _ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRu
 
 
 def old_runs_sensor() -> dg.SensorDefinition:
-    """Runs by itself where the variable is set, as `sluice up` and `sluice demo` do; elsewhere people start it."""
+    """Returns the sensor, which runs by itself if the variable is set, as `sluice up` and `sluice demo` do; else people
+    start it."""
     by_itself = RUNS_KEPT_VARIABLE in os.environ
 
     @dg.sensor(

@@ -27,7 +27,7 @@ def begin_anew(
     status: Status,
     now: float,
 ) -> dg.RunRequest | dg.SkipReason | None:
-    """None where this client's place is not purged."""
+    """Returns the request for a reset or why it waits, or None if this client's place is not purged."""
     lost = status.error.as_error() if status.error else None
     if not isinstance(lost, PositionPurged) or not connector.by_hand.is_purged(settings.client_id):
         return None

@@ -1,7 +1,7 @@
 """What the ticks of one round share in their process: the statuses of a service's destinations, asked for at once, and
-the runs whose process is gone. A destination where nothing happens costs no call and no query of its own.
+the runs whose process is gone. A destination without changes costs no call and no query of its own.
 
-A status is some seconds old at most: a tick may rest by it. What a tick does, it does by what it asked for itself.
+A status is some seconds old at most: a tick may do nothing because of it. Before it acts, it asks the service itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Connect = Callable[[], AbstractContextManager[Connector]]
 
 @dataclass(slots=True)
 class Round:
-    """Of the destinations of one service. Several threads may use it; `clock` is in seconds."""
+    """The round of one service's destinations. Several threads may use it; `clock` is in seconds."""
 
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -38,7 +38,7 @@ class Round:
     _looked: float = -math.inf
 
     def status(self, destination: str, connect: Connect) -> Status | None:
-        """The destination's status; None where the service does not know it. The first tick of a round asks the
+        """Returns the destination's status, or None if the service does not know it. The first tick of a round asks the
         service, by `connect`; the others wait for that. Raises SluiceError."""
         with self._lock:
             if self.clock() - self._asked >= _FRESH_SECONDS:

@@ -16,11 +16,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds after one failed run, and a
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The run that is `active`, with its status, and the `last` one that ended; "" or None for none.
+    """The run that is `active`, or None, with its status, and the `last` one that ended, or "".
 
     `failures` counts the failed runs since the last one that succeeded or acked something. `last_ended` is in seconds
-    since the epoch. `left`: the last run failed, or was cut short, before it had brought the rows of before this time,
-    in milliseconds; "" where it had, or where somebody cancelled it.
+    since the epoch. `left`: the last run failed, or was cut short, before it had brought the rows from before this
+    time, in milliseconds; "" if it had, or was cancelled by a person.
     """
 
     active: str | None = None
@@ -36,7 +36,7 @@ class Runs:
         return self.last[:8] or "first"
 
     def held_up(self, what: str, now: float) -> str:
-        """Why no run may start, "" where one may: one at a time, and later after each failure."""
+        """Returns why no run may start, or "": one at a time, and later after each failure."""
         if self.active:
             return f"run {self.active[:8]} is {self.active_status.replace('_', ' ')}"
         if now < self.next_try:

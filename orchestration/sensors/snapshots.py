@@ -79,7 +79,7 @@ class Known:
     seen: tuple[int, int] = _NOTHING
 
     def is_due(self, client: ClientStatus) -> bool:
-        """Not where the service goes on as it was, and has read nothing since."""
+        """Whether to look again: not if the service goes on as it was, and has read nothing since."""
         return self.seen != _read_by(client) and time.monotonic() - self.looked >= _LOOK_SECONDS
 
     def note(self, client: ClientStatus) -> None:

@@ -35,7 +35,7 @@ def prepare(name: str, marker: str, fill: Callable[[Path], None]) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Of several processes one at a time is in the block."""
+    """Lets one process at a time into the block."""
     with path.with_name(path.name + ".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

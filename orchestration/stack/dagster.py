@@ -87,8 +87,8 @@ class Dagster:
             process.stop()
 
     def stand_ins(self) -> dict[str, dict[str, str]] | None:
-        """The sensors that stand for files which are not loaded, with why, under BROKEN and WAITING; under LOADABLE
-        those that would be loaded now. None where no code location answers."""
+        """Returns the sensors that stand for files which are not loaded, with the reason, under BROKEN and WAITING; the
+        files that would be loaded now under LOADABLE. None if no code location answers."""
         selector = '{repositoryName: "__repository__", repositoryLocationName: "sluice"}'
         fields = "name description sensorState {ticks(limit: 1) {skipReason}}"
         query = f"{{sensorsOrError(repositorySelector: {selector}) {{... on Sensors {{results {{{fields}}}}}}}}}"

@@ -59,7 +59,7 @@ def fetch(artifact: Artifact, directory: Path, *, transitive: bool = False, noti
 
 
 def _retrieve(artifact: Artifact, directory: Path, cache: str, java: str, *, transitive: bool) -> list[str]:
-    """What ivy printed."""
+    """Returns what ivy printed."""
     ivy = next(spark_jars().glob("ivy-*.jar"))
     command = [java, "-cp", str(ivy), "org.apache.ivy.Main", "-cache", cache, "-confs", "default"]
     if settings := os.environ.get("IVY_SETTINGS"):

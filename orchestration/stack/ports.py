@@ -1,4 +1,4 @@
-"""TCP ports on the loopback address: free ones, taken ones, and those that people know."""
+"""TCP ports on the loopback address: free ones, taken ones, and well-known ones."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import httpx
 from cdc_core.client.trust import Trust
 from cdc_core.errors import ConfigError
 
-_FIRST = 20_000  # of those that we choose from
+_FIRST = 20_000  # the first port to choose from
 _FEWEST = 1_000  # so many are enough to choose from
 _OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _RANDOM = random.SystemRandom()
 
 
 def free_port(rng: random.Random = _RANDOM) -> int:
-    """A port that nobody listens on at this moment. Where we can, one that no outgoing connection is given: a server
-    that is started again at its port finds it free."""
+    """Returns a port that nobody listens on at this moment. If possible no outgoing connection is given it, so that a
+    server that is started again at its port finds it free."""
     end = _first_outgoing()
     while True:
         port = rng.randrange(_FIRST, end) if end >= _FIRST + _FEWEST else 0
@@ -31,7 +31,7 @@ def free_port(rng: random.Random = _RANDOM) -> int:
 
 
 def _first_outgoing() -> int:
-    """The lowest port that the system gives to outgoing connections; 0 where it does not say."""
+    """Returns the lowest port that the system gives to outgoing connections, or 0 if it does not say."""
     try:
         return int(_OUTGOING.read_text().split()[0])
     except OSError:

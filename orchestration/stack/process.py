@@ -69,7 +69,8 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """Of the child that ended last; below 0, the signal that killed it. None while one runs, or without any."""
+        """The exit code of the child that ended last; below 0, the signal that killed it. None while one runs, or
+        before the first."""
         return self._child.poll() if self._child is not None else None
 
     def start(self) -> Self:

@@ -11,7 +11,7 @@ from orchestration.stack.process import Process
 
 class Service(Process):
     """Ready when every destination is. With `wait_ready=False` it is ready as soon as it answers. `url`: its HTTP door,
-    where it is not at `host` and `http_port`; `ca`: the authorities of its certificate, as PEM text."""
+    if it is not at `host` and `http_port`; `ca`: the authorities of its certificate, as PEM text."""
 
     def __init__(
         self,

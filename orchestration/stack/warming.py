@@ -1,7 +1,7 @@
 """Warms Spark while other servers start. Its failure is a warning of the progress.
 
-Runs of the stack wait for it, within a bound: `warmth`. It ends at once when somebody has claimed a batch, who then
-needs Spark more.
+Runs of the stack wait for it, within a bound: `warmth`. It ends at once when a batch has been claimed, which then needs
+Spark more.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Of one client of one destination. `conf`: the directory of canal.properties; `run_id`: of Dagster's run."""
+    """Access for one client of one destination. `conf`: the directory of canal.properties; `run_id`: of Dagster's
+    run."""
 
     destination: str
     client_id: int
@@ -45,7 +46,7 @@ class Access:
 
     @property
     def lake(self) -> Lake:
-        """Raises ConfigError where none is named."""
+        """Returns the lake. Raises ConfigError if it is not named."""
         if self.known_lake is None:
             raise ConfigError("the lake is not named", place=self.destination, hint="Give --lake, or set SLUICE_LAKE.")
         return self.known_lake

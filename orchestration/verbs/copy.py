@@ -30,15 +30,15 @@ def run(order: Copy, at: Access, report: Report) -> None:
 
 @contextmanager
 def opened_loader(at: Access, connector: Connector, read_on: str = "driver") -> Iterator[Loader]:
-    """What reloads tables, which this process reads, or what `read_on` names. Raises ConfigError when the source's
-    configuration is unknown."""
+    """Yields the loader, which reads tables in this process, or where `read_on` says. Raises ConfigError when the
+    source's configuration is unknown."""
     instance = at.instance
     with at.sessions() as sessions:
         yield Loader(connector, instance, at.lake, sessions, Manner(read_on=read_on), at.run_id)
 
 
 def reloaded(loader: Loader, table: str, report: Report) -> Done:
-    """Reloads a table and lifts its stop. Raises what `Loader.copy` raises."""
+    """Reloads a table and ends its stop. Raises what `Loader.copy` raises."""
     report.progress(f"{table}: waits for a place in the binlog")
     return outcome(
         loader.copy(*split_name(table), report=lambda read: report.progress(f"{table}: {read.rows:,} rows so far"))
@@ -46,7 +46,7 @@ def reloaded(loader: Loader, table: str, report: Report) -> Done:
 
 
 def outcome(found: Copied | NoSuchTable) -> Done:
-    """What became of a table that was read from the source."""
+    """Returns the report of a table that was read from the source."""
     place = found.place
     where: dict[str, Any] = {"position": str(place.low), "high": str(place.high)}
     if isinstance(found, NoSuchTable):

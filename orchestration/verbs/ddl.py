@@ -38,7 +38,7 @@ def run(order: Ddl, at: Access, report: Report) -> None:
 
 
 def proposals(stopped: Iterable[StoppedTable]) -> list[Proposal]:
-    """Those of the stopped tables that wait for approval."""
+    """Returns the stopped tables that wait for approval."""
     return [
         Proposal(stop.table, stop.reason.removeprefix(f"{PROPOSAL}: "), str(stop.position))
         for stop in stopped

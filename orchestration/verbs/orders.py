@@ -48,7 +48,7 @@ class Order(BaseModel):
 
     @property
     def action(self) -> str:
-        """What is done, in the history of an asset."""
+        """The word for the action in the history of an asset."""
         return f"{self.VERB}, dry run" if getattr(self, "dry_run", False) else self.VERB
 
     @field_validator("tables", check_fields=False)
@@ -241,7 +241,7 @@ class Rollback(Order):
 class Reset(Order):
     """Set a destination's cursor to another place: changes are read again, or skipped.
 
-    Rows that come again are in the lake once. By default only what it would mean is shown."""
+    Repeated rows are in the lake once. By default only what it would mean is shown."""
 
     VERB = "reset"
 

@@ -20,7 +20,7 @@ def run(order: Remake, at: Access, report: Report) -> None:
 
 
 def _remade(order: Remake, at: Access) -> Done:
-    """Raises LakeError where the table cannot be made from that; nothing is written then."""
+    """Reloads the table. Raises LakeError if it cannot be reloaded from there; nothing is written then."""
     follows = Follows(at.lake, at.destination, at.client_id)
     version = begin_of(follows, order.table, order.begin)
     if order.dry_run:
@@ -35,7 +35,8 @@ def _remade(order: Remake, at: Access) -> Done:
 
 
 def begin_of(follows: Follows, table: str, begin: str) -> int | None:
-    """The version from which a table is made; None for nothing. Raises LakeError for a table without a copy."""
+    """Returns the version from which a table is reloaded, or None for nothing. Raises LakeError for a table without a
+    copy."""
     if begin == "copy":
         return copied_version(follows, table)
     return None if begin == "nothing" else int(begin)

@@ -14,8 +14,8 @@ Kind = Literal["delta", "log", "history", "store"]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a table or a destination: `text` for people, `facts` for programs and for Dagster. `good` is False
-    where it is not as it should be; `reloaded`: all rows of the table were replaced."""
+    """The result for a table or a destination: `text` for people, `facts` for programs and for Dagster. `good` is False
+    if it is not as it should be; `reloaded`: all rows of the table were replaced."""
 
     text: str
     facts: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Report(ABC):
     def each(
         self, name: str, work: Callable[[], Done], kind: Kind = "delta", otherwise: Mapping[str, Any] | None = None
     ) -> None:
-        """The same as one of several: whatever it fails with is reported, with the facts `otherwise`."""
+        """Does the same as one of several: any error is reported, with the facts `otherwise`, and not raised."""
 
     def during(self, steps: Iterator[_Step]) -> Iterator[_Step]:
         """Yields the steps of work that calls `progress` between them."""

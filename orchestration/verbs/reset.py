@@ -1,7 +1,7 @@
-"""The cursor of a destination set to another place; first what that means.
+"""Sets the cursor of a destination to another place; reports first what that means.
 
-The service sets the cursor whole or not at all, also when it is killed meanwhile. Done twice, rows come again from the
-same place, and the lake leaves out what it has or merges it by the key.
+The service sets the cursor whole or not at all, also when it is killed meanwhile. Done twice, rows are repeated from
+the same place, and the lake leaves out what it has or merges it by the key.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def _rewound(order: Reset, at: Access, connector: Connector, report: Report) -> 
 
 
 def _begun(order: Reset, at: Access) -> Begun | None:
-    """Where the batch or the run began that is named; None where none is. Raises ConfigError for one that the lake does
-    not have."""
+    """Returns the start of the batch or run that the order names, or None if it names none. Raises ConfigError for one
+    that the lake does not have."""
     if order.batch is None and order.materialized_by is None:
         return None
     ledger = Ledger(at.lake, at.destination, at.client_id)

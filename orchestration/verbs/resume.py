@@ -1,7 +1,7 @@
-"""A paused or stopped table, or a paused destination, resumed.
+"""Resumes a paused or stopped table, or a paused destination.
 
-A table whose changes were acked without it is copied from the source first, which lifts its stop in the end. Where none
-were, the stop is lifted and the changes come. A killed run leaves the table stopped, and may be run again.
+A table whose changes were acked without it is copied from the source first, which ends its stop. Other tables are
+resumed at once, and their changes come. A killed run leaves the table stopped, and may be run again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def _resumed(at: Access, connector: Connector, table: str, report: Report) -> Do
 
 
 def lift(connector: Connector, table: str) -> StoppedTable | None:
-    """Lifts a table's stop. Returns the stop where only a copy lifts it, None where the table goes on.
+    """Ends a table's stop. Returns the stop if only a copy can end it, or None if the table goes on.
 
-    Raises SessionError when somebody has changes of it claimed, or reads a snapshot of it; ConfigError for a table that
+    Raises SessionError when a client has claimed changes of it, or reads a snapshot of it; ConfigError for a table that
     is neither stopped nor captured.
     """
     client = connector.subscribe()

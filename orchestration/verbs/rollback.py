@@ -21,7 +21,7 @@ def _given_back(connector: Connector, batch_id: int | None, reason: str) -> Done
 
 
 def _owner(connector: Connector, batch_id: int) -> str:
-    """Who holds a batch. Raises SessionError when nobody does."""
+    """Returns the owner of a batch. Raises SessionError when nobody holds it."""
     claims = connector.client_status().claims
     for claim in claims:
         if claim.batch_id == batch_id:

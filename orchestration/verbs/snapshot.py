@@ -42,7 +42,7 @@ def manner_of(order: Snapshot) -> Manner:
 
 
 def progress(so_far: SoFar, seconds: float) -> str:
-    """One line of how far all tables are, after so many seconds."""
+    """Returns a line of how far all tables are, after so many seconds."""
     left = so_far.left(seconds)
     parts = [f"{so_far.tables:,} of {so_far.of_tables:,} tables", f"{so_far.rows:,} rows"]
     parts += [f"about {timedelta(seconds=round(left))} left"] if left is not None else []
@@ -50,7 +50,7 @@ def progress(so_far: SoFar, seconds: float) -> str:
 
 
 def of_table(read: Read, seconds: float) -> str:
-    """The same of one table. The rate is that since this began, also where another had read some."""
+    """Returns the same for one table. The rate counts only the rows that this run has read."""
     of = f" of about {read.of_rows:,}" if read.of_rows and read.of_rows > read.rows else ""
     rate = f", {round((read.rows - read.before) / seconds):,} rows/s" if seconds > 0 else ""
     return f"{read.table}: {read.rows:,}{of} rows in {read.chunks} chunks{rate}"

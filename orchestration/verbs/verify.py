@@ -41,7 +41,8 @@ def run(order: Verify, at: Access, report: Report) -> None:
 
 
 def comparison(at: Access, connector: Connector, timeout_seconds: float) -> TableComparer:
-    """What compares tables of the destination. Raises ConfigError when the source's configuration is unknown."""
+    """Returns the comparer of the destination's tables. Raises ConfigError when the source's configuration is
+    unknown."""
     return TableComparer(connector, source_of(at.instance, connector), at.lake, timeout_seconds)
 
 
@@ -51,12 +52,12 @@ def _compared(comparer: TableComparer, table: str, report: Report) -> Done:
 
 
 def outcome(found: Verified) -> Done:
-    """What a comparison found."""
+    """Returns the report of a comparison."""
     return Done(f"{text(found)}. {found.remedy}".strip(), facts(found), good=not found.differences)
 
 
 def facts(found: Verified) -> dict[str, Any]:
-    """The counts, where they were taken, and what to do."""
+    """Returns the counts, where they were taken, and the remedy."""
     return {name: value for name, value in found.to_dict().items() if name != "table"}
 
 

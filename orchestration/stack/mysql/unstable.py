@@ -28,7 +28,7 @@ _NOT_UNPACKED = ("doc", "man", "locale", "lintian")
 
 
 def unstable_server(notify: Notify = quiet) -> Path:
-    """The directory with `usr/sbin/mysqld`, downloaded once. Raises ConfigError where it cannot be had."""
+    """Returns the directory with `usr/sbin/mysqld`, downloaded once. Raises ConfigError if it cannot be downloaded."""
 
     def fill(directory: Path) -> None:
         notify("downloading MySQL 9 from Debian's unstable suite (100 MB, once)")
