@@ -135,7 +135,7 @@ def test_a_write_in_between_is_not_overwritten(nodes: Nodes) -> None:
     assert (overtaken.value, nodes.read("/otter/b")) == (b"2", None)
 
 
-def test_the_last_acked_batch_is_kept_beside_the_cursor(nodes: Nodes, cursors: Cursors) -> None:
+def test_the_last_acked_batch_is_kept_next_to_the_cursor(nodes: Nodes, cursors: Cursors) -> None:
     """It is written with the cursor or alone, and never lowered within an epoch; a new epoch starts afresh."""
     cursors.write(1001, moved(1000), AT)
     cursors.write(1001, None, replace(AT, position=1))

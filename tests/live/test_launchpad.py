@@ -40,7 +40,7 @@ def succeeded(shop: Operated, run_id: str) -> bool:
     return shop.run(run_id).status == dg.DagsterRunStatus.SUCCESS
 
 
-def test_a_table_is_made_anew(shop: Operated, launchpad: Launchpad) -> None:
+def test_a_table_is_reloaded(shop: Operated, launchpad: Launchpad) -> None:
     """The form shows the fields and nothing else. The lake is as the source then, also when it is launched twice, and
     the table's history has the reason."""
     table = f"{shop.database}.orders"

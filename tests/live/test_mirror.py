@@ -171,7 +171,7 @@ def test_a_statement_on_other_tables_too(world: World) -> None:
     world.source.execute(f"DROP DATABASE {other}")
 
 
-def test_a_binlog_that_began_anew_is_not_taken_for_old() -> None:
+def test_a_binlog_that_began_again_is_not_taken_for_old() -> None:
     """An event before the target's place that was written later than all of it: an error, and no row is left out. One
     that comes again is old, also where times are not in the order of places."""
     reached = MirrorPlace(1, "mysql-bin.000005", 900, 5000)

@@ -152,7 +152,7 @@ def test_jobs_sensors_checks_and_pool(shop: dg.Definitions) -> None:
     assert drain.executor_def is dg.in_process_executor
 
 
-def test_a_snapshot_is_taken_beside_the_drain(shop: dg.Definitions) -> None:
+def test_a_snapshot_is_taken_while_the_drain_runs(shop: dg.Definitions) -> None:
     """In a pool of its own; without tables it takes all."""
     (node,) = shop.resolve_job_def("snapshot_shop").graph.nodes
     fields = node.definition.config_schema.config_type.fields  # type: ignore[attr-defined]
@@ -161,7 +161,7 @@ def test_a_snapshot_is_taken_beside_the_drain(shop: dg.Definitions) -> None:
     assert node.definition.pool == "snapshot_shop"
 
 
-def test_rows_are_repaired_beside_the_drain(shop: dg.Definitions) -> None:
+def test_rows_are_repaired_while_the_drain_runs(shop: dg.Definitions) -> None:
     """In a pool of its own; without tables it compares all."""
     (node,) = shop.resolve_job_def("verify_shop").graph.nodes
     fields = node.definition.config_schema.config_type.fields  # type: ignore[attr-defined]

@@ -53,7 +53,7 @@ def test_what_nobody_reads_is_read() -> None:
     assert waiting(client, now=100.0, complete=False) == ["s.gone", "s.job", "s.keyless", "s.reset"]
 
 
-def test_what_the_stream_cannot_complete_is_made_anew() -> None:
+def test_what_the_stream_cannot_complete_is_reloaded() -> None:
     """Where changes have passed or the rows are wrong; not what a policy leaves to a person, what a person paused, or
     what somebody reads."""
     stops = (

@@ -70,7 +70,7 @@ def test_other_runs_are_left_alone(instance: dg.DagsterInstance, ended: str) -> 
     assert len(processes.fail_gone(instance, SHOP)) == 1
 
 
-def test_a_pid_that_was_given_anew_is_another_process(instance: dg.DagsterInstance) -> None:
+def test_a_pid_that_was_given_again_is_another_process(instance: dg.DagsterInstance) -> None:
     """After a reboot the number may be of another process; the start time tells them apart."""
     host, pid, started = this_process().rsplit(" ", 2)
     run_id = a_run(instance, f"{host} {pid} {float(started) - 60:.0f}")

@@ -27,7 +27,7 @@ def test_a_seed_makes_a_script() -> None:
     assert verbs >= {"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "INSERT", "UPDATE", "DELETE"}
 
 
-def test_renames_come_in_pairs_and_chains_with_rows_behind_them() -> None:
+def test_renames_come_in_pairs_and_chains_with_rows_after_them() -> None:
     """So that a claim has several of them, and rows of the last name."""
     statements = [statement for seed in range(20) for statement in _script(seed)]
     behind = Counter(

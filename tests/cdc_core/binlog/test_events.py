@@ -159,7 +159,7 @@ def test_what_passes_changes_nothing(passing: Event) -> None:
         ((EventType.EXECUTE_LOAD_QUERY, bytes(26) + b"\0LOAD", 0), "statement-format", "binlog_format"),
     ],
 )
-def test_what_is_refused_tells_where_and_why(refused: Event, message: str, remedy: str) -> None:
+def test_a_refusal_says_where_and_why(refused: Event, message: str, remedy: str) -> None:
     """The events before it are served; the place is the start of the event."""
     with pytest.raises(DecodeError, match=message) as caught:
         reading(*ORDINARY, refused, *ORDINARY)

@@ -71,7 +71,7 @@ def test_a_kernel_is_loaded_while_nothing_that_it_is_made_of_changes(program: Pa
     assert run(program, at=2e9) == "40 cached"
 
 
-def test_a_kernel_is_compiled_anew_when_its_callee_or_a_constant_changes(program: Path) -> None:
+def test_a_kernel_is_compiled_again_when_its_callee_or_a_constant_changes(program: Path) -> None:
     """Also when these stand in another module, and when the sources are older than what was compiled."""
     assert run(program) == "40"
     assert run(program, number=3, at=1) == "60"

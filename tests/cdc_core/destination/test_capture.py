@@ -37,7 +37,7 @@ def shop(mysql8: MySqlServer) -> Iterator[str]:
         yield name
 
 
-def test_a_claim_tells_what_happened(mysql8: MySqlServer, shop: str) -> None:
+def test_a_claim_says_what_happened(mysql8: MySqlServer, shop: str) -> None:
     """A claim has tables with counts by operation, times and the GTID; the ack moves the cursor to its end."""
     with running(config(mysql8, shop), MemoryNodes()) as capture:
         assert capture.service.claim(CLIENT, 10, 0.1, "run-1", 60) is None

@@ -49,7 +49,7 @@ def test_a_rewind_begins_a_new_epoch() -> None:
     assert cursors.acked(1001) == AT.postion
 
 
-def test_tables_to_be_made_anew_stop_with_the_cursor() -> None:
+def test_tables_to_be_reloaded_stop_with_the_cursor() -> None:
     """In one write, from the new place on. A table that was stopped keeps its reason."""
     nodes = MemoryNodes()
     cursors = Cursors(nodes, "shop")
@@ -108,7 +108,7 @@ def stopped(nodes: Nodes) -> Destination:
 
 
 @pytest.mark.integration
-def test_a_plan_tells_and_changes_nothing(mysql8: MySqlServer) -> None:
+def test_a_plan_reports_and_changes_nothing(mysql8: MySqlServer) -> None:
     """A plan has the bytes read again or skipped, for one client or all. The cursor of another server cannot be
     compared, and a position of its epochs is refused."""
     with mysql8.database() as shop:

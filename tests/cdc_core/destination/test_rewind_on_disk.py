@@ -124,7 +124,7 @@ def test_a_new_client_begins_at_what_is_on_disk(mysql: MySqlServer, shop: str, t
         assert one.rows == 3
 
 
-def test_what_is_kept_is_told(mysql: MySqlServer, shop: str, tmp_path: Path) -> None:
+def test_what_is_kept_is_reported(mysql: MySqlServer, shop: str, tmp_path: Path) -> None:
     """A cursor whose journal is gone from the source is no trouble while the store has what lies behind it; neither is
     it for the warning of binlogs that expire."""
     nodes, own = MemoryNodes(), on_disk(mysql, shop, tmp_path)

@@ -197,7 +197,7 @@ def test_a_server_that_has_not_come_so_far_again(mysql: MySqlServer, tmp_path: P
 
 @MODES
 @pytest.mark.parametrize("how", ["reset", pytest.param("another log-bin", marks=pytest.mark.full), "removed"])
-def test_journals_that_begin_anew(mysql: MySqlServer, gtid_mode: bool, how: str) -> None:
+def test_journals_that_begin_again(mysql: MySqlServer, gtid_mode: bool, how: str) -> None:
     """By GTID reading goes on in a new epoch, behind what was read; by place it is refused. Nothing is missing."""
     nodes, own = MemoryNodes(), config(mysql, "shop", gtid_mode=gtid_mode)
     with destination(own, nodes) as one:

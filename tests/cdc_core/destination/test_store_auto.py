@@ -22,7 +22,7 @@ def shop(mysql8: MySqlServer) -> Iterator[str]:
         yield name
 
 
-def test_it_is_beside_the_cursors(tmp_path: Path) -> None:
+def test_it_is_next_to_the_cursors(tmp_path: Path) -> None:
     """Unless the files say 0, memory has more room than the disk, or nobody said where."""
     conf = tmp_path / "conf"
     (conf / "shop").mkdir(parents=True)

@@ -87,7 +87,7 @@ def test_a_claim_reaches_over_more_than_memory_holds(mysql: MySqlServer, shop: s
     assert found[0] == found[1] == found[2]
 
 
-def test_a_restart_goes_on_behind_what_is_on_disk(mysql: MySqlServer, shop: str, tmp_path: Path) -> None:
+def test_a_restart_goes_on_after_what_is_on_disk(mysql: MySqlServer, shop: str, tmp_path: Path) -> None:
     """What was read is not asked of the source again, also when the source does not have it any more; DDL included."""
     nodes, own = MemoryNodes(), on_disk(mysql, shop, tmp_path)
     with running(own, nodes) as capture:
@@ -221,7 +221,7 @@ def test_a_directory_that_is_removed_begins_a_new_capture(mysql: MySqlServer, sh
         destination.end("the test is over")
 
 
-def test_a_directory_that_cannot_be_used_is_told(mysql: MySqlServer, shop: str, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_used_is_reported(mysql: MySqlServer, shop: str, tmp_path: Path) -> None:
     """Nothing is read without it, and it is tried again."""
     (tmp_path / "shop").write_text("a file in its place")
     with running(on_disk(mysql, shop, tmp_path), MemoryNodes(), wait=False) as capture:

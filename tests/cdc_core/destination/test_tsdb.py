@@ -105,7 +105,7 @@ def test_a_restart_goes_on_with_the_history(mysql57: MySqlServer, tmp_path: Path
         assert (names(row), row.columns[1].default) == ("a c", "5")
 
 
-def test_statements_tell_the_definitions_around_them(mysql57: MySqlServer) -> None:
+def test_statements_show_the_definitions_around_them(mysql57: MySqlServer) -> None:
     """A claim has them, exact; also of a statement that the claim reads long after."""
     with mysql57.database() as shop:
         execute(mysql57, shop, "CREATE TABLE t (a INT PRIMARY KEY, b INT)")

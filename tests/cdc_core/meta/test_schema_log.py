@@ -112,7 +112,7 @@ def test_a_damaged_part_is_an_error() -> None:
     assert "1-snapshot-0" in caught.value.place
 
 
-def test_files_lie_beside_the_cursors(tmp_path: Path) -> None:
+def test_files_lie_next_to_the_cursors(tmp_path: Path) -> None:
     """Cursors are written often, definitions seldom: they share no file, also where the destination is called tsdb."""
     nodes = FileNodes(tmp_path / "cursors.json")
     SchemaLog(nodes, "tsdb").replace(SchemaHistory(), "one")

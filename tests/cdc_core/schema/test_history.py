@@ -92,7 +92,7 @@ def test_a_snapshot_may_hold_the_statement_already() -> None:
     assert history.exact(("d", "t"), 260) == T
 
 
-def test_effects_tell_what_was_before_and_after() -> None:
+def test_effects_show_what_was_before_and_after() -> None:
     """Where it is known exactly: the clauses of one statement one after the other, a swap by its last name."""
     history = after("ALTER TABLE t ADD c INT, RENAME TO v")
     alter, rename = filled(history, ddl("ALTER TABLE t ADD c INT, RENAME TO v"), SERVER).effects

@@ -122,7 +122,7 @@ def test_one_stopped_by_hand_rests_until_it_is_started(conf: Path, server: Canal
         server.stop_destination("nobody")
 
 
-def test_a_reload_begins_anew_with_the_configuration_of_now(conf: Path, server: CanalServer) -> None:
+def test_a_reload_starts_again_with_the_present_configuration(conf: Path, server: CanalServer) -> None:
     """Without waiting for a scan, also where nothing changed; a mistake in it is told."""
     before = server.destination("shop").capture
     server.reload_destination("shop")
@@ -332,7 +332,7 @@ def test_secrets_do_not_reach_the_log() -> None:
     assert line["password"] == "***"
 
 
-def test_a_store_on_disk_that_nobody_uses_is_told(conf: Path) -> None:
+def test_a_store_on_disk_that_nobody_uses_is_reported(conf: Path) -> None:
     """Once, and it stays: a destination that comes back has it, or another service."""
     destination(conf, "shop")
     for name in ("shop", "gone"):

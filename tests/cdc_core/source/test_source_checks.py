@@ -58,7 +58,7 @@ def test_mariadb(mariadb: MySqlServer) -> None:
     assert "REPLICATION MASTER ADMIN" in info.warnings[-1]
 
 
-def test_engines_that_do_not_keep_what_is_logged_are_told(mysql8: MySqlServer) -> None:
+def test_engines_that_do_not_keep_what_is_logged_are_reported(mysql8: MySqlServer) -> None:
     """Each captured table of BLACKHOLE or MERGE is a warning; a table that is left out is none."""
     with mysql8.database() as database:
         mysql8.execute(

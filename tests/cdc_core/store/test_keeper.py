@@ -173,7 +173,7 @@ def test_whatever_fails_is_tried_again(tmp_path: Path) -> None:
         until(lambda: store.ring.log.parts.stored == 1 and not store.ring.stuck)
 
 
-def test_damage_is_told_once(tmp_path: Path) -> None:
+def test_damage_is_reported_once(tmp_path: Path) -> None:
     """After a restart the store ends before it."""
     store, volumes = make(tmp_path, volume=400)
     with kept(store, volumes):
@@ -201,7 +201,7 @@ def test_damage_is_told_once(tmp_path: Path) -> None:
     volumes.close()
 
 
-def test_a_directory_that_is_removed_is_told_once(tmp_path: Path) -> None:
+def test_a_directory_that_is_removed_is_reported_once(tmp_path: Path) -> None:
     """What is written to it would be nowhere. One that is opened anew in its place begins without rows."""
     told: list[bool] = []
     store, volumes = make(tmp_path / "store", volume=400)

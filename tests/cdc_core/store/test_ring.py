@@ -183,7 +183,7 @@ def test_filtered_blocks_keep_only_positions() -> None:
     assert ring.log.position(found.end.sequence).server_id == 1
 
 
-def test_rows_behind_filtered_transactions_are_taken_with_them() -> None:
+def test_rows_after_filtered_transactions_are_taken_with_them() -> None:
     """An empty prefix never hides a transaction that exceeds the limit alone."""
     ring = make(block(transaction(0, filtered=True)), block(transaction(3, 3), start=164))
 
@@ -268,7 +268,7 @@ def statements(ring: Ring, max_rows: int = 100) -> list[tuple[int, int]]:
     return found
 
 
-def test_a_range_ends_before_a_ddl_statement_behind_rows() -> None:
+def test_a_range_ends_before_a_ddl_statement_after_rows() -> None:
     """Statements lead a range, several in a row; the rows up to the next statement follow."""
     ring = make(block(transaction(1) + ddl() + ddl() + transaction(2) + transaction(1) + ddl() + transaction(1)))
 
@@ -286,7 +286,7 @@ def test_a_statement_on_one_table_does_not_end_a_range_with_rows_of_others() -> 
     assert statements(make(blocks, tables=tables), max_rows=2) == [(2, 2), (0, 1), (1, 1), (2, 1), (1, 1)]
 
 
-def test_readers_of_entries_get_no_statement_behind_rows() -> None:
+def test_readers_of_entries_get_no_statement_after_rows() -> None:
     """Whatever it is on: Canal's clients know it so."""
     tables = Tables([table("shop.a"), table("shop.b")])
     ring = make(block(transaction(1) + ddl(on=1) + transaction(1, schema=1)), tables=tables)

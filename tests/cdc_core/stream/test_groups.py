@@ -125,7 +125,7 @@ def test_what_is_left_is_what_the_tables_hold(
             assert changes(capture, 5) == found
 
 
-def test_a_start_behind_xa_prepare(server: MySqlServer) -> None:
+def test_a_start_after_xa_prepare(server: MySqlServer) -> None:
     """The rows are found in an older file; if it is gone the error has the remedy."""
     with server.database() as database:
         server.execute(*TABLES, database=database)

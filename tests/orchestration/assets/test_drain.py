@@ -194,7 +194,7 @@ def test_a_stop_ends_with_the_ack_of_the_batch_that_mended_its_table() -> None:
     assert verdicts(result)[f"{ORDERS.table} takes_changes"]
 
 
-def test_a_materialization_tells_rows_positions_lag_and_version() -> None:
+def test_a_materialization_has_rows_positions_lag_and_version() -> None:
     """The metadata of one table in one batch."""
     result = drain(MemoryCanal(batches=1))
 
@@ -361,7 +361,7 @@ def test_a_table_whose_position_goes_back_is_parked() -> None:
     assert verdicts(result)["orders position_monotone"] is False
 
 
-def test_an_exception_rolls_back_and_tells_place_and_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_rolls_back_and_reports_place_and_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lake error gives the batch back at every try, and Dagster shows its three parts."""
     monkeypatch.setattr(routine, "RETRY_SECONDS", 0.01)
 

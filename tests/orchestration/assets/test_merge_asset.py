@@ -115,7 +115,7 @@ def test_each_part_is_a_materialization_with_its_lag(tmp_path: Path) -> None:
     assert {name: one.passed for name, one in checks(result).items()} == {"orders": True, "users": True}
 
 
-def test_a_log_that_cannot_be_read_behind_a_merge_is_no_failure_of_it(
+def test_a_log_that_cannot_be_read_after_a_merge_is_no_failure_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is left is not told then; whoever merges next says what is wrong."""
@@ -139,7 +139,7 @@ def test_a_log_that_cannot_be_read_behind_a_merge_is_no_failure_of_it(
     assert "rows_left" not in facts
 
 
-def test_a_history_is_an_asset_beside_its_table_and_waits_alone(tmp_path: Path) -> None:
+def test_a_history_is_an_asset_of_its_own_and_waits_alone(tmp_path: Path) -> None:
     """With a check of its own; the table is merged."""
     work = work_of("shop.users")
     logs = MemoryLogs(LoggedLake(tmp_path), {"shop.users": 1, work_of("shop.orders"): 1, work: 1}, refuses=work)

@@ -61,7 +61,9 @@ def test_unknown_rules_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert next(iter(attributes)) in (sensor.description or "")
 
 
-def test_a_table_without_a_key_is_told_before_its_rows_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_without_a_key_is_reported_before_its_rows_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It stops alone when they come; its asset says so already."""
     specs = {key.path[-1]: spec for key, spec in _specs(loaded(tmp_path, monkeypatch, deletes="soft")).items()}
     assert "need a primary key" in (specs["users"].description or "")

@@ -235,7 +235,7 @@ def test_a_taken_port_is_named_with_its_remedy(tmp_path: Path) -> None:
         ("canal.admin.passwd = 6BB4837EB74329105EE4568DDA7DC67ED2CA2AD9", {"tcp": 11111, "admin": 11110}),
     ],
 )
-def test_the_server_tells_its_open_doors(tmp_path: Path, settings: str, also: dict[str, int]) -> None:
+def test_the_server_reports_its_open_doors(tmp_path: Path, settings: str, also: dict[str, int]) -> None:
     """As JSON, before it serves: the ports that are open, and no others."""
     http = free_port()
     (tmp_path / "canal.properties").write_text(f"canal.metrics.pull.port = {http}\n{settings}\n")

@@ -49,7 +49,7 @@ def test_others_are_refused(spark_remote: str) -> None:
         disconnect(spark)
 
 
-def test_its_ports_are_of_this_machine_and_its_token_is_told_to_nobody(spark_remote: str) -> None:
+def test_its_ports_are_of_this_machine_and_its_token_is_shown_to_nobody(spark_remote: str) -> None:
     """Every port is on the loopback address. No command line and no log has the token, nor what Spark shows of its
     configuration; the environment of the processes has it, which their user alone can read."""
     port = urlsplit(spark_remote).port

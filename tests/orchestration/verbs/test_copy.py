@@ -49,7 +49,7 @@ def repair(monkeypatch: pytest.MonkeyPatch, found: Copied | NoSuchTable) -> list
         (NoSuchTable("shop", "orders", AT), 1, {"table": "shop.orders", "copied": False}),
     ],
 )
-def test_the_command_tells_each_table(
+def test_the_command_reports_each_table(
     conf: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -77,7 +77,7 @@ def test_this_process_reads_unless_executors_are_asked(
     assert manners == [Manner(read_on=read_on)]
 
 
-def test_the_job_makes_each_table_anew(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_reloads_each_table(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each once, with its trace and a materialization that says rows and position; the summary is the run's."""
     asked = repair(monkeypatch, COPIED)
     tables = ["shop.orders", "shop.orders", "shop.users"]

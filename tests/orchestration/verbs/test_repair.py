@@ -60,7 +60,7 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_job_tells_what_was_repaired(conf: Path) -> None:
+def test_the_job_reports_what_was_repaired(conf: Path) -> None:
     """In the history of each asset, with the reason; the sum is the run's."""
     done = executed(
         Verify, "http://127.0.0.1:1", conf, tables=["shop.orders", "shop.users"], repair=True, reason="damaged"

@@ -107,7 +107,9 @@ def test_keys_that_were_not_as_presumed_are_named(service: Feed, sessions: Sessi
     assert not any(verdict.blocks for verdict in judge(claim, result))
 
 
-def test_what_was_missing_is_mended_and_told_at_every_try(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
+def test_what_was_missing_is_mended_and_reported_at_every_try(
+    service: Feed, sessions: Sessions, tmp_path: Path
+) -> None:
     """A retry of any length is judged by the commit that found no row, not by its own silence."""
     lake = Lake(tmp_path)
     service.put(ORDERS, [Change(n, None, (n, "x")) for n in range(1, 5)])

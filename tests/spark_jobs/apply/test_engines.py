@@ -145,7 +145,7 @@ def test_changes_that_change_nothing_are_committed_too(service: Feed, sessions: 
     assert rows(lake, "keyed") == Counter(["(1, 'x')", "(4, 'x')"])
 
 
-def test_a_run_goes_on_behind_another_writer(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
+def test_a_run_goes_on_after_another_writer(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
     """A copy or a repair fences the table between two claims of one run."""
     lake = Lake(tmp_path)
     fence = Fence(lake, sessions)

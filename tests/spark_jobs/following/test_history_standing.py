@@ -119,7 +119,7 @@ def world(service: Feed, tmp_path: Path) -> World:
     return world
 
 
-def test_rows_of_a_repair_come_behind_its_note(world: World) -> None:
+def test_rows_of_a_repair_come_after_its_note(world: World) -> None:
     """A run may look between the two. The next batch after it brings no comparison."""
     world.say(**{MARKS: Marks({0: Mark(0, version(25), version(25) + 1)}).to_json()})
     assert world.is_due
@@ -134,7 +134,7 @@ def test_rows_of_a_repair_come_behind_its_note(world: World) -> None:
     assert not world.look().is_due
 
 
-def test_values_of_an_added_column_come_behind_its_note(world: World) -> None:
+def test_values_of_an_added_column_come_after_its_note(world: World) -> None:
     """They are there when the note is gone."""
     world.say(**{UNFILLED: json.dumps({"v": "'x'"})})
     assert world.is_due
@@ -185,7 +185,7 @@ def test_a_copy_between_two_places_is_waited_for(world: World) -> None:
     assert world.is_due
 
 
-def test_a_copy_behind_which_the_table_has_no_change(world: World) -> None:
+def test_a_copy_after_which_the_table_has_no_change(world: World) -> None:
     """The ledger says so; a new history waits as well."""
     world.copy(25, 29)
     assert world.look().waits

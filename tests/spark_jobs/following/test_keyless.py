@@ -160,7 +160,7 @@ def test_a_statement_of_a_dead_run_counts_once(
 
 @pytest.mark.full
 @pytest.mark.parametrize(("key", "epoch"), [("", 0), ("", 1), (", PRIMARY KEY (n)", 1)])
-def test_a_statement_of_a_dead_run_does_not_come_behind_a_copy(
+def test_a_statement_of_a_dead_run_does_not_come_after_a_copy(
     shop: LandedShop, monkeypatch: pytest.MonkeyPatch, key: str, epoch: int
 ) -> None:
     """It was sent, and begins when a snapshot has become the table: in the same epoch, where it reaches beyond what is
@@ -267,7 +267,7 @@ def test_a_table_that_has_fewer_copies_waits_alone(shop: LandedShop) -> None:
 
 
 @pytest.mark.full
-def test_statements_are_followed_behind_the_whole_log(shop: LandedShop) -> None:
+def test_statements_are_followed_after_the_whole_log(shop: LandedShop) -> None:
     """TRUNCATE, columns that come and go, and a table that is dropped and made again. What cancels out is passed."""
     shop.execute(TABLE, "INSERT INTO t VALUES ('a', 1, 0), ('a', 1, 0), ('b', 2, -0e0)")
     shop.land()
@@ -327,7 +327,7 @@ def test_a_log_that_was_alone_empties_its_table(shop: LandedShop) -> None:
 
 
 @pytest.mark.full
-def test_it_is_made_anew_from_its_log(shop: LandedShop) -> None:
+def test_it_is_reloaded_from_its_log(shop: LandedShop) -> None:
     """From nothing, and from a version of before a rewind; what others did to it is undone."""
     shop.execute(TABLE)
     begun = shop.read()

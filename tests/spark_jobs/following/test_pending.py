@@ -83,7 +83,7 @@ def test_rows_of_before_a_statement_of_a_later_epoch_are_over(service: Feed, lak
     assert Follows(lake, "d", 1).pending(NAME) is None
 
 
-def test_a_log_that_begins_behind_a_reset(service: Feed, lake: Lake) -> None:
+def test_a_log_that_begins_after_a_reset(service: Feed, lake: Lake) -> None:
     """The table was merged in epoch 0, of which the log has nothing."""
     merged(lake, 0, 15)
     land(lake, service, 1, 5, 45, 1)

@@ -71,7 +71,7 @@ def test_columns_change_by_name(text: str) -> None:
         ("RENAME COLUMN v TO V", "V", "`v`"),
     ],
 )
-def test_rows_are_written_anew_where_values_are_known(text: str, column: str, value: str) -> None:
+def test_rows_are_rewritten_where_values_are_known(text: str, column: str, value: str) -> None:
     """A constant, a wider type, or another column's values."""
     plan = decided(text)
     assert plan is not None
@@ -79,7 +79,7 @@ def test_rows_are_written_anew_where_values_are_known(text: str, column: str, va
     assert {one.column.name: one.value for one in plan.columns}[column] == value
 
 
-def test_a_column_that_the_lake_has_already_is_written_anew() -> None:
+def test_a_column_that_the_lake_has_already_is_rewritten() -> None:
     """It may have the values of a dropped column of that name, which a policy kept."""
     (effect,) = altered(TABLE, "ALTER TABLE t ADD kept INT")
     plan = alteration(effect, (*LAKE, type(LAKE[0])("kept", "string")))

@@ -75,7 +75,7 @@ def test_a_gtid_set_says_where_the_lake_ends_on_every_server() -> None:
         told(0, Reached(How.START, 0, at(901)), {0: EpochSpan(4, at(900, f"{server}:1-77"))})
 
 
-def test_a_skip_by_an_operator_is_told() -> None:
+def test_a_skip_by_an_operator_is_reported() -> None:
     """A reset may skip rows on purpose; the run says which. So it does for a cursor that the source had purged."""
     assert told(1, Reached(How.RESET, 1, at(950)), ENDS) == (
         "a reset skipped the rows from bin.000003:900, where the lake ends, to bin.000003:950"

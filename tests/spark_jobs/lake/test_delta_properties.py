@@ -47,7 +47,7 @@ def test_the_key_has_statistics(table: TableSchema, indexed: str | None) -> None
 
 @pytest.mark.full
 @pytest.mark.integration
-def test_files_tell_the_range_of_a_late_key(spark_remote: str, tmp_path: Path) -> None:
+def test_files_show_the_range_of_a_late_key(spark_remote: str, tmp_path: Path) -> None:
     """Spark writes the statistics, and what leaves files out reads them."""
     lake, table = Lake(tmp_path), schema(40, 39)
     path = lake.path("shop", "wide")

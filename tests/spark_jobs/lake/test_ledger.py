@@ -106,7 +106,7 @@ def test_its_files_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert ledger.landed("shop.t", 1, ledger.opened()) == {1: 199}
 
 
-def test_a_doubt_stays_until_the_table_is_made_anew(tmp_path: Path) -> None:
+def test_a_doubt_stays_until_the_table_is_reloaded(tmp_path: Path) -> None:
     """The last note of a table; one that was made or copied later, is gone, or was renamed, has none."""
     lake = Lake(tmp_path)
     ledger = Ledger(lake, "d", 1)

@@ -137,7 +137,7 @@ def test_a_statement_ends_earlier_epochs(keyed: bool) -> None:
             there.repeats(Range(Epoch(2, moved=2), 5, 99))
 
 
-def test_a_copy_behind_a_statement_counts_in_its_place() -> None:
+def test_a_copy_after_a_statement_counts_in_its_place() -> None:
     """The later of the two is what the table begins with."""
     copied = CopyNote(1, 50, 60)
     for begun, base in (((1, 40), copied), ((1, 70), CopyNote(1, 70, 70)), ((0, 99), copied)):

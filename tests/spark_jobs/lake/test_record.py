@@ -20,7 +20,7 @@ MARK = Mark(1, at=100, upto=103)
     ("epoch", "version", "meant"),
     [*((1, version, 100) for version in (100, 101, 103)), (1, 104, 104), (1, 99, 99), (2, 102, 102), (1, None, None)],
 )
-def test_the_numbers_behind_a_place_mean_it(epoch: int, version: int | None, meant: int | None) -> None:
+def test_the_numbers_after_a_place_mean_it(epoch: int, version: int | None, meant: int | None) -> None:
     """Of that epoch alone, and no other version."""
     marks = Marks.of({MARKS: Marks({1: MARK}).to_json()})
     assert marks.applied(app_id("d", 1, "shop.t", epoch), version) == meant

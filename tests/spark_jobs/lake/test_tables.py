@@ -123,7 +123,7 @@ def test_a_database_has_its_damaged_tables_too(tmp_path: Path) -> None:
     assert lake.tables("other", "d") == []
 
 
-def test_the_lake_tells_its_tables(tmp_path: Path) -> None:
+def test_the_lake_lists_its_tables(tmp_path: Path) -> None:
     """Of all databases; not those that the source has dropped, nor another destination's."""
     lake = Lake(tmp_path)
     assert lake.live_tables("d") == []

@@ -176,7 +176,7 @@ def test_an_append_whose_answer_was_lost_is_found(service: Feed, lake: Lake, mon
     assert rows(lake) == ALL
 
 
-def test_a_commit_behind_the_append_is_not_taken_for_it(
+def test_a_commit_after_the_append_is_not_taken_for_it(
     service: Feed, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another writer's commit comes before the append's rows are counted."""
@@ -236,7 +236,7 @@ def test_columns_come_and_go(service: Feed, lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("field", [("v", pa.int64()), ("V", pa.string())])
-def test_a_column_that_the_log_cannot_hold_begins_it_anew(
+def test_a_column_that_the_log_cannot_hold_begins_it_again(
     service: Feed, lake: Lake, field: tuple[str, pa.DataType]
 ) -> None:
     """Of another type, or named otherwise in case alone. Everything is merged before, its end stays, and that is
@@ -256,7 +256,7 @@ def test_a_column_that_the_log_cannot_hold_begins_it_anew(
     assert append(share(lake, service, service.claim(3, 5, 90))).replayed
 
 
-def test_a_log_is_not_begun_anew_before_it_is_merged(service: Feed, lake: Lake) -> None:
+def test_a_log_is_not_begun_again_before_it_is_merged(service: Feed, lake: Lake) -> None:
     """The table stops with the reason, and the log keeps its rows."""
     append(share(lake, service, service.claim(1, 5, 15)))
     columns_of(service, ("id", pa.int32()), ("v", pa.int64()))

@@ -116,7 +116,7 @@ def test_two_runs_begin_the_log_at_once(service: Feed, tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(("cls", "moment"), [(DeltaTable, "transaction_version"), (Feed, "do_get")])
-def test_a_log_that_is_removed_meanwhile_is_told(
+def test_a_log_that_is_removed_meanwhile_is_reported(
     service: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cls: type, moment: str
 ) -> None:
     """A snapshot that is cancelled removes its staging while a run keeps changes for it: the run hears that the log is

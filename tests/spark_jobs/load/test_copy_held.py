@@ -72,7 +72,7 @@ def test_a_claim_is_held_and_the_stop_is_lifted(
 
 
 @pytest.mark.parametrize(("kind", "tries"), [(Broken, 2), (UnorderedKey, 1)])
-def test_a_copy_that_cannot_be_read_beside_the_stream_holds_a_claim(
+def test_a_copy_that_cannot_be_read_while_the_stream_goes_on_holds_a_claim(
     kind: type[SluiceError], tries: int, mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Foreign keys change rows of the table without the binlog, for instance: then nothing is handed out meanwhile. A

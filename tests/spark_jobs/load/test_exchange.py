@@ -99,7 +99,7 @@ def test_one_commit_has_the_new_rows_and_none_of_the_old(tmp_path: Path) -> None
     assert trial.rows() == ROWS.to_pylist()
 
 
-def test_it_is_done_again_behind_a_kill(tmp_path: Path) -> None:
+def test_it_is_done_again_after_a_kill(tmp_path: Path) -> None:
     """The same files once more, at the next mark."""
     trial = Trial(tmp_path)
     trial.adopt()

@@ -116,7 +116,7 @@ def test_spark_writes_what_the_driver_commits(
         assert "read the table again" in refused(SourceError, good)
 
 
-def test_files_that_are_not_here_are_told(
+def test_files_that_are_not_here_are_reported(
     mysql8: MySqlServer, table: TableSchema, staging: Staging, monkeypatch: pytest.MonkeyPatch, spark_remote: str
 ) -> None:
     """Executors that have a folder of the same name on another disk: nothing is committed."""

@@ -77,7 +77,7 @@ def test_names_are_kept_where_parquet_can_hold_them() -> None:
     assert staged_schema(TableSchema("shop", "t", (plain, odd), ("id",))).names == ["0", "1"]
 
 
-def test_a_folder_that_is_away_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_away_is_reported(tmp_path: Path) -> None:
     """As on a machine that does not share the lake's disk: it is not made there."""
     away = tmp_path / "away"
     written = Files(str(away), {}, SCHEMA)

@@ -94,7 +94,7 @@ def test_without_a_key_each_change_is_one_copy(sessions: Sessions, tmp_path: Pat
     assert found(sessions, tmp_path, staged, log, []) == expected
 
 
-def test_a_log_that_takes_what_was_not_read_is_told(sessions: Sessions, tmp_path: Path) -> None:
+def test_a_log_that_takes_what_was_not_read_is_reported(sessions: Sessions, tmp_path: Path) -> None:
     """Without a key, a delete of a row that is not there is an error, not a row less."""
     with pytest.raises(PySparkException, match=FEWER_COPIES):
         found(sessions, tmp_path, [(1, "x", 0.0)], [(1, "x", -0.0, 150, 1, True)], [])

@@ -36,7 +36,7 @@ def test_keys_of_each_foreign_key_are_kept(tmp_path: Path) -> None:
     }
 
 
-def test_a_lake_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_lake_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """With the place."""
     (tmp_path / "lake").write_text("a file")
     lost = LostKeys(Lake(tmp_path / "lake"), "shop", "5f1c")

@@ -158,7 +158,7 @@ def test_what_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert trial.laid_over() is None
 
 
-def test_a_staged_file_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_staged_file_that_is_gone_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the staging table's place."""
     trial = Trial(tmp_path, monkeypatch, pa.schema([pa.field("id", pa.int64())]), ["id"])
     (file,) = trial.stage([(1,)])

@@ -50,14 +50,14 @@ def test_behind_a_copy_the_logs_of_earlier_epochs_are_passed(target: Target) -> 
 
 
 @pytest.mark.parametrize("upto", [45, 50])
-def test_a_statement_that_comes_right_behind_a_copy_makes_it_be_done_again(target: Target, upto: int) -> None:
+def test_a_statement_right_after_a_copy_makes_it_be_done_again(target: Target, upto: int) -> None:
     """Of a part of what was landed, and of all of it."""
     write(target.lake, {"epoch": 1}, Transaction(app_id("d", 1, NAME, 1), upto))
     with pytest.raises(WentOn):
         target.committed(ABOUT)
 
 
-def test_what_comes_behind_a_copy_in_its_epoch_is_right(target: Target) -> None:
+def test_what_comes_after_a_copy_in_its_epoch_is_right(target: Target) -> None:
     """And so are commits that say nothing of themselves."""
     write(target.lake, {"epoch": 2}, Transaction(app_id("d", 1, NAME, 2), 70))
     write_deltalake(target.path, pa.table({"id": [1]}), mode="append")

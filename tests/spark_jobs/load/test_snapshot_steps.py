@@ -83,7 +83,7 @@ def killed() -> None:
     raise KeyboardInterrupt
 
 
-def test_one_that_was_killed_goes_on_behind_its_last_group(taken: Loader, shop: Shop) -> None:
+def test_one_that_was_killed_goes_on_after_its_last_group(taken: Loader, shop: Shop) -> None:
     """With its first place in the binlog. The next begins at the first row, and at another place."""
     with pytest.raises(KeyboardInterrupt):
         taken.table(shop.database, "t", report=at(6, killed))
@@ -268,7 +268,7 @@ def test_a_table_without_a_key_has_an_exact_place(taken: Loader, shop: Shop) -> 
     assert (found.rows, found.place.exact) == (2 * ROWS, True)
 
 
-def test_what_cannot_be_read_or_written_is_told(taken: Loader, shop: Shop, tmp_path: Path) -> None:
+def test_what_cannot_be_read_or_written_is_reported(taken: Loader, shop: Shop, tmp_path: Path) -> None:
     """A table that the account may not read, a lake that cannot be written. The snapshot of the first stays open, so
     that it goes on when the privilege is there."""
     blocked = tmp_path / "file"
@@ -293,7 +293,7 @@ def test_what_cannot_be_read_or_written_is_told(taken: Loader, shop: Shop, tmp_p
 
 
 @pytest.mark.parametrize("name", ["mysql8", "mysql57", "mariadb"])
-def test_what_is_no_table_or_is_damaged_is_told(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_what_is_no_table_or_is_damaged_is_reported(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """A view, a table that the account may not see, and one whose parts are gone are errors of their own. Empty tables
     and tables of one row are read."""
     mysql: MySqlServer = request.getfixturevalue(name)

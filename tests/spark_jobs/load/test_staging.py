@@ -70,7 +70,7 @@ def test_rows_that_no_group_has_are_removed(tmp_path: Path) -> None:
     assert staging.keep_groups() == staging.staged() == Groups(1, 1, 3, Chunk(0))
 
 
-def test_age_is_told_by_the_stores_clock() -> None:
+def test_age_is_by_the_stores_clock() -> None:
     """Against the copy's own mark; where that is not seen nothing is removed."""
     written = {"own": 9000.0, "old": 5000.0, "live": 8000.0}
     assert dead(written, "own") == ["old"]

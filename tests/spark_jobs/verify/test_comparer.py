@@ -60,7 +60,7 @@ def values(n: int) -> str:
 
 
 @pytest.mark.parametrize("server", ["mysql8", "mysql57", "mysql9", "mariadb"])
-def test_each_kind_of_difference_is_told(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_each_kind_of_difference_is_reported(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Of 3,000 rows: missing, extra, a second copy, changed in each column, NULL against the empty text."""
     with opened_shop(request.getfixturevalue(server), NO_SPARK, tmp_path) as shop:
         shop.execute(

@@ -43,7 +43,7 @@ def test_equal_definitions_do_not_differ() -> None:
         (LakeDefinition((ID, NAME), "x"), "the table has the comment 'x' in the lake, not ''"),
     ],
 )
-def test_each_difference_is_told(lake: LakeDefinition, words: str) -> None:
+def test_each_difference_is_reported(lake: LakeDefinition, words: str) -> None:
     """With what the lake has, and what it should have."""
     (found,) = definition_differences([ID, NAME], "", lake)
 

@@ -92,7 +92,7 @@ def test_every_type_has_canals_text_and_number(mysql8: MySqlServer) -> None:
     assert int(store_of(end).transactionId) > 0
 
 
-def test_headers_tell_where_the_events_stand(mysql8: MySqlServer) -> None:
+def test_headers_say_where_the_events_stand(mysql8: MySqlServer) -> None:
     """Journal, offset, size, server, time, GTID and rows are those of SHOW BINLOG EVENTS. GTIDs only in GTID mode."""
     with mysql8.database() as database:
         mysql8.execute(f"CREATE TABLE {database}.t (id INT PRIMARY KEY)")

@@ -28,7 +28,7 @@ def test_a_header_that_is_none(header: bytes) -> None:
 
 
 @given(PLACES, st.lists(PLACES, min_size=1, max_size=20))
-def test_what_is_behind_a_place(place: QueuePlace, others: list[QueuePlace]) -> None:
+def test_what_is_after_a_place(place: QueuePlace, others: list[QueuePlace]) -> None:
     """Of the same epoch what is larger; everything of another epoch."""
     for epoch in {other.epoch for other in others}:
         of_epoch = [other for other in others if other.epoch == epoch]

@@ -64,7 +64,7 @@ def test_batches_are_handed_out_and_acked(client: CanalClient, shop: Destination
     assert shop.last_acked == 1
 
 
-def test_only_who_asks_is_told_the_binlog(client: CanalClient, shop: Destination) -> None:
+def test_only_who_asks_gets_the_binlog(client: CanalClient, shop: Destination) -> None:
     """Other clients get Canal's fields and no more, since their parsers may not pass over another one."""
     shop.put(3)
     assert client.get().source == 0

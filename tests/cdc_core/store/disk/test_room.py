@@ -23,7 +23,7 @@ def test_a_directory_that_is_not_there_yet(tmp_path: Path) -> None:
     assert free_bytes(tmp_path / "a" / "b") > 0
 
 
-def test_stores_beside_each_other_share_it(tmp_path: Path) -> None:
+def test_stores_next_to_each_other_share_it(tmp_path: Path) -> None:
     """Two hundred of them take as much as one, however large the disk. Other directories and files do not count."""
     for number in range(200):
         (tmp_path / f"shop{number}").mkdir()

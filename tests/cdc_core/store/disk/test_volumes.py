@@ -109,7 +109,7 @@ def test_a_dropped_transaction_is_replaced_by_what_comes_then(tmp_path: Path) ->
     assert events_of(opened(tmp_path)[1]) == events_of(writer.parts)
 
 
-def test_an_open_transaction_behind_a_whole_one_is_to_be_written_again(tmp_path: Path) -> None:
+def test_an_open_transaction_after_a_whole_one_is_to_be_written_again(tmp_path: Path) -> None:
     """The segment that has both comes back in memory, without the open one."""
     writer = Writer(tmp_path)
     writer.put_block(block(transaction(1) + transaction(2)[:-1]))

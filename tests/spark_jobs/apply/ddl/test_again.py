@@ -71,7 +71,7 @@ def _more(anew: list[Effect], *, stopped: bool = False, dropped: bool = False, n
         _more([effect(EffectKind.DROP_DATABASE, ""), CREATE], name="drop database, create"),
     ],
 )
-def test_a_table_without_a_key_begins_anew_at_another_server(
+def test_a_table_without_a_key_begins_again_at_another_server(
     sessions: Sessions, tmp_path: Path, anew: list[Effect], stopped: bool, dropped: bool
 ) -> None:
     """What the lake had of it from the first server does not count: it goes on, in later claims too, and so it does

@@ -192,7 +192,7 @@ def test_a_lenient_table_keeps_dropped_columns(trial: LakeTrial) -> None:
     assert trial.rows("t") == {("a", 1, 10): 1, ("b", 2, None): 1, ("c", 3, None): 1}
 
 
-def test_a_name_that_a_lenient_table_kept_begins_anew(trial: LakeTrial) -> None:
+def test_a_name_that_a_lenient_table_kept_begins_again(trial: LakeTrial) -> None:
     """When the source adds a column of that name, old rows have what the statement says."""
     first, second = alter(300, "ALTER TABLE t DROP COLUMN v", "ALTER TABLE t ADD v INT")
     policy = TablePolicy(changed=Changed.LENIENT)

@@ -352,7 +352,7 @@ def test_a_dropped_database_drops_its_tables(trial: LakeTrial) -> None:
     assert trial.state("others").dropped
 
 
-def test_a_rewind_across_statements_repeats_only_what_is_behind_them(trial: LakeTrial) -> None:
+def test_a_rewind_across_statements_repeats_only_what_is_after_them(trial: LakeTrial) -> None:
     """The table has what was before, in the columns of now: old rows and the statements themselves come to nothing."""
     trial.service.put(ORDERS, inserts(1, 2, at=100))
     trial.apply(0, 100)

@@ -109,7 +109,7 @@ def test_a_row_may_span_packets(size: int) -> None:
     assert max(sizes) <= size + 0xFFFFFF + (2 << 20)
 
 
-def test_the_buffer_is_small_again_behind_a_large_row() -> None:
+def test_the_buffer_is_small_again_after_a_large_row() -> None:
     """A row of 20 MB, then many small ones."""
     kinds = ["bytes"]
     values = [[b"x" * 20_000_000], *([b"y" * 100] for _ in range(20_000))]
@@ -124,7 +124,7 @@ def test_the_buffer_is_small_again_behind_a_large_row() -> None:
     assert packets.data.size == 1 << 18
 
 
-def test_an_error_in_the_middle_comes_behind_the_rows_before_it() -> None:
+def test_an_error_in_the_middle_comes_after_the_rows_before_it() -> None:
     """The server's own error, with its number."""
     kinds = ["int"]
     sent = stream(kinds, [[1], [2]], written.error(1317, "Query execution was interrupted"))
