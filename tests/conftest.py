@@ -61,7 +61,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tells a process where the Spark of all processes is, which starts before the first of them."""
+    """Gives a process the address of the Spark of all processes, which starts before the first of them."""
     from tests.support.shared_spark import SharedSpark
 
     config = node.config

@@ -73,7 +73,7 @@ def test_a_damaged_event_stops_its_destination_before_it(
 
 
 def test_rows_that_do_not_fit_their_definition_stop_their_table_alone(proxied: World, proxy: DamagingProxy) -> None:
-    """Whoever reads them is told the place and the bytes. The stream goes on: the rows before and behind come."""
+    """Each reader of them gets the place and the bytes. The stream goes on: the rows before and after come."""
     proxied.sql("INSERT INTO orders VALUES (1, 'before')")
     proxied.hold()
     proxy.damage = events_of(ROWS, flip(-12), sealed=True)  # the length of the text

@@ -31,7 +31,7 @@ def test_a_wrong_password(make_world: MakeWorld) -> None:
 
 
 def test_a_purged_position(make_world: MakeWorld) -> None:
-    """When the journal of the cursor is gone, nothing starts anew silently. Without the cursor it starts where it is
+    """When the journal of the cursor is gone, nothing silently starts over. Without the cursor it starts where it is
     configured."""
     world = make_world(AWAY, wait=False)
     gone, offset = world.mysql.position()
@@ -75,7 +75,7 @@ def test_a_node_that_is_no_cursor(make_world: MakeWorld) -> None:
 
 def test_statement_format_changes(world: World) -> None:
     """A session that overrides the format stops the destination; with its table filtered out, the destination goes on
-    behind it."""
+    after it."""
     world.sql("CREATE TABLE audit (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (1, 'before')")
     world.hold()
     before = world.cursor()

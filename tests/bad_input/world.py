@@ -123,7 +123,7 @@ class World:
         write_component(self.folder / "defs" / name / "defs.yaml", given | attributes)
 
     def run(self, name: str = "shop") -> dg.ExecuteInProcessResult:
-        """Loads the definitions anew, as the process of a run does, and drains what the service has read."""
+        """Loads the definitions again, as the process of a run does, and drains what the service has read."""
         job = load_folder(self.folder / "defs").resolve_job_def(f"drain_{name}")
         return job.execute_in_process(instance=self.instance, raise_on_error=False)
 

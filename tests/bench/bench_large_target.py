@@ -46,7 +46,7 @@ class Table:
         self._rng = np.random.default_rng(2)
 
     def _fill(self) -> None:
-        """Rows behind the first thousand, file by file, as a snapshot puts them there."""
+        """Rows after the first thousand, file by file, as a snapshot puts them there."""
         path = self.lake.path("shop", "t")
         schema = pa.schema(DeltaTable(path).schema().to_arrow())
         for low in range(1000, self.rows, FILE):

@@ -1,7 +1,7 @@
 """Many small tables of MySQL into Delta: `sluice snapshot` of a whole database, from the first claim of work on.
 
 The tables have their rows before the service starts, which is configured as shipped, and the command has its defaults;
-no run drains meanwhile. Behind the clock source and lake are compared, row by row.
+no run drains meanwhile. Source and lake are compared afterwards, row by row.
 `many_snapshot`: seconds until all tables are in the lake. `config` has the seconds a table, the CPU seconds of all
 processes but MySQL's, and where the time goes: `parts` are seconds in each step, of all threads together.
 
@@ -88,7 +88,7 @@ def timed(parts: Mapping[str, str]) -> Iterator[dict[str, float]]:
 
 
 def fill(mysql: MySqlServer, tables: int, rows: int, database: str = "bench") -> tuple[str, int]:
-    """So many tables of so many rows, none of which is in the binlog behind the place that is returned."""
+    """So many tables of so many rows, none of which is in the binlog after the place that is returned."""
     numbers = ", ".join(f"({number})" for number in range(rows))
     statements = [
         "CREATE DATABASE seed",

@@ -70,7 +70,7 @@ class Found:
 
 
 class Source:
-    """The tables at the source. What is written comes with the place behind it."""
+    """The tables at the source. What is written comes with the place after it."""
 
     def __init__(self, mysql: MySqlServer, load: Load) -> None:
         self.load, self._turn = load, 0

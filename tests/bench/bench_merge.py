@@ -134,7 +134,7 @@ class Ways:
     lake: SparkLake = field(init=False)
 
     def __post_init__(self) -> None:
-        """One run's: all batches of a run are behind the same fence."""
+        """One run's: all batches of a run have the same fence."""
         root = Lake(self.root / "ours", complete=True)
         self.lake = SparkLake(self.connector, root, self.sessions, "", Fence(root, self.sessions))
 

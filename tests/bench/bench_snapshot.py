@@ -1,7 +1,7 @@
 """A table of MySQL into Delta, while it is written at 500 rows/s: `sluice snapshot` beside Spark's own JDBC reader.
 
 Ours is the whole way: registered with a service of its own, read in chunks, staged, switched, visible in Delta. Nobody
-drains meanwhile. Behind the clock the rows that were written are drained, and source and lake compared.
+drains meanwhile. Afterwards the rows that were written are drained, and source and lake compared.
 `snapshot`: rows/s. `config` has the CPU seconds of all processes but MySQL's, the rows for each of them, the parts of
 our time, and the most memory of the process that reads; Spark's is its heap.
 
@@ -113,7 +113,7 @@ class Arena:
         return path
 
     def timed(self, way: Callable[[], str]) -> Took:
-        """The rows are counted behind the clock."""
+        """The rows are counted when the time is taken."""
         began, used = time.perf_counter(), self._used()
         path = way()
         took = Took(time.perf_counter() - began, {name: now - used[name] for name, now in self._used().items()})

@@ -35,7 +35,7 @@ def drain(
     outstanding: int = 1,
 ) -> int:
     """Reads the splits of a table side by side, and claims ahead of what it acks. Returns the rows that came over
-    Flight; `acked` is told how many changed rows are behind."""
+    Flight; `acked` gets the number of changed rows that are acked."""
     claimed = behind = got = 0
     under_way: deque[tuple[Claim, list[Future[int]]]] = deque()
 

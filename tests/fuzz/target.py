@@ -1,4 +1,4 @@
-"""The target of the coverage-guided fuzzer: bytes taken as a block of events, or as packets behind a sound opening.
+"""The target of the coverage-guided fuzzer: bytes taken as a block of events, or as packets after a sound opening.
 
 The first byte says which. Anything other than sound batches or a SluiceError with its place is a finding.
 """

@@ -141,7 +141,7 @@ def test_statements_without_rows_reach_their_reader(
     mysql8: MySqlServer, database: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """An index made alone comes to a client of this door, also one that was away while the service restarted, each
-    once. A client that is read over Flight passes over it; two kinds of readers of one client are told in the log."""
+    once. A client that is read over Flight passes over it; the log reports two kinds of readers of one client."""
     with canal_service(mysql8, database, tmp_path) as door, connected(door.port) as client:
         client.subscribe()
         mysql8.execute("CREATE INDEX one ON t (a)", database=database)

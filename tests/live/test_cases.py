@@ -41,7 +41,7 @@ def _in_order(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Case:
-    """`before`: statements before the capture. `steps`: statements and drains behind it."""
+    """`before`: statements before the capture. `steps`: statements and drains after it."""
 
     version: str
     options: dict[str, str]

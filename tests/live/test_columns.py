@@ -28,7 +28,7 @@ def test_odd_columns_indexes_and_partitions_are_followed(
     mysql8: MySqlServer, spark_remote: str, tmp_path: Path
 ) -> None:
     """Names that need Delta's column mapping, functional and multi-valued indexes, invisible and stored columns, SRIDs,
-    and a table that is partitioned anew. Types, comments and order are the source's too."""
+    and a table that is repartitioned. Types, comments and order are the source's too."""
     with opened_shop(mysql8, spark_remote, tmp_path) as shop:
         shop.execute(
             TABLE,

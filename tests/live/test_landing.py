@@ -108,7 +108,7 @@ def reset(shop: Shop, position: tuple[str, int]) -> None:
 
 
 def test_each_change_lands_once_whatever_is_killed(shop: Shop) -> None:
-    """A run dies behind its append and before its ack, each time; what comes again has other boundaries; a later run
+    """A run dies after its append and before its ack, each time; what comes again has other boundaries; a later run
     finds what its log has. No image is missing or doubled."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))")
     assert shop.drain() == []
@@ -177,7 +177,7 @@ def test_a_truncated_table_without_other_changes(shop: Shop) -> None:
 
 def test_tables_that_cannot_be_landed_say_so(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """With images that leave columns out, with a column of the log's names, and with names that Delta must map: each is
-    merged, and the run is told why, once. The others land, those without a key too."""
+    merged, and the run gets the reason, once. The others land, those without a key too."""
     merged: list[str] = []
     monkeypatch.setattr("spark_jobs.apply.batch.apply_table", lambda _batch, table: merged.append(table.name))
     shop.execute(
@@ -259,7 +259,7 @@ def test_a_log_that_is_gone_stops_its_table_alone(shop: Shop) -> None:
 
 
 def test_a_column_of_another_type_waits_for_the_merge(shop: Shop) -> None:
-    """What follows the log is asked to merge it whole, for the statement and before the log begins anew."""
+    """What follows the log is asked to merge it whole, for the statement and before the log begins again."""
     merging = Merging()
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
     shop.drain()

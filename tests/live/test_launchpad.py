@@ -147,8 +147,8 @@ def told(shop: Operated, key: dg.AssetKey) -> list[tuple[str, str, str]]:
 
 
 def test_wrong_orders_say_what_to_do(shop: Operated, launchpad: Launchpad) -> None:
-    """A wrong type is told before the launch, a wrong value by the run, by the field and with the remedy. Nothing is
-    changed."""
+    """A wrong type is reported before the launch, a wrong value by the run, by the field and with the remedy. Nothing
+    is changed."""
     before = shop.connector.client_status()
     launchpad.open("pause_shop")
     launchpad.fill("table", "[1, 2]")

@@ -28,7 +28,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
 @pytest.mark.parametrize("small", [tables.SMALL_TABLE, -1], ids=["files anew", "deletion vectors"])
 def test_the_lake_follows_the_source(shop: Shop, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables with and without keys, odd names, changes of every kind and transactions over several tables arrive, in a
-    table whose files a MERGE writes anew and in one that takes deletion vectors."""
+    table whose files a MERGE rewrites and in one that takes deletion vectors."""
     monkeypatch.setattr(tables, "SMALL_TABLE", small)
     if small < 0:
         monkeypatch.setattr(preparation, "MOST_BYTES", -1)
@@ -57,7 +57,8 @@ def test_the_lake_follows_the_source(shop: Shop, small: int, monkeypatch: pytest
 
 
 def test_by_key_the_lake_becomes_what_the_source_says(shop: Shop) -> None:
-    """Rows that came or went behind our back are mended where a change meets them; a warning counts and names them."""
+    """Rows that came or went without the source are mended where a change meets them; a warning counts and names
+    them."""
     shop.execute("CREATE TABLE a (id INT PRIMARY KEY, v INT)", "INSERT INTO a VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
     assert shop.drain() == []
     assert shop.warnings == []

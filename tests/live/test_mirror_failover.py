@@ -1,4 +1,4 @@
-"""`sluice mirror` beside a source that fails over: places of one binlog say nothing about another."""
+"""`sluice mirror` of a source that fails over: places of one binlog say nothing about another."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ WORST = ("a/../b", "a%2Fb", "${env:HOME}", "_delta_log", "注文" * 25)
 def test_tables_of_any_name_arrive(
     mysql8: MySqlServer, spark_remote: str, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
-    """In a database of any name; their folders tell the names, a comment is kept as it is, and each can be stopped."""
+    """In a database of any name; their folders show the names, a comment is kept as it is, and each can be stopped."""
     fitting = [name for name in names if len(name.encode("utf-8")) < 160]  # MySQL's own names of files are longer
     column = "v INT COMMENT '${env:HOME}'"
     with opened_shop(mysql8, spark_remote, tmp_path, canal_instance_filter_regex="odd.*") as shop:

@@ -51,8 +51,8 @@ class Shop:
                 cursor.execute(statement)
 
     def run(self, job: str = "drain_shop", **config: Any) -> dg.ExecuteInProcessResult:
-        """Loads the definitions anew, as the process of a run does, and executes one job. The service has read all that
-        was written before."""
+        """Loads the definitions again, as the process of a run does, and executes one job. The service has read all
+        that was written before."""
         until_read(self.connector.status, self.mysql)
         job_def = load_folder(self.folder).resolve_job_def(job)
         return job_def.execute_in_process(instance=self.instance, run_config=config or None, raise_on_error=False)

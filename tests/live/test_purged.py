@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(120
 
 
 def test_no_change_is_missed_after_a_purge(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
-    """Inserts, updates and deletes of the purged part, with a key and without one. What comes before tables are made
-    anew is in them once, and so is what comes after."""
+    """Inserts, updates and deletes of the purged part, with a key and without one. What comes before tables are
+    reloaded is in them once, and so is what comes after."""
     with opened_shop(mysql8, spark_remote, tmp_path) as shop:
         shop.execute(
             "CREATE TABLE orders (id INT PRIMARY KEY, v INT)",

@@ -46,7 +46,7 @@ def _count(kafka: Kafka, topic: str, partitions: int = 1) -> int:
 def test_every_change_arrives_once_and_in_order(
     kafka: Kafka, mysql8: MySqlServer, database: str, tmp_path: Path
 ) -> None:
-    """Rows, statements and updates as flat messages; after a restart it goes on behind what was sent."""
+    """Rows, statements and updates as flat messages; after a restart it goes on after what was sent."""
     kafka.create("plain")
     conf = configure(tmp_path, mysql8, database, _service(kafka), "canal.mq.topic = plain")
     mysql8.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", database=database)

@@ -74,7 +74,7 @@ class World:
         self._next += count
 
     def active_first(self) -> tuple[Node, Node]:
-        """The active server and the standby, behind all rows. A test that failed left a server killed, or rows."""
+        """The active server and the standby, once all rows are read. A failed test left a server killed, or rows."""
         for one in self.nodes:
             one.service.start()
         active, other = self.roles()

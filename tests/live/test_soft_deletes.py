@@ -133,7 +133,7 @@ def test_the_rows_are_the_same_however_they_are_merged(shop: LandedShop) -> None
 
 @pytest.mark.full
 def test_a_claim_that_was_applied_comes_again(shop: LandedShop) -> None:
-    """Behind a kill between its commit and its ack, also with other boundaries; and after a rewind."""
+    """After a kill between its commit and its ack, also with other boundaries; and after a rewind."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     assert shop.drain() == []
     begin = shop.read()
@@ -241,7 +241,7 @@ def test_all_rows_are_marked_by_truncate(shop: LandedShop) -> None:
 
 @pytest.mark.full
 def test_statements_in_the_middle(shop: LandedShop) -> None:
-    """Columns come, go, and get other names and types, in place and with rows written anew; the table gets another
+    """Columns come, go, and get other names and types, in place and with rows rewritten; the table gets another
     name. Deleted rows go along."""
     shop.execute(
         "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), w INT)", "INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2)"

@@ -405,7 +405,7 @@ def test_the_process_of_a_run_loads_its_own_destination(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, changed: str, loaded: list[str]
 ) -> None:
     """A job that is of no one destination loads all; so does a file that was changed since, and a process of which
-    Dagster tells nothing."""
+    Dagster says nothing."""
     monkeypatch.setenv("SLUICE_DEFS", str(_many(tmp_path, ["a", "a_b", "b"])))
     monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS])
     with DefinitionsLoadContext.scoped(DefinitionsLoadContext(DefinitionsLoadType.INITIALIZATION)):

@@ -36,7 +36,7 @@ def write(folder: Path, name: str, attributes: str) -> Path:
 
 
 def component(definitions: dg.Definitions) -> CdcDestination:
-    """The component behind a destination, as Dagster keeps it beside each asset."""
+    """The component of a destination, as Dagster keeps it with each asset."""
     spec = next(asset for asset in definitions.assets or [] if isinstance(asset, dg.AssetSpec))
     origin = spec.metadata["dagster/component_origin"].instance
     assert isinstance(origin, CdcDestination)

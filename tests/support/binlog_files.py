@@ -81,7 +81,7 @@ def whole(block: Block) -> BlockSlice:
 
 
 def packed(text: bytes) -> bytes:
-    """The bytes behind their length in one byte."""
+    """The bytes after their length in one byte."""
     return bytes([len(text)]) + text
 
 

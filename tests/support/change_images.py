@@ -34,7 +34,7 @@ def image(a: int | None, b: str, op: str, version: int, nth: int, epoch: int = 0
 
 
 def part_of(tmp_path: Path, images: list[dict[str, Any]]) -> tuple[Lake, DeltaTable, Part]:
-    """A log of these images in files of a few, and the part behind version 10 up to 90."""
+    """A log of these images in files of a few, and the part after version 10 up to 90."""
     path = str(tmp_path / "log")
     for start in range(0, len(images), 50):
         write_deltalake(path, pa.Table.from_pylist(images[start : start + 50], SCHEMA), mode="append")

@@ -166,7 +166,7 @@ def _hosts(spark: SparkSession) -> set[str]:
 
 
 def _python() -> str:
-    """Ours without what is installed beside it."""
+    """Returns the base Python, without the packages of the environment."""
     return os.path.realpath(sys.executable)
 
 

@@ -1,4 +1,4 @@
-"""Tables of a shop copied anew."""
+"""Reloads tables of a shop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs on a shop, as Dagster's: they stop tables at the service. A copy, the documented remedy, makes those anew."""
+"""Runs on a shop, as Dagster's: they stop tables at the service. A copy, the documented remedy, reloads those."""
 
 from __future__ import annotations
 

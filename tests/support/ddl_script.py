@@ -1,4 +1,4 @@
-"""Random DDL and DML for one database and a second one beside it. All chance comes from the `Random` that is given.
+"""Random DDL and DML for one database and a second one. All chance comes from the `Random` that is given.
 
 A statement is made from what the catalogue holds at that moment. Many are refused by the server, and write no event.
 """

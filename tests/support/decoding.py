@@ -53,7 +53,7 @@ class Decoded:
     registry: SchemaRegistry = field(default_factory=SchemaRegistry)
 
     def segments(self) -> list[list[BlockSlice]]:
-        """The blocks, cut behind each DDL statement."""
+        """The blocks, cut after each DDL statement."""
         segments: list[list[BlockSlice]] = [[]]
         for block in self.blocks:
             low = 0

@@ -34,7 +34,7 @@ class FilterSteps:
     _names: str = ALL
 
     def change(self, argument: str) -> None:
-        """Begins the destination anew at its cursors with another filter."""
+        """Begins the destination again at its cursors with another filter."""
         by_client, names = argument.startswith(_BY_CLIENT), argument.removeprefix(_BY_CLIENT)
         regex = rf"({'|'.join(self.databases)})\.({'.*' if names == ALL else names})"
         connector = self.shop.connector

@@ -32,7 +32,7 @@ def touched(rng: Random, events: list[bytes]) -> list[bytes]:
 
 
 def _spare_bits(rng: Random, event: bytes) -> bytes:
-    """The bits behind that of the last column in the bitmap of nullable columns."""
+    """The bits after that of the last column in the bitmap of nullable columns."""
     at, count = columns_at(event)
     at += count + 1 + event[at + count] + count // 8
     return event[:at] + bytes([event[at] | _beyond(rng, count)]) + event[at + 1 :] if count % 8 else event

@@ -176,7 +176,7 @@ class LandedShop(Shop):
         return Counter(tuple(row[name] for name in own) for row in self.history(table) if row[CURRENT])
 
     def now(self, table: str, *, anew: bool = True) -> Counter[Any]:
-        """The rows of the view, which is made `anew` before."""
+        """The rows of the view, which is rebuilt before if `anew`."""
         with self.lake.sessions.take() as spark:
             if anew:
                 make_view(spark, self.follows, self.named(table))

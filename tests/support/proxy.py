@@ -94,7 +94,7 @@ class Proxy:
 
 
 class Gate(Proxy):
-    """While it is shut, connections stay open and silent, and nobody is told; what was held back arrives later."""
+    """While it is shut, connections stay open and silent, and nobody notices; what was held back arrives later."""
 
     def __init__(self, port: int) -> None:
         self._passes = threading.Event()

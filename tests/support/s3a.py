@@ -19,7 +19,7 @@ _NEEDED = (  # in the place of the SDK's bundle, which has 600 MB
 
 
 def s3a_jars() -> Path:
-    """A folder with S3A and what it needs beside Spark's own jars. Raises ConfigError."""
+    """A folder with S3A and what it needs besides Spark's own jars. Raises ConfigError."""
 
     def fill(directory: Path) -> None:
         for artifact in _NEEDED:

@@ -248,7 +248,7 @@ class SnapshotSoak:
 
     def _snapshots(self, chosen: Sequence[Table]) -> None:
         """Of several tables, many at a time, until all are in the lake. What goes wrong with one is that one's; the
-        loader may also be gone behind any of them."""
+        loader may also be gone after any of them."""
         instance, _ = config.load_instance(self._conf, "shop")
         left = {f"{self._database}.{table.name}" for table in chosen}
         for attempt in range(30):

@@ -1,4 +1,4 @@
-"""A source to which things happen at random: restarts, purges, binlogs that begin anew, older copies of its disk.
+"""A source to which things happen at random: restarts, purges, binlogs that begin again, older copies of its disk.
 
 One destination reads it meanwhile. What was acked is applied to a mirror of the source's table, which must be equal to
 it whenever all is drained: no row is lost, none comes twice. A source that was set back must be refused until the right
@@ -128,7 +128,7 @@ class SourceSoak:
         self._copy(self.mysql._directory / "data", self._saved)
 
     def _set_back(self) -> None:
-        """To the saved copy, behind something that was read since; seen or not seen by the service."""
+        """To the saved copy, after something that was read since; seen or not seen by the service."""
         if self._saved is None:
             self._save()
         self._write()
@@ -164,7 +164,7 @@ class SourceSoak:
         self._compare()
 
     def _renumber(self) -> None:
-        """Its binlogs begin anew. By GTID on MySQL that loses nothing."""
+        """Its binlogs begin again. By GTID on MySQL that loses nothing."""
         self._until_reading()
         until_read(self.one.status, self.mysql)
         self._saved = None
@@ -182,7 +182,7 @@ class SourceSoak:
         self._compare()
 
     def _reset(self) -> None:
-        """To the end, and the table anew."""
+        """To the end, and reloads the table."""
         settings, cursors = self.one.source_settings(), self.one.cursors
         self.one.rewind(plan(settings, cursors, RewindTarget("latest")))
         self._mirror = self._table()

@@ -1,4 +1,4 @@
-"""Work that goes on beside a test, in threads of its own."""
+"""Work that goes on during a test, in threads of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Over = Callable[[float], bool]
 
 @contextmanager
 def beside(*works: Callable[[Over], None]) -> Iterator[None]:
-    """Each work goes on until the block ends and it is told so. What one of them raises is raised behind the block."""
+    """Each work goes on until the block ends and stops it. What one of them raises is raised after the block."""
     over = threading.Event()
     with ThreadPoolExecutor(len(works)) as pool:
         ended = [pool.submit(work, over.wait) for work in works]

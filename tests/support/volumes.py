@@ -79,7 +79,7 @@ def opened(path: Path, volume_bytes: int = SMALL) -> tuple[Volumes, list[StoredS
 
 
 def goes_on(volumes: Volumes, parts: list[StoredSegment | Segment], path: Path) -> None:
-    """What is written behind the recovered segments is there with them."""
+    """What is written after the recovered segments is there with them."""
     end = parts[-1].at(parts[-1].end) if parts else Mark()
     if parts and isinstance(parts[-1], Segment):
         parts[-1] = volumes.append(parts[-1])

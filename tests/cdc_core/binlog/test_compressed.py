@@ -93,7 +93,7 @@ IMAGES = image(COLUMNS, (1, "one" * 50)) + image(COLUMNS, (2, None))
 
 @pytest.mark.parametrize("kind", [166, 167, 168, 169, 170, 171])
 def test_rows_of_each_kind_and_version(kind: int) -> None:
-    """Compressed rows events of each kind stand beside uncompressed ones."""
+    """Compressed rows events of each kind stand next to uncompressed ones."""
     one = sent(query(packed(b"BEGIN")), TABLE_MAP, rows(kind, packed(IMAGES)), (16, bytes(8)))
 
     (piece,) = expand(one)

@@ -147,7 +147,7 @@ def theirs(server: MySqlServer, journal: str) -> dict[str, list[Change]]:
 
 
 def one_value(server: MySqlServer, journal: str) -> list[Any]:
-    """The only value of the journal by mysql-replication, if it tells one."""
+    """The only value of the journal by mysql-replication, if it has one."""
     try:
         return [value for changes in theirs(server, journal).values() for _, (value,) in changes]
     except UnicodeError:

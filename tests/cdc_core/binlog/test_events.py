@@ -237,7 +237,7 @@ def test_offsets_beyond_4_gib() -> None:
 
 
 def test_table_ids_end_with_their_file() -> None:
-    """A crashed server leaves a statement without its end; table ids start anew in the next file."""
+    """A crashed server leaves a statement without its end; table ids start again in the next file."""
     cut_off = encoded([GTID, query("BEGIN"), *rows(1, last=False)])
     second = "mysql-bin.000002"
     end = 4 + sum(map(len, cut_off))

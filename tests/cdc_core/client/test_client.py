@@ -175,7 +175,7 @@ def test_errors_are_the_services_own(connector: Connector, destination: Destinat
 
 
 def test_tables_stop_and_resume(connector: Connector, destination: Destination) -> None:
-    """A stopped table is kept beside the cursor."""
+    """A stopped table is kept next to the cursor."""
     destination.put(1)
     connector.stop_table(TABLE, reason="r", hint="h", position=EntryPosition("b.000001", 9))
     assert connector.client_status().stopped[0].reason == "r"

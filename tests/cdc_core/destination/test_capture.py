@@ -278,7 +278,7 @@ def test_another_client_has_its_own_cursor(mysql8: MySqlServer, shop: str) -> No
 
 
 class OnceAway(MemoryNodes):
-    """Refuses the first write of client 1002's cursor once told to."""
+    """Refuses the first write of client 1002's cursor once it is asked to."""
 
     refuse = False
 
@@ -322,7 +322,7 @@ def test_a_dead_claimers_batch_comes_back(mysql8: MySqlServer, shop: str) -> Non
 
 
 def test_stopped_tables_are_kept(mysql8: MySqlServer, shop: str) -> None:
-    """Stopped tables survive a restart, beside the cursor."""
+    """Stopped tables survive a restart, next to the cursor."""
     nodes = MemoryNodes()
     with running(config(mysql8, shop), nodes) as capture:
         start = claim_start(capture, mysql8, shop)
@@ -379,7 +379,7 @@ def test_a_start_by_time(mysql8: MySqlServer, shop: str) -> None:
 
 
 def test_a_cursor_inside_a_transaction(mysql8: MySqlServer, shop: str) -> None:
-    """The transaction is read from its start; the rows behind the cursor come, once."""
+    """The transaction is read from its start; the rows after the cursor come, once."""
     start = EntryPosition(*mysql8.position())
     execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a')", "INSERT INTO orders VALUES (2, 'b')")
     with mysql8.root() as connection, connection.cursor() as cursor:
@@ -461,8 +461,8 @@ def test_a_cursor_that_names_the_host(mysql8: MySqlServer, shop: str) -> None:
 
 
 def test_a_purged_cursor_fails_or_is_given_up(mysql8: MySqlServer, shop: str) -> None:
-    """As canal.auto.reset.latest.pos.mode says; given up, it is told loudly. What comes is of a new epoch, of which no
-    row comes again: a table without a key would take the lost rows for its own after a rewind."""
+    """As canal.auto.reset.latest.pos.mode says; given up, it is reported loudly. What comes is of a new epoch, of which
+    no row comes again: a table without a key would take the lost rows for its own after a rewind."""
     gone = EntryPosition("mysql-bin.000000", 4)
     nodes = MemoryNodes()
     settings = config(mysql8, shop)

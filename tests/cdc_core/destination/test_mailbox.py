@@ -11,7 +11,7 @@ from cdc_core.destination.mailbox import Mailbox
 
 
 def test_events_of_one_thread_are_handled_in_their_order() -> None:
-    """By one thread at a time, whoever brings them; `tell` returns when its event has been handled."""
+    """By one thread at a time, whichever sends them; `tell` returns when its event has been handled."""
     seen: list[int] = []
     at_work = threading.Lock()
 
@@ -79,7 +79,7 @@ def test_waiting_ends_when_the_condition_holds() -> None:
 
 
 def test_an_event_for_which_no_thread_starts_is_handled_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever brings it is told, and the mailbox does not wait for a thread that is not there."""
+    """Its sender gets the error, and the mailbox does not wait for a thread that is not there."""
     seen: list[int] = []
     mailbox = Mailbox("shop", seen.append)
 

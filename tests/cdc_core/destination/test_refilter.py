@@ -62,7 +62,7 @@ def stops(capture: Capture) -> dict[str, StoppedTable]:
 
 @pytest.mark.integration
 def test_a_table_that_comes_back_stops(source: Source) -> None:
-    """Until a copy at the cursor of the start, or behind it. A table that was never captured does not, nor one that is
+    """Until a copy at the cursor of the start, or after it. A table that was never captured does not, nor one that is
     captured all the time, nor one that is gone."""
     assert source.start("a|b") == {}
     assert source.start("a") == {}

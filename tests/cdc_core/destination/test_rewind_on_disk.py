@@ -1,4 +1,4 @@
-"""Rewinds over what a destination keeps on disk, behind what its source still has."""
+"""Rewinds over what a destination keeps on disk, from before what its source still has."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def planned(capture: Capture, nodes: Nodes, to: object, client: int = CLIENT) ->
 def test_a_rewind_needs_no_binlog_of_the_source(
     mysql: MySqlServer, shop: str, tmp_path: Path, to: str, gtid_mode: bool
 ) -> None:
-    """Whatever names the place. The rows behind it come once more, those before it do not."""
+    """Whatever names the place. The rows after it come once more, those before it do not."""
     nodes, own = MemoryNodes(), on_disk(mysql, shop, tmp_path, gtid_mode=gtid_mode)
     with purged(own, nodes, mysql, shop) as (capture, places):
         if to != "earliest":
@@ -125,7 +125,7 @@ def test_a_new_client_begins_at_what_is_on_disk(mysql: MySqlServer, shop: str, t
 
 
 def test_what_is_kept_is_reported(mysql: MySqlServer, shop: str, tmp_path: Path) -> None:
-    """A cursor whose journal is gone from the source is no trouble while the store has what lies behind it; neither is
+    """A cursor whose journal is gone from the source is no trouble while the store has what lies after it; neither is
     it for the warning of binlogs that expire."""
     nodes, own = MemoryNodes(), on_disk(mysql, shop, tmp_path)
     with purged(own, nodes, mysql, shop) as (capture, places):

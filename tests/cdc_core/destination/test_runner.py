@@ -1,4 +1,4 @@
-"""A destination in this process without a server behind it: where it begins to read, and when it ends."""
+"""A destination in this process without a server: where it begins to read, and when it ends."""
 
 from __future__ import annotations
 

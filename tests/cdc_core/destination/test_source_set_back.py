@@ -1,4 +1,4 @@
-"""The server that was read is provisioned, numbers its binlogs anew, or is set back to an older copy of its disk."""
+"""The server that was read is provisioned, numbers its binlogs again, or is set back to an older copy of its disk."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_a_server_that_has_not_come_so_far_again(mysql: MySqlServer, tmp_path: P
 @MODES
 @pytest.mark.parametrize("how", ["reset", pytest.param("another log-bin", marks=pytest.mark.full), "removed"])
 def test_journals_that_begin_again(mysql: MySqlServer, gtid_mode: bool, how: str) -> None:
-    """By GTID reading goes on in a new epoch, behind what was read; by place it is refused. Nothing is missing."""
+    """By GTID reading goes on in a new epoch, after what was read; by place it is refused. Nothing is missing."""
     nodes, own = MemoryNodes(), config(mysql, "shop", gtid_mode=gtid_mode)
     with destination(own, nodes) as one:
         insert(mysql, *range(1, 50))
@@ -273,7 +273,7 @@ def test_whatever_ends_a_transaction_is_found_again(
 
 @MODES
 def test_a_large_compressed_transaction_at_the_cursor(new_mysql: MySqlFactory, tmp_path: Path, gtid_mode: bool) -> None:
-    """Another one has its GTID, and ends near it in the journal: it is told apart when the server is past the place."""
+    """Another one has its GTID, and ends near it in the journal: it is recognized when the server is past the place."""
     server = new_mysql("8.0.31", binlog_transaction_compression="ON")
     server.execute("CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, note LONGTEXT)")
     nodes, own = MemoryNodes(), config(server, "shop", gtid_mode=gtid_mode)

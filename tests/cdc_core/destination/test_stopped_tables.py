@@ -24,7 +24,7 @@ def place(position: int) -> EntryPosition:
 
 @pytest.mark.integration
 def test_a_stop_is_not_lifted_after_changes_of_the_table_were_acked(mysql8: MySqlServer, tmp_path: Path) -> None:
-    """Changes that were acked past the stop are remembered over a restart; only a copy at or behind them lifts it."""
+    """Changes that were acked past the stop are remembered over a restart; only a copy at or after them lifts it."""
     with mysql8.database() as shop:
         table, nodes = f"{shop}.orders", FileNodes(tmp_path / "meta.json")
         execute(mysql8, shop, "CREATE TABLE orders (id INT PRIMARY KEY)", "CREATE TABLE users (id INT PRIMARY KEY)")
@@ -57,7 +57,7 @@ def test_a_stop_is_not_lifted_after_changes_of_the_table_were_acked(mysql8: MySq
 
 
 def test_a_dropped_database_passes_its_stopped_tables(mysql8: MySqlServer) -> None:
-    """The statement names none of them. What passed stays when such a table is stopped anew."""
+    """The statement names none of them. What passed stays when such a table is stopped again."""
     with mysql8.database("stopped") as shop:
         execute(mysql8, shop, "CREATE TABLE orders (id INT PRIMARY KEY)")
         with running(config(mysql8, shop), MemoryNodes()) as capture:
@@ -83,7 +83,7 @@ def ack(capture: Capture):  # type: ignore[no-untyped-def]
 
 
 def test_what_comes_again_after_a_reset_has_not_passed() -> None:
-    """A reset to the stop or before it takes back what passed; one behind it does not, nor does another server."""
+    """A reset to the stop or before it takes back what passed; one after it does not, nor does another server."""
     cursors = Cursors(MemoryNodes(), "shop")
     cursors.subscribe(CLIENT)
     cursors.stopped.stop(CLIENT, StoppedTable("shop.orders", "r", "h", place(100), place(900)))

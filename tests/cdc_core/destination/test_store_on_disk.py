@@ -276,5 +276,5 @@ def test_binlogs_that_were_reset_are_not_those_on_disk(mysql: MySqlServer, shop:
     ],
 )
 def test_what_can_be_served_from_disk(cursor: EntryPosition, why: str) -> None:
-    """A cursor in it, or a little behind it: a process that was killed served what it had not written yet."""
+    """A cursor in it, or a little after it: a process that was killed served what it had not written yet."""
     assert out_of_reach(EntryPosition(JOURNAL, 100), EntryPosition(JOURNAL, 500), cursor) == why

@@ -96,7 +96,7 @@ def test_in_memory_what_was_acked_goes(mysql8: MySqlServer, shop: str) -> None:
 def test_on_disk_what_no_volume_has_goes(
     mysql8: MySqlServer, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is written anew with the numbers that are left. After a restart they mean what they meant, also where a
+    """The file is written again with the numbers that are left. After a restart they mean what they meant, also where a
     rewind goes back within the store; one before it has its definitions from the history."""
     monkeypatch.setattr(numbers, "_RETIRED", 3)
     nodes: Nodes = MemoryNodes()

@@ -151,7 +151,7 @@ def unlogged(server: MySqlServer, database: str, statement: str) -> None:
 
 
 def test_an_unlogged_change_is_found(mysql8: MySqlServer) -> None:
-    """The catalogue settles what the binlog does not tell, and the history has it from then on."""
+    """The catalogue settles what the binlog does not show, and the history has it from then on."""
     with mysql8.database() as shop, metadata(mysql8, "MINIMAL"):
         execute(mysql8, shop, "CREATE TABLE t (a INT PRIMARY KEY)")
         with running(config(mysql8, shop), MemoryNodes()) as capture:

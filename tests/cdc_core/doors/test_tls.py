@@ -143,7 +143,7 @@ def test_renewed_files_are_used_without_a_restart(
 def test_reads_go_on_while_a_certificate_is_renewed(
     shop: Destination, certificate: Certificate, authority: Authority
 ) -> None:
-    """The Flight door listens anew then: plans and splits that come in that moment are asked for again."""
+    """The Flight door listens again then: plans and splits that come in that moment are asked for again."""
     shop.put(2_000)
     claim = shop.claim(1001, 1, 0, "run-1", 60)
     assert claim is not None

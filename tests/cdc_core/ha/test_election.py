@@ -105,7 +105,7 @@ def test_handing_over() -> None:
 
 
 def test_handing_over_unseen() -> None:
-    """A server that saw the node vanish, but not why, still tries before the holder that was told to hand over."""
+    """A server that saw the node vanish, but not why, still tries before the holder that was asked to hand over."""
     holder, _ = after(*WON, (9.0, e.Seen(Running(ME, active=False), ours=True)), (10.0, e.Seen(None, lives=True)))
     other, _ = after(*OTHERS, (10.0, e.Seen(None, lives=True, handicap=1.0)))
     assert other.wake_at is not None

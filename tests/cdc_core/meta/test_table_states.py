@@ -186,7 +186,7 @@ CLIENTS = [1001, 1002, 1003]
 
 
 def epochs(nodes: Nodes) -> list[tuple[int, int, int]]:
-    """Of each client: the cursor's offset, the epoch, and how many tables are stopped behind the cursor."""
+    """Of each client: the cursor's offset, the epoch, and how many tables are stopped at the cursor."""
     found = []
     for client in CLIENTS:
         cursors = Cursors(nodes, "shop")
@@ -199,7 +199,7 @@ def epochs(nodes: Nodes) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_move_that_is_killed_is_finished(nodes: Nodes, *, after: bool) -> None:
-    """At each write. Before the first one nothing has moved; behind it every client is moved once."""
+    """At each write. Before the first one nothing has moved; after it every client is moved once."""
     for client in CLIENTS:
         Cursors(nodes, "shop").subscribe(client)
         Cursors(nodes, "shop").write(client, cursor(100), stopped=stops(20))

@@ -1,6 +1,6 @@
 """Compiled code with the bounds checks of numba.
 
-Compiling every kernel anew with the checks takes 25 s on two cores, so the fast tests of the decoder run that way as a
+Compiling every kernel again with the checks takes 25 s on two cores, so the fast tests of the decoder run that way as a
 whole. The checks allow negative indices; `test_fuzz` looks for those in uncompiled kernels.
 """
 

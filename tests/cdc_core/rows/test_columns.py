@@ -78,7 +78,7 @@ def test_the_mapping_of_types(column: Column, kind: pa.DataType) -> None:
 
 
 def test_null_and_absent_values_are_null() -> None:
-    """-1 and -2 in `starts` are null, beside a value."""
+    """-1 and -2 in `starts` are null, next to a value."""
     schema = TableSchema("shop", "t", (Column("a", 1, 0), Column("b", 15, 10, charset=45)))
     data = np.frombuffer(b"\xff\x02hi", np.uint8)
     batch = decode(schema, data, np.array([[-1, 0, -2], [1, -2, -1]], np.int64))
@@ -132,7 +132,7 @@ _INET6 = Column("c", 254, 16, charset=63, column_type="inet6")
 
 
 def _deflated(value: bytes, told: int | None = None) -> bytes:
-    """As MariaDB stores it with zlib's frame, behind a length of one byte."""
+    """As MariaDB stores it with zlib's frame, after a length of one byte."""
     inner = b"\x81" + bytes([len(value) if told is None else told]) + zlib.compress(value)
     return bytes([len(inner)]) + inner
 

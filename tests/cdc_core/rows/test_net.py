@@ -194,7 +194,7 @@ def test_a_zero_date_in_the_key_stops_its_table() -> None:
 
 
 def test_a_plan_counts_the_keys_that_are_gained_and_lost() -> None:
-    """By each key's first and last image: what was there before the range, and what is there behind it."""
+    """By each key's first and last image: what was there before the range, and what is there after it."""
     history: list[list[Change]] = [
         [("insert", None, (1, "a")), ("insert", None, (2, "a")), ("delete", (2, "a"), None)],
         [("update", (3, "a"), (3, "b")), ("update", (4, "a"), (5, "a")), ("delete", (6, "a"), None)],

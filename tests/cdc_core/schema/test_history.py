@@ -63,7 +63,7 @@ def test_a_version_holds_until_the_next_one() -> None:
     ],
 )
 def test_a_statement_continues_the_history(text: str, expected: tuple[str | None, ...]) -> None:
-    """Of several tables too. What the text does not tell is not known afterwards, of the named tables alone."""
+    """Of several tables too. What the text does not say is not known afterwards, of the named tables alone."""
     history = after(text)
 
     assert tuple(columns(history, table) for table in "tuv") == expected

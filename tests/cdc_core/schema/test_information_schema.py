@@ -1,4 +1,4 @@
-"""The catalogue of real servers beside their TABLE_MAPs."""
+"""The catalogue of real servers, compared with their TABLE_MAPs."""
 
 from __future__ import annotations
 

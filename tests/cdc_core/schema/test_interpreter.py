@@ -1,4 +1,4 @@
-"""Definitions after DDL statements, beside what the catalogue of real servers then shows."""
+"""Definitions after DDL statements, compared with what the catalogue of real servers then shows."""
 
 from __future__ import annotations
 

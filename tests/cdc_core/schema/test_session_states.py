@@ -1,4 +1,4 @@
-"""What a statement means in sessions of every state, beside what real servers make of it."""
+"""What a statement means in sessions of every state, compared with what real servers make of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BETWEEN = (
 
 
 def test_all_variables_of_mysql() -> None:
-    """Those behind variables of any length are found, and each is known."""
+    """Those after variables of any length are found, and each is known."""
     data = BEFORE + BETWEEN + variable(16, b"\0") + variable(17, bytes(8)) + variable(18, b"\x2d\0") + b"\x13\1\x14\0"
     assert session_of(data, mariadb=False) == SessionState(3 << 20, 45, 8, 255, 45, explicit_timestamps=False)
 

@@ -235,8 +235,8 @@ def test_closed_nodes(make: Make) -> None:
 
 @pytest.mark.parametrize("readable", [False, True])
 def test_nodes_of_another_account(make: Make, zk: KazooClient, readable: bool) -> None:
-    """A ZooKeeper that asks for an account, or lets others only read: told with the key; nothing is written. With the
-    account it goes on."""
+    """A ZooKeeper that asks for an account, or lets others only read: reported with the key; nothing is written. With
+    the account it goes on."""
     acl = [make_digest_acl("canal", "secret", all=True)]
     acl += [make_acl("world", "anyone", read=True)] if readable else []
     zk.create("/otter", b"", acl=acl)
@@ -256,7 +256,7 @@ def test_nodes_of_another_account(make: Make, zk: KazooClient, readable: bool) -
 
 
 def test_two_servers_of_one_address(make: Make, zk: KazooClient, tmp_path: Path) -> None:
-    """The second is told so, takes nothing of the first's away, and takes over from it as any other would."""
+    """The second logs it, takes nothing of the first's away, and takes over from it as any other would."""
     first = make(21001)
     until(lambda: leads(first) and zk.exists(f"{DOORS}/127.0.0.1:21001"))
     doors = zk.get(f"{DOORS}/127.0.0.1:21001")

@@ -46,7 +46,7 @@ def destination(conf: Path, name: str, text: str = "canal.instance.master.addres
 
 @pytest.fixture
 def server(conf: Path) -> Iterator[CanalServer]:
-    """A server whose destinations have no MySQL behind them."""
+    """A server whose destinations have no MySQL."""
     destination(conf, "shop")
     server = CanalServer(load_service(conf, {})[0], conf)
     server.start()
@@ -77,7 +77,7 @@ def test_a_broken_destination_fails_alone(conf: Path, server: CanalServer) -> No
 
 
 def test_the_directory_is_scanned(conf: Path, server: CanalServer) -> None:
-    """New ones start, changed ones start anew, removed ones stop."""
+    """New ones start, changed ones start again, removed ones stop."""
     destination(conf, "second")
     until(lambda: server.destinations() == ["second", "shop"])
 
@@ -123,7 +123,7 @@ def test_one_stopped_by_hand_rests_until_it_is_started(conf: Path, server: Canal
 
 
 def test_a_reload_starts_again_with_the_present_configuration(conf: Path, server: CanalServer) -> None:
-    """Without waiting for a scan, also where nothing changed; a mistake in it is told."""
+    """Without waiting for a scan, also where nothing changed; a mistake in it is reported."""
     before = server.destination("shop").capture
     server.reload_destination("shop")
     assert server.destination("shop").capture not in (before, None)

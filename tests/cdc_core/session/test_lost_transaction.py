@@ -30,7 +30,7 @@ FIRST, NEXT = "mysql-bin.000001", "mysql-bin.000002"
 
 
 class Destination:
-    """A ring with one client at the start of the first journal, behind the stage that trims."""
+    """A ring with one client at the start of the first journal, after the stage that trims."""
 
     def __init__(self, capacity: int = 1 << 20) -> None:
         self.store = Store(Ring(Tables().get, capacity))
@@ -42,7 +42,7 @@ class Destination:
         self._trimmer = Trimmer(lambda: self.ring.log.last_position)
 
     def read(self, *blocks: Block) -> None:
-        """A connection's blocks, its first one right behind the last commit."""
+        """A connection's blocks, its first one right after the last commit."""
         self.serving.drop_uncommitted(self.ring.log.last_commit.journal_name if self.ring.log.last_commit else FIRST)
         self.go_on(*blocks)
 
@@ -284,7 +284,7 @@ def test_a_claim_whose_statements_cannot_be_read_is_given_back() -> None:
 
 
 def test_a_client_ahead_of_a_rotation_stays_there() -> None:
-    """Its cursor lies behind events that belong to no transaction: they come again, and it passes over them again."""
+    """Its cursor lies after events that belong to no transaction: they come again, and it passes over them again."""
     one = Destination()
     one.serving.restore(2, EntryPosition(NEXT, 44))
     one.read(block(transaction(1)))
@@ -332,7 +332,7 @@ class Source:
 @pytest.mark.parametrize("seed", range(200))
 def test_any_course_of_things(seed: int) -> None:
     """Connections lost and claims of every size, acked or rolled back: what the source has in the end is acked once,
-    in order; of what it lost, no row comes behind the place where it was lost."""
+    in order; of what it lost, no row comes after the place where it was lost."""
     source, one = Source(seed), Destination(capacity=3000)
     acked: list[tuple[str, int]] = []
 

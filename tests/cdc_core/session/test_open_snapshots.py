@@ -135,7 +135,7 @@ def test_a_table_that_the_lake_does_not_have_is_stopped_meanwhile() -> None:
 
 
 def test_it_outlives_the_service(tmp_path: Path) -> None:
-    """With its progress; the lease begins anew. A reset and a move to another server break it."""
+    """With its progress; the lease begins again. A reset and a move to another server break it."""
     nodes = FileNodes(tmp_path / "meta.json")
     before = Trial(nodes)
     found = before.open("a")

@@ -160,7 +160,7 @@ def test_a_lease_that_ends_gives_back_the_later_ones_too() -> None:
 
 
 def test_no_claim_overtakes_another_owner() -> None:
-    """The range behind a claim waits for its ack, rollback or the end of its lease; its owner may go on."""
+    """The range of a claim waits for its ack, rollback or the end of its lease; its owner may go on."""
     session = make(transaction(1), transaction(1), transaction(1))
     first, second = claimed(session, rows=1), claimed(session, rows=1)
     assert session.claim(1, 1, "other", 10, now=5) is None
@@ -235,7 +235,7 @@ def test_slices_are_the_claims_rows() -> None:
 
 
 def test_the_next_claim_can_be_known_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it ends with a transaction and more lies behind it; nothing changes by asking."""
+    """Where it ends with a transaction and more lies after it; nothing changes by asking."""
     monkeypatch.setattr(session_module, "BEHIND", 1)
     session = make(transaction(2), transaction(3), transaction(4))
     assert session.upcoming(1, 100, 1 << 20) is None  # more may come

@@ -59,7 +59,7 @@ def test_the_server_that_cursors_belong_to() -> None:
 
 
 def test_what_a_heartbeat_has_found_as_json() -> None:
-    """Without a heartbeat there is no count of its failures; the last switch is told with its servers and its time."""
+    """Without a heartbeat there is no count of its failures; the last switch is reported with servers and time."""
     assert Detected("master").to_dict() == {"role": "master", "failed_heartbeats": None, "switched": None}
     found = Detected("standby", 2, 1, Switch("db1:3306", "db2:3306", "2 heartbeats failed in a row", 1_700_000_000.0))
     assert found.to_dict() == {
@@ -90,7 +90,7 @@ def test_mariadb_that_lost_a_transaction(gtid: str, state: str, missing: str) ->
 
 
 def test_cursors_that_move() -> None:
-    """All at once; an epoch that tells nothing again says where it began, until there is one that may."""
+    """All at once; an epoch that repeats nothing says where it began, until there is one that may."""
     cursors, there = Cursors(MemoryNodes(), "shop"), LogPosition("db2", 3306, EntryPosition("mysql-bin.000001", 4))
     for client in (1001, 1002):
         cursors.write(client, LogPosition("db1", 3306, AT), AT, source="one")

@@ -1,4 +1,4 @@
-"""Distances over journals, and transactions as GTIDs tell of them."""
+"""Distances over journals, and transactions as GTIDs count them."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def test_wrong_settings_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 def test_versions(mysql8: MySqlServer, mariadb: MySqlServer) -> None:
-    """MariaDB is told from MySQL, without the prefix of its greeting."""
+    """MariaDB is distinguished from MySQL, without the prefix of its greeting."""
     mysql, maria = (version_of(connect(settings_of(server))) for server in (mysql8, mariadb))
     assert (mysql.flavor, mysql.number) == ("mysql", (8, 0, 31))
     assert maria.mariadb

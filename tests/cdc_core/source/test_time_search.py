@@ -62,7 +62,7 @@ def log(request: pytest.FixtureRequest, new_mysql: MySqlFactory) -> Iterator[Wri
 
 
 def test_the_last_transaction_at_or_before(log: Written) -> None:
-    """To the second, between two, at the end of a file, and behind a file without transactions."""
+    """To the second, between two, at the end of a file, and after a file without transactions."""
     for when, after in ((110, 110), (110.9, 110), (119, 110), (120, 120), (130, 130), (199, 130), (310, 310)):
         assert str(log.find(BASE + when)) == "{}:{}".format(*log.starts[BASE + after])
     assert str(log.find(BASE + 250)) == "{}:{}".format(*log.starts[BASE + 130])

@@ -202,7 +202,7 @@ def test_damage_is_reported_once(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_removed_is_reported_once(tmp_path: Path) -> None:
-    """What is written to it would be nowhere. One that is opened anew in its place begins without rows."""
+    """What is written to it would be nowhere. One that is opened again in its place begins without rows."""
     told: list[bool] = []
     store, volumes = make(tmp_path / "store", volume=400)
     with kept(store, volumes, on_damage=lambda: told.append(True)):
@@ -236,7 +236,7 @@ def test_what_expired_leaves_the_disk(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_given_up_is_empty(tmp_path: Path) -> None:
-    """What is put then has the sequences behind those that there were."""
+    """What is put then has the sequences after those that there were."""
     store, volumes = make(tmp_path)
     with kept(store, volumes):
         assert store.put(block(transaction(1)), threading.Event())

@@ -326,7 +326,7 @@ def test_ddl_may_be_isolated() -> None:
 
 
 def test_statements_that_entries_alone_show_are_isolated_for_readers_of_entries() -> None:
-    """Also behind empty transactions, and behind a block's end. For others they are as if they were not there."""
+    """Also after empty transactions, and after a block's end. For others they are as if they were not there."""
     empty, unshown = transaction(filtered=True), ddl(shown=False)
     first = block(transaction(1) + unshown + unshown + empty)
     second = block(unshown + ddl() + unshown + transaction(2), start=first.end)

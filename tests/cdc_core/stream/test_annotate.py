@@ -162,7 +162,7 @@ def test_ddl_is_an_item_and_ends_its_transaction() -> None:
     ],
 )
 def test_only_ddl_of_captured_tables_is_an_item(text: str, kind: Kind) -> None:
-    """A statement that changes no change in the lake is no item; if Canal's clients are told of it, it is marked
+    """A statement that changes no change in the lake is no item; if Canal's clients are to get it, it is marked
     for them."""
     log = Log()
     log.query(text)
@@ -475,7 +475,7 @@ def test_it_stops_at_what_it_does_not_understand(add: Callable[[Log], None], mes
 
 @pytest.mark.parametrize("add", [short, trailing, wider])
 def test_rows_that_do_not_fit_their_definition_stop_their_table_alone(add: Callable[[Log], None]) -> None:
-    """Whoever reads them gets the place and the bytes. Rows before and behind, and other tables, are as they were."""
+    """Whoever reads them gets the place and the bytes. Rows before and after, and other tables, are as they were."""
     log = Log(start=5_000_000_000)
     change(log)
     add(log)

@@ -1,4 +1,4 @@
-"""The GTID set behind the last transaction, counted as blocks pass."""
+"""The GTID set after the last transaction, counted as blocks pass."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def test_rows_wait_for_xa_commit(size: int) -> None:
 
 
 def test_reading_from_elsewhere_gives_the_same_positions(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start behind XA PREPARE finds it, in this file or an older one."""
+    """A start after XA PREPARE finds it, in this file or an older one."""
     older, log = Log(), Log()
     xa(older, XID_B, 8, 9)
     xa(older, XID_A, 90)
@@ -401,7 +401,7 @@ def test_savepoints_are_compared_as_servers_do() -> None:
 
 
 def test_a_start_within_a_prepared_transaction() -> None:
-    """Behind its rows nothing is missed; among them it is refused as any start within a transaction."""
+    """After its rows nothing is missed; among them it is refused as any start within a transaction."""
     log = Log()
     xa(log, XID_A, 1, 2)
     statement(log, f"XA COMMIT {XID_A}")
@@ -439,7 +439,7 @@ def test_a_rollback_without_a_warning_is_refused() -> None:
 
 
 def test_tagged_gtids_raise_doubt_alike() -> None:
-    """Their flags are a packed number behind version, size and last field."""
+    """Their flags are a packed number after version, size and last field."""
     for flags, expected in ((b"\x02", []), (b"\x00", None)):
         log = Log()
         log.add(42, b"\x02\x99\x01\x00\x00" + flags + bytes(60))

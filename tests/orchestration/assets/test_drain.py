@@ -402,7 +402,7 @@ def test_a_foreign_error_is_retried_within_the_run(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_claim_whose_answer_was_lost_is_claimed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next try does not begin behind it."""
+    """The next try does not begin after it."""
     monkeypatch.setattr(routine, "RETRY_SECONDS", 0.01)
     canal = MemoryCanal(batches=2)
     answers = iter([unavailable("http://127.0.0.1:1", "timed out")])

@@ -118,7 +118,7 @@ def test_each_part_is_a_materialization_with_its_lag(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_read_after_a_merge_is_no_failure_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is left is not told then; whoever merges next says what is wrong."""
+    """What is left is not reported then; the next merge says what is wrong."""
     logs = MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1})
     pending = logs.pending
 

@@ -91,7 +91,7 @@ def test_cheap_merges_make_small_claims_and_dear_ones_large() -> None:
 
 
 def test_costs_follow_the_tables_as_they_change() -> None:
-    """What a merge cost an hour ago counts for nothing beside what it costs now."""
+    """What a merge cost an hour ago counts for nothing compared with what it costs now."""
     pace = measured(1.0, 1e-5, [100, 100_000] * 10)
     for _ in range(30):
         pace = pace.after(20.0, [Merged("shop.orders", 100, 20.0)])

@@ -1,4 +1,4 @@
-"""What defs.yaml can say about deleted rows, and about columns beside the source's."""
+"""What defs.yaml can say about deleted rows, and about columns besides the source's."""
 
 from __future__ import annotations
 

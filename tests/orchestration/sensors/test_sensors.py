@@ -221,7 +221,7 @@ def test_a_declared_freshness_starts_a_run_in_time() -> None:
 
 def test_rows_from_the_future_do_not_wait_for_it(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     """The source's clock may be ahead, and sessions set their own time: the sensor's clock counts too, from when it
-    saw the rows first, and anew when it is set back."""
+    saw the rows first, and from then when it is set back."""
     canal, moment = MemoryCanal(batches=2), [1000.0]
     monkeypatch.setattr(backlog.time, "time", lambda: moment[0])
     monkeypatch.setattr(canal, "status", lambda real=canal.status: replace(real(), lag_seconds=0.0))
@@ -242,7 +242,7 @@ def test_asap_there_is_always_a_run(instance: dg.DagsterInstance) -> None:
 
 
 def test_asap_a_destination_in_trouble_gets_no_run(instance: dg.DagsterInstance) -> None:
-    """The trouble is told instead."""
+    """The trouble is reported instead."""
     canal = MemoryCanal()
     canal.error = ErrorReport("SourceError", "away", "mysql", "Start it.", 0.0)
     assert "failed" in said(tick(canal, instance, freshness="asap"))

@@ -20,7 +20,7 @@ LONG = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 class Lines:
-    """A progress that keeps what it is told."""
+    """A progress that keeps its lines."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

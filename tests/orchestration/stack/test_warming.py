@@ -1,4 +1,4 @@
-"""Spark is warmed beside the start of what comes after it."""
+"""Spark is warmed while what comes after it starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from orchestration.warmth import VARIABLE
 
 
 class Lines(Progress):
-    """Keeps what it is told."""
+    """A progress that keeps its lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ def fails(error: Exception) -> Callable[[], None]:
 
 
 def test_its_end_is_shown(tmp_path: Path) -> None:
-    """It gets the server and its own folder; a line tells when Spark is warm."""
+    """It gets the server and its own folder; a line says when Spark is warm."""
     job, progress = Job(lambda: None), Lines()
     warming = Warming("sc://here", tmp_path, progress, lambda: False, job)
     warming.start()

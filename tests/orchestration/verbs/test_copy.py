@@ -1,4 +1,4 @@
-"""The command and the job that reload a table, without a source: what they tell of what was done."""
+"""The command and the job that reload a table, without a source: what they report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job that maintains tables, without Spark: what it tells."""
+"""The job that maintains tables, without Spark: what it reports."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def fields_of(order: type[Order]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("order", JOBS)
 def test_a_job_has_the_fields_of_its_model(order: type[Order]) -> None:
-    """In their order, behind the reason, with their descriptions and defaults."""
+    """In their order, after the reason, with their descriptions and defaults."""
     found = fields_of(order)
     assert list(found) == ["reason", *order.model_fields]
     for name, field in order.model_fields.items():

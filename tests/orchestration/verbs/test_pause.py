@@ -144,7 +144,7 @@ def test_a_stop_that_a_snapshot_lifts_is_left_to_it(shop: Shop, tmp_path: Path) 
 
 
 def test_a_destination_is_paused_and_resumed(shop: Shop, tmp_path: Path) -> None:
-    """It reads nothing until then, its rows come afterwards; the store's history tells it. Twice changes nothing."""
+    """It reads nothing until then, its rows come afterwards; the store's history has it. Twice changes nothing."""
     url, conf = shop.connector.http_url, tmp_path / "conf"
 
     paused = [executed(Pause, url, conf, table="*", reason="maintenance") for _ in range(2)]

@@ -1,4 +1,4 @@
-"""The job that reloads a table from its change log, without Spark: what it refuses and tells."""
+"""The job that reloads a table from its change log, without Spark: what it refuses and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job that repairs rows, and the check that compares by the clock, without a source: what they tell."""
+"""The job that repairs rows, and the check that compares by the clock, without a source: what they report."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 def test_a_destination_is_rewound_to_where_a_batch_began(
     mysql8: MySqlServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A dry run tells and changes nothing. Then the batch comes again, also by its run, and as often as it is asked
+    """A dry run reports, and changes nothing. Then the batch comes again, also by its run, and as often as it is asked
     for; each leaves its trace. What lies ahead is skipped only on purpose."""
     conf = tmp_path / "conf"
     with opened_shop(mysql8, NOWHERE, tmp_path) as shop:
@@ -74,7 +74,7 @@ def test_a_destination_is_rewound_to_where_a_batch_began(
 
 
 def test_claims_are_given_back_with_a_reason(mysql8: MySqlServer, tmp_path: Path) -> None:
-    """The store's history tells which, and why. Again there is nothing to give back; a batch that nobody holds is an
+    """The store's history says which, and why. Again there is nothing to give back; a batch that nobody holds is an
     error. The command gives back as the job does."""
     with opened_shop(mysql8, NOWHERE, tmp_path) as shop:
         url, conf = shop.connector.http_url, tmp_path / "conf"

@@ -1,4 +1,4 @@
-"""The command and the job that take snapshots, without a source: tables one after the other, and what they tell."""
+"""The command and the job that take snapshots, without a source: tables one after the other, and what they report."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_progress_says_how_far_all_tables_are() -> None:
 
 
 def test_the_job_materializes_each_table(conf: Path, manners: list[Manner], monkeypatch: pytest.MonkeyPatch) -> None:
-    """With rows, position and rate; one that fails is told at the end, and fails the run."""
+    """With rows, position and rate; one that fails is reported at the end, and fails the run."""
     with opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door:
         done = executed(
             Snapshot,

@@ -147,7 +147,7 @@ def test_rows_without_a_commit_do_not_pass(service: Feed, sessions: Sessions, tm
 
 
 def test_a_new_epoch_applies_again(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
-    """A rewind raises the epoch: the range is applied anew and, by key, changes nothing."""
+    """A rewind raises the epoch: the range is applied again and, by key, changes nothing."""
     lake = Lake(tmp_path)
     service.put(ORDERS, [Change(1, None, (1, "x"))])
     apply_batch(service.claim(1, 0, 1), lake, sessions, service.url)
@@ -412,7 +412,7 @@ def test_splits_are_read_in_parallel_and_whole(
 
 
 def test_a_server_that_is_away_is_a_lake_error(service: Feed, tmp_path: Path) -> None:
-    """Without Spark behind the address the error comes within seconds, with a remedy."""
+    """Without Spark at the address the error comes within seconds, with a remedy."""
     service.put(ORDERS, [Change(1, None, (1, "x"))])
     with pytest.raises(LakeError, match="does not answer"), Sessions("sc://127.0.0.1:9") as pool:
         apply_batch(service.claim(1, 0, 1), Lake(tmp_path), pool, service.url)

@@ -136,7 +136,7 @@ def test_rows_that_reference_each_other_in_a_circle_come_to_an_end(monkeypatch: 
 
 
 def test_rows_below_a_table_that_is_not_known_are_all_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is stopped, or not in the lake. Where it is in the lake as the cascade met it, its own rows tell."""
+    """It is stopped, or not in the lake. Where it is in the lake as the cascade met it, its own rows decide."""
     keys = key("b", "a"), key("c", "b")
     memory = Memory(monkeypatch, *keys)
     memory.follow()
@@ -157,7 +157,7 @@ def test_rows_below_a_table_that_is_not_known_are_all_looked_up(monkeypatch: pyt
 
 def test_open_snapshots_learn_what_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The child's keeps the keys, one below a table of the lake those of its own parent. One below a table that is not
-    in the lake, or is stopped, begins anew, and so does one whose keys are not known."""
+    in the lake, or is stopped, begins again, and so does one whose keys are not known."""
     keys = key("b", "a"), key("c", "b"), key("e", "missing"), key("missing", "a")
     memory = Memory(monkeypatch, *keys)
     memory.batch.claim.snapshots = (("d.b", "1"), ("d.c", "2"), ("d.e", "3"))

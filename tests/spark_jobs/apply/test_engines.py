@@ -89,7 +89,7 @@ def told(result: TableResult) -> tuple[Any, ...]:
 
 
 def test_both_engines_forget_a_column_that_is_gone(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
-    """Of a row that came anew; another one keeps what it had in the column."""
+    """Of a row that was inserted again; another one keeps what it had in the column."""
     policies = Policies(TablePolicy(changed=Changed.LENIENT))
     lakes = {engine: Lake(tmp_path / engine, rules=RULES) for engine in Engine}
     for name in ("soft_gone", "marked_gone"):
@@ -116,7 +116,7 @@ def _applied(claim: Claim, service: Feed, sessions: Sessions, lakes: dict[Engine
 
 
 def test_a_later_try_judges_the_same_commit(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
-    """What the job told is what the table's log tells a run that comes after it."""
+    """What the job reported is what a later run finds in the table's log."""
     lake = Lake(tmp_path)
     service.put(KEYED, [Change(n, None, (n, "x")) for n in range(1, 9)])
     service.put(BAG, [Change(n, None, (1, "x")) for n in range(1, 9)])
@@ -205,7 +205,7 @@ def test_a_table_that_changes_in_the_middle_goes_by_a_statement(
     monkeypatch: pytest.MonkeyPatch,
     becomes: Callable[[Sessions, str], None],
 ) -> None:
-    """It gets deletion vectors, or becomes large, behind the choice of the engine and before the job."""
+    """It gets deletion vectors, or becomes large, after the choice of the engine and before the job."""
     lake = Lake(tmp_path)
     service.put(KEYED, [Change(n, None, (n, "x")) for n in range(1, 9)])
     service.put(BAG, [Change(n, None, (n, "x")) for n in range(1, 9)])

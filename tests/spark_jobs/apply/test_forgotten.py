@@ -1,4 +1,4 @@
-"""spark_jobs.apply.forgotten: a stop that the service has lost is set anew. It needs no Spark."""
+"""spark_jobs.apply.forgotten: a stop that the service has lost is set again. It needs no Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write(lake: Lake, applied: int) -> None:
 
 
 def test_a_stop_that_the_service_lost_is_known_to_the_lake(tmp_path: Path) -> None:
-    """The table is stopped anew, and only a copy lifts that; unless its changes come again, or are there."""
+    """The table is stopped again, and only a copy lifts that; unless its changes come again, or are there."""
     ledger = Ledger(Lake(tmp_path), "shop", 1001)
     write(ledger.lake, 100)
     ledger.note(claim(100, 200), {TABLE: STOPPED}, "run", time.time())

@@ -240,7 +240,7 @@ def test_changes_that_come_again_make_no_versions(shop: LandedShop) -> None:
 
 
 def test_a_comparison_that_is_killed_stands_at_its_place(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind its commit too: to a server that goes on there by GTID nothing comes again that the history has."""
+    """After its commit too: to a server that goes on there by GTID nothing comes again that the history has."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))", "INSERT INTO t VALUES (1, 'a'), (2, 'a')")
     shop.land()
     shop.keep("t")
@@ -269,7 +269,7 @@ STEPS: dict[str, Any] = {
 
 @pytest.mark.full
 def test_killed_at_any_step_it_is_the_log_replayed(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before and behind each step, merged and rewound in between; a history made of the whole log is the same."""
+    """Before and after each step, merged and rewound in between; a history made of the whole log is the same."""
     rng, begun = random.Random(2), shop.read()
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")
     shop.execute(*changes(rng, "t"))

@@ -1,4 +1,4 @@
-"""What a large part of a log does to its history, as Arrow tells it; without Spark."""
+"""What a large part of a log does to its history, as Arrow finds it; without Spark."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_values_of_an_added_column_come_after_its_note(world: World) -> None:
 
 
 def test_what_is_merged_past_the_log_in_a_later_epoch(world: World) -> None:
-    """The log knows nothing of that epoch, and the ledger does. While the table is behind, nothing can be told."""
+    """The log knows nothing of that epoch, and the ledger does. While the table is behind, nothing can be decided."""
     world.merge(20, 1)
     world.ack(15, 20, 1)
     with pytest.raises(TableStopped, match="went back"):
@@ -233,7 +233,7 @@ def test_what_the_log_lost_comes_with_the_table_alone(world: World) -> None:
 
 
 def test_a_lake_that_is_away_delays_the_merge(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the history would begin behind what is merged. What is the history's own trouble delays nothing."""
+    """Else the history would begin after what is merged. What is the history's own trouble delays nothing."""
     sessions = Sessions("sc://127.0.0.1:1")
     historian = Historian(Follows(world.lake, "d", 1), sessions, Fence(world.lake, sessions))
 

@@ -68,7 +68,7 @@ STEPS = (
 
 @pytest.mark.full
 def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before and behind each step; more lands before the next run, whose part would be another one. In the middle
+    """Before and after each step; more lands before the next run, whose part would be another one. In the middle
     changes come again in another epoch, while some of the first one have yet to be merged."""
     rng = random.Random(11)
     shop.execute(TABLE)
@@ -126,7 +126,7 @@ def send(shop: LandedShop, late: tuple[str, str, int]) -> None:
 def test_a_statement_of_a_dead_run_counts_once(
     shop: LandedShop, monkeypatch: pytest.MonkeyPatch, inserted: bool, first: bool
 ) -> None:
-    """It is sent before or behind the first statement of the next run, which has more to merge, or would do so in
+    """It is sent before or after the first statement of the next run, which has more to merge, or would do so in
     smaller parts. An INSERT and a MERGE."""
     shop.execute(TABLE, "INSERT INTO t VALUES ('a', 1, 0), ('a', 1, 0)")
     shop.land()
@@ -164,7 +164,7 @@ def test_a_statement_of_a_dead_run_does_not_come_after_a_copy(
     shop: LandedShop, monkeypatch: pytest.MonkeyPatch, key: str, epoch: int
 ) -> None:
     """It was sent, and begins when a snapshot has become the table: in the same epoch, where it reaches beyond what is
-    acked, and behind a rewind. Its changes up to there are in the copy. With a key: a table that only Spark can write,
+    acked, and after a rewind. Its changes up to there are in the copy. With a key: a table that only Spark can write,
     because a column has another name."""
     shop.execute(f"CREATE TABLE t ({'u' if key else 'v'} VARCHAR(10), n INT{key})", "INSERT INTO t VALUES ('a', 1)")
     shop.land()

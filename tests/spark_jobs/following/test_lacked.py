@@ -114,7 +114,7 @@ def test_what_another_server_sends_again_is_left_out_of_the_epoch_before(
 
 
 def test_a_table_ahead_of_the_cursor_that_was_left_waits(follows: Follows, service: Feed) -> None:
-    """It has changes that come again at places which do not tell; so has one that moved without GTIDs."""
+    """It has changes that come again at places which do not show it; so has one that moved without GTIDs."""
     land(follows, service, 5, 45, 0)
     merged(follows, 0, 45)
     land(follows, service, 5, 45, 1, moved=1, left=25)

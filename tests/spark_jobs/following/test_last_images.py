@@ -1,4 +1,4 @@
-"""The last image of each key of a part, as Arrow tells it and as Spark does."""
+"""The last image of each key of a part, as Arrow finds it and as Spark does."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ VALUES = (
 
 
 def test_values_of_every_kind_come_by_the_log(shop: LandedShop) -> None:
-    """Also behind a geometry, and when the source has it no more."""
+    """Also after a geometry, and when the source has it no more."""
     shop.execute(f"CREATE TABLE t ({KINDS})", f"INSERT INTO t VALUES (1, {VALUES})", "INSERT INTO t (id) VALUES (2)")
     assert shop.land() == []
     shop.merger().whole(shop.named("t"))
@@ -99,7 +99,7 @@ STEPS: dict[str, Any] = {
 
 @pytest.mark.full
 def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before and behind each step, the first merge and later ones. In the middle a second epoch begins with rows
+    """Before and after each step, the first merge and later ones. In the middle a second epoch begins with rows
     that the table has."""
     rng, begun = random.Random(11), shop.read()
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n DECIMAL(10, 2))")

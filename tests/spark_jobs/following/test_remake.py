@@ -56,7 +56,7 @@ def damage(shop: LandedShop) -> None:
 
 
 def test_from_nothing_and_from_an_earlier_version(shop: LandedShop) -> None:
-    """What others did is undone and told, and the place stays: what waits in the log is merged afterwards."""
+    """What others did is undone and reported, and the place stays: what waits in the log is merged afterwards."""
     step(shop, TABLE, "INSERT INTO t VALUES (1, 'a', 1), (2, 'a', 2), (3, 'a', 3)")
     earlier = step(shop, "UPDATE t SET v = 'b' WHERE id = 2")
     step(shop, "DELETE FROM t WHERE id = 3", "INSERT INTO t VALUES (4, 'd', 4)")
@@ -82,7 +82,7 @@ def test_from_nothing_and_from_an_earlier_version(shop: LandedShop) -> None:
 
 def test_what_no_log_has_is_refused(shop: LandedShop) -> None:
     """A batch that was merged directly, a statement, a copy, and rows of the log that are gone. Nothing is written, and
-    the version behind it serves."""
+    the version after it serves."""
     first = step(shop, TABLE, "INSERT INTO t VALUES (1, 'a', 1)")
     shop.run(Mode.MERGE)
     shop.execute("INSERT INTO t VALUES (2, 'b', 2)")
@@ -113,7 +113,7 @@ def test_what_no_log_has_is_refused(shop: LandedShop) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("behind", [False, True])
 def test_killed_at_its_commit_it_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch, behind: bool) -> None:
-    """Before it or behind it: the table is as it was or right, at the same place, and goes on."""
+    """Before it or after it: the table is as it was or right, at the same place, and goes on."""
     step(shop, TABLE, "INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2)")
     step(shop, "UPDATE t SET n = 5")
     place = state(shop).applied

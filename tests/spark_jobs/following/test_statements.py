@@ -98,7 +98,7 @@ def test_a_log_that_was_there_alone_is_merged_with_its_truncations(shop: LandedS
 @pytest.mark.full
 def test_tables_that_are_renamed_and_changed_in_one_claim(shop: LandedShop) -> None:
     """To a name that had a log, in a pair, in a chain, without a key: tables and histories are right, also where the
-    table is lost and its log has what came behind the RENAME alone: it is not made from that."""
+    table is lost and its log has what came after the RENAME alone: it is not made from that."""
     tables, now = ("a", "b", "c", "d"), ("b", "c3", "d2")
     shop.execute(*(f"CREATE TABLE {one} (id INT PRIMARY KEY, v VARCHAR(40))" for one in tables))
     shop.execute(*(f"INSERT INTO {one} VALUES (1, '{one}'), (2, '{one}'), (3, '{one}')" for one in tables))

@@ -1,4 +1,4 @@
-"""What Delta is told of a table when it is made: how long its log is kept, and of which columns it has statistics."""
+"""The properties of a new table in Delta: how long its log is kept, and of which columns it has statistics."""
 
 from __future__ import annotations
 

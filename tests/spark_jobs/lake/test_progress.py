@@ -127,7 +127,7 @@ def test_a_copy_ends_earlier_epochs_and_repeats_its_own() -> None:
 
 @pytest.mark.parametrize("keyed", [True, False])
 def test_a_statement_ends_earlier_epochs(keyed: bool) -> None:
-    """One behind which nothing of before counts, as CREATE: those of another server too. What came since has no gap."""
+    """One after which nothing of before counts, as CREATE: those of another server too. What came since has no gap."""
     there = replace(progress({0: 90, 1: 80}, keyed), state=TableState(3, None, (), begun_properties((1, 40))))
     assert there.repeats(Range(Epoch(1, moved=1), 40, 99)) is None
     assert there.repeats(Range(Epoch(2, moved=1), 5, 99)) == 80

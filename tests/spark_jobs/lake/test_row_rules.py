@@ -1,4 +1,4 @@
-"""spark_jobs.lake.row_rules and own_columns: which columns a table has beside the source's, and which rows live."""
+"""spark_jobs.lake.row_rules and own_columns: which columns a table has besides the source's, and which rows live."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def test_fewer_images_than_the_service_counted_are_not_committed(
 
 
 def test_the_services_own_errors_stay(service: Feed, lake: Lake) -> None:
-    """A claim that is gone is told as such, and no log is made."""
+    """A claim that is gone is reported as such, and no log is made."""
     claim = service.claim(1, 5, 15)
     del service.claims[1]
     with pytest.raises(RangeGone):

@@ -69,7 +69,7 @@ def test_a_late_run_adds_nothing_twice(service: Feed, tmp_path: Path, monkeypatc
 
 
 def test_the_services_own_errors_stay(service: Feed, tmp_path: Path) -> None:
-    """A claim that is gone is told as such, and nothing is written."""
+    """A claim that is gone is reported as such, and nothing is written."""
     log = ChangeLog(Lake(tmp_path), "d", "5f")
     claim = service.claim(1, 5, 15)
     del service.claims[1]
@@ -80,7 +80,7 @@ def test_the_services_own_errors_stay(service: Feed, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("columns", [("id",), ("id", "v", "w")])
 def test_changes_of_another_definition_are_not_kept(service: Feed, tmp_path: Path, columns: tuple[str, ...]) -> None:
-    """No statement told of it. The snapshot is of no use any more, and nobody is held up."""
+    """No statement announced it. The snapshot is of no use any more, and nobody is held up."""
     log, types = ChangeLog(Lake(tmp_path), "d", "5f"), {"id": pa.int32(), "v": pa.int64(), "w": pa.string()}
     log.append(service.claim(1, 5, 25), NAME, RowsDoor(service.url))
     altered = Table("orders", pa.schema([(name, types[name]) for name in columns]), ("id",))

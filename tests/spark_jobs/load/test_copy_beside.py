@@ -1,4 +1,4 @@
-"""A copy beside the stream at a real service, which takes the staged files as they are: without Spark."""
+"""A copy while the stream goes on, at a real service, which takes the staged files as they are: without Spark."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Trial:
 
 
 def test_one_commit_has_the_new_rows_and_none_of_the_old(tmp_path: Path) -> None:
-    """With app id, mark and metadata. History and properties stay; what told of the old rows goes."""
+    """With app id, mark and metadata. History and properties stay; the notes about the old rows go."""
     trial = Trial(tmp_path)
     before = trial.table
     assert adoptable(trial.lake.open(trial.staging.path), trial.new)
@@ -116,7 +116,7 @@ def test_it_is_done_again_after_a_kill(tmp_path: Path) -> None:
 def test_killed_before_its_properties_the_table_is_at_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It had a batch that ended there, so that the commit has the number behind it: the switch finds no other batch,
+    """It had a batch that ended there, so that the commit has the number after it: the switch finds no other batch,
     and is done again."""
     trial = Trial(tmp_path)
     at = CommitProperties(app_transactions=[Transaction(trial.target.app, 70)])

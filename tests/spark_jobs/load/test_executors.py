@@ -75,7 +75,7 @@ def ids(staging: Staging) -> list[int]:
 
 
 def test_a_task_that_runs_twice_counts_once(mysql8: MySqlServer, table: TableSchema, staging: Staging) -> None:
-    """Each attempt, on a machine of its own, writes other files; those of the attempt that was told are committed."""
+    """Each attempt, on a machine of its own, writes other files; those of the reported attempt are committed."""
     task = cloudpickle.dumps(_task(shares(reading(mysql8, table), staging)))
     opened, numbers = staging.table(staged_schema(table)), pa.record_batch({"id": [0, 1, 2]})
     told = []

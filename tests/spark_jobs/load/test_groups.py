@@ -60,7 +60,7 @@ def ids(staging: Staging) -> list[int]:
 
 
 def until(count: int) -> Callable[[Groups], None]:
-    """Ends the reading as a kill would, behind so many groups."""
+    """Ends the reading as a kill would, after so many groups."""
 
     def told(staged: Groups) -> None:
         if staged.count == count:
@@ -70,7 +70,7 @@ def until(count: int) -> Callable[[Groups], None]:
 
 
 def test_all_rows_are_staged_in_groups(mysql8: MySqlServer, table: TableSchema, staging: Staging) -> None:
-    """Each group is one commit, and is told."""
+    """Each group is one commit, and is reported."""
     seen: list[Groups] = []
     staged = stage_groups(reading(mysql8, table), staging, seen.append, in_threads)
 
@@ -88,7 +88,7 @@ def test_all_rows_are_staged_in_groups(mysql8: MySqlServer, table: TableSchema, 
 def test_what_is_staged_is_not_read_again(
     mysql8: MySqlServer, table: TableSchema, staging: Staging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed reading goes on behind its last group, whatever happened to the rows before it."""
+    """A killed reading goes on after its last group, whatever happened to the rows before it."""
     with pytest.raises(KeyboardInterrupt):
         stage_groups(reading(mysql8, table), staging, until(2), in_threads)
     before = staging.staged()

@@ -1,4 +1,4 @@
-"""The keys that left parents, kept beside a snapshot; and what a cascade has left of a row."""
+"""The keys that left parents, kept with a snapshot; and what a cascade has left of a row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BY_CODE = ForeignKey(("d", "c"), ("a", "b"), ("d", "p"), ("x", "y"), Rule.SET_NU
 
 
 def test_keys_of_each_foreign_key_are_kept(tmp_path: Path) -> None:
-    """As often as they are told; also when the parent's columns have another type by then."""
+    """As often as they are given; also when the parent's columns have another type by then."""
     lost = LostKeys(Lake(tmp_path / "lake"), "shop", "5f1c")
     assert list(lost.tables()) == []
     lost.keep(BY_ID, pa.table({"id": [1, 2]}))

@@ -83,7 +83,7 @@ def test_the_last_change_of_each_key_counts(
     key: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows are read at different times between the two places of the snapshot; what changed up to the switch is as it
-    was there, and changes from before or behind do not count."""
+    was there, and changes from before or after do not count."""
     chosen = random.Random(7)
     columns = pa.schema([pa.field("v", pa.int64()), *(pa.field(name, KEYS[name][0]) for name in key)])
     states: list[dict[Row, Row]] = [{}]

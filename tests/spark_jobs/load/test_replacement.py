@@ -1,4 +1,4 @@
-"""The table that a copy replaces, and what comes late behind it; without Spark."""
+"""The table that a copy replaces, and what comes late after it; without Spark."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_a_source_that_ends_connections(loader: Loader, shop: Shop, monkeypatch:
 def test_a_table_that_is_dropped_meanwhile(
     loader: Loader, shop: Shop, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    """Before it is read, or behind that. The others are loaded; what is told of it is what is told of any such one."""
+    """Before it is read, or after that. The others are loaded; it is reported as any such table is."""
     drop = lambda *_: shop.execute("DROP TABLE t0")  # noqa: E731
     monkeypatch.setattr(small_reader, "read_rows", AtCall(small_reader.read_rows, at, drop))
     found = loaded(loader, named(shop))
@@ -148,7 +148,7 @@ def test_a_table_that_is_dropped_meanwhile(
 
 
 def test_a_table_that_is_altered_meanwhile(loader: Loader, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is begun anew, with the new column; the others do not wait for it."""
+    """It is begun again, with the new column; the others do not wait for it."""
     alter = lambda *_: shop.execute("ALTER TABLE t0 ADD COLUMN more INT DEFAULT 7")  # noqa: E731
     monkeypatch.setattr(small_reader, "read_rows", AtCall(small_reader.read_rows, 5, alter))
     found = loaded(loader, named(shop))
@@ -183,7 +183,7 @@ def test_a_commit_that_comes_in_between(loader: Loader, shop: Shop, monkeypatch:
 
 
 def test_one_that_is_cancelled_stays_cancelled(loader: Loader, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not begun anew behind the others."""
+    """It is not begun again after the others."""
     cancel = lambda *_: shop.connector.snapshots.cancel(f"{shop.database}.t1")  # noqa: E731
     monkeypatch.setattr(small_reader, "read_rows", AtCall(small_reader.read_rows, TABLES, cancel))
     found = loaded(loader, named(shop))

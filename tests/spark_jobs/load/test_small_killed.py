@@ -1,4 +1,4 @@
-"""A loader of small tables that is killed, as a process of its own: between two commits, and behind them."""
+"""A loader of small tables that is killed, as a process of its own: between two commits, and after them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ for loading in loader.tables(names):
 def test_a_loader_that_is_killed_between_two_tables(
     mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """Before or behind their commits. Each table is as before or whole, and the next loader goes on, with all that the
+    """Before or after their commits. Each table is as before or whole, and the next loader goes on, with all that the
     one before had registered, many at a time."""
     monkeypatch.setattr(registration, "LEASE_SECONDS", 4.0)
     with opened_small(mysql8, tmp_path) as shop:

@@ -140,7 +140,7 @@ def test_a_new_table_is_made_of_the_staged_files(
     mysql8: MySqlServer, spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first commit has all rows, in the files that were staged; the stream goes on with it. A switch that was
-    killed behind that commit is done again."""
+    killed after that commit is done again."""
     more = ", at DATETIME(3) DEFAULT '1582-10-01 00:00:00.125' COMMENT 'when', n DECIMAL(9,2) DEFAULT -1.25"
     with opened(mysql8, spark_remote, tmp_path, "t", "killed", more=more) as shop:
         taken, lake = snapshots(shop, tmp_path), shop.lake.lake
@@ -173,7 +173,7 @@ def test_a_new_table_is_made_of_the_staged_files(
 
 def test_a_table_that_is_there_takes_the_staged_files(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """Spark has written it, with deletion vectors, and its rows are wrong. Changes come while it is read. What Spark
-    reads behind it, and of before, is right, and the stream goes on."""
+    reads after it, and of before, is right, and the stream goes on."""
     with opened(mysql8, spark_remote, tmp_path, "t") as shop:
         taken, lake = snapshots(shop, tmp_path), shop.lake.lake
         path = lake.path(shop.database, "t")

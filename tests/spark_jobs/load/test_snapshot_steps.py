@@ -1,4 +1,4 @@
-"""A snapshot up to the switch, with a real server and service but without Spark: ended, refused, begun anew."""
+"""A snapshot up to the switch, with a real server and service but without Spark: ended, refused, begun again."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_one_that_was_killed_goes_on_after_its_last_group(taken: Loader, shop: S
 def test_a_switch_killed_between_its_commit_and_the_properties_is_done_again(
     taken: Loader, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the lake's table is at the client's place, the commit has the number behind it. The snapshot that is staged
+    """Where the lake's table is at the client's place, the commit has the number after it. The snapshot that is staged
     goes on, and no row is read again."""
     monkeypatch.setattr(Cutover, "table", SWITCHED)
     lake, path = shop.lake.lake, shop.lake.lake.path(shop.database, "t")
@@ -150,7 +150,7 @@ def test_two_at_once_are_refused(taken: Loader, shop: Shop) -> None:
 
 def test_a_table_that_changes_meanwhile_is_read_once_more(taken: Loader, shop: Shop) -> None:
     """With its new definition; the second time it is an error. It stays open as a broken one, so that whoever looks for
-    tables to be read finds it, and the next one begins anew."""
+    tables to be read finds it, and the next one begins again."""
     numbers = iter(range(9))
 
     def at_once(seconds: float) -> None:

@@ -70,7 +70,7 @@ def read(trial: SnapshotTrial, snapshot: Snapshot, between: Callable[[], None]) 
 
 def test_tables_are_exact_after_the_switch(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """A live table with a key and one without, a stopped one and one that the lake does not have, written before, while
-    and after they are read. The client is before their places, between them and behind them."""
+    and after they are read. The client is before their places, between them and after them."""
     chosen = random.Random(3)
     with opened_shop(mysql8, spark_remote, tmp_path) as shop:
         prepared(shop)
@@ -115,7 +115,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, where: Any, what: str, work: Callabl
 def test_a_switch_that_is_killed_is_done_again(
     last: str, commit: str, mysql8: MySqlServer, spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before and behind the commit, which takes the staged files or is Spark's, before the stop is lifted and before
+    """Before and after the commit, which takes the staged files or is Spark's, before the stop is lifted and before
     the snapshot is closed; a run is killed before its merge as well. Another owner goes on each time, while others
     write and drain."""
     chosen = random.Random(5)

@@ -37,7 +37,7 @@ def acked_by_an_older_run(shop: Shop) -> None:
 def test_changes_of_a_stopped_table_are_kept_once(
     mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that dies behind the log and before its ack leaves a claim that comes again in other parts: nothing is
+    """A run that dies after the log and before its ack leaves a claim that comes again in other parts: nothing is
     there twice, nothing is missing. The table itself is not made."""
     with opened_shop(mysql8, NOWHERE, tmp_path) as shop:
         shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
@@ -103,7 +103,7 @@ def test_what_the_switch_refuses(mysql8: MySqlServer, tmp_path: Path) -> None:
 
 def test_a_statement_that_a_killed_run_followed_is_not_undone(mysql8: MySqlServer, tmp_path: Path) -> None:
     """The rows were read before TRUNCATE, and the lake's table has it already, without an ack. In their place the
-    statement would count as followed: the snapshot begins anew. A batch that the log has is none the worse for that."""
+    statement would count as followed: the snapshot begins again. A batch in the log is none the worse for it."""
     with opened_shop(mysql8, NOWHERE, tmp_path) as shop, replacing():
         shop.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3), (4)")
         acked_by_an_older_run(shop)

@@ -1,4 +1,4 @@
-"""Tables that follow their logs are maintained beside the runs that merge: nothing is lost, and nobody fails."""
+"""Tables that follow their logs are maintained while runs merge: nothing is lost, and nobody fails."""
 
 from __future__ import annotations
 

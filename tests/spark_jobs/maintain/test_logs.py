@@ -1,4 +1,4 @@
-"""Change logs maintained by `LogUpkeep`, beside runs that land and merge: a real MySQL, a real service and Spark."""
+"""Change logs maintained by `LogUpkeep`, while runs land and merge: a real MySQL, a real service and Spark."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def moment() -> float:
 def maintained(
     shop: LandedShop, then: float, table: str = "t", *, alone: bool = False, hours: int = WEEK
 ) -> Maintained:
-    """A week and a second behind `then`: what was before it is a week old."""
+    """A week and a second after `then`: what was before it is a week old."""
     upkeep = LogUpkeep(shop.follows, lambda: then + WEEK * 3600)
     return upkeep.log(shop.named(table), Retention(hours, alone))
 
@@ -144,7 +144,7 @@ def test_what_waits_to_be_merged_stays(shop: LandedShop) -> None:
 
 
 def test_a_log_alone_loses_rows_only_where_it_is_said(shop: LandedShop) -> None:
-    """A table that is to follow it again afterwards is told what it lacks, and does not go on as if nothing were
+    """A table that is to follow it again afterwards learns what it lacks, and does not go on as if nothing were
     missing."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a')")
     shop.land()

@@ -38,7 +38,7 @@ def rows(*versions: int) -> pa.Table:
 
 
 def test_appends_and_upkeep_side_by_side(tmp_path: Path) -> None:
-    """No row is lost, and none is there twice: what is there is all behind what the log says it lacks."""
+    """No row is lost, and none is there twice: what is there is all after what the log says it lacks."""
     lake = Lake(tmp_path)
     follows, path = Follows(lake, "d", 1), lake.log_path("shop", "t")
     own = {DESTINATION: "d", TABLE: NAME, LOG: "true", FENCE: "run", STATISTICS: f"{EPOCH},{VERSION}"}

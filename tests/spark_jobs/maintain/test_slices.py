@@ -50,7 +50,7 @@ def rewritten(rows: Files, found: Plan) -> dict[str, list[Key]]:
 
 
 def test_what_is_in_order_is_left_alone() -> None:
-    """Files whose keys follow each other give no slice to write anew."""
+    """Files whose keys follow each other give no slice to rewrite."""
     rows = ints(*runs(10))
     assert (depth(files_of(rows)), planned(rows)) == (1.0, Plan())
     assert (depth({}), plan([], {}, LIMITS)) == (0.0, Plan())
@@ -110,7 +110,7 @@ def test_work_is_bounded_and_goes_on_where_it_ended() -> None:
 
 
 def test_rows_that_are_deleted_do_not_count() -> None:
-    """A file all over the table whose rows are deleted but for a few is no reason to write others anew."""
+    """A file all over the table whose rows are deleted but for a few is no reason to rewrite others."""
     rows: dict[str, list[Key]] = ints(*(range(at, at + 200, 2) for at in range(0, 2000, 200)))
     wide = [(key,) for key in range(1, 2000, 4)]
     files = files_of(rows | {"wide": wide})
@@ -129,7 +129,7 @@ def test_small_files_in_order_become_large_ones_in_order() -> None:
 
 
 def test_small_files_all_over_a_large_table_pile_up() -> None:
-    """To write the whole table anew for them does not pay; they become one file."""
+    """To rewrite the whole table for them does not pay; they become one file."""
     rows = ints(*(range(at, at + 1000, 2) for at in range(0, 20_000, 1000)))
     rows |= {f"s{at}": [(at * 10 + 1,), (19_001 + 10 * at,)] for at in range(20)}
     assert planned(rows) == Plan((), piled_up=True)

@@ -1,4 +1,4 @@
-"""A slow statement of ours beside a run that merges a small table's log again and again: it gets its turn."""
+"""A slow statement of ours while a run merges a small table's log again and again: it gets its turn."""
 
 from __future__ import annotations
 

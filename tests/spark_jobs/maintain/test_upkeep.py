@@ -114,7 +114,7 @@ def test_beside_a_run_that_stays_a_claim_is_needed(shop: Shop) -> None:
 
 
 def test_what_is_not_its_own_is_left_alone(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A table that is foreign, stopped or not there, with the reason; the command tells it and ends with 0."""
+    """A table that is foreign, stopped or not there, with the reason; the command reports it and ends with 0."""
     pieces(shop)
     in_lake(shop, "ALTER TABLE {} SET TBLPROPERTIES ('sluice.destination' = 'other')")
     version = state_of(shop).version

@@ -23,7 +23,7 @@ def table(*key: str) -> TableSchema:
     ],
 )
 def test_a_chunk_of_a_key_of_one_column_is_a_range(chunk: Chunk, expected: str) -> None:
-    """Behind the low key, up to and with the high one."""
+    """After the low key, up to and with the high one."""
     assert where(table("a"), chunk) == expected
 
 

@@ -264,7 +264,7 @@ def test_a_table_without_rows_or_without_an_order_is_one_chunk(mysql8: MySqlServ
 
 
 def test_a_walk_goes_on_after_a_chunk(mysql8: MySqlServer) -> None:
-    """With the numbers that follow; behind the last chunk there is none."""
+    """With the numbers that follow; after the last chunk there is none."""
     with mysql8.database() as database, mysql8.root(database) as root, root.cursor() as cursor:
         cursor.execute("CREATE TABLE t (a INT PRIMARY KEY)")
         cursor.execute("INSERT INTO t VALUES (1), (2), (5), (6), (9)")

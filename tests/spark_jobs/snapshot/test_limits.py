@@ -22,7 +22,7 @@ class Clock:
 
 
 def test_rows_wait_for_their_turn() -> None:
-    """So many a second, and no burst behind a pause of the reader."""
+    """So many a second, and no burst after a pause of the reader."""
     clock = Clock()
     pace = RateLimit(100, clock, clock.sleep)
     for _ in range(10):

@@ -222,7 +222,7 @@ def test_a_table_that_was_altered_is_refused(mysql8: MySqlServer, statement: str
 
 
 def test_an_account_without_the_privilege(mysql8: MySqlServer) -> None:
-    """The statement that grants it is told, and no password."""
+    """The statement that grants it is reported, and no password."""
     with mysql8.database() as database:
         schema = thousand(mysql8, database)
         mysql8.execute("CREATE USER unprivileged IDENTIFIED WITH mysql_native_password BY 'geheim-43'")

@@ -1,4 +1,4 @@
-"""The comparison beside the independent judge: random damage to tables of every type, with a key and without."""
+"""The comparison and the independent judge: random damage to tables of every type, with a key and without."""
 
 from __future__ import annotations
 

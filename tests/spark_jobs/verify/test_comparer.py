@@ -1,4 +1,4 @@
-"""Tables compared by checksums, against a real MySQL and a real service: what is wrong is told, and nothing else."""
+"""Tables compared by checksums, against a real MySQL and a real service: what is wrong is found, and nothing else."""
 
 from __future__ import annotations
 
@@ -260,8 +260,8 @@ def test_zero_dates_as_text(mysql8: MySqlServer, tmp_path: Path) -> None:
 
 
 def test_nothing_rests(mysql8: MySqlServer, tmp_path: Path) -> None:
-    """Others write the same rows all the time, back and forth, and a run applies them. Rows that are wrong are told,
-    and no other, although the lake is behind."""
+    """Others write the same rows all the time, back and forth, and a run applies them. Wrong rows are reported, and
+    no other, although the lake is behind."""
     with opened_shop(mysql8, NO_SPARK, tmp_path) as shop:
         shop.execute(
             "CREATE TABLE t (id INT PRIMARY KEY, v INT)",

@@ -114,7 +114,7 @@ def test_what_differs_is_brought_right(shop: Shop) -> None:
 
 @pytest.mark.full
 def test_a_table_of_no_batch(shop: Shop) -> None:
-    """A reset begins an epoch without a batch; its first one comes behind the repair."""
+    """A reset begins an epoch without a batch; its first one comes after the repair."""
     made(shop)
     journal, offset = shop.mysql.position()
     shop.connector.by_hand.reset({"journalName": journal, "position": offset}, client_id=1001, dry_run=False)
@@ -168,8 +168,8 @@ def test_killed_and_done_again(shop: Shop, at: str) -> None:
 
 
 def test_a_batch_that_comes_in_between(shop: Shop) -> None:
-    """Nothing waited, so nothing was held, and a run applied a batch behind the comparison: the repair's commit is
-    none, and the rows are compared anew."""
+    """Nothing waited, so nothing was held, and a run applied a batch after the comparison: the repair's commit is
+    none, and the rows are compared again."""
     made(shop)
     in_lake(shop, "t", *DAMAGE)
     commit, turns = repair._commit, iter(["DELETE FROM t WHERE id = 1", "UPDATE t SET v = 'x' WHERE id = 2"])

@@ -28,7 +28,7 @@ _MODE = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'"
 
 @pytest.mark.parametrize("key", [["id"], []])
 def test_what_is_exchanged_is_seen(key: list[str]) -> None:
-    """Rows that exchange values, columns that do, NULL beside an empty text, rows that are there twice, and a slice of
+    """Rows that exchange values, columns that do, NULL and an empty text, rows that are there twice, and a slice of
     a batch."""
     names, one, other = ["id", "a", "b"], {"id": 1, "a": "x", "b": "y"}, {"id": 2, "a": "xx", "b": "z"}
     schema = pa.schema([("id", pa.int64()), ("a", pa.string()), ("b", pa.string())])

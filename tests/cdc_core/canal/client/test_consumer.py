@@ -42,7 +42,7 @@ def connector(door: TcpDoor) -> Iterator[CanalConnector]:
 
 
 class Gathered(Handler):
-    """Keeps rows; fails as often as it is told to."""
+    """Keeps rows; fails as often as `failures` says."""
 
     def __init__(self, failures: int = 0) -> None:
         self.rows: list[Row] = []
@@ -67,7 +67,7 @@ class Gathered(Handler):
 
 
 def consumer(connector: CanalConnector, handler: Handler, **policy: Any) -> tuple[Consumer, list[str]]:
-    """A consumer that does not pause, and the lines that it tells."""
+    """A consumer that does not pause, and the lines that it shows."""
     lines: list[str] = []
     made = Consumer(connector, handler, Policy(wait_seconds=0.2, **policy), tell=lines.append, sleep=lambda _: None)
     return made, lines
@@ -143,7 +143,7 @@ def test_a_policy_that_skips_needs_a_file() -> None:
 
 
 def test_a_server_that_goes_and_comes_back(shop: Destination) -> None:
-    """The consumer connects anew, and takes what was outstanding again."""
+    """The consumer connects again, and takes what was outstanding again."""
     server = Server(shop)
     first = TcpDoor(server, "127.0.0.1", 0)  # type: ignore[arg-type]
     first.start()

@@ -1,4 +1,4 @@
-"""Which of MySQL's errors are about rows, and which pass; how a server is told to replace rows."""
+"""Which of MySQL's errors are about rows, and which pass; how a server is made to replace rows."""
 
 from __future__ import annotations
 

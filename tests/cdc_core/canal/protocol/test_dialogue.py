@@ -100,7 +100,7 @@ def test_requests_are_read(kind: int, body: Any, expected: object) -> None:
     ],
 )
 def test_what_is_no_request_is_answered_and_ends_the_dialogue(kind: int, body: Any, code: int, said: str) -> None:
-    """Canal's code and words; nothing behind it is read."""
+    """Canal's code and words; nothing after it is read."""
     dialogue = ready()
     (answer,) = dialogue.receive(packet(kind, body) + packet(PacketType.HEARTBEAT))
     found = ack_of(answer)
@@ -144,7 +144,7 @@ def test_any_bytes_are_survived(parts: list[bytes]) -> None:
 
 
 def test_a_batch_is_one_frame() -> None:
-    """The head and the pieces behind it are the Messages that protobuf reads."""
+    """The head and the pieces after it are the Messages that protobuf reads."""
     fields = declared.Messages(messages=[b"one", b"two"]).SerializeToString()
     frame = packets.messages_head(5, len(fields)) + fields
     outer = declared.Packet.FromString(frame[4:])

@@ -55,7 +55,7 @@ def test_a_broker_that_fails_at_random(
     seed: int, compressed: bool, mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Large transactions come in several claims, whose events share one offset when they are compressed; between two
-    failures the broker takes some messages, and the service starts anew now and then."""
+    failures the broker takes some messages, and the service starts again now and then."""
     monkeypatch.setattr(module, "_PAUSES", (0.001, 0.002))
     monkeypatch.setattr(module, "_LEAST_BYTES", 50_000)
     topics, chance = Topics(seed, patience=20, most_bytes=100_000), random.Random(seed)
@@ -91,7 +91,7 @@ def test_another_server_takes_the_queue_over(
     mysql8: MySqlServer, zookeeper: ZooKeeper, zk_root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two servers of one cluster, of which the one that feeds ends again and again, and the broker fails in between:
-    the other goes on behind what was sent."""
+    the other goes on after what was sent."""
     monkeypatch.setattr(module, "_PAUSES", (0.01, 0.02))
     topics, chance, written = Topics(3, patience=40), random.Random(3), 0
     with mysql8.database() as database, mysql8.root(database) as link:

@@ -172,7 +172,7 @@ def test_what_follows_an_error_is_read_for_a_bounded_time(shop: Destination, mon
 
 
 def test_errors_of_requests_with_an_answer_leave_the_connection_open(client: CanalClient, shop: Destination) -> None:
-    """A source that is away is told, with the remedy, and rows come when it is back."""
+    """A source that is away is reported, with the remedy, and rows come when it is back."""
     shop.fail = SourceUnavailable("the server cannot be reached", place="db:3306", hint="Start it.")
     client.ask()
     answer = client.acked()
@@ -201,7 +201,7 @@ def test_rows_that_cannot_be_encoded_come_back(client: CanalClient, shop: Destin
 
 
 def test_a_wrong_password_ends_the_connection(shop: Destination) -> None:
-    """User and password must both fit; the answer tells nothing of the configuration."""
+    """User and password must both fit; the answer shows nothing of the configuration."""
     shop.config.tcp_anyone = False
     shop.config.tcp_user, shop.config.tcp_passwd = "canal", SecretStr(stored("secret"))
     with opened(TcpDoor(Server(shop), "127.0.0.1", 0)) as door:  # type: ignore[arg-type]

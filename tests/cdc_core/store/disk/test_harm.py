@@ -1,7 +1,7 @@
 """What may befall the directory: a kill at any line, a disk without room, torn pages, lost files, other processes.
 
-The work is done by a process of its own, which is forked. It tells what was stored, so that what is found later can be
-held against it.
+The work is done by a process of its own, which is forked. It reports what was stored, so that what is found later can
+be held against it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROOM = str(Path(disk.__file__).parent)
 
 
 def forked(work: Callable[[Tell], None]) -> tuple[list[int], int]:
-    """Does the work in a process of its own. The numbers that it told, and how it ended."""
+    """Does the work in a process of its own. Returns the numbers that it reported, and how it ended."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -53,7 +53,7 @@ def forked(work: Callable[[Tell], None]) -> tuple[list[int], int]:
 
 
 def history(path: Path, tell: Tell = int) -> list[list[tuple[int, bytes]]]:
-    """Writes a history of records, and tells after each step how many there were. What was committed after each."""
+    """Writes a history of records, and reports after each step how many there were. What was committed after each."""
     writer, states = Writer(path), []
     for step in STEPS:
         if step == "drop":
@@ -117,7 +117,7 @@ def lines_of_history() -> int:
 
 @pytest.mark.parametrize("kills", mostly_full([60, 500], lambda kills: kills == 60))
 def test_a_kill_at_any_line_loses_nothing_that_was_stored(tmp_path: Path, kills: int) -> None:
-    """What is found is whole transactions in order, has all that was told as stored, and can be written on."""
+    """What is found is whole transactions in order, has all that was reported as stored, and can be written on."""
     states, lines = history(tmp_path / "model"), lines_of_history()
     for number in range(kills):
         path = tmp_path / str(number)
@@ -194,7 +194,7 @@ HARMS = ["page", "cut", "heads cut", "heads flipped", "heads gone", "gone", "emp
 @given(st.data())
 def test_whatever_is_harmed_whole_transactions_are_left(data: st.DataObject) -> None:
     """One volume, heads or small file: torn, cut or gone. What is found and sound are transactions without a gap: the
-    first ones, or those behind a first volume that lost its beginning, as if it had been forgotten. Heads alone cost
+    first ones, or those after a first volume that lost its beginning, as if it had been forgotten. Heads alone cost
     nothing. It can be written on."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / "a"
@@ -247,7 +247,7 @@ def healed(path: Path, volumes: Volumes, parts: list[Any]) -> tuple[Volumes, lis
 
 
 def test_files_that_vanish_are_damage(tmp_path: Path) -> None:
-    """Somebody empties the directory under a service: the next read says so, and the place can be opened anew."""
+    """Somebody empties the directory under a service: the next read says so, and the place can be opened again."""
     writer = Writer(tmp_path)
     stored = [writer.put(1) for _ in range(8)]
     for file in [*tmp_path.glob("*.volume"), *tmp_path.glob("*.heads")]:

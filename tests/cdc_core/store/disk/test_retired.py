@@ -34,7 +34,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write(path: Path, stored: Path | None = None, away: Path | None = None) -> None:
     """A transaction for each table, whose rows are as many as its name says. The first volumes go meanwhile, and the
-    definitions that are left without one. `stored` tells how many transactions were, `away` gets each volume that was
+    definitions that are left without one. `stored` gets the number of transactions, `away` gets each volume that was
     there."""
     writer = Writer(path, 400)
     for number in range(1, TABLES):

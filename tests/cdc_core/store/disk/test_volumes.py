@@ -208,7 +208,7 @@ def test_a_store_of_another_source_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_directory_has_one_user(tmp_path: Path) -> None:
-    """The second is told where and what to do."""
+    """The second gets an error with place and remedy."""
     writer = Writer(tmp_path)
 
     with pytest.raises(StoreError, match=r"another process .* sluice.store.dir"):

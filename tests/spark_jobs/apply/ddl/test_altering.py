@@ -142,7 +142,7 @@ def test_old_rows_get_what_the_statement_says(trial: LakeTrial) -> None:
 
 
 def test_a_row_that_the_server_changed_asks_for_a_copy(trial: LakeTrial) -> None:
-    """NULL becomes something else under NOT NULL: the table stops, with what it was; rows behind it are not applied."""
+    """NULL becomes something else under NOT NULL: the table stops, with what it was; rows after it are not applied."""
     (ddl,) = alter(300, "ALTER TABLE t MODIFY v INT NOT NULL")
     batch = trial.apply(200, 300, ddl)
     (refusal,) = batch.refused
@@ -202,7 +202,7 @@ def test_a_name_that_a_lenient_table_kept_begins_again(trial: LakeTrial) -> None
 
 
 def test_values_that_a_dead_run_owed_are_there_before_the_statement(trial: LakeTrial) -> None:
-    """Old rows get theirs in a column that was added with rows, then the statement writes the rows anew."""
+    """Old rows get theirs in a column that was added with rows, then the statement rewrites the rows."""
     noted = {UNFILLED: json.dumps({"v": "CAST('5' AS int)"}), UNFILLED_NUMBER: "3"}
     with trial.sessions.take() as spark:
         spark.sql(f"ALTER TABLE delta.`{trial.lake.path('shop', 't')}` SET TBLPROPERTIES ({listed(noted)})")

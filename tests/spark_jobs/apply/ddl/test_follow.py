@@ -196,7 +196,7 @@ def test_a_table_that_another_run_made_meanwhile_ends_the_try(
 
 
 def test_truncate_deletes_all_rows_and_nothing_later(trial: LakeTrial) -> None:
-    """Rows behind the statement stay, also when the claim comes again with other boundaries."""
+    """Rows after the statement stay, also when the claim comes again with other boundaries."""
     trial.service.put(ORDERS, inserts(1, 2, at=100))
     trial.apply(0, 100)
     trial.service.put(ORDERS, inserts(2, 3, at=300))
@@ -303,7 +303,7 @@ def test_a_renamed_table_takes_its_rows_along(trial: LakeTrial) -> None:
 def test_a_swap_of_two_tables_survives_a_kill(
     trial: LakeTrial, monkeypatch: pytest.MonkeyPatch, killed_after: int
 ) -> None:
-    """A run dies between the commits or behind them; the next one finishes what is left, with the rows of before."""
+    """A run dies between the commits or after them; the next one finishes what is left, with the rows of before."""
     others = Table("others", FIELDS, key=("id",), comment="the others")
     trial.service.put(ORDERS, inserts(1, at=100))
     trial.service.put(others, [Change(100, None, (1, "other")), Change(100, None, (2, "other"))])
@@ -332,7 +332,7 @@ def test_a_swap_of_two_tables_survives_a_kill(
 
 
 def test_a_table_renamed_from_one_that_the_lake_lacks_must_be_copied(trial: LakeTrial) -> None:
-    """Its rows are nowhere in the lake. The reason and the remedy are told."""
+    """Its rows are nowhere in the lake. The reason and the remedy are reported."""
     trial.service.put(ORDERS, inserts(1, at=100))
     trial.apply(0, 100)
     swap = effect(EffectKind.RENAME, "orders", to="_orders_del"), effect(EffectKind.RENAME, "_orders_gho", to="orders")
@@ -367,7 +367,7 @@ def test_a_rewind_across_statements_repeats_only_what_is_after_them(trial: LakeT
 
 
 def test_rows_of_a_renamed_table_that_another_server_repeats_ask_for_a_copy(trial: LakeTrial) -> None:
-    """They would make the old name anew with a part of its rows, and a repeated RENAME would bring them."""
+    """They would create the old name again with a part of its rows, and a repeated RENAME would bring them."""
     trial.service.put(ORDERS, inserts(1, 2, at=100))
     trial.apply(0, 100)
     rename = statement(200, effect(EffectKind.RENAME, "orders", to="others"))

@@ -53,7 +53,7 @@ def _more(*ddl: Ddl) -> Any:
     ids=["truncate", "drop, create", "truncate of unknown columns", "create or replace", "drop, create, unknown"],
 )
 def test_a_statement_mends_a_stopped_table(trial: LakeTrial, ddl: tuple[Ddl, ...]) -> None:
-    """Its rows behind the statement are applied. A run that died before the ack finds the stop, and mends it again."""
+    """Its rows after the statement are applied. A run that died before the ack finds the stop, and mends it again."""
     for _ in range(2):
         batch = trial.apply(100, 400, *ddl, stopped=[NAME])
         assert batch.mended == (NAME,)

@@ -93,7 +93,7 @@ def test_rows_are_the_same_however_their_bytes_arrive(
 
 @pytest.mark.parametrize("size", [0xFFFFFF - 20, 0xFFFFFF - 7, 0xFFFFFF - 6, 0xFFFFFF, 2 * 0xFFFFFF - 14, 40_000_000])
 def test_a_row_may_span_packets(size: int) -> None:
-    """Also where a packet ends with the row; memory is given back behind it."""
+    """Also where a packet ends with the row; memory is given back after it."""
     kinds = ["bytes", "int"]
     values = [[b"a", 1], [b"\xfe" * size, 2], [b"b", 3], [b"c", 4]]
     schema = written.schema_of(kinds)
