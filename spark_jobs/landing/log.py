@@ -68,8 +68,8 @@ class OpenedLog:
         return Epoch(number, *said)
 
     def left(self, epoch: int) -> int | None:
-        """The version at which reading left the epoch for another server, which sends again what lies behind it; None
-        where it did not, or where nobody knows. A batch that was landed there and not acked is such."""
+        """Returns the version at which reading left the epoch for another server, which repeats what comes after it,
+        such as a batch that was landed and not acked; None if it did not, or if that is unknown."""
         for one in (one for one in self.epochs if one > epoch):
             if (left := dict(self.epoch(one).seamless).get(epoch + 1)) is not None:
                 return left

@@ -66,8 +66,8 @@ class Upkeep:
         if isinstance(state, str):
             return Maintained(name, left=state)
         path = self.lake.path(database, table)
-        beside = partial(self._follows_log, name, state)
-        return self._looked_after(name, name, path, state, begun, beside, keyed=True)
+        follows = partial(self._follows_log, name, state)
+        return self._maintained(name, name, path, state, begun, follows, keyed=True)
 
     def has_history(self, table: str) -> bool:
         """Whether there is a history of `database.table`, or was one. Raises LakeError."""
@@ -88,19 +88,19 @@ class Upkeep:
             state.check_owner(self.connector.destination, table, path)
         except TableStopped as error:
             return Maintained(name, left=str(error))
-        return self._looked_after(name, work_of(table), path, state, begun, lambda: True, keyed=False)
+        return self._maintained(name, work_of(table), path, state, begun, lambda: True, keyed=False)
 
-    def _looked_after(
-        self, name: str, work: str, path: str, state: TableState, begun: float, is_beside: Callable[[], bool], *,
+    def _maintained(
+        self, name: str, work: str, path: str, state: TableState, begun: float, without_claims: Callable[[], bool], *,
         keyed: bool,
     ) -> Maintained:  # fmt: skip
-        """Maintains the table at a path. `work` is its name for runs that merge logs. `is_beside`: whether its runs
-        hold no claims. `keyed`: whether a key has one row."""
+        """Maintains the table at a path. `work` is its name for runs that merge logs. `without_claims`: whether its
+        runs hold none. `keyed`: whether a key has one row."""
         order = KeyOrder(self.lake, self.sessions, self.limits)
         try:
             before, files = shape(self.lake, path), order.files(path, state) if keyed else {}
             todo = self._todo(path, state, before, order, files)
-            alongside = bool(todo) and is_beside()
+            alongside = bool(todo) and without_claims()
             turns = Turns(self.connector, self.quiet_seconds, self.stays, self.clock)
             owner = (self.connector.destination, self.connector.client_id)
             turn = partial(Parking(self.lake, *owner).turn, work)

@@ -59,7 +59,7 @@ def test_a_table_that_fails_fails_the_run_and_no_other_table(conf: Path) -> None
     assert outcomes == {"odd": "failed", "orders": "done"}
 
 
-def test_change_logs_are_looked_after_as_log_retention_says(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_logs_are_maintained_as_log_retention_says(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each in the history of its own asset; those of tables that are not named are left out."""
     asked = []
 
@@ -107,7 +107,7 @@ def test_a_history_that_cannot_be_looked_for_fails_alone(conf: Path, monkeypatch
     assert "the store is away" in done.summary["tables"].value["shop.orders__history"]
 
 
-def test_histories_are_looked_after(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_histories_are_maintained(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each in the history of its own asset; most logs have none."""
     monkeypatch.setattr(maintain.LogUpkeep, "log", lambda _, table, __: Maintained(f"{table}__log", left="none"))
     monkeypatch.setattr(Lake, "logs", lambda *_: ["shop.orders", "shop.users"])
