@@ -288,7 +288,7 @@ def test_a_table_that_is_there_already_is_refused_and_stays(
 @pytest.mark.parametrize("place", ["mysql-bin.000001", "4711", ":4", "mysql-bin.000001:x"])
 def test_a_place_that_is_none(place: str, tmp_path: Path) -> None:
     """An error at the start, before anything is read."""
-    with pytest.raises(ConfigError, match="no place of a statement") as raised:
+    with pytest.raises(ConfigError, match="not the position of a statement") as raised:
         run(Source("shop", "", "", 1001, "", ""), tmp_path, "mysql://a@h/d", "", 1, 1, [place], as_json=True)
     assert raised.value.place == f"--done {place}"
 
