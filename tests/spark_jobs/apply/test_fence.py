@@ -25,7 +25,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 from spark_jobs.write import fused, net_file
-from spark_jobs.write.order import Engine, Order, Outcome
+from spark_jobs.write.order import Claimed, Engine, Order, Outcome
 from tests.support.marks import mostly_full
 from tests.support.spark_feed import Change, Feed, Table
 
@@ -103,7 +103,8 @@ def test_a_statement_of_a_dead_run_is_not_applied_twice(
 
     def write_all_late(spark: SparkSession, orders: Sequence[Order], tasks: int) -> list[Outcome]:
         """The same before the job of batch 3."""
-        if orders[0].tickets[0].startswith(b"3/"):
+        changes = orders[0].changes
+        if isinstance(changes, Claimed) and changes.tickets[0].startswith(b"3/"):
             service.go.set()
             left_over.exception(60)
         return fused.write_all(spark, orders, tasks)
