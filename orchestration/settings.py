@@ -100,7 +100,7 @@ class Limits(dg.Config):
     max_seconds: float = Field(3000, gt=0, description="The run begins no batch after this time.")
     linger_seconds: float = Field(10, ge=0, description="The run ends when the store is empty for this long.")
     lease_seconds: float = Field(60, gt=0, description="A claim is given back when its run is silent for this long.")
-    parallelism: int = Field(4, ge=1, description="Tables merged side by side.")
+    parallelism: int = Field(0, ge=0, description="Tables merged side by side; 0: as many as Spark has cores.")
     report_seconds: float = Field(
         900, ge=0, description="A table has one materialization in this time, of all its batches; 0: one a batch."
     )
@@ -138,7 +138,7 @@ class Settings(dg.Model, dg.Resolvable):
     max_seconds: float = _LONGEST
     linger_seconds: float = 10
     lease_seconds: float = 60
-    parallelism: int = 4
+    parallelism: int = 0
     report_seconds: float = 900
 
     @field_validator("destination", "lake")
@@ -148,10 +148,15 @@ class Settings(dg.Model, dg.Resolvable):
             raise ValueError("is empty")
         return value
 
-    @field_validator("client_id", "batch_size", "max_batches", "max_seconds", "lease_seconds", "parallelism")
+    @field_validator("client_id", "batch_size", "max_batches", "max_seconds", "lease_seconds")
     @classmethod
     def _positive(cls, value: float) -> float:
         return _at_least(1, value)
+
+    @field_validator("parallelism")
+    @classmethod
+    def _not_negative(cls, value: int) -> int:
+        return _at_least(0, value)
 
     @field_validator("freshness")
     @classmethod

@@ -22,6 +22,7 @@ from spark_jobs.local_token import with_local_token
 from spark_jobs.source import SluiceSource
 from spark_jobs.stores import check_spark
 
+_MOST_CORES = 64  # tables are prepared by as many threads of one process
 _GONE = ("SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CHANGED", "INVALID_HANDLE", "UNAVAILABLE")
 
 
@@ -79,6 +80,17 @@ def is_gone(error: BaseException) -> bool:
     return isinstance(error, PySparkException) and not in_worker and any(word in text for word in _GONE)
 
 
+def slots(spark: SparkSession) -> int:
+    """Returns how many tasks the server's executors run at a time: Spark cuts a range into as many parts by default."""
+    parts = "SELECT max(part) + 1 FROM (SELECT spark_partition_id() AS part FROM range(10000))"
+    return int(spark.sql(parts).collect()[0][0])
+
+
+def cores(spark: SparkSession) -> int:
+    """Returns how many tables of a run go side by side: as many as `slots`, 64 at most."""
+    return min(slots(spark), _MOST_CORES)
+
+
 class Sessions:
     """A pool of sessions: made when they are needed, kept for the next batch. `root`: the lake that they write. Safe to
     use from several threads."""
@@ -106,6 +118,11 @@ class Sessions:
                 raise server_away(self.remote) from error
             raise
         self._idle.put(spark)
+
+    def cores(self) -> int:
+        """Returns the same. Raises LakeError when the server is away."""
+        with self.take() as spark:
+            return cores(spark)
 
     def _next(self) -> SparkSession:
         """An idle session that still answers, or a new one."""

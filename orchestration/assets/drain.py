@@ -10,6 +10,7 @@ for every batch: a process that dies between the ack and the event leaves that b
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
@@ -78,11 +79,11 @@ class Drain:
         yield from verdicts.end(tally.results(concerned), self.selected)
 
     def _drain(self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: Lines) -> None:
-        limits, deadline = self.limits, self.clock() + self.limits.max_seconds
-        turns = Turns(limits, self.connector, self.clock, self.sleep, self._others_wait)
+        deadline = self.clock() + self.limits.max_seconds
         until = int(self.context.run.tags.get(UNTIL_TAG) or 1000 * self.now())
         before = None
-        self._make_ready()
+        limits = self.limits.model_copy(update={"parallelism": self._make_ready()})
+        turns = Turns(limits, self.connector, self.clock, self.sleep, self._others_wait)
         while tally.batches < limits.max_batches and (left := turns.left(deadline)) > 0:
             mended: set[str] = set()
             with self.connector.claim(
@@ -136,14 +137,18 @@ class Drain:
         doubts = self.lake.doubts()
         return checks.Tally(self.names, self.tables, stopped=stopped, doubts=doubts, noted=dict(doubts), logs=self.logs)
 
-    def _make_ready(self) -> None:
-        """Before rows come: a session at Spark, which is warm by then. Where Spark is away, the first batch says so."""
+    def _make_ready(self) -> int:
+        """Makes a session at Spark before rows come, and waits until it is warm. If Spark is away, the first batch says
+        so. Returns how many tables are written side by side."""
+        parallelism = self.limits.parallelism
         if not self.lake.needs_spark:
-            return
+            return parallelism or os.cpu_count() or 1
         with suppress(LakeError):
-            self.lake.connect()
+            cores = self.lake.connect()
+            parallelism = parallelism or cores
         if (waited := wait_until_warm(self.clock, self.sleep)) > 0:
             self.context.log.info(f"waited {waited:.1f} s until Spark was warm")
+        return parallelism or os.cpu_count() or 1
 
     def _check(self, claim: Claim, before: Claim | None, tally: checks.Tally) -> list[str]:
         """Stops the tables that have rows which another server lost, or that miss changes, and returns their names.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -44,7 +44,7 @@ class Following(dg.Config):
 
     max_seconds: float = Field(3000, gt=0, description="The run begins no merge after this time.")
     linger_seconds: float = Field(10, ge=0, description="The run ends when nothing is to be merged for this long.")
-    parallelism: int = Field(4, ge=1, description="Tables merged side by side.")
+    parallelism: int = Field(0, ge=0, description="Tables merged side by side; 0: as many as Spark has cores.")
     parked: bool = Field(False, description="Try tables that wait after a failure at once.")
     freshness_seconds: float = Field(
         0, ge=0, description="A row may be so old until its table has it; 0: as fresh as can be."
@@ -165,6 +165,7 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
         lake: LakeResource = getattr(context.resources, names.lake)
         pace = FollowOptions(**context.op_config)
         with lake.merging(settings.destination, settings.client_id, context.run_id) as works:
+            pace = replace(pace, parallelism=pace.parallelism or works.cores())
             parking = Parking(works.follows.lake, settings.destination, settings.client_id)
             follow = Follow(works, parking, lambda: works.of(_landed(works.follows, tables.follows)), pace)
             reports = Reports(context.log_event, settings.report_seconds, time.monotonic)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -53,7 +52,6 @@ def write_defs(
         "tables": [f"{shop.DATABASE}.{table}" for table in shop.TABLES],
         "complete": True,
         "snapshot": "initial",
-        "parallelism": min(4, os.cpu_count() or 4),  # more than the cores slow each other down
     }
     write_component(defs / DESTINATION / "defs.yaml", attributes | dict(settings or {}))
 

@@ -27,7 +27,7 @@ from spark_jobs.lake.policies import EVOLVE, Policies
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import MERGE_ALL, Modes
 from spark_jobs.landing.notes import Notes
-from spark_jobs.session import Sessions
+from spark_jobs.session import Sessions, cores
 from spark_jobs.snapshot.source import Source
 from spark_jobs.stores import flush
 from spark_jobs.write.order import Engine
@@ -67,10 +67,12 @@ class SparkLake:
         """Whether the run that claims merges tables."""
         return not self.modes.all_land
 
-    def connect(self) -> None:
-        """Makes a Spark session for the first batch, and sends it a row. Raises LakeError when Spark is away."""
+    def connect(self) -> int:
+        """Makes a Spark session for the first batch, and sends it a row. Returns how many tasks Spark runs at a time.
+        Raises LakeError when Spark is away."""
         with self.sessions.take() as spark:
             spark.createDataFrame(pa.table({"ready": [1]})).collect()
+            return cores(spark)
 
     def check_cursor(self, client: ClientStatus) -> str:
         """Returns a warning about the place where the destination continues, or "". Raises LakeError when rows would be

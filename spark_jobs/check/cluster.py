@@ -30,12 +30,11 @@ from spark_jobs.check.on_executor import DRIVER, Asked, Facts, folder_of, look, 
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.tables import Lake
-from spark_jobs.session import is_gone
+from spark_jobs.session import is_gone, slots
 
 cloudpickle.register_pickle_by_value(on_executor)  # type: ignore[no-untyped-call]  # an executor may lack Sluice
 PACKAGES = ("deltalake", "pyarrow", "numpy", "numba", "pymysql", "pydantic", "structlog")
 _MODULE = "spark_jobs.write.small_table"
-_SLOTS = "SELECT max(part) + 1 AS slots FROM (SELECT spark_partition_id() AS part FROM range(10000))"
 _PYTHON = (
     "Executors need the driver's minor version of Python with pyspark, pyarrow and pandas, under the path of "
     "PYSPARK_PYTHON (docs/cluster.md); the executors' logs have the whole error."
@@ -87,7 +86,7 @@ def _folder(lake: Lake) -> Iterator[str]:
 
 def _spark(spark: SparkSession, lake: Lake, folder: str) -> Finding:
     """Checks that Spark's executors write a Delta table into the lake that this process sees."""
-    where, path, rows = (urlsplit(lake.root).scheme or "path",), f"{folder}/delta", 2 * _slots(spark)
+    where, path, rows = (urlsplit(lake.root).scheme or "path",), f"{folder}/delta", 2 * slots(spark)
     try:
         spark.range(0, rows, 1, rows).write.format("delta").save(path)
         found = spark.sql(f"SELECT count(*) AS rows FROM delta.{quote(path)}").collect()[0].rows  # noqa: S608
@@ -111,14 +110,9 @@ def _rows(lake: Lake, path: str) -> int:
         return 0
 
 
-def _slots(spark: SparkSession) -> int:
-    """Returns the number of tasks that run at a time."""
-    return int(spark.sql(_SLOTS).collect()[0].slots)
-
-
 def _asked(spark: SparkSession, asked: Asked) -> list[Looked]:
     """Returns the facts of each task. There are twice as many as run at a time, so that every executor gets one."""
-    count, begun = 2 * _slots(spark), time.time()
+    count, begun = 2 * slots(spark), time.time()
     found = spark.range(0, count, 1, count).mapInArrow(partial(look_all, asked), "facts string").toArrow()
     ended = time.time()
     return [Looked(Facts(**json.loads(text)), begun, ended) for text in pa.table(found)["facts"].to_pylist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,11 @@ def test_a_session_is_used_again_and_an_ended_one_is_not(spark_remote: str) -> N
             raise ZeroDivisionError
         with pool.take() as fifth:
             assert fifth is not fourth
+
+
+def test_a_server_says_how_many_tasks_it_runs_at_a_time(spark_remote: str) -> None:
+    with Sessions(spark_remote) as sessions:
+        assert sessions.cores() == os.cpu_count()
 
 
 def test_a_missing_server_is_an_error_within_seconds() -> None:

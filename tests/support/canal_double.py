@@ -191,10 +191,12 @@ class MemoryLake:
         self.lost: tuple[Refusal, ...] = ()
         self.needs_spark = True
         self.connected = 0
+        self.side_by_side: list[int] = []
         self.progress = Progress()
 
-    def connect(self) -> None:
+    def connect(self) -> int:
         self.connected += 1
+        return 3
 
     @contextmanager
     def open(self, _connector: Connector, _token: str | None) -> Iterator[MemoryLake]:
@@ -221,6 +223,7 @@ class MemoryLake:
         return dict(self.known_doubts)
 
     def apply(self, claim: Claim, run_id: str, parallelism: int, stopped: Sequence[str]) -> BatchResult:
+        self.side_by_side.append(parallelism)
         results = tuple(taken(share, claim) for share in claim.tables if share.name not in stopped)
         return self._spoil(claim, BatchResult(results))
 

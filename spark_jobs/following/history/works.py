@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 
+from cdc_core.errors import LakeError
 from spark_jobs.following.history.columns import table_of, work_of
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.merge import Merger
@@ -32,6 +34,12 @@ class Works:
     def historian(self) -> Historian:
         merger = self.merger
         return Historian(merger.follows, merger.sessions, merger.fence, merger.run_id, merger.clock)
+
+    def cores(self) -> int:
+        """Returns how many tasks Spark runs at a time. If Spark is away, the first merge says so."""
+        with suppress(LakeError):
+            return self.merger.sessions.cores()
+        return 1
 
     def of(self, tables: Sequence[str]) -> list[str]:
         """Returns the tables, and the names of their histories."""

@@ -148,9 +148,9 @@ def test_a_run_that_merges_claims_when_spark_is_warm(tmp_path: Path, monkeypatch
                 yield claim
 
     class Lake(MemoryLake):
-        def connect(self) -> None:
-            super().connect()
+        def connect(self) -> int:
             threading.Timer(0.3, mark.unlink).start()
+            return super().connect()
 
     for merges in (True, False):
         lake = Lake()
@@ -163,11 +163,19 @@ def test_a_run_that_merges_claims_when_spark_is_warm(tmp_path: Path, monkeypatch
         claimed.clear()
 
 
+def test_as_many_tables_go_side_by_side_as_spark_has_cores() -> None:
+    """Unless the run's config names a number."""
+    for config, expected in (({}, 3), ({"parallelism": 7}, 7)):
+        lake = MemoryLake()
+        assert drain(MemoryCanal(batches=2), lake, **config).success
+        assert lake.side_by_side == [expected] * 2
+
+
 def test_a_spark_that_is_away_fails_no_run_without_rows() -> None:
     """The first batch needs it, and says so."""
 
     class Away(MemoryLake):
-        def connect(self) -> None:
+        def connect(self) -> int:
             raise LakeError("Spark is away", place="spark", hint="Start it.")
 
     assert drain(MemoryCanal(batches=0), Away()).success

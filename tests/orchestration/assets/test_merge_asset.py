@@ -53,6 +53,9 @@ class MemoryLogs:
     def merging(self, *_: Any) -> Iterator[MemoryLogs]:
         yield self
 
+    def cores(self) -> int:
+        return 2
+
     def of(self, tables: list[str]) -> list[str]:
         return [*tables, *(work for work in self.left if work not in tables)]
 

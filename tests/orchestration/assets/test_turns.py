@@ -33,7 +33,7 @@ class Time:
 
 
 def turns(canal: MemoryCanal, time: Time, others: Callable[[], bool] = lambda: False, **limits: Any) -> Turns:
-    return Turns(Limits(**limits), canal, time.clock, time.sleep, others)
+    return Turns(Limits(**{"parallelism": 4} | limits), canal, time.clock, time.sleep, others)
 
 
 def one_batch(made: Turns, canal: MemoryCanal, time: Time, seconds: float) -> None:
