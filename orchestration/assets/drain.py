@@ -25,7 +25,7 @@ from cdc_core.errors import LakeError
 from orchestration.assets import checks
 from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata
-from orchestration.assets.reports import MOMENT, Lines, Reports, reported
+from orchestration.assets.reports import MOMENT, BatchLines, Reports, reported
 from orchestration.assets.turns import Turns, queued
 from orchestration.assets.verdicts import Verdicts
 from orchestration.first_rows import FirstRows
@@ -67,7 +67,7 @@ class Drain:
         """Drains. Yields every selected check once, at the end."""
         seconds = self.limits.report_seconds
         reports = Reports(self.context.log_event, seconds, self.clock)
-        lines = Lines(self.context.log.info, seconds, self.clock)
+        lines = BatchLines(self.context.log.info, seconds, self.clock)
         tally = self._begin()
         verdicts = Verdicts(self.context.instance, self.context.log_event, tally.lasting())
         try:
@@ -78,7 +78,7 @@ class Drain:
         concerned = tally.keys(tally.touched) | verdicts.red() | {key.asset_key for key in self.selected}
         yield from verdicts.end(tally.results(concerned), self.selected)
 
-    def _drain(self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: Lines) -> None:
+    def _drain(self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: BatchLines) -> None:
         deadline = self.clock() + self.limits.max_seconds
         until = int(self.context.run.tags.get(UNTIL_TAG) or 1000 * self.now())
         before = None

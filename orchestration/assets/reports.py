@@ -68,7 +68,7 @@ class Reports:
 
 
 @dataclass(slots=True)
-class Lines:
+class BatchLines:
     """The lines of one run about its acked batches: at once of the first one, and of one that took long; of the others
     one in `seconds`, with their sums."""
 

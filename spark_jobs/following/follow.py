@@ -21,7 +21,7 @@ from spark_jobs.following.merged import Merged
 from spark_jobs.following.others import TakenOver
 from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Pending
-from spark_jobs.following.together import LeftAlone
+from spark_jobs.following.together import LeftToStatement
 
 _STEP_BACK, _LONGEST = 5.0, 120.0  # seconds for which a run leaves a table to another one; longer each time
 _NEVER = (0.0, 0.0)
@@ -196,7 +196,7 @@ class Follow:
         self._tried.add(table)
         try:
             merged = future.result()
-        except LeftAlone:
+        except LeftToStatement:
             self._alone[table] = self.clock() + _ALONE
             self._tried.discard(table)  # a statement still tries it, even if it is parked
             return None

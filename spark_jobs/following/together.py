@@ -24,7 +24,7 @@ from spark_jobs.write.order import Order, Outcome
 log = structlog.get_logger(__name__)
 
 
-class LeftAlone(Exception):
+class LeftToStatement(Exception):
     """The table is left to a statement of its own."""
 
 
@@ -41,7 +41,7 @@ Ready = Callable[[str], Readied | Merged | None]  # `Merged` if there is nothing
 
 def merge_together(sessions: Sessions, tasks: int, ready: Ready, futures: Mapping[str, Future[Merged]]) -> None:
     """Merges the first part of each table. Each future gets what `Merger.next` returns or raises, or raises
-    LeftAlone."""
+    LeftToStatement."""
     try:
         with ThreadPoolExecutor(tasks, thread_name_prefix="ready") as pool:
             done = pool.map(lambda table: _prepared(ready, table, futures[table]), futures)
@@ -52,7 +52,7 @@ def merge_together(sessions: Sessions, tasks: int, ready: Ready, futures: Mappin
     finally:
         for future in futures.values():
             if not future.done():
-                future.set_exception(LeftAlone())
+                future.set_exception(LeftToStatement())
 
 
 def _prepared(ready: Ready, table: str, future: Future[Merged]) -> Readied | None:
@@ -72,6 +72,6 @@ def _prepared(ready: Ready, table: str, future: Future[Merged]) -> Readied | Non
 def _resolve(found: Mapping[str, Readied], futures: Mapping[str, Future[Merged]], table: str, outcome: Outcome) -> None:
     if outcome.why:
         log.info("the table is merged by a statement of its own", table=table, why=outcome.why)
-        futures[table].set_exception(LeftAlone())
+        futures[table].set_exception(LeftToStatement())
     else:
         futures[table].set_result(replace(found[table].result(outcome, len(found)), engine=FUSED))

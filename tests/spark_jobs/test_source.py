@@ -73,6 +73,7 @@ def test_a_session_is_used_again_and_an_ended_one_is_not(spark_remote: str) -> N
 
 
 def test_a_server_says_how_many_tasks_it_runs_at_a_time(spark_remote: str) -> None:
+    """A local Spark has the machine's cores."""
     with Sessions(spark_remote) as sessions:
         assert sessions.cores() == os.cpu_count()
 

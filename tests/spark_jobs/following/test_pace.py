@@ -14,7 +14,7 @@ from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Pending
-from spark_jobs.following.together import LeftAlone
+from spark_jobs.following.together import LeftToStatement
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Logs:
         self.jobs.append(self.now)
         for table, future in futures.items():
             if len(self.jobs) <= self.leaves:
-                future.set_exception(LeftAlone())
+                future.set_exception(LeftToStatement())
             else:
                 future.set_result(self.next(table))
 
