@@ -26,6 +26,7 @@ from cdc_core.schema.agreement import (
     is_full,
     listed,
     merged,
+    with_defaults_of,
     with_hidden_of,
     with_words_of,
 )
@@ -109,9 +110,18 @@ class Tsdb:
         version = self.history.at((event.database, event.table), position.version())
         known = version.schema if version else None
         event = with_hidden_of(event, known) if known else event
-        if known is not None and fits_exactly(event, known):
+        if version is not None and known is not None and fits_exactly(event, known):
+            if known.defaults_as_written:
+                known = self._with_defaults(known, version, position)
             return self.catalogue.as_configured(merged(event, known))
         return self.catalogue.as_configured(self._settled(event, known, position))
+
+    def _with_defaults(self, known: TableSchema, version: Version, position: EntryPosition) -> TableSchema:
+        """A definition with the defaults that its statement left open, as the catalogue has them now."""
+        name, time = (known.database, known.table), (position.timestamp or 0) // 1000
+        found = with_defaults_of(known, self.catalogue.table(*name)[0])
+        self._add([(name, Version(position.version(), found, version.sure, False, time))])
+        return found
 
     def _settled(self, event: TableSchema, known: TableSchema | None, position: EntryPosition) -> TableSchema:
         current, end = self.catalogue.table(event.database, event.table)

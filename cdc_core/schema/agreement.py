@@ -81,6 +81,20 @@ def with_words_of(event: TableSchema, known: TableSchema) -> TableSchema:
     return replace(event, columns=tuple(columns), comment=known.comment, collation=known.collation)
 
 
+def with_defaults_of(known: TableSchema, current: TableSchema | None) -> TableSchema:
+    """A definition with the catalogue's defaults where its own are as a statement wrote them. One of a column that the
+    catalogue does not have so is an expression from here on, which only the server can evaluate."""
+    others = {column.name: column for column in current.columns} if current else {}
+    return replace(known, columns=tuple(_with_default(own, others.get(own.name, own)) for own in known.columns))
+
+
+def _with_default(own: Column, other: Column) -> Column:
+    if not own.default_as_written:
+        return own
+    found = other if _same_type(own, other) else own
+    return replace(own, default=found.default, default_expression=found.default_expression, default_as_written=False)
+
+
 def listed(schema: TableSchema | None) -> str:
     """The columns for a message, in their order."""
     if schema is None:
@@ -161,4 +175,5 @@ def _filled(own: Column, other: Column) -> Column:
         meta=own.meta,
         nullable=own.nullable,
         charset=own.charset or other.charset,
+        default_as_written=False,
     )

@@ -38,7 +38,7 @@ def constant(column: Column, text: str, *, quoted: bool = True, strict: bool = T
     if not text.isascii():
         raise ValueError(text)
     if code in (*_INTEGERS, *_FLOATS, ColumnType.NEWDECIMAL):
-        return _number(column, text)
+        return _number(column, text, quoted=quoted)
     if code in _MOMENTS:
         return _moment(column, text)
     if code == ColumnType.DATE and re.fullmatch(_DATE, text):
@@ -63,19 +63,21 @@ def _text(column: Column, text: str) -> str:
     return text[:length]
 
 
-def _number(column: Column, text: str) -> str:
+def _number(column: Column, text: str, *, quoted: bool) -> str:
     try:
         value = Decimal(text.strip())
     except InvalidOperation as error:
         raise ValueError(text) from error
-    if not value and column.type_code in _FLOATS and value.is_signed():
+    is_double = quoted or "e" in text.lower()  # -0.0 is a DECIMAL, which has no -0
+    if not value and column.type_code in _FLOATS and value.is_signed() and is_double:
         raise ValueError(text)
-    value = value or Decimal(0)  # other numbers have no -0
+    value = value or Decimal(0)
     if column.type_code == ColumnType.NEWDECIMAL:
         if "e" in text.lower():  # a DOUBLE, which is rounded otherwise
             raise ValueError(text)
         with localcontext(rounding=ROUND_HALF_UP):
-            return f"{value:.{column.meta & 255}f}"
+            rounded = f"{value:.{column.meta & 255}f}"
+        return rounded if Decimal(rounded) else rounded.removeprefix("-")
     if column.type_code in _FLOATS and "(" in column.column_type:  # FLOAT(9,2): rounded too
         raise ValueError(text)
     if not text.isascii() or not value.is_finite() or "_" in text:

@@ -1,11 +1,14 @@
 """A column's definition in SQL as the column that the catalogue would show.
 
 What the text leaves open comes from the server's conventions and from the table's collation. In doubt there is no
-column: the caller asks the catalogue then. Source: MySQL manual, "CREATE TABLE Statement", "Data Types".
+column: the caller asks the catalogue then. A default in doubt stays as it is written. Source: MySQL manual, "CREATE
+TABLE Statement", "Data Types".
 """
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import replace
 
 from cdc_core.schema.column_default import constant
@@ -31,10 +34,12 @@ _HELD = dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32"), "\U0010ffff") | 
     ("utf8mb3", "utf8", "ucs2"), "\uffff"
 )  # the last character of a set
 _FRACTIONAL = ("time", "datetime", "timestamp")
+_NOW = re.compile(r"CURRENT_TIMESTAMP(?:\(\d\))?")
 
 
 def column_of(name: str, definition: str, collation: str, conventions: Conventions) -> Column | None:
-    """The column; None where the text is not enough. `collation` is the table's, "" where it is not known."""
+    """The column; None where the text is not enough for more than its default. `collation` is the table's, "" where it
+    is not known."""
     try:
         reader = Reader(definition, Dialect(mariadb=conventions.mariadb))
         return _column(name, parts_of(reader, mariadb=conventions.mariadb), collation, conventions)
@@ -48,13 +53,26 @@ def default_of(column: Column, text: str, conventions: Conventions) -> Column | 
         reader = Reader(text, Dialect(mariadb=conventions.mariadb))
         quoted = not reader.done and reader.words[0].string
         value, evaluated = default_in(reader)
-        if not reader.done:
-            return None
-        if value is not None and not evaluated:
-            value = _constant(column, value, conventions, quoted=quoted)
-        return replace(column, default=value, default_expression=evaluated)
     except (NotUnderstood, ValueError):
         return None
+    return _with_default(column, value, conventions, evaluated=evaluated, quoted=quoted) if reader.done else None
+
+
+def _with_default(
+    column: Column, text: str | None, conventions: Conventions, *, evaluated: bool, quoted: bool
+) -> Column:
+    """The column with a default as the catalogue shows it, or as it is written where that is not known."""
+    value, known = text, text is None or (evaluated and _is_expression(text, conventions))
+    if text is not None and not evaluated:
+        with suppress(NotUnderstood, ValueError):
+            value, known = _constant(column, text, conventions, quoted=quoted), True
+    return replace(column, default=value, default_expression=evaluated or not known, default_as_written=not known)
+
+
+def _is_expression(text: str, conventions: Conventions) -> bool:
+    """Whether the catalogue shows no constant for a default that only the server evaluates: MariaDB's does for one in
+    parentheses."""
+    return bool(_NOW.fullmatch(text)) or (text.startswith("(") and not conventions.mariadb)
 
 
 def _constant(column: Column, text: str, conventions: Conventions, *, quoted: bool) -> str:
@@ -118,12 +136,8 @@ def _column(name: str, parts: ColumnParts, collation: str, conventions: Conventi
         None,
         collations=conventions.collations,
     )
-    value = parts.default
-    if value is not None and not parts.evaluated:
-        value = _constant(replace(column, labels=parts.labels), value, conventions, quoted=parts.quoted)
-    return replace(
-        column, labels=parts.labels, default=value, default_expression=parts.evaluated, generated=parts.generated
-    )
+    column = replace(column, labels=parts.labels, generated=parts.generated)
+    return _with_default(column, parts.default, conventions, evaluated=parts.evaluated, quoted=parts.quoted)
 
 
 def _charset(parts: ColumnParts, table: str, conventions: Conventions) -> tuple[ServerCharset | None, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cdc_core.schema.ddl_words import NotUnderstood, Reader
+from cdc_core.schema.ddl_words import NotUnderstood, Reader, Word
 
 _SYNONYMS = {
     "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "int4": "int", "int8": "bigint",
@@ -17,12 +17,14 @@ _SYNONYMS = {
     "nvarchar": "varchar", "geomcollection": "geometrycollection",
 }  # fmt: skip
 _CONSTANT = re.compile(r"(?!0[xXbB])[0-9.]|[bB]'")
+_LITERAL = re.compile(r"[xXbB]'|0[xXbB]")
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 
 
 @dataclass(slots=True)
 class ColumnParts:
-    """What the text says. `nullable` None: nothing about NULL. `quoted`: the default is a string."""
+    """What the text says. `nullable` None: nothing about NULL. `evaluated`: see `default_in`; `quoted`: the default is
+    a string."""
 
     kind: str = ""
     sizes: tuple[int, ...] = ()
@@ -49,25 +51,42 @@ def parts_of(reader: Reader, *, mariadb: bool) -> ColumnParts:
 
 
 def default_in(reader: Reader) -> tuple[str | None, bool]:
-    """The text of a constant or of an expression, and whether it is one."""
+    """The text of a constant or of an expression, and whether it is one, or a constant that only the server reads.
+    Those of the present time are spelled alike; other expressions are in parentheses, but on MariaDB."""
     if reader.take("NULL"):
         return None, False
     if reader.sees("("):
         first = reader.at
         reader.skip()
-        return reader.text(first + 1, reader.at - 1), True
+        return reader.text(first, reader.at), True
     if reader.sees_any(*_NOW):
         return _now(reader), True
+    first = reader.at
     sign = "-" if reader.take("-") else ""
     if not sign:
         reader.take("+")
+    point = "." if reader.take(".") else ""
     word = reader.word()
-    if word.quoted or (not word.string and reader.sees("(")):
-        raise NotUnderstood("a function as default")
-    value = {"TRUE": "1", "FALSE": "0"}.get(word.keyword, word.text)
-    if not (word.string or _CONSTANT.match(value)):
-        raise NotUnderstood(f"{value} is not a known constant")
+    value = {"TRUE": "1", "FALSE": "0"}.get(word.keyword, point + word.text)
+    plain = word.string or (not word.quoted and _CONSTANT.match(value))
+    if _skip_rest(reader, word) or not plain:
+        return reader.text(first, reader.at), True
     return sign + value, False
+
+
+def _skip_rest(reader: Reader, word: Word) -> bool:
+    """Goes over what belongs to a default's first word: arguments, the text after a character set or a type, further
+    strings, the name of a sequence. Whether there is any."""
+    first = reader.at
+    if word.keyword in ("NEXT", "PREVIOUS") and reader.take("VALUE", "FOR"):
+        reader.table("")
+    while not reader.done and (reader.sees("(") or _is_literal(reader.words[reader.at])):
+        reader.skip()
+    return reader.at > first
+
+
+def _is_literal(word: Word) -> bool:
+    return word.string or bool(_LITERAL.match(word.text))
 
 
 def _type(reader: Reader, *, mariadb: bool) -> ColumnParts:

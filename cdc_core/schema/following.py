@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from cdc_core.schema.agreement import with_defaults_of
 from cdc_core.schema.conventions import Conventions, in_session
 from cdc_core.schema.databases import database_after
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
@@ -103,8 +104,13 @@ def filled(history: SchemaHistory, ddl: Ddl, conventions: Conventions) -> Ddl:
             version = history.at(to, position)
             after = version.schema if version and version.sure <= position else None
         exact = None if effect.kind in (EffectKind.DROP, EffectKind.DROP_DATABASE) else after
-        effects.append(replace(effect, before=before, schema=exact))
+        effects.append(replace(effect, before=_told(before), schema=_told(exact)))
     return replace(ddl, effects=tuple(effects))
+
+
+def _told(schema: TableSchema | None) -> TableSchema | None:
+    """A definition for others, to whom a default is known or an expression."""
+    return schema and with_defaults_of(schema, None)
 
 
 def _last(effects: Sequence[Effect]) -> dict[Name, int]:

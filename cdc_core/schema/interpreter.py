@@ -116,7 +116,7 @@ def _changed(column: Column, change: ColumnChange, collation: str, conventions: 
         case ChangeKind.SET_DEFAULT:
             return _known(default_of(column, change.definition, conventions))
         case ChangeKind.DROP_DEFAULT:
-            return replace(column, default=None, default_expression=False)
+            return replace(column, default=None, default_expression=False, default_as_written=False)
     raise _Unknown
 
 

@@ -85,15 +85,17 @@ def _readings(text: str, dialect: Dialect, *, keep_strings: bool, most: int | No
     run.append(rest)
     if not inside:
         skipped.append(rest)
-    return _trimmed("".join(run)), _trimmed("".join(skipped))
+    both = "".join(run).strip(), "".join(skipped).strip()
+    return both if keep_strings else (_opened(both[0]), _opened(both[1]))
 
 
 def _string(written: str, dialect: Dialect) -> str:
     return written if dialect.backslash_escapes else written.replace("\\", "\\\\")
 
 
-def _trimmed(text: str) -> str:
-    return text.strip().lstrip("(").strip()
+def _opened(text: str) -> str:
+    """A query in parentheses from its first word on."""
+    return text.lstrip("(").strip()
 
 
 def _standing_for(found: re.Match[str]) -> str:

@@ -43,6 +43,7 @@ class Column:
     hidden: bool = False  # logged, but in no SELECT: MariaDB's columns for unique keys over long values
     generated: bool | None = False  # from other columns; None: not known
     as_text: bool = False  # a date or time is read as text: `sluice.zero.dates=string`
+    default_as_written: bool = False  # `default` is what a statement says; the catalogue may show a constant instead
 
     @property
     def is_address(self) -> bool:
@@ -50,7 +51,8 @@ class Column:
         return self.type_code == ColumnType.STRING and _ADDRESSES.get(self.column_type.lower()) == self.meta
 
 
-_COLUMN_FIELDS = tuple(Column.__dataclass_fields__)
+_AS_WRITTEN = "default_as_written"  # in the schema history alone
+_COLUMN_FIELDS = tuple(name for name in Column.__dataclass_fields__ if name != _AS_WRITTEN)
 _VALUES = attrgetter(*_COLUMN_FIELDS)
 _SEQUENCE = (
     "next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size", "cycle_option",
@@ -102,6 +104,11 @@ class TableSchema:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
+    def defaults_as_written(self) -> bool:
+        """Whether a default of a column is not known as the catalogue has it."""
+        return any(column.default_as_written for column in self.columns)
+
+    @property
     def shown(self) -> tuple[Column, ...]:
         """The columns that SELECT knows."""
         return tuple(column for column in self.columns if not column.hidden)
@@ -116,7 +123,7 @@ class TableSchema:
         return self.with_dates_as_text() if zero_dates == "string" else self
 
     def to_dict(self) -> dict[str, Any]:
-        columns = [dict(zip(_COLUMN_FIELDS, _VALUES(column), strict=True)) for column in self.columns]
+        columns = [_fields_of(column) for column in self.columns]
         own = {name: getattr(self, name) for name in self.__dataclass_fields__}
         defect = asdict(self.defect) if self.defect else None
         return own | {"columns": columns, "defect": defect, "version": self.version}
@@ -130,6 +137,11 @@ class TableSchema:
         defect = Defect(**fields["defect"]) if fields.get("defect") else None
         collation, index = fields.get("collation", ""), fields.get("key_index", PRIMARY)
         return cls(fields["database"], fields["table"], columns, key, comment, collation, defect, index)
+
+
+def _fields_of(column: Column) -> dict[str, Any]:
+    fields = dict(zip(_COLUMN_FIELDS, _VALUES(column), strict=True))
+    return fields | {_AS_WRITTEN: True} if column.default_as_written else fields
 
 
 def unsupported(column: Column, what: str, hint: str = "") -> SchemaError:

@@ -26,7 +26,8 @@ from spark_jobs.lake.types import LakeColumn, lake_columns
 _DEFAULTS = (ChangeKind.SET_DEFAULT, ChangeKind.DROP_DEFAULT)
 _OF_COLUMNS = (ChangeKind.ADD_COLUMN, ChangeKind.MODIFY_COLUMN)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`")
-_COMPUTED = re.compile(r"\b(GENERATED|AS|SERIAL)\b|\b(?:DEFAULT|VIRTUAL|STORED|PERSISTENT)\s*\(", re.IGNORECASE)
+_COMPUTED = re.compile(r"\b(GENERATED|AS|SERIAL)\b|\b(?:VIRTUAL|STORED|PERSISTENT)\s*\(", re.IGNORECASE)
+_EVALUATED = re.compile(r"\bDEFAULT\s*\(", re.IGNORECASE)
 _VALUED = re.compile(r"\b(DEFAULT|AS|SERIAL|AUTO_INCREMENT|NOT|PRIMARY|TIMESTAMP)\b", re.IGNORECASE)
 _NUMBERED = re.compile(r"\bAUTO_INCREMENT\b", re.IGNORECASE)
 
@@ -143,7 +144,7 @@ class _Reading:
     def _added(self, change: ColumnChange, target: LakeColumn) -> str:
         """The value that old rows have in an added column."""
         text = _QUOTED.sub("''", change.definition)
-        if _COMPUTED.search(text) or _NUMBERED.search(text):
+        if any(pattern.search(text) for pattern in (_COMPUTED, _EVALUATED, _NUMBERED)):
             raise self._copy(f"the server computed the values of the added column {change.name!r}")
         try:
             return old_row_values(self.after, (target,)).get(target.name, f"CAST(NULL AS {target.type})")

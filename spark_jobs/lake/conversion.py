@@ -69,7 +69,7 @@ def _plain(column: Column) -> Column:
     and which kind of address a column has."""
     declared = column.column_type if column.type_code in (*_FLOATS, Type.STRING) else ""
     return replace(column, name="", nullable=True, comment="", default=None, default_expression=False,
-                   hidden=False, generated=False, column_type=declared)  # fmt: skip
+                   default_as_written=False, hidden=False, generated=False, column_type=declared)  # fmt: skip
 
 
 def same_for_expressions(before: Column, after: Column) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 import pymysql
 
 from cdc_core.binlog import query_event
+from cdc_core.schema.agreement import with_defaults_of
 from cdc_core.schema.column_type import ColumnType
 from cdc_core.schema.conventions import Conventions, in_session, read_conventions
 from cdc_core.schema.ddl import ChangeKind, Effect
@@ -82,8 +83,9 @@ class _Work:
         assert after is not None
         ((effect,), understood) = effects(query.text, query.database, query.dialect)
         made = definition_after(before, effect, conventions) if understood else None
-        if made is not None and _comparable(made) != _comparable(after):
-            pairs = zip(_comparable(made), _comparable(after), strict=False)
+        known = None if made is None else _comparable(with_defaults_of(made, after))
+        if known is not None and known != _comparable(after):
+            pairs = zip(known, _comparable(after), strict=False)
             tally.faults.append(f"{trial}: {next(pair for pair in pairs if pair[0] != pair[1])}")
         try:
             wrong = self._values(replace(effect, before=before, schema=made))

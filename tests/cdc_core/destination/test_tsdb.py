@@ -18,6 +18,7 @@ from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.file import FileNodes
 from cdc_core.meta.nodes import MemoryNodes, Nodes
 from cdc_core.position import EntryPosition
+from cdc_core.schema.ddl import Ddl
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import CLIENT, all_read, claim, config, drain, execute, running
@@ -123,6 +124,44 @@ def test_statements_show_the_definitions_around_them(mysql57: MySqlServer) -> No
     assert (names(added.before), names(added.schema)) == ("a b", "a b c")
     assert (added.schema.columns[2].default, changed.schema.columns[2].default) == ("7", "9")
     assert changed.before == added.schema
+
+
+@pytest.mark.parametrize(("name", "level"), SERVERS)
+def test_defaults_that_the_text_leaves_open_are_asked_for(
+    name: str, level: str, request: pytest.FixtureRequest
+) -> None:
+    """By the first row; the statements around it tell exact definitions all the same, whenever they are read."""
+    server = request.getfixturevalue(name)
+    made = "CREATE TABLE t (a INT PRIMARY KEY, d DOUBLE(9,2) DEFAULT '1.234' COMMENT 'odd', v VARCHAR(9) DEFAULT 0x41)"
+    with (
+        server.database() as shop,
+        metadata(server, level),
+        running(config(server, shop), MemoryNodes()) as capture,
+    ):
+        assert capture.service.claim(CLIENT, 10, 0.1, "run-1", 60) is None
+        execute(server, shop, made, "INSERT INTO t (a) VALUES (1)")
+        execute(server, shop, "ALTER TABLE t MODIFY v VARCHAR(20) DEFAULT 'b' 'c'", "INSERT INTO t (a) VALUES (2)")
+        execute(server, shop, "ALTER TABLE t ADD b INT")
+        all_read(capture, server)
+        statements = [one for _ in range(3) for one in told(capture)]
+        first, second = seen(capture, 0)
+
+    created, modified, widened = (one.effects[0] for one in statements)
+    assert [one.schema and names(one.schema) for one in (created, modified, widened)] == ["a d v", "a d v", "a d v b"]
+    assert created.schema is not None
+    assert modified.before is not None
+    assert modified.before.version == created.schema.version
+    assert [(c.default, c.default_expression) for c in created.schema.columns[1:]] == [("1.234", True), ("0x41", True)]
+    assert (first.columns[1].default, first.columns[1].default_expression) == ("1.23", False)
+    assert [(c.default, c.default_expression) for c in second.columns[1:]] == [("1.23", False), ("bc", False)]
+    assert "default_as_written" not in str([one.to_dict() for one in (first, second, created.schema, modified.before)])
+
+
+def told(capture: Capture) -> tuple[Ddl, ...]:
+    """The statements of the next claim, which is acked."""
+    found = claim(capture)
+    capture.service.ack(CLIENT, found.batch_id, found.owner)
+    return found.ddl
 
 
 def test_a_contradiction_shows_all_definitions(mysql57: MySqlServer) -> None:

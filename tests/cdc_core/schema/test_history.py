@@ -56,6 +56,7 @@ def test_a_version_holds_until_the_next_one() -> None:
         ("CREATE TABLE IF NOT EXISTS t (z INT)", ("a b", "x", None)),
         ("CREATE TABLE v (z INT, w VARCHAR(3) CHARSET latin1)", ("a b", "x", "z w")),
         ("CREATE TABLE v (w VARCHAR(3))", ("a b", "x", None)),
+        ("CREATE TABLE v (w DOUBLE(9,2) DEFAULT 1.5)", ("a b", "x", "w")),
         ("TRUNCATE t", ("a b", "x", None)),
         ("ALTER TABLE t SOMETHING NEW", (None, "x", None)),
         ("ALTER WONDER t", (None, "x", None)),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
+import pymysql
 import pytest
 
+from cdc_core.schema.agreement import with_defaults_of
 from cdc_core.schema.conventions import Conventions, read_conventions
 from cdc_core.schema.ddl import ChangeKind, ColumnChange, Effect, EffectKind
 from cdc_core.schema.ddl_parser import effects
@@ -36,6 +39,23 @@ STATEMENTS = [
     "ALTER TABLE t ADD d1 DECIMAL(6,1) DEFAULT 2.25, ADD d0 DECIMAL(5,0) DEFAULT -2.5, ADD c5 CHAR(5) DEFAULT 'a  '",
     "ALTER TABLE t ADD late CHAR(3)",
 ]
+DEFAULTS = [
+    "INT DEFAULT +5", "INT DEFAULT - 5", "INT DEFAULT (-5)", "INT DEFAULT (7 + 1)", "INT DEFAULT 1.6",
+    "INT DEFAULT b'101'", "INT DEFAULT 0x41", "DOUBLE DEFAULT -0.0", "DOUBLE DEFAULT -0e0", "DOUBLE DEFAULT '-0'",
+    "DOUBLE(9,2) DEFAULT 1.234", "FLOAT DEFAULT -0.0", "DECIMAL(5,2) DEFAULT -0.001", "DECIMAL(5,2) DEFAULT .5",
+    "DECIMAL(5,2) DEFAULT '1e1'", "BIT(9) DEFAULT 5", "BIT(9) DEFAULT x'05'", "VARCHAR(5) DEFAULT X'41'",
+    "VARCHAR(5) DEFAULT 0b1000001", "VARCHAR(5) DEFAULT _latin1'abc' COLLATE utf8mb4_bin",
+    "VARCHAR(5) DEFAULT _latin1 x'E4'", "VARCHAR(5) DEFAULT 'a' 'b'", "VARCHAR(5) DEFAULT N'abc'",
+    "VARCHAR(5) DEFAULT 1.5", "VARCHAR(5) CHARACTER SET latin1 DEFAULT 'ä'", "VARBINARY(5) DEFAULT 'abc'",
+    "VARBINARY(5) DEFAULT ''", "BINARY(4) DEFAULT 0x00FF", "TEXT DEFAULT ('abc')", "DATE DEFAULT DATE'2024-02-29'",
+    "DATE DEFAULT 20240229", "DATE DEFAULT CURRENT_DATE", "TIME DEFAULT 10203",
+    "DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)", "TIMESTAMP(6) NULL DEFAULT NOW(6)",
+    "TIMESTAMP NULL DEFAULT 0", "DATETIME DEFAULT TIMESTAMP'2024-02-29 01:02:03' ON UPDATE CURRENT_TIMESTAMP()",
+    "YEAR DEFAULT 70", "VARCHAR(40) DEFAULT uuid() NOT NULL", "VARCHAR(40) DEFAULT (uuid())",
+    "VARCHAR(90) DEFAULT CURRENT_USER COMMENT 'who'", "BIGINT DEFAULT NEXT VALUE FOR s",
+    "BIGINT NOT NULL DEFAULT NEXTVAL(s)", "INT DEFAULT id", "JSON DEFAULT (JSON_ARRAY())",
+    "POINT DEFAULT (POINT(1,2))", "INET6 DEFAULT '::1'",
+]  # fmt: skip
 RENAMES = [
     "ALTER TABLE t RENAME COLUMN y TO w, RENAME COLUMN w TO y",
     "ALTER TABLE t RENAME COLUMN z TO old_z, ADD z INT DEFAULT 3",
@@ -61,6 +81,41 @@ def test_the_text_gives_what_the_catalogue_shows(name: str, request: pytest.Fixt
 
                 assert known is not None, text
                 assert comparable(known) == comparable(listed(server, database)), text
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["mysql8", "mysql57", "mysql9", "mariadb"])
+def test_a_default_of_any_form_leaves_the_definition_known(name: str, request: pytest.FixtureRequest) -> None:
+    """In CREATE, ADD, MODIFY and SET DEFAULT, as far as the server takes it. With the catalogue's defaults for those
+    that stay as they are written, the definition is the catalogue's."""
+    server, refused = request.getfixturevalue(name), 0
+    with server.database() as database, server.root(database) as connection, connection.cursor() as cursor:
+        cursor.execute("SET SESSION sql_mode = ''")
+        conventions = read_conventions(cursor)
+        cursor.execute("SELECT @@collation_database")
+        empty = TableSchema(database, "", (), (), "", str(cursor.fetchall()[0][0]))
+        with suppress(pymysql.MySQLError):
+            cursor.execute("CREATE SEQUENCE s")
+        for default in DEFAULTS:
+            definition = default.partition(" DEFAULT ")
+            statements = [
+                f"CREATE TABLE t (id INT NOT NULL PRIMARY KEY, c {default})",
+                f"ALTER TABLE t ADD d {default}, MODIFY c {default} FIRST",
+                f"ALTER TABLE t ALTER d SET DEFAULT {definition[2].partition(' ON UPDATE')[0]}",
+            ]
+            known: TableSchema | None = empty
+            for text in statements:
+                try:
+                    cursor.execute(text)
+                except pymysql.MySQLError:
+                    refused += 1
+                    continue
+                known, shown = after(known, text, database, conventions), listed(server, database)
+
+                assert known is not None, text
+                assert comparable(with_defaults_of(known, shown)) == comparable(shown), text
+            cursor.execute("DROP TABLE IF EXISTS t")
+    assert refused < len(DEFAULTS) * 3 / 2
 
 
 def after(schema: TableSchema | None, text: str, database: str, conventions: Conventions) -> TableSchema | None:
@@ -100,9 +155,8 @@ def altered(*changes: ColumnChange) -> TableSchema | None:
         ColumnChange(ChangeKind.ADD_COLUMN, "c", definition="INT", after="not_there"),
         ColumnChange(ChangeKind.ADD_COLUMN, "c", definition="VARCHAR(3)"),
         ColumnChange(ChangeKind.ADD_COLUMN, "c", definition="WONDER(3)"),
-        ColumnChange(ChangeKind.ADD_COLUMN, "c", definition="INT DEFAULT f(1)"),
-        ColumnChange(ChangeKind.ADD_COLUMN, "c", definition="INT DEFAULT 'many'"),
-        ColumnChange(ChangeKind.ADD_COLUMN, "c", definition="DOUBLE(9,2) DEFAULT 1.234"),
+        ColumnChange(ChangeKind.ADD_COLUMN, "c", definition="INT DEFAULT 1 + 1"),
+        ColumnChange(ChangeKind.SET_DEFAULT, "b", definition="f(1) SOMETHING"),
         ColumnChange(ChangeKind.KEY, columns=("not_there",)),
         ColumnChange(ChangeKind.CHARSET, definition="klingon"),
     ],
@@ -110,6 +164,37 @@ def altered(*changes: ColumnChange) -> TableSchema | None:
 def test_what_the_text_does_not_say_is_not_guessed(change: ColumnChange) -> None:
     """A clause that is unknown, does not fit the definition, or depends on a collation that is not known."""
     assert altered(change) is None
+
+
+@pytest.mark.parametrize("text", ["f(1)", "'many'", "1.5", "-0x41", "NEXT VALUE FOR `d`.`s`", "_latin1 x'E4'"])
+def test_a_default_that_is_not_known_stays_as_it_is_written(text: str) -> None:
+    """Nobody takes it for a constant, and all else is known."""
+    added = ColumnChange(ChangeKind.ADD_COLUMN, "c", definition=f"INT NOT NULL DEFAULT {text} COMMENT 'third'")
+    for changes in ([added], [added, ColumnChange(ChangeKind.SET_DEFAULT, "b", definition=text)]):
+        made = altered(*changes)
+
+        assert made is not None
+        assert [c.default_as_written for c in made.columns] == [False, len(changes) > 1, True]
+        *_, third = made.columns
+        assert (third.name, third.type_code, third.nullable, third.comment) == ("c", 3, False, "third")
+        assert (third.default, third.default_expression) == (
+            {"'many'": "many"}.get(text, text),
+            True,
+        )
+        assert TableSchema.from_dict(made.to_dict()) == made
+
+
+def test_the_catalogue_says_the_default_of_the_same_column_alone() -> None:
+    """One that a later statement made another column of stays an expression."""
+    one, other = (Column(name, 3, 0, default="0x41", default_expression=True, default_as_written=True) for name in "ab")
+    current = TableSchema("d", "t", (Column("b", 8, 0, default="9"), Column("a", 3, 0, default="65")))
+
+    found = with_defaults_of(TableSchema("d", "t", (one, other)), current)
+
+    assert found.columns == (
+        Column("a", 3, 0, default="65"),
+        Column("b", 3, 0, default="0x41", default_expression=True),
+    )
 
 
 def test_conditions_hold_by_the_definition() -> None:

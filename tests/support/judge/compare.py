@@ -24,12 +24,15 @@ def compare(
     names: Sequence[str],
     key: Sequence[str],
     place: str,
+    *,
+    waits: bool = False,
 ) -> Comparison:
     """Compares the living rows, in the columns `names` that both have. Every row is missing from a lake without the
     table.
 
     Rows whose key has a zero date are NULL there on both sides, so that two of them may have one key: the table is then
-    compared as if it had no key. Raises LakeError when the two share no column.
+    compared as if it had no key. Raises LakeError when the two share no column, unless the lake's table is empty and
+    `waits` for a row that brings the columns.
     """
     builder = QueryBuilder()
     _register(builder, "source", source)
@@ -38,14 +41,16 @@ def compare(
         return Comparison(total, 0, total, 0, 0)
     there = {field.name for field in lake.schema().fields}
     names = [name for name in names if name in there]
+    _register(builder, "lake", lake)
+    lake_rows = _one(builder, "SELECT count(*) AS n FROM lake")["n"]
+    if not names and waits and not lake_rows:
+        return Comparison(total, 0, total, 0, 0)
     if not names:
         raise LakeError(
             "source and lake share no column", place=place, hint="Reload the table from the source: sluice copy."
         )
-    _register(builder, "lake", lake)
     if not there.issuperset(key) or _has_null(builder, key):
         key = ()
-    lake_rows = _one(builder, "SELECT count(*) AS n FROM lake")["n"]
     parts = _parts(max(total, lake_rows))
     floats = {field.name for field in source.schema().fields if str(field.type.type) in _FLOATS}
     found = [_one(builder, _question(names, key, floats, part)) for part in _conditions(key or names, source, parts)]

@@ -129,8 +129,9 @@ def _compare_table(
         rows = pa.RecordBatchReader.from_batches(oracle.schema, stream(connection, oracle))
         write_deltalake(scratch, rows)
         there = lake.open(path) if state else None
-        found = compare(DeltaTable(scratch), there, oracle.schema.names, oracle.key, oracle.name)
-    if there is None or state is None or state.dropped:  # its first row brings the definition
+        waits = state is not None and state.dropped  # its first row brings the definition
+        found = compare(DeltaTable(scratch), there, oracle.schema.names, oracle.key, oracle.name, waits=waits)
+    if there is None or state is None or state.dropped:
         return found, ()
     return found, definitions_compared(oracle, there, state)
 
