@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+import psutil
+
 from cdc_core.errors import ErrorCode, SluiceError
 from orchestration.stack.guard import Guard
 
@@ -155,5 +157,18 @@ def _signal_group(group: int, number: int) -> bool:
 
 
 def _group_alive(child: subprocess.Popen[bytes]) -> bool:
-    child.poll()  # reaps the leader, which would otherwise stay in its group as a zombie
-    return _signal_group(child.pid, 0)
+    child.poll()  # reaps the leader
+    return group_runs(child.pid)
+
+
+def group_runs(group: int) -> bool:
+    """Returns whether a process of the group runs. One that has ended stays in its group until its parent reaps it; the
+    new parent of an orphan, which may be the first process of a container, does so late or never."""
+    return _signal_group(group, 0) and any(_runs_in(group, pid) for pid in psutil.pids())
+
+
+def _runs_in(group: int, pid: int) -> bool:
+    try:
+        return os.getpgid(pid) == group and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except (ProcessLookupError, PermissionError, psutil.Error):
+        return False

@@ -13,7 +13,7 @@ import pytest
 
 from orchestration.stack import keeping as module
 from orchestration.stack.keeping import Keeping
-from orchestration.stack.process import Process, ProcessError
+from orchestration.stack.process import Process, ProcessError, group_runs
 from tests.support.waiting import until
 
 LONG = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -41,15 +41,6 @@ def sleeper(folder: Path, name: str) -> Process:
     return Process(name, LONG, log=folder / name, ready=lambda: True)
 
 
-def _has_members(group: int) -> bool:
-    """A killed one counts until its parent has asked for its end."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def test_a_killed_process_is_started_again(tmp_path: Path) -> None:
     """Each time, later after each short life; the others go on. What the dead leader left of its group is ended."""
     lines, code = Lines(), "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
@@ -64,7 +55,7 @@ def test_a_killed_process_is_started_again(tmp_path: Path) -> None:
             os.kill(before, number)
             until(lambda before=before: one.pid not in (None, before), 60)
             until(lambda: "runs again" in lines.told[-1], 60)
-            until(lambda before=before: not _has_members(before), 10)
+            until(lambda before=before: not group_runs(before), 10)
         kept.check()
         assert two.pid == other
     assert not one.running

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -9,9 +10,11 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
-from orchestration.stack.process import Process, ProcessError
+from orchestration.stack.process import Process, ProcessError, group_runs
+from tests.support.waiting import until
 
 SLEEPER = [sys.executable, "-c", "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"]
 
@@ -87,9 +90,28 @@ def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
 def _gone_within(group: int, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
+        if not group_runs(group):
             return True
         time.sleep(0.05)
     return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another parent than the first process")
+def test_an_orphan_that_nobody_reaps_is_not_waited_for(tmp_path: Path) -> None:
+    """It stays in its group as a zombie: its new parent, here as in a container without an init, does not reap it."""
+    adopt, adopts = 36, ctypes.CDLL(None).prctl  # PR_SET_CHILD_SUBREAPER
+    assert adopts(adopt, 1, 0, 0, 0) == 0
+    code = "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
+    one = Process("one", [sys.executable, "-c", code], log=tmp_path / "one", ready=lambda: True).start()
+    try:
+        leader = psutil.Process(one.pid)
+        until(leader.children)
+        (orphan,) = leader.children()
+        began = time.monotonic()
+        one.kill()
+        assert time.monotonic() - began < 5.0
+        assert not one.running
+        assert orphan.status() == psutil.STATUS_ZOMBIE
+    finally:
+        adopts(adopt, 0, 0, 0, 0)
+    os.waitpid(orphan.pid, 0)
