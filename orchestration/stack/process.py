@@ -157,8 +157,7 @@ def _signal_group(group: int, number: int) -> bool:
 
 
 def _group_alive(child: subprocess.Popen[bytes]) -> bool:
-    child.poll()  # reaps the leader
-    return group_runs(child.pid)
+    return child.poll() is None or group_runs(child.pid)
 
 
 def group_runs(group: int) -> bool:
@@ -169,6 +168,9 @@ def group_runs(group: int) -> bool:
 
 def _runs_in(group: int, pid: int) -> bool:
     try:
-        return os.getpgid(pid) == group and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        if os.getpgid(pid) != group:
+            return False
+        one = psutil.Process(pid)
+        return one.status() != psutil.STATUS_ZOMBIE or one.num_threads() > 1  # its first thread may end before others
     except (ProcessLookupError, PermissionError, psutil.Error):
         return False
