@@ -152,24 +152,10 @@ class Merger:
     def outcome(self, ready: ReadyPart, commit: Outcome | None, share: int = 1) -> Merged:
         """Returns the result of a part by its `commit`, which is None if another run has made one of that version.
         `share`: the number of tables that were merged together, in one time."""
-        found, part = ready.found, ready.found.part
         contradiction = _contradiction(commit) if commit and ready.read.table.primary_key else ""
-        return Merged(
-            found.table,
-            parts=1,
-            rows=part.rows,
-            inserted=commit.inserted if commit else 0,
-            updated=commit.updated if commit else 0,
-            deleted=commit.deleted if commit else 0,
-            epoch=part.epoch,
-            upto=part.upto,
-            delta_version=commit.version if commit else None,
-            since=part.since,
-            merged_at=self.clock(),
-            seconds=(time.perf_counter() - ready.since) / share,
-            added_columns=ready.prepared.added_columns,
-            contradiction=contradiction,
-        )
+        seconds = (time.perf_counter() - ready.since) / share
+        done = Merged.of(ready.found, commit, self.clock(), seconds)
+        return replace(done, added_columns=ready.prepared.added_columns, contradiction=contradiction)
 
     def _emptied(self, ready: ReadyPart) -> Merged:
         """Merges up to the part's last entry that emptied the table: one commit that deletes all rows. For a table

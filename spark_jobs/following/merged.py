@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from spark_jobs.apply.table import SQL
+from spark_jobs.following.pending import Pending
+from spark_jobs.write.order import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,25 @@ class Merged:
     contradiction: str = ""
     view_error: str = ""
     engine: str = SQL
+
+    @classmethod
+    def of(cls, found: Pending, commit: Outcome | None, merged_at: float, seconds: float) -> Merged:
+        """Returns the result of a part by its `commit`, which is None if another run has made one of that version."""
+        part, made = found.part, commit or Outcome()
+        return cls(
+            found.table,
+            parts=1,
+            rows=part.rows,
+            inserted=made.inserted,
+            updated=made.updated,
+            deleted=made.deleted,
+            epoch=part.epoch,
+            upto=part.upto,
+            delta_version=commit.version if commit else None,
+            since=part.since,
+            merged_at=merged_at,
+            seconds=seconds,
+        )
 
     def __bool__(self) -> bool:
         return self.parts > 0

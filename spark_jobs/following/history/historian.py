@@ -126,7 +126,7 @@ class Historian:
 
         def result(outcome: Outcome, share: int) -> Merged:
             seconds = (time.perf_counter() - began) / share
-            return replace(_outcome(pending, outcome, self.clock(), seconds), table=work_of(table))
+            return replace(Merged.of(pending, outcome, self.clock(), seconds), table=work_of(table))
 
         return Readied(order, result)
 
@@ -237,7 +237,7 @@ class Historian:
             commit.version, commit.count("numTargetRowsInserted"),
             commit.count("numTargetRowsUpdated", "numUpdatedRows"),
         ) if commit else None  # fmt: skip
-        return _outcome(pending, counts, self.clock(), time.perf_counter() - began)
+        return Merged.of(pending, counts, self.clock(), time.perf_counter() - began)
 
     def _pass(self, path: str, part: Part) -> None:
         """Notes a part for which there was nothing to write: Delta makes no commit of a statement that changes no row,
@@ -249,20 +249,3 @@ class Historian:
 def _log(found: HistoryState) -> str:
     """Returns the SQL for the log as it was when the part was chosen."""
     return table_at(found.log.path, found.log.version)
-
-
-def _outcome(pending: Pending, commit: Outcome | None, at: float, seconds: float) -> Merged:
-    part = pending.part
-    return Merged(
-        pending.table,
-        parts=1,
-        rows=part.rows,
-        inserted=commit.inserted if commit else 0,
-        updated=commit.updated if commit else 0,
-        epoch=part.epoch,
-        upto=part.upto,
-        delta_version=commit.version if commit else None,
-        since=part.since,
-        merged_at=at,
-        seconds=seconds,
-    )
