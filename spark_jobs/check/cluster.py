@@ -47,13 +47,14 @@ def checked(spark: SparkSession, lake: Lake, door: RowsDoor | None, source: str 
     Raises LakeError if this process cannot write the lake, and what Spark raises if its server is away.
     """
     with _folder(lake) as folder:
-        yield _spark(spark, lake, folder)
+        count = 2 * slots(spark)  # tasks, so that every executor gets one
+        yield _spark(spark, lake, folder, count)
         asked = Asked(PACKAGES, _MODULE, folder, uuid.uuid4().hex, lake.storage, source=source)
         if door is not None:
             asked = replace(asked, door=door.url, token=door.token, ca=door.ca)
         write(asked, DRIVER)
         try:
-            executors = _asked(spark, asked)
+            executors = _asked(spark, asked, count)
         except PySparkException as error:
             if is_gone(error):
                 raise
@@ -84,9 +85,9 @@ def _folder(lake: Lake) -> Iterator[str]:
                 shutil.rmtree(folder.removeprefix("file://"))  # which is empty now
 
 
-def _spark(spark: SparkSession, lake: Lake, folder: str) -> Finding:
-    """Checks that Spark's executors write a Delta table into the lake that this process sees."""
-    where, path, rows = (urlsplit(lake.root).scheme or "path",), f"{folder}/delta", 2 * slots(spark)
+def _spark(spark: SparkSession, lake: Lake, folder: str, rows: int) -> Finding:
+    """Checks that Spark's executors write a Delta table, of so many rows, into the lake that this process sees."""
+    where, path = (urlsplit(lake.root).scheme or "path",), f"{folder}/delta"
     try:
         spark.range(0, rows, 1, rows).write.format("delta").save(path)
         found = spark.sql(f"SELECT count(*) AS rows FROM delta.{quote(path)}").collect()[0].rows  # noqa: S608
@@ -110,9 +111,9 @@ def _rows(lake: Lake, path: str) -> int:
         return 0
 
 
-def _asked(spark: SparkSession, asked: Asked) -> list[Looked]:
-    """Returns the facts of each task. There are twice as many as run at a time, so that every executor gets one."""
-    count, begun = 2 * slots(spark), time.time()
+def _asked(spark: SparkSession, asked: Asked, count: int) -> list[Looked]:
+    """Returns the facts of so many tasks."""
+    begun = time.time()
     found = spark.range(0, count, 1, count).mapInArrow(partial(look_all, asked), "facts string").toArrow()
     ended = time.time()
     return [Looked(Facts(**json.loads(text)), begun, ended) for text in pa.table(found)["facts"].to_pylist()]
