@@ -140,15 +140,13 @@ class Drain:
     def _make_ready(self) -> int:
         """Makes a session at Spark before rows come, and waits until it is warm. If Spark is away, the first batch says
         so. Returns how many tables are written side by side."""
-        parallelism = self.limits.parallelism
-        if not self.lake.needs_spark:
-            return parallelism or os.cpu_count() or 1
-        with suppress(LakeError):
-            cores = self.lake.connect()
-            parallelism = parallelism or cores
-        if (waited := wait_until_warm(self.clock, self.sleep)) > 0:
-            self.context.log.info(f"waited {waited:.1f} s until Spark was warm")
-        return parallelism or os.cpu_count() or 1
+        cores = os.cpu_count() or 1
+        if self.lake.needs_spark:
+            with suppress(LakeError):
+                cores = self.lake.connect()
+            if (waited := wait_until_warm(self.clock, self.sleep)) > 0:
+                self.context.log.info(f"waited {waited:.1f} s until Spark was warm")
+        return self.limits.parallelism or cores
 
     def _check(self, claim: Claim, before: Claim | None, tally: checks.Tally) -> list[str]:
         """Stops the tables that have rows which another server lost, or that miss changes, and returns their names.
