@@ -47,6 +47,15 @@ def service() -> Iterator[Feed]:
         yield server
 
 
+def half_applied(service: Feed, sessions: Sessions, folder: Path) -> Lake:
+    """Returns a lake where both tables have the first four of their eight rows."""
+    lake = Lake(folder)
+    service.put(KEYED, [Change(n, None, (n, "x")) for n in range(1, 9)])
+    service.put(BAG, [Change(n, None, (n, "x")) for n in range(1, 9)])
+    apply_batch(service.claim(1, 0, 4), lake, sessions, service.url)
+    return lake
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1])
 def test_both_engines_write_the_same_rows(service: Feed, sessions: Sessions, tmp_path: Path, seed: int) -> None:
@@ -206,10 +215,7 @@ def test_a_table_that_changes_in_the_middle_goes_by_a_statement(
     becomes: Callable[[Sessions, str], None],
 ) -> None:
     """It gets deletion vectors, or becomes large, after the choice of the engine and before the job."""
-    lake = Lake(tmp_path)
-    service.put(KEYED, [Change(n, None, (n, "x")) for n in range(1, 9)])
-    service.put(BAG, [Change(n, None, (n, "x")) for n in range(1, 9)])
-    apply_batch(service.claim(1, 0, 4), lake, sessions, service.url)
+    lake = half_applied(service, sessions, tmp_path)
     write_all = fused.write_all
 
     def late(pool: Sessions, orders: Sequence[order.Order], tasks: int) -> list[order.Outcome]:
@@ -264,10 +270,7 @@ def test_a_late_task_writes_nothing(
     meanwhile: Callable[[Lake, Sessions, str], None],
 ) -> None:
     """Another run fences the table, or has that version, before the job begins: its orders add nothing."""
-    lake = Lake(tmp_path)
-    service.put(KEYED, [Change(n, None, (n, "x")) for n in range(1, 9)])
-    service.put(BAG, [Change(n, None, (n, "x")) for n in range(1, 9)])
-    apply_batch(service.claim(1, 0, 4), lake, sessions, service.url)
+    lake = half_applied(service, sessions, tmp_path)
     write_all, outcomes = fused.write_all, list[order.Outcome]()
 
     def late(pool: Sessions, orders: Sequence[order.Order], tasks: int) -> list[order.Outcome]:
@@ -288,10 +291,7 @@ def test_what_the_job_leaves_a_statement_writes(
     service: Feed, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job that dies in the middle: a table that it committed is there once, the others come by statements."""
-    lake = Lake(tmp_path)
-    service.put(KEYED, [Change(n, None, (n, "x")) for n in range(1, 9)])
-    service.put(BAG, [Change(n, None, (n, "x")) for n in range(1, 9)])
-    apply_batch(service.claim(1, 0, 4), lake, sessions, service.url)
+    lake = half_applied(service, sessions, tmp_path)
     write_all = fused.write_all
 
     def dies(pool: Sessions, orders: Sequence[order.Order], tasks: int) -> list[order.Outcome]:
