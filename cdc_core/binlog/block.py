@@ -24,7 +24,7 @@ INDEX = np.dtype(
         ("length", "<u4"),  # bytes of header and body, without the checksum
         ("timestamp", "<u4"),  # seconds since the epoch, from the event's header
         ("rows", "<u4"),  # of a rows event: changed rows (an update's two images are one row)
-        ("schema", "<i4"),  # of rows: number in the SchemaRegistry; of a statement on one table: its name's; else -1
+        ("schema", "<i4"),  # of rows: number in the SchemaRegistry; of a statement: that of its tables' names, or -1
         ("row_base", "<u4"),  # rows before this event's first in the same outer event; 0 outside payloads
         ("type", "u1"),  # an EventType, or a type that we do not know
         ("kind", "u1"),  # a Kind

@@ -88,6 +88,7 @@ class Treatment(IntEnum):
 
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 1, 2, 3, 4  # what a row image says: codes of `op`
+NOTHING = 0  # an image of a row that the lake does not see
 
 _COMPRESSED: dict[int, int] = {
     EventType.MARIA_QUERY_COMPRESSED: EventType.QUERY,

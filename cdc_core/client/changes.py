@@ -9,7 +9,9 @@ A stream that has begun is not repeated. Needs only pyarrow.
 from __future__ import annotations
 
 import json
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -26,6 +28,7 @@ from cdc_core.schema.table import TableSchema
 
 T = TypeVar("T")
 
+_KEPT = 4  # connections of a process
 _PAUSES = (0.1, 0.4, 1.0)  # seconds before each repetition
 _OPTIONS = [
     ("grpc.enable_http_proxy", 0),  # the environment's proxy is not meant for rows
@@ -178,35 +181,11 @@ class FlightRows:
         return flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)
 
 
-def flight_info(
-    url: str,
-    claim: Claim,
-    table: str,
-    *,
-    mode: str = "net",
-    after: int | None = None,
-    splits: int = 1,
-    token: str | None = None,
-    ca: str = "",
-    timeout_seconds: float = 600.0,
-) -> TableRead:
-    """`Rows.info` over a connection of its own."""
-    with FlightRows(url, token, ca) as rows:
-        return rows.info(claim, table, mode=mode, after=after, splits=splits, timeout_seconds=timeout_seconds)
-
-
-def read_split(
-    url: str, ticket: bytes, *, token: str | None = None, ca: str = "", timeout_seconds: float | None = None
-) -> Iterator[pa.RecordBatch]:
-    """`Rows.split` over a connection of its own."""
-    with FlightRows(url, token, ca) as rows:
-        yield from rows.split(ticket, timeout_seconds=timeout_seconds)
-
-
 @dataclass(frozen=True, slots=True)
 class RowsDoor:
     """Where a service hands out rows: the `url` of its Flight door, the `token` that opens it, "" for none, and the
-    authorities of its certificate as PEM text, "" for those of the system."""
+    authorities of its certificate as PEM text, "" for those of the system. `info` and `split` share one connection in a
+    process, which stays open until a call fails: to open one costs more than the call."""
 
     url: str
     token: str = field(default="", repr=False)
@@ -218,13 +197,46 @@ class RowsDoor:
     def info(
         self, claim: Claim, table: str, *, mode: str = "net", after: int | None = None, splits: int = 1
     ) -> TableRead:
-        """`Rows.info` over a connection of its own."""
-        there, token = self.url, self.token or None
-        return flight_info(there, claim, table, mode=mode, after=after, splits=splits, token=token, ca=self.ca)
+        """`FlightRows.info` over the kept connection."""
+        with _CONNECTIONS.of(self) as rows:
+            return rows.info(claim, table, mode=mode, after=after, splits=splits)
 
-    def split(self, ticket: bytes) -> Iterator[pa.RecordBatch]:
-        """`Rows.split` over a connection of its own."""
-        return read_split(self.url, ticket, token=self.token or None, ca=self.ca)
+    def split(self, ticket: bytes, *, timeout_seconds: float | None = None) -> Iterator[pa.RecordBatch]:
+        """`FlightRows.split` over the kept connection."""
+        with _CONNECTIONS.of(self) as rows:
+            yield from rows.split(ticket, timeout_seconds=timeout_seconds)
+
+
+class _KeptConnections:
+    """A connection for each door, as far as they are among the last `size` ones. A connection whose call failed is not
+    used again: its server may be one that the door's address no longer leads to. Calls that it still has go on."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[RowsDoor, FlightRows] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<KeptConnections {len(self._kept)} of {self._size}>"
+
+    @contextmanager
+    def of(self, door: RowsDoor) -> Iterator[FlightRows]:
+        """The connection for one call."""
+        with self._lock:
+            rows = self._kept[door] = self._kept.get(door) or door.connect()
+            self._kept.move_to_end(door)
+            if len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        try:
+            yield rows
+        except SluiceError:
+            with self._lock:
+                if self._kept.get(door) is rows:
+                    del self._kept[door]
+            raise
+
+
+_CONNECTIONS = _KeptConnections(_KEPT)
 
 
 def changes(

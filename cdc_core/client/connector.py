@@ -28,6 +28,7 @@ from cdc_core.contract.doors import Doors
 from cdc_core.contract.status import Status
 from cdc_core.errors import ConfigError, CursorError, RunsElsewhere, ServiceUnavailable, SluiceError
 from cdc_core.position import EntryPosition
+from cdc_core.rules.rules import NO_RULES, Rules
 from cdc_core.schema.table import TableSchema
 
 MAX_WAIT = 60.0  # the longest that one claim call may wait
@@ -155,6 +156,17 @@ class Connector:
         nothing."""
         return ClientStatus.from_dict(self._call("PUT", self._client))
 
+    def rules(self) -> Rules:
+        """What this client's lake sees of the tables, as the service keeps it."""
+        if not self.client_status().rules:
+            return NO_RULES  # also of a service that does not know rules
+        return Rules.from_json(self._call("GET", f"{self._client}/rules")["rules"])
+
+    def set_rules(self, rules: Rules) -> None:
+        """Has this client's lake see the tables by these rules from its next claim on. Raises ConfigError for rules
+        that the service cannot apply, such as a salt that is missing there."""
+        self._call("PUT", f"{self._client}/rules", {"rules": rules.to_json()})
+
     def unsubscribe(self) -> None:
         """Forgets this client and its cursor. Raises SessionError for a client that the destination has configured."""
         self._call("DELETE", self._client)
@@ -162,7 +174,8 @@ class Connector:
     def get_without_ack(
         self, batch_size: int, *, owner: str, timeout_seconds: float = 0.0, lease_seconds: float | None = None
     ) -> Claim | None:
-        """The next range of about `batch_size` rows at most; None when none comes in time, a minute at most."""
+        """The next range of about `batch_size` rows at most; None when none comes in time, a minute at most. Raises
+        ConfigError where the service cannot apply the client's rules."""
         timeout_seconds = min(timeout_seconds, MAX_WAIT)
         body = {
             "batch_size": batch_size,

@@ -49,6 +49,9 @@ class Claim:
     `identity`: that of the destination at its service; "" of a service that does not say it.
     `snapshots`: ((table, id), ...), the client's open snapshots when the claim was handed out. Its owner keeps the
     changes of those tables for them.
+    `rules`: the fingerprint of the rules by which its definitions and rows are seen; "" without rules.
+    `captured`: the filter by which the range was read, the expressions of tables to capture and of those to leave out;
+    None of a service that does not say it.
     """
 
     destination: str
@@ -72,6 +75,8 @@ class Claim:
     reached: Reached | None = None
     identity: str = ""
     snapshots: tuple[tuple[str, str], ...] = ()
+    rules: str = ""
+    captured: tuple[str, str] | None = None
 
     @property
     def table_names(self) -> tuple[str, ...]:
@@ -97,8 +102,9 @@ class Claim:
         plain = fields_of(self)
         tables = [fields_of(table) | {"schema": table.schema.to_dict()} for table in self.tables]
         ddl = [one.to_dict() for one in self.ddl]
-        if not self.snapshots:
-            plain.pop("snapshots")  # seldom there, and clients of before do not know it
+        for name in ("snapshots", "rules"):
+            if not plain[name]:
+                plain.pop(name)  # seldom there, and clients of before do not know it
         return plain | {
             "start": self.start.to_dict(),
             "end": self.end.to_dict(),
@@ -118,7 +124,9 @@ class Claim:
         reached = Reached.from_dict(node["reached"]) if node.get("reached") else None
         snapshots = tuple((str(table), str(name)) for table, name in node.get("snapshots", ()))
         stopped = tuple(node.get("stopped", ()))
-        return cls(**{**node, **known, "reached": reached, "stopped": stopped, "snapshots": snapshots})
+        regex, black = node.get("captured") or ("", "")
+        known |= {"snapshots": snapshots, "captured": (regex, black) if regex or black else None}
+        return cls(**{**node, **known, "reached": reached, "stopped": stopped})
 
 
 def is_redefined(table: str, redefined: Collection[str]) -> bool:

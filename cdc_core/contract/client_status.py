@@ -45,7 +45,8 @@ class ClientStatus:
     start, so Dagster's run keys tell claims before and after apart. `backlog_ddl` counts DDL statements that wait.
     `identity` is the destination's, the same for all clients. `configured`: it is always subscribed.
     `holds_back_seconds`: how long a full ring has been waiting for an ack of this client; None when none does.
-    `snapshots` are those of its tables that are open.
+    `snapshots` are those of its tables that are open. `rules`: the fingerprint of what its lake sees of the tables; ""
+    for all of them.
     """
 
     client_id: int
@@ -66,6 +67,7 @@ class ClientStatus:
     holds_back_seconds: float | None = None
     identity: str = ""
     snapshots: tuple[Snapshot, ...] = ()
+    rules: str = ""
 
     @property
     def waiting(self) -> int:

@@ -105,7 +105,8 @@ class Capture:
         cursors = Cursors(nodes, config.destination)
         refilter = make_refilter(config, cursors, catalogue, self._tsdb, lambda: self.sessions.server_uuid)
         first_batch = int(clock() * 1000) * 1000
-        session = Session(config.destination, ring, self.registry.get, first_batch, self._gtid_after)
+        filters = config.filter_regex, config.filter_black_regex
+        session = Session(config.destination, ring, self.registry.get, first_batch, self._gtid_after, filters)
         self.sessions = DurableSession.configured(
             config, self.settings, self.store, session, cursors, clock, ddl.statements, refilter
         )

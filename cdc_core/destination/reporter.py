@@ -96,6 +96,7 @@ class Reporter:
                 backlog_ddl=put.statements - marks.ack.statements,
                 identity=self.sessions.identity,
                 snapshots=tuple(snapshots[name] for name in sorted(snapshots)),
+                rules=self.sessions.rules.fingerprint(client_id),
                 configured=client_id in subscriptions.configured,
                 holds_back_seconds=None if since is None else self.clock() - since,
             )

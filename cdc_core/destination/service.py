@@ -19,8 +19,9 @@ from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.destination.catalogue import Catalogue
 from cdc_core.destination.health import Health
 from cdc_core.destination.reporter import Reporter
-from cdc_core.errors import CursorError, DecodeError, SchemaError, SessionError, SluiceError
+from cdc_core.errors import ConfigError, CursorError, DecodeError, SchemaError, SessionError, SluiceError
 from cdc_core.position import EntryPosition
+from cdc_core.rules.rules import NO_RULES, Rules
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.durable_session import DurableSession
@@ -72,13 +73,14 @@ class CanalService:
         entries: bool = False,
     ) -> Claim | None:
         """Canal's getWithoutAck: at most about `batch_size` rows, and `max_bytes` of the binlog; None when nothing came
-        within the time. With `entries` also a range that only Canal's entries show."""
-        queue = self.config.queue
-        if queue is not None and client_id == queue.client_id and owner != QUEUE:
-            raise _is_the_queues(self.config.destination, client_id)
-        return self._connected().claim(
-            client_id, batch_size, timeout_seconds, owner, lease_seconds, max_bytes, entries=entries
-        )
+        within the time. With `entries` also a range that only Canal's entries show. The claim and its rows are as the
+        client's rules have them. Raises ConfigError for rules that cannot be applied."""
+        if owner != QUEUE:
+            self._check_queue(client_id)
+        session = self._connected()
+        if entries and session.rules.text(client_id):
+            raise _shows_all(self.config.destination, client_id)
+        return session.claim(client_id, batch_size, timeout_seconds, owner, lease_seconds, max_bytes, entries=entries)
 
     def await_change(self, seen: int, seconds: float) -> tuple[int, bool]:
         """Returns when there may be something to claim, or after so long: what to give as `seen` the next time, and
@@ -129,6 +131,35 @@ class CanalService:
     def slices(self, client_id: int, batch_id: int) -> list[BlockSlice]:
         """The events of an outstanding claim. Raises RangeGone."""
         return self._connected().slices(client_id, batch_id)
+
+    def _check_queue(self, client_id: int) -> None:
+        queue = self.config.queue
+        if queue is not None and client_id == queue.client_id:
+            raise _is_the_queues(self.config.destination, client_id)
+
+    def rules_of(self, client_id: int) -> str:
+        """The rules of the client's lake as JSON; empty without any."""
+        return self._connected().rules.text(client_id)
+
+    def set_rules(self, client_id: int, text: str) -> None:
+        """Keeps the rules of a client's lake, which count from its next claim on. Open snapshots of tables that have
+        another rule then start again. Raises ConfigError for rules that cannot be applied, such as a salt that is
+        missing here, SessionError for the message queue's client, which would send nothing any more."""
+        self._check_queue(client_id)
+        session = self._connected()
+        try:
+            before = Rules.from_json(session.rules.text(client_id))
+        except ConfigError:
+            before = NO_RULES  # of another version: they can be set again
+        session.rules.set(client_id, text)
+        now = Rules.from_json(session.rules.text(client_id))
+        for table, snapshot_id in session.snapshots.names(client_id):
+            if before.of(table) != now.of(table):
+                session.snapshots.break_off(client_id, table, snapshot_id, "the rules of the table changed")
+
+    def seen_by(self, client_id: int, batch_id: int) -> Rules:
+        """The rules by which the owner of an outstanding claim sees it. Raises RangeGone."""
+        return self._connected().seen_by(client_id, batch_id)
 
     def span(self, client_id: int, batch_id: int) -> tuple[int, int] | None:
         """Where an outstanding claim lies in the log of `sessions`; None when it is not outstanding."""
@@ -185,6 +216,14 @@ class CanalService:
         if not self.sessions.session.clients:
             raise self.unconnected()
         return self.sessions
+
+
+def _shows_all(destination: str, client_id: int) -> SessionError:
+    return SessionError(
+        f"client {client_id} has rules for its lake, and Canal's entries would show all values",
+        place=destination,
+        hint="Read entries with a client id of its own (sluice.clients = 1001, 1002).",
+    )
 
 
 def _is_the_queues(destination: str, client_id: int) -> SessionError:

@@ -3,6 +3,7 @@
     /otter/canal/destinations/{destination}/{client}/cursor         Canal's LogPosition
                                                     /filter         Canal's filter expression
                                                     /own_filter     the same, where the client brought it along
+                                                    /rules          what its lake sees of the tables
                                                     /captured       the filter up to the cursor: `meta.filter_notes`
                                                     /entries        its rows are read as Canal's entries
                                                     /epoch          rises with a rewind, and where rows are given up
@@ -90,6 +91,14 @@ class Cursors(EpochNodes):
     def set_filter(self, client_id: int, text: str) -> None:
         """Keeps the filter that a client brought along."""
         self._nodes.write(self._changes(client_id, {"own_filter": text.encode(), "filter": text.encode()}))
+
+    def rules(self, client_id: int) -> str:
+        """What the client's lake sees of the tables, as JSON; empty for all of them."""
+        path = self._path(client_id, "rules")
+        return self._parsed(path, self._nodes.read(path), lambda value: value.decode(), "rules") or ""
+
+    def set_rules(self, client_id: int, text: str) -> None:
+        self._nodes.write(self._changes(client_id, {"rules": text.encode() or None}))
 
     def reads_entries(self, client_id: int) -> bool:
         """Whether the client's last reader was one of entries: a client of Canal's, or a message queue."""

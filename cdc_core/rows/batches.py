@@ -15,8 +15,8 @@ from cdc_core.rows.chunk_kernels import CHUNK_IMAGES, Wanted
 from cdc_core.rows.chunks import Chunk
 from cdc_core.rows.columns import json_diff
 from cdc_core.rows.columns.arrays import numbers
-from cdc_core.rows.columns.batch import decode
-from cdc_core.rows.columns.cells import Cells, ZeroDates
+from cdc_core.rows.columns.batch import Patch, decode
+from cdc_core.rows.columns.cells import Cells
 from cdc_core.rows.images import RowImages
 from cdc_core.rows.net_kernels import blank, choose
 from cdc_core.rows.plan import RowsPlan
@@ -30,6 +30,7 @@ from cdc_core.rows.system_columns import (
     partial_columns,
 )
 from cdc_core.rows.table_rows import TableRows
+from cdc_core.schema.column_rule import ZeroDates
 
 
 def read(plan: RowsPlan, split: int = 0, zero_dates: ZeroDates = "fail") -> Iterator[pa.RecordBatch]:
@@ -42,7 +43,7 @@ def read(plan: RowsPlan, split: int = 0, zero_dates: ZeroDates = "fail") -> Iter
     if plan.kept is not None:
         first, end = np.searchsorted(plan.kept, (low, high)).tolist()
         wanted = Wanted(low, high, plan.kept[first:end], every=False)
-    source = TableRows(plan.schema, plan.slices, plan.schemas, plan.after, plan.layout)
+    source = TableRows(plan.schema, plan.slices, plan.schemas, plan.after, plan.layout, where=plan.schema.where)
     for chunk, images in source.chunks(wanted):
         if plan.mode == CHANGES and not (images.new_full and images.old_full):
             raise _lacks_columns(plan, chunk, images)
@@ -65,9 +66,9 @@ def _batch(
     plan: RowsPlan, chunk: Chunk, images: RowImages, chosen: Longs, ordinals: Longs, zero_dates: ZeroDates
 ) -> pa.RecordBatch:
     starts = images.starts if len(chosen) == len(images) else np.ascontiguousarray(images.starts[:, chosen])
-    diffs = list(_diffs(plan, chunk, images, chosen)) if images.diffs else []
+    patches = dict(_patches(plan, chunk, images, chosen)) if images.diffs else None
     op, event, old = images.op[chosen], images.event[chosen], images.is_old()[chosen]
-    absent = starts == ABSENT if plan.partial else None
+    absent, keys_alone = starts == ABSENT if plan.partial else None, None
     if plan.mode == CHANGES:
         extra = changes_columns(chunk, op, event, images.row[chosen])
     elif plan.groups is not None and plan.kept is not None:
@@ -76,29 +77,28 @@ def _batch(
         extra = [numbers(_copies(plan, old, ordinals))]
     else:
         blank(starts, op, _keys(plan))
+        keys_alone = old
         extra = [numbers(np.where(old, REMOVE, UPSERT).astype(np.int8))]
-    batch = decode(plan.schema, chunk.data, starts, zero_dates=zero_dates, place=lambda i: chunk.place(int(event[i])))
-    columns = batch.columns
+    place = lambda i: chunk.place(int(event[i]))  # noqa: E731
+    columns = decode(
+        plan.schema, chunk.data, starts, zero_dates=zero_dates, place=place, patches=patches, blank=keys_alone
+    ).columns
     if plan.mode != CHANGES:
         _check_key(plan, chunk, event, columns)
-    for column, rows, texts in diffs:
-        columns[column] = json_diff.patched(columns[column], rows, texts)
     if absent is not None:
         columns = _optional(plan, columns, absent, old)
     return pa.RecordBatch.from_arrays(columns + extra, schema=plan.arrow_schema)
 
 
-def _diffs(
-    plan: RowsPlan, chunk: Chunk, images: RowImages, chosen: Longs
-) -> Iterator[tuple[int, list[int], list[str]]]:
-    """The JSON documents of which only the changes are logged: column, rows, their whole texts."""
+def _patches(plan: RowsPlan, chunk: Chunk, images: RowImages, chosen: Longs) -> Iterator[tuple[int, Patch]]:
+    """The JSON documents of which only the changes are logged, by the column's number."""
     for column, own in enumerate(images.starts):
         rows = np.flatnonzero(own[chosen] <= DIFF)
-        if len(rows):
+        if len(rows) and not plan.schema.columns[column].hidden:
             at = chosen[rows]
             place = lambda i, at=at: chunk.place(int(images.event[at[i]]))  # noqa: E731
             cells = Cells(plan.schema.name, plan.schema.columns[column], chunk.data, DIFF - own[at], place=place)
-            yield column, rows.tolist(), json_diff.documents(cells, own[at - 1])
+            yield column, (rows.tolist(), json_diff.documents(cells, own[at - 1]))
 
 
 def _check_key(plan: RowsPlan, chunk: Chunk, event: npt.NDArray[np.int32], columns: list[pa.Array]) -> None:
@@ -115,7 +115,7 @@ def _check_key(plan: RowsPlan, chunk: Chunk, event: npt.NDArray[np.int32], colum
 
 def _keys(plan: RowsPlan) -> npt.NDArray[np.bool_]:
     """Which columns belong to the key."""
-    return np.array([column.name in plan.schema.primary_key for column in plan.schema.columns])
+    return np.array([column.name in plan.schema.primary_key for column in plan.schema.stored])
 
 
 def _copies(plan: RowsPlan, old: npt.NDArray[np.bool_], ordinals: Longs) -> Longs:

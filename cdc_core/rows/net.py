@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cdc_core.binlog.block import BlockSlice
+from cdc_core.binlog.events import DELETE, INSERT, NOTHING, UPDATE_BEFORE
 from cdc_core.rows import net_kernels as kernels
 from cdc_core.rows.batches import read
 from cdc_core.rows.chunks import count_changes
@@ -20,31 +21,59 @@ from cdc_core.rows.partial import lacks_columns, plan_partial
 from cdc_core.rows.plan import RowsPlan, split_all, split_kept
 from cdc_core.rows.system_columns import CHANGES, NET, arrow_schema
 from cdc_core.rows.table_rows import TableRows, rows_of
+from cdc_core.rules.rules import NO_RULES, Rules
 from cdc_core.schema.registry import SchemaRegistry
 
 __all__ = ["CHANGES", "NET", "RowsPlan", "arrow_schema", "plan_changes", "plan_net", "read"]
 
 
 def plan_net(
-    slices: Sequence[BlockSlice], registry: SchemaRegistry, table: str, after: int | None = None, splits: int = 1
+    slices: Sequence[BlockSlice],
+    registry: SchemaRegistry,
+    table: str,
+    after: int | None = None,
+    splits: int = 1,
+    rules: Rules = NO_RULES,
 ) -> RowsPlan:
     """What the range leaves behind: the last image of each key, or the signed count of each distinct row. Raises
-    TableStopped for images that lack the columns which identify their row."""
-    found = rows_of(slices, registry, table, after)
+    TableStopped for images that lack the columns which identify their row. Rows are those that `rules` show, of the
+    source's definition."""
+    found = rows_of(slices, registry, table, after, rules)
     plan = _keyed(found, splits) if found.schema.primary_key else _keyless(found, splits)
     return plan or plan_partial(found, splits)
 
 
 def plan_changes(
-    slices: Sequence[BlockSlice], registry: SchemaRegistry, table: str, after: int | None = None, splits: int = 1
+    slices: Sequence[BlockSlice],
+    registry: SchemaRegistry,
+    table: str,
+    after: int | None = None,
+    splits: int = 1,
+    rules: Rules = NO_RULES,
 ) -> RowsPlan:
-    """Every image of the range, in order; splits are contiguous."""
-    found = rows_of(slices, registry, table, after)
+    """Every image of the range, in order; splits are contiguous. Rows are those that `rules` show, of the source's
+    definition."""
+    found = rows_of(slices, registry, table, after, rules)
+    if found.where:
+        return _seen_changes(found, splits)
     inserts, updates, deletes = count_changes(found.slices, found.schemas, after)
     images = inserts + 2 * updates + deletes
     return RowsPlan(
         found.schema, CHANGES, slices, found.schemas, after, found.layout, split_all(images, splits),
         rows=images, upserts=inserts + updates, deletes=deletes,
+        raw_inserts=inserts, raw_updates=updates, raw_deletes=deletes,
+    )  # fmt: skip
+
+
+def _seen_changes(found: TableRows, splits: int) -> RowsPlan:
+    """The images of a table with a condition."""
+    ops = [images.op for _, images in found.chunks()]
+    op = np.concatenate(ops) if ops else np.zeros(0, np.uint8)
+    kept = np.flatnonzero(op != NOTHING)
+    inserts, updates, deletes = (int(np.count_nonzero(op == code)) for code in (INSERT, UPDATE_BEFORE, DELETE))
+    return RowsPlan(
+        found.schema, CHANGES, found.slices, found.schemas, found.after, found.layout, split_kept(kept, splits), kept,
+        rows=len(kept), upserts=inserts + updates, deletes=deletes,
         raw_inserts=inserts, raw_updates=updates, raw_deletes=deletes,
     )  # fmt: skip
 

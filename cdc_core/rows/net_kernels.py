@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from cdc_core.binlog.events import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from cdc_core.binlog.events import DELETE, INSERT, NOTHING, UPDATE_AFTER, UPDATE_BEFORE
 from cdc_core.binlog.row_image import NULL, STARTS
 from cdc_core.compiled.kernel import BYTES, INTS, LONGS, OUT_BYTES, OUT_INTS, OUT_LONGS, int64, kernel, named
 from cdc_core.compiled.memory import little
@@ -92,6 +92,8 @@ def absorb_keys(images: Images, key: HashedColumns, entries: Entries, mark: Any)
     keys, layout, bounds, seed = key
     slots, hashes, last, counts = entries
     for image in range(op.size):
+        if op[image] == NOTHING:
+            continue
         if not has_all(starts, image, keys):
             return image
         if bounds > 0:
@@ -118,6 +120,8 @@ def absorb_rows(images: Images, row: HashedColumns, entries: Entries, copies: An
     slots, hashes, last, counts = entries
     for image in range(op.size):
         operation = op[image]
+        if operation == NOTHING:
+            continue
         _count(operation, counts)
         one, two = hash_row(data, starts, image, columns, layout, seed)
         number = entry(one, two, slots, hashes, counts)

@@ -6,7 +6,7 @@ A plan keeps the blocks of its range alive.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,7 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc_core.binlog.block import BlockSlice
+from cdc_core.errors import TableStopped
+from cdc_core.rows.seen_images import WHOLE_IMAGES
 from cdc_core.rows.system_columns import arrow_schema
+from cdc_core.rows.table_rows import readable
+from cdc_core.rules.rules import Rules
 from cdc_core.schema.table import TableSchema
 
 _COUNTED = (
@@ -36,9 +40,9 @@ class Split(NamedTuple):
 class RowsPlan:
     """What is handed out of one table's share of a range. Rows at or below version `after` do not count.
 
-    Mode `net` alone has `kept`, the ordinals of the images that are left, rising. Each has its signed count in `copies`
-    where the table has no key. `partial`: images leave columns out, so all images that matter are kept; each has the
-    number of its row in `groups`, -1 where a row gave its key up.
+    `kept` are the ordinals of the images that are left, rising; None in mode `changes`, unless a condition leaves some
+    out. Each has its signed count in `copies` in mode `net` where the table has no key. `partial`: images leave columns
+    out, so all images that matter are kept; each has the number of its row in `groups`, -1 where a row gave its key up.
 
     `gained`: keys that have a row now and had none before the range; `lost`: the other way round. None without a key,
     and in mode `changes`."""
@@ -69,6 +73,20 @@ class RowsPlan:
     @property
     def arrow_schema(self) -> pa.Schema:
         return arrow_schema(self.schema, self.mode, self.partial)
+
+    def seen(self, rules: Rules) -> RowsPlan:
+        """The plan of the same rows as a lake with these rules sees them. Raises TableStopped where a rule does not fit
+        the table."""
+        schema = readable(rules.view(self.schema))
+        if self.partial and (computed := [column.name for column in schema.columns if column.is_computed]):
+            raise TableStopped(
+                f"row images of {schema.name} lack columns, and its rule computes the column {computed[0]!r}",
+                place=schema.name,
+                hint=WHOLE_IMAGES,
+            )
+        keyed = any(column.changes_values for column in schema.columns if column.name in schema.primary_key)
+        bounds = (None, None) if keyed else (self.min_key, self.max_key)
+        return replace(self, schema=schema, min_key=bounds[0], max_key=bounds[1])
 
     def to_dict(self) -> dict[str, Any]:
         """The metadata `sluice.plan` of a Flight stream."""

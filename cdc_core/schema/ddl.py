@@ -29,7 +29,14 @@ class EffectKind(StrEnum):
     REWRITE = "rewrite"  # rows changed in a way that the text does not say: partitions dropped or exchanged
 
 
-_OF_ONE_TABLE = {EffectKind.CREATE, EffectKind.DROP, EffectKind.TRUNCATE, EffectKind.ALTER, EffectKind.REWRITE}
+_OF_NAMED_TABLES = {
+    EffectKind.CREATE,
+    EffectKind.DROP,
+    EffectKind.TRUNCATE,
+    EffectKind.RENAME,
+    EffectKind.ALTER,
+    EffectKind.REWRITE,
+}
 _OF_FOREIGN_KEYS = re.compile(r"\b(?:FOREIGN|REFERENCES|CONSTRAINT)\b", re.IGNORECASE)
 
 
@@ -107,18 +114,18 @@ class Ddl:
     session: SessionState | None = field(default=None, compare=False)
 
     @property
-    def only_table(self) -> tuple[str, str] | None:
-        """Database and name of the one table that the statement concerns, so that rows of all other tables may come
-        before it or after it. None where it concerns more, or nobody knows: it names several tables or a database, was
-        not understood, or is about a foreign key."""
-        tables = {(effect.database, effect.table) for effect in self.effects}
+    def concerned(self) -> tuple[tuple[str, str], ...]:
+        """Returns database and name of each table that the statement concerns, so that rows of all other tables may
+        come before it or after it. Empty if nobody knows: it names a database, was not understood, or is about a
+        foreign key."""
+        named = [one for effect in self.effects for one in ((effect.database, effect.table), effect.to) if one]
         kinds = {effect.kind for effect in self.effects}
         unknown = any(change.kind is ChangeKind.UNKNOWN for effect in self.effects for change in effect.changes)
-        if len(tables) != 1 or unknown or not (self.understood and kinds <= _OF_ONE_TABLE):
-            return None
+        if unknown or not (self.understood and kinds <= _OF_NAMED_TABLES):
+            return ()
         if EffectKind.CREATE not in kinds and _OF_FOREIGN_KEYS.search(self.text):
-            return None
-        return tables.pop()
+            return ()
+        return tuple(dict.fromkeys(named))
 
     def to_dict(self) -> dict[str, Any]:
         fields = asdict(self)

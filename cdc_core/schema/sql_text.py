@@ -128,6 +128,36 @@ def _tokens(dialect: Dialect) -> re.Pattern[str]:
     )
 
 
+_DEFAULT = re.compile(r"\b(DEFAULT)\s+(?:[-+]\s*)?(?:\.?\d(?:[\w.]|(?<=e)[-+])*|[bx]'')", re.IGNORECASE)
+_LENGTH = (  # of a type
+    r"\b(?:BIT|BOOL|(?:TINY|SMALL|MEDIUM|BIG)?INT|INTEGER|DEC(?:IMAL)?|NUMERIC|FIXED|FLOAT|DOUBLE|PRECISION|REAL"
+    r"|N?(?:VAR)?CHAR|CHARACTER|VARYING|(?:VAR)?BINARY|BLOB|TEXT|TIME|DATETIME|TIMESTAMP|YEAR|VECTOR)"
+    r"\s*\(\s*\d{1,5}\s*(?:,\s*\d{1,2}\s*)?\)"
+)
+_NUMBER = re.compile(r"\b(?<![$`])\d[\w.]*|\b[bnx](?='')", re.IGNORECASE)
+_OTHER_NUMBER = re.compile(rf"({_LENGTH}|`(?:[^`]|``)*`)|\b(?<!\$)\d(?:[\w.]|(?<=e)[-+])*", re.IGNORECASE)
+
+
+def without_values(text: str, dialect: Dialect | None) -> str:
+    """A DDL statement without its strings, comments and default values: of a table with values that nobody may see. Of
+    its numbers the lengths of types stay; others, as in conditions and partitions, are 0. Where its `dialect` is not
+    known, it ends before the first quote."""
+    plain = _DEFAULT.sub(r"\1 ''", _without_strings(text, dialect))
+    return _OTHER_NUMBER.sub(lambda found: found[1] or "0", plain).strip()
+
+
+def without_literals(text: str, dialect: Dialect | None) -> str:
+    """The beginning of a statement that changes rows, without its strings and comments; all numbers are 0. Where its
+    `dialect` is not known, it ends before the first quote."""
+    return _NUMBER.sub("0", _without_strings(text, dialect)).strip()
+
+
+def _without_strings(text: str, dialect: Dialect | None) -> str:
+    if dialect is None:
+        text = re.split(r"['\"]", text, maxsplit=1)[0]
+    return _tokens(dialect or PLAIN).sub(lambda one: "" if one.lastgroup == "rest" else _standing_for(one), text)
+
+
 _SECRET = re.compile(
     r"IDENTIFIED|PASSWORD|CONNECTION|SECRET|CREDENTIAL|OPTION_LIST|ACCESS_KEY|AUTH_STRING", re.IGNORECASE
 )

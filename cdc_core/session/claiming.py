@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 from cdc_core.binlog.block import BlockSlice
 from cdc_core.contract.claim import Claim
+from cdc_core.rules.claims import seen_claim
+from cdc_core.rules.rules import NO_RULES, Rules
 from cdc_core.schema.ddl import Ddl
+from cdc_core.session.lake_rules import LakeRules
 from cdc_core.session.open_snapshots import OpenSnapshots
 from cdc_core.session.readers import Readers
 from cdc_core.session.session import Session
@@ -27,12 +30,21 @@ class Limits(NamedTuple):
     nbytes: int | None = None
 
 
+class _Asked(NamedTuple):
+    """What a claimer asks for: how much, for whom and how long."""
+
+    limits: Limits
+    owner: str
+    lease_seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A claim, and its events if there are DDL statements among them: they are read outside of the lock. Or no claim,
-    but what is to be compared with its checksums before there can be one."""
+    """A claim with the rules by which it is seen, and its events if there are DDL statements among them: they are read
+    outside of the lock. Or no claim, but what is to be compared with its checksums before there can be one."""
 
     claim: Claim | None = None
+    rules: Rules = NO_RULES
     slices: tuple[BlockSlice, ...] = ()
     unchecked: Sequence[StoredSegment] = ()
 
@@ -47,6 +59,7 @@ class Claiming:
     stops: Stops
     snapshots: OpenSnapshots
     readers: Readers
+    rules: LakeRules
     clock: Callable[[], float]
     read_ddl: Callable[[Sequence[BlockSlice]], tuple[Ddl, ...]]
     roll_back: Callable[[int, int, str], object]
@@ -64,22 +77,24 @@ class Claiming:
         entries: bool = False,
     ) -> Claim | None:
         """Waits up to `timeout` seconds for rows or DDL statements; None when none came. `entries`: who asks reads
-        Canal's entries, which also show statements that change nothing in the lake.
+        Canal's entries, which also show statements that change nothing in the lake. The claim is as the client's rules
+        have it when its rows are there. Raises ConfigError for rules that cannot be applied.
 
         Raises SessionError for a client that is not subscribed.
         """
-        limits = Limits(max_rows, max_bytes)
+        self.rules.of(client_id)
+        asked = _Asked(Limits(max_rows, max_bytes), owner, lease_seconds)
         with self.store.changed:
             self.session.client(client_id)
         self.readers.note(client_id, entries=entries)
-        found = self._wait(client_id, limits, timeout, owner, lease_seconds)
+        found = self._wait(client_id, asked, timeout)
         while found is not None and found.claim is None:
             for part in found.unchecked:
                 part.check()
-            found = self._wait(client_id, limits, timeout, owner, lease_seconds)
+            found = self._wait(client_id, asked, timeout)
         if found is None or found.claim is None:
             return None
-        return self._with_ddl(found.claim, found.slices) if found.slices else found.claim
+        return seen_claim(self._with_ddl(found.claim, found.slices) if found.slices else found.claim, found.rules)
 
     def _with_ddl(self, claim: Claim, slices: Sequence[BlockSlice]) -> Claim:
         """The claim with its DDL statements; given back where they cannot be read."""
@@ -92,14 +107,8 @@ class Claiming:
             self.session.keep_ddl(claim)
         return claim
 
-    def _wait(
-        self, client_id: int, limits: Limits, timeout: float, owner: str, lease_seconds: float
-    ) -> _Candidate | None:
-        return self.store.wait_for(
-            lambda: self._take(client_id, limits, owner, lease_seconds),
-            timeout,
-            lambda: self._until_expiry(client_id),
-        )
+    def _wait(self, client_id: int, asked: _Asked, timeout: float) -> _Candidate | None:
+        return self.store.wait_for(lambda: self._take(client_id, asked), timeout, lambda: self._until_expiry(client_id))
 
     def unchecked(self, client_id: int, limits: Limits) -> list[StoredSegment]:
         """What the next range has on disk that nobody has compared with its checksums yet."""
@@ -107,26 +116,27 @@ class Claiming:
         found = ring.take(client_id, *limits) if ring.log.parts.stored else None
         return [] if found is None else ring.log.parts.unchecked(found.start.sequence, found.end.sequence)
 
-    def _take(self, client_id: int, limits: Limits, owner: str, lease_seconds: float) -> _Candidate | None:
-        if unchecked := self.unchecked(client_id, limits):
+    def _take(self, client_id: int, asked: _Asked) -> _Candidate | None:
+        if unchecked := self.unchecked(client_id, asked.limits):
             return _Candidate(unchecked=unchecked)
+        rules = self.rules.of(client_id)  # not before: its snapshots may be those of other rules
         claim = self.session.claim(
             client_id,
-            limits.rows,
-            owner,
-            lease_seconds,
+            asked.limits.rows,
+            asked.owner,
+            asked.lease_seconds,
             self.clock(),
-            limits.nbytes,
+            asked.limits.nbytes,
             entries=self.readers.of_entries(client_id),
+            rules=rules,
         )
         if claim is None:
             return None
         batch = self.session.client(client_id).batches[-1]
         slices = self.session.slices(client_id, batch.id) if batch.range.statements else None
         stopped, snapshots = self.stops.names(client_id), self.snapshots.names(client_id)
-        return _Candidate(
-            replace(claim, stopped=stopped, snapshots=snapshots, identity=self.identity), tuple(slices or ())
-        )
+        claim = replace(claim, stopped=stopped, snapshots=snapshots, identity=self.identity)
+        return _Candidate(claim, rules, tuple(slices or ()))
 
     def _until_expiry(self, client_id: int) -> float | None:
         deadline = self.session.next_deadline(client_id)

@@ -22,9 +22,11 @@ from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.filter_notes import FilterChange
 from cdc_core.meta.set_backs import SetBack
 from cdc_core.position import EntryPosition, LogPosition, journal_number
+from cdc_core.rules.rules import Rules
 from cdc_core.schema.ddl import Ddl
 from cdc_core.session.claiming import Claiming, Limits
 from cdc_core.session.filters import ClientFilters
+from cdc_core.session.lake_rules import LakeRules
 from cdc_core.session.open_snapshots import OpenSnapshots
 from cdc_core.session.readers import Readers
 from cdc_core.session.session import Session
@@ -73,8 +75,9 @@ class DurableSession:
         self.snapshots = OpenSnapshots(cursors.snapshots, self.stops, session, self._open, clock)
         self.filters = ClientFilters(cursors, self._open)
         self.readers = Readers(cursors, self._open)
+        self.rules = LakeRules(cursors, self._open)
         self._claiming = Claiming(
-            store, session, self.stops, self.snapshots, self.readers, clock, read_ddl, self.rollback
+            store, session, self.stops, self.snapshots, self.readers, self.rules, clock, read_ddl, self.rollback
         )
         self.claim = self._claiming.claim
         self.subscriptions = Subscriptions(store, session, cursors, self._keep, self._open, clients, patience, clock)
@@ -152,6 +155,7 @@ class DurableSession:
             reached = self._cursors.begin(client_id, at, self.server_uuid, self._filter_text, change)
         self.filters.load(client_id)
         self.readers.load(client_id)
+        self.rules.load(client_id)
         self.stops.load(client_id, self._cursors.acked(client_id))
         self.snapshots.load(client_id)
         return self._cursors.epoch(client_id), reached
@@ -231,6 +235,14 @@ class DurableSession:
             self._store.changed.notify_all()
             return rolled_back
 
+    def seen_by(self, client_id: int, batch_id: int) -> Rules:
+        """The rules by which the owner of a claim sees it. Raises RangeGone."""
+        with self._store.changed:
+            found = self.session.rules(client_id, batch_id)
+        if found is None:
+            raise self._gone(client_id, batch_id)
+        return found
+
     def slices(self, client_id: int, batch_id: int) -> list[BlockSlice]:
         with self._store.changed:
             found = self.session.slices(client_id, batch_id)
@@ -239,12 +251,15 @@ class DurableSession:
             unchecked = [p for one in ranges for p in parts.unchecked(one.start.sequence, one.end.sequence)]
         _check(unchecked)
         if found is None:
-            raise RangeGone(
-                f"batch {batch_id} is not outstanding: it was acked, rolled back, or lost with a restart",
-                place=f"{self._cursors.destination}, client {client_id}",
-                hint="Claim again: changes that were not acked are delivered again.",
-            )
+            raise self._gone(client_id, batch_id)
         return found
+
+    def _gone(self, client_id: int, batch_id: int) -> RangeGone:
+        return RangeGone(
+            f"batch {batch_id} is not outstanding: it was acked, rolled back, or lost with a restart",
+            place=f"{self._cursors.destination}, client {client_id}",
+            hint="Claim again: changes that were not acked are delivered again.",
+        )
 
     def span(self, client_id: int, batch_id: int) -> tuple[int, int] | None:
         """Where an outstanding claim lies in the log; None when it is not outstanding."""

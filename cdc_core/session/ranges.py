@@ -22,12 +22,13 @@ GtidAfter = Callable[[list[BlockSlice], Gtid | Gtids | None], Gtid | Gtids | Non
 @dataclass(frozen=True, slots=True)
 class Ranges:
     """`table_of` gives a definition by its number, `gtid_after` the GTID or the set after some events, from that before
-    them."""
+    them. `captured`: the filter by which the log is read, if that is known."""
 
     destination: str
     ring: Ring
     table_of: Callable[[int], TableSchema]
     gtid_after: GtidAfter
+    captured: tuple[str, str] | None = None
 
     def claim(self, client: ClientState, found: Range, batch_id: int, owner: str, deadline: float) -> Claim:
         """The range as a claim of the client, with what it holds."""
@@ -53,6 +54,7 @@ class Ranges:
             moved=client.epoch.moved,
             seamless=tuple(sorted(client.epoch.seamless.items())),
             reached=_reached_by(client),
+            captured=self.captured,
         )
 
     def position(self, low: int, high: int, start: EntryPosition | None) -> EntryPosition:

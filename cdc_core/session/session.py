@@ -17,6 +17,7 @@ from cdc_core.contract.reached import How, Reached
 from cdc_core.errors import SessionError
 from cdc_core.meta.epoch import Epoch
 from cdc_core.position import EntryPosition
+from cdc_core.rules.rules import NO_RULES, Rules
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.ranges import GtidAfter, Ranges
 from cdc_core.session.state import Batch, ClientState, Dropped, PendingAck
@@ -28,7 +29,8 @@ from cdc_core.store.ring import Ring
 class Session:
     """The mutable state is `clients` and the number of the next batch.
 
-    `gtid_after` gives the GTID or the set after some events, from that before them.
+    `gtid_after` gives the GTID or the set after some events, from that before them. `captured`: the filter by which the
+    log is read, if that is known.
     """
 
     def __init__(
@@ -38,13 +40,14 @@ class Session:
         table_of: Callable[[int], TableSchema],
         first_batch: int,
         gtid_after: GtidAfter = lambda _slices, before: before,
+        captured: tuple[str, str] | None = None,
     ) -> None:
         self.clients: dict[int, ClientState] = {}
         self._destination = destination
         self._ring = ring
         self._next_batch = first_batch
         self._generation = first_batch
-        self._ranges = Ranges(destination, ring, table_of, gtid_after)
+        self._ranges = Ranges(destination, ring, table_of, gtid_after, captured)
 
     def __repr__(self) -> str:
         out = {c.client_id: [b.id for b in c.batches] for c in self.clients.values()}
@@ -104,6 +107,7 @@ class Session:
         max_bytes: int | None = None,
         *,
         entries: bool = False,
+        rules: Rules = NO_RULES,
     ) -> Claim | None:
         """The next range with rows or DDL statements, leased to `owner` until `now + lease_seconds`; None without one.
 
@@ -119,7 +123,7 @@ class Session:
             return None
         claim = self._ranges.claim(client, found, self._next_batch, owner, now + lease_seconds)
         self._next_batch += 1
-        client.batches.append(Batch(claim, found))
+        client.batches.append(Batch(claim, found, rules))
         client.next_start = claim.end
         self._ring.advance(client_id, found.end)
         return claim
@@ -130,6 +134,10 @@ class Session:
             if batch.id == batch_id:
                 return self._ring.log.slices(batch.range.start.sequence, batch.range.end.sequence)
         return None
+
+    def rules(self, client_id: int, batch_id: int) -> Rules | None:
+        """The rules by which the owner of an outstanding claim sees it; None when it is not outstanding."""
+        return next((batch.rules for batch in self.client(client_id).batches if batch.id == batch_id), None)
 
     def span(self, client_id: int, batch_id: int) -> tuple[int, int] | None:
         """Where an outstanding claim lies in the log."""

@@ -8,15 +8,18 @@ from cdc_core.contract.claim import Claim
 from cdc_core.contract.reached import Reached
 from cdc_core.meta.epoch import Epoch
 from cdc_core.position import EntryPosition
+from cdc_core.rules.rules import NO_RULES, Rules
 from cdc_core.store.range import Range
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """An outstanding claim, and the range of the ring behind it."""
+    """An outstanding claim as the source has it, the range of the ring behind it, and the rules by which its owner sees
+    both."""
 
     claim: Claim
     range: Range
+    rules: Rules = NO_RULES
 
     @property
     def id(self) -> int:

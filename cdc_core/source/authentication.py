@@ -7,6 +7,7 @@ one's own no key is taken from the network, and without TLS no clear password is
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,37 @@ class GuardedConnection(pymysql.Connection):
     def server_public_key(self, key: bytes | None) -> None:
         self.fetched_key = None if self._own_key else key
 
+    def _create_ssl_ctx(self, sslp: Any) -> ssl.SSLContext:
+        """Returns the TLS of pymysql's settings. Its own way verifies nothing where no file of authorities is given."""
+        if isinstance(sslp, ssl.SSLContext):
+            return sslp
+        verifies = sslp.get("verify_mode", ssl.CERT_NONE) != ssl.CERT_NONE
+        files = (sslp.get(name) or "" for name in ("ca", "cert", "key"))
+        return tls_context(*files, verifies=verifies, named=verifies and sslp.get("check_hostname", True))
+
     def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
         if plugin_name in _IN_CLEAR and not self._secure:  # type: ignore[attr-defined]
             why = f"the server asks for the password in clear ({plugin_name.decode()}), without TLS"
             raise pymysql.err.OperationalError(CR.CR_AUTH_PLUGIN_ERR, why)
         return super()._process_auth(plugin_name, auth_packet, handler)  # type: ignore[misc]
+
+
+def tls_context(ca: str, cert: str, key: str, *, verifies: bool, named: bool) -> ssl.SSLContext:
+    """Returns the TLS of a connection. `ca`, `cert`, `key`: PEM files, or "". `verifies`: the certificate of a server,
+    by the system's authorities without a file; `named`: it must have the server's name. Raises OSError.
+
+    The system's certificates are read only to verify with them: that takes 25 ms of CPU, the rest of a connection 3.
+    """
+    if verifies or ca:
+        context = ssl.create_default_context(cafile=ca or None)
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if cert:
+        context.load_cert_chain(cert, key or None)
+    context.check_hostname = named
+    context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # MySQL's own certificates lack extensions that this asks for
+    return context
 
 
 def read_public_key(path: str | Path | None) -> bytes:

@@ -30,7 +30,8 @@ from cdc_core.source.framing import Framer
 from cdc_core.source.logged import Captured
 from cdc_core.source.settings import SourceSettings
 
-_FIRST_DELAY, _LAST_DELAY = 1.0, 30.0  # seconds between attempts
+_FIRST_DELAY, _LAST_DELAY = 0.25, 30.0  # seconds between attempts
+_LASTING = 5.0  # seconds after which a connection is one that lasts, if it has outlasted the delay before it
 _LEAST_PATIENCE = 1.0  # seconds of a server's silence
 _GATHER, _FEW = 0.01, 1 << 16  # seconds for which at most so many bytes wait to become one block
 _RANDOM = secrets.SystemRandom()
@@ -72,7 +73,8 @@ class Dump:
         self._on_block, self._on_connect, self._on_reset = on_block, on_connect, on_reset
         self._on_lost, self._captured = on_lost, captured
         self._clock, self._sleep, self._jitter = clock, sleep, jitter
-        self._failures = 0
+        self._failures, self._delayed = 0, 0.0  # how many in a row, and the seconds after the last one
+        self._since = 0.0  # when the connection was made
         self._journal = ""
         self._sock: socket.socket | None = None
         self._flushed = (0.0, 0)  # when all that had come was handed on, and how many bytes that were
@@ -108,13 +110,15 @@ class Dump:
         """Seconds until the next attempt: doubled by each failure in a row, with jitter to keep destinations apart."""
         longest = min(_FIRST_DELAY * 2.0 ** min(self._failures, 10), _LAST_DELAY)
         self._failures += 1
-        return longest * (0.5 + 0.5 * self._jitter())
+        self._delayed = longest * (0.5 + 0.5 * self._jitter())
+        return self._delayed
 
     def _connection(self, resume: Callable[[Connection], EntryPosition], stop: threading.Event) -> None:
         conn = connect(self.settings)
         try:
             framer = self._begin(conn, resume)
             self.status.connected, self.status.trouble = True, None
+            self._since = self._clock()
             self._journal = framer.journal_name
             self._on_reset(self._journal)
             sock: socket.socket = conn._sock  # type: ignore[attr-defined]
@@ -183,6 +187,11 @@ class Dump:
         if any_block:
             self.status.last_block = self._clock()
         self.status.heartbeats += framer.heartbeats - beats
-        if any_block or framer.heartbeats > beats:
+        if (any_block or framer.heartbeats > beats) and self._lasts():
             self._failures = 0
         return any_block
+
+    def _lasts(self) -> bool:
+        """Whether the connection has brought bytes for so long that the failures before it are forgotten. A server may
+        send a block and break each time."""
+        return self.status.last_received - self._since > max(self._delayed, _LASTING)

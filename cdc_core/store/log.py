@@ -169,7 +169,7 @@ class Log:
 
     def statement_behind_rows(self, low: int, high: int, table_of: Callable[[int], TableSchema] | None = None) -> int:
         """The first DDL statement within [low, high) with rows before it in it; `high` without one. With `table_of`
-        only one that those rows may depend on: a statement on one table may come before the rows of all others."""
+        only one that those rows may depend on: a statement on known tables may come before the rows of all others."""
         found = self.sequence_of_rows(self.at(low).rows)  # the first rows event from `low` on
         later = self.statements_within(max(low, found), high)
         first = next(later, high)
@@ -178,7 +178,7 @@ class Log:
         begun = self._first_rows(low, high, table_of)
         for statement in chain([first], later):
             number = self._number(statement)
-            if number < 0 or begun.get(table_of(number).name.lower(), high) < statement:
+            if number < 0 or any(begun.get(name.lower(), high) < statement for name in table_of(number).all_names):
                 return statement
         return high
 

@@ -23,7 +23,7 @@ from cdc_core.errors import DecodeError, RowsWithoutTable, SchemaError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import Ddl
 from cdc_core.schema.registry import SchemaRegistry
-from cdc_core.schema.sql_text import shown
+from cdc_core.schema.sql_text import shown, without_literals, without_values
 from cdc_core.schema.table import Defect, TableSchema
 from cdc_core.stream.ddl_events import DdlReader
 from cdc_core.stream.definitions import FILTERED, Definitions
@@ -165,13 +165,17 @@ class Annotator:
         """A DDL statement, with what it does to captured tables."""
         found = self._ddl.met(query, block.position(row))
         if not found.understood:
-            log.warning("a DDL statement was not understood", place=block.place(row), statement=shown(query.text, 200))
+            log.warning(
+                "a DDL statement was not understood",
+                place=block.place(row),
+                statement=without_values(shown(query.text, 200), query.dialect),
+            )
         return found
 
     def _concerned(self, found: Ddl) -> int:
-        """The number of the name of the one table that a statement concerns; -1 for any other statement."""
-        table = found.only_table
-        return -1 if table is None else self._registry.intern(TableSchema(*table, ()))
+        """Returns the number of the names of the tables that a statement concerns, -1 if they are not known."""
+        tables = found.concerned
+        return self._registry.intern(TableSchema.of_statement(tables)) if tables else -1
 
     def _kind(self, what: Meaning, *, changes: bool, tells: bool) -> Kind:
         """The kind of a statement. It begins or ends the transaction; CREATE ... SELECT inside one does neither."""
@@ -191,7 +195,7 @@ class Annotator:
         if to is not None and not self._ddl.captures(*to, block.position(row)):
             return
         raise DecodeError(
-            f"statement-format change: {shown(query.text, 80)!r}",
+            f"statement-format change: {without_literals(query.text[:1000], query.dialect)[:80]!r}",
             place=block.place(row),
             hint="SET GLOBAL binlog_format=ROW (sessions may override it), then reload its tables (sluice copy).",
         )

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdc_core.canal.entries.kinds import CanalEventType, EntryType
 from cdc_core.canal.protocol import declared
-from cdc_core.canal.protocol.declared import CanalEventType, EntryType
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +68,31 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The changed rows of one entry, one at least; `changes` are Canal's RowData."""
+    """The changed rows of one entry, one at least; `changes` are Canal's RowData, `store` the entry's store value."""
 
     kind: CanalEventType
     header: Header
     shape: Shape
     changes: Sequence[Any] = field(repr=False)
+    store: bytes = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.changes)
 
-    def before(self) -> list[Image]:
-        """The images before an update or a delete, by the columns of the shape."""
-        return [[None if one.isNull else one.value for one in row.beforeColumns] for row in self.changes]
+    def before(self, number: int) -> Image:
+        """The image of a row before an update or a delete, by the columns of the shape."""
+        return [None if one.isNull else one.value for one in self.changes[number].beforeColumns]
 
-    def after(self) -> list[Image]:
-        """The images after an insert or an update, by the columns of the shape."""
-        return [[None if one.isNull else one.value for one in row.afterColumns] for row in self.changes]
+    def after(self, number: int) -> Image:
+        """The image of a row after an insert or an update, by the columns of the shape."""
+        return [None if one.isNull else one.value for one in self.changes[number].afterColumns]
 
     def each(self) -> Iterator[Row]:
         """One row after the other."""
         shape, updates = self.shape, self.kind == CanalEventType.UPDATE
-        for row, old, new in zip(self.changes, self.before(), self.after(), strict=True):
-            before, after = dict(zip(shape.before, old, strict=True)), dict(zip(shape.after, new, strict=True))
+        for number, row in enumerate(self.changes):
+            before = dict(zip(shape.before, self.before(number), strict=True))
+            after = dict(zip(shape.after, self.after(number), strict=True))
             updated = tuple(one.name for one in row.afterColumns if one.updated) if updates else ()
             yield Row(self.kind, self.header, before, after, updated, shape.key, shape.types, shape.mysql_types)
 
@@ -187,7 +189,7 @@ def _change(entry: Any, source: int) -> Rows | Statement | None:
     if change.isDdl or kind not in (CanalEventType.INSERT, CanalEventType.UPDATE, CanalEventType.DELETE):
         return Statement(kind, header, change.sql, change.ddlSchemaName)
     rows = change.rowDatas
-    return Rows(kind, header, _shape(rows[0]), rows) if rows else None
+    return Rows(kind, header, _shape(rows[0]), rows, entry.storeValue) if rows else None
 
 
 def _shape(row: Any) -> Shape:

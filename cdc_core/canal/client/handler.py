@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_core.canal.client.events import Boundary, Change, Event, Row, Rows, Statement
-from cdc_core.canal.protocol.declared import CanalEventType
+from cdc_core.canal.entries.kinds import CanalEventType
 
 
 class Handler:

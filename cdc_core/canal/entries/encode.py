@@ -18,7 +18,8 @@ from cdc_core.binlog.damage import damaged
 from cdc_core.canal.entries import transactions
 from cdc_core.canal.entries.cells import Template, cells, check, template
 from cdc_core.canal.entries.gtid_sets import ExecutedTexts
-from cdc_core.canal.entries.heads import ENTRY, ROW_DATA, TRANSACTION_BEGIN, TRANSACTION_END, named_table, written
+from cdc_core.canal.entries.heads import ENTRY, named_table, written
+from cdc_core.canal.entries.kinds import EntryType
 from cdc_core.canal.entries.options import Options
 from cdc_core.canal.entries.room import Room, Rooms, fresh
 from cdc_core.canal.entries.rows import EVENT_TYPE, TableEntries
@@ -207,14 +208,14 @@ def _transactions(window: Window, marked: Marked) -> _Group:
     codes = marked.codes[events]
     entries = np.zeros(len(events), ENTRY)
     entries["event"] = events
-    entries["entry_type"] = np.where(codes == BEGIN, TRANSACTION_BEGIN, TRANSACTION_END)
+    entries["entry_type"] = np.where(codes == BEGIN, EntryType.TRANSACTIONBEGIN, EntryType.TRANSACTIONEND)
     entries["store"] = transactions.sizes(window, events, codes)
     return _Group(entries, lambda places, out: transactions.write(window, events, codes, places, out))
 
 
 def _of_rows(window: Window, events: Longs, name: int, stores: Longs) -> npt.NDArray[np.void]:
     entries = np.zeros(len(events), ENTRY)
-    entries["event"], entries["entry_type"], entries["name"] = events, ROW_DATA, name
+    entries["event"], entries["entry_type"], entries["name"] = events, EntryType.ROWDATA, name
     entries["event_type"] = EVENT_TYPE[window.index["type"][events]]
     entries["rows"], entries["store"] = window.index["rows"][events], stores
     return entries
@@ -225,7 +226,7 @@ def _of_statements(found: Sequence[StatementEntry], names: list[bytes]) -> npt.N
     entries = np.zeros(len(found), ENTRY)
     for entry, one in zip(entries, found, strict=True):
         names.append(named_table(one.database, one.table))
-        entry["event"], entry["entry_type"], entry["event_type"] = one.event, ROW_DATA, one.event_type
+        entry["event"], entry["entry_type"], entry["event_type"] = one.event, EntryType.ROWDATA, one.event_type
         entry["name"], entry["store"] = len(names) - 1, len(one.store)
     return entries
 

@@ -43,15 +43,14 @@ from cdc_core.compiled.kernel import (
 ENTRY = np.dtype(
     [
         ("event", "<i4"),  # of the window
-        ("entry_type", "<i4"),  # Canal's EntryType
-        ("event_type", "<i4"),  # Canal's EventType; 0: the header has none
+        ("entry_type", "<i4"),  # EntryType
+        ("event_type", "<i4"),  # CanalEventType; 0: the header has none
         ("name", "<i4"),  # which of the tables' names the header has; 0 is none
         ("rows", "<i4"),  # of a rows event
         ("store", "<i8"),  # bytes of the store value
         ("at", "<i8"),  # where the store value starts in the output
     ]
 )
-TRANSACTION_BEGIN, ROW_DATA, TRANSACTION_END = 1, 2, 3  # EntryType
 _FIRST = np.frombuffer(b"\x08\x01", np.uint8)  # version 1
 _CODING = np.frombuffer(b"\x2a\x05UTF-8", np.uint8)
 _SOURCE = np.frombuffer(b"\x38\x02", np.uint8)  # MYSQL

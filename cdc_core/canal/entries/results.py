@@ -9,21 +9,21 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cdc_core.canal.entries.kinds import CanalEventType
 from cdc_core.schema.ddl import Effect, EffectKind
 from cdc_core.schema.ddl_parser import effects
 from cdc_core.schema.ddl_words import NotUnderstood, Reader
 from cdc_core.schema.sql_text import PLAIN, Dialect, readings
 
-CREATE, ALTER, ERASE, QUERY, TRUNCATE, RENAME, CINDEX, DINDEX = range(4, 12)  # Canal's EventType
 _TYPES = {
-    EffectKind.CREATE: CREATE,
-    EffectKind.CREATE_FILLED: CREATE,
-    EffectKind.DROP: ERASE,
-    EffectKind.DROP_DATABASE: QUERY,
-    EffectKind.TRUNCATE: TRUNCATE,
-    EffectKind.RENAME: RENAME,
-    EffectKind.ALTER: ALTER,
-    EffectKind.REWRITE: ALTER,
+    EffectKind.CREATE: CanalEventType.CREATE,
+    EffectKind.CREATE_FILLED: CanalEventType.CREATE,
+    EffectKind.DROP: CanalEventType.ERASE,
+    EffectKind.DROP_DATABASE: CanalEventType.QUERY,
+    EffectKind.TRUNCATE: CanalEventType.TRUNCATE,
+    EffectKind.RENAME: CanalEventType.RENAME,
+    EffectKind.ALTER: CanalEventType.ALTER,
+    EffectKind.REWRITE: CanalEventType.ALTER,
 }
 _INDEX = re.compile(r"\s*(CREATE|DROP)\s+(?:\w+\s+){0,3}?INDEX\b", re.IGNORECASE)
 _KEYS = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR")
@@ -44,7 +44,7 @@ _WRITES_TO = re.compile(
 class Result(NamedTuple):
     """An event type of Canal's and a table."""
 
-    kind: int
+    kind: CanalEventType
     database: str
     table: str
 
@@ -68,7 +68,9 @@ def first_result(text: str, database: str, dialect: Dialect) -> Result | None:
         return None
     index = _INDEX.match(reader.sql) if found[0].kind is EffectKind.ALTER else None
     first = of_effect(found[0])
-    return first if index is None else first._replace(kind=CINDEX if index[1].upper() == "CREATE" else DINDEX)
+    if index is None:
+        return first
+    return first._replace(kind=CanalEventType.CINDEX if index[1].upper() == "CREATE" else CanalEventType.DINDEX)
 
 
 def _of_alter(reader: Reader, database: str) -> Result | None:
@@ -84,7 +86,7 @@ def _of_alter(reader: Reader, database: str) -> Result | None:
     if reader.take("WAIT"):
         reader.word()
     reader.take("NOWAIT")
-    return next(_clauses(reader, table, database), Result(ALTER, *table))
+    return next(_clauses(reader, table, database), Result(CanalEventType.ALTER, *table))
 
 
 def _clauses(reader: Reader, table: tuple[str, str], database: str) -> Iterator[Result]:
@@ -92,20 +94,21 @@ def _clauses(reader: Reader, table: tuple[str, str], database: str) -> Iterator[
         at = reader.at
         if reader.take("RENAME") and not reader.sees_any("INDEX", "KEY", "COLUMN"):
             reader.take_any("TO", "AS", "=")
-            yield Result(RENAME, *reader.table(reader.folded(database)))
+            yield Result(CanalEventType.RENAME, *reader.table(reader.folded(database)))
         elif reader.take("DROP"):
-            yield Result(DINDEX if reader.sees_any("INDEX", "KEY", "CONSTRAINT") else ALTER, *table)
+            of_index = reader.sees_any("INDEX", "KEY", "CONSTRAINT")
+            yield Result(CanalEventType.DINDEX if of_index else CanalEventType.ALTER, *table)
         elif not reader.take("ADD"):
-            yield Result(ALTER, *table)
+            yield Result(CanalEventType.ALTER, *table)
         elif reader.sees_any(*_KEYS):
-            yield Result(CINDEX, *table)
+            yield Result(CanalEventType.CINDEX, *table)
         elif reader.take("CONSTRAINT"):
             if not reader.sees_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
                 reader.name()
             if reader.sees_any("PRIMARY", "UNIQUE"):
-                yield Result(CINDEX, *table)
+                yield Result(CanalEventType.CINDEX, *table)
         elif not reader.sees_any("FOREIGN", "CHECK"):
-            yield Result(ALTER, *table)
+            yield Result(CanalEventType.ALTER, *table)
         reader.at = max(at, reader.at - 1)
         reader.skip_until(",")
         if not reader.take(","):

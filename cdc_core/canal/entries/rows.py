@@ -17,6 +17,7 @@ from cdc_core.binlog.row_image import ABSENT, NULL
 from cdc_core.canal.entries import values
 from cdc_core.canal.entries.cells import PARTS, TableCells
 from cdc_core.canal.entries.digits import put_number
+from cdc_core.canal.entries.kinds import CanalEventType
 from cdc_core.canal.entries.plans import FIELDS, MOST_TEXT, TextSource
 from cdc_core.canal.entries.room import Room
 from cdc_core.canal.entries.wire import put_varint, varint_size
@@ -38,8 +39,10 @@ from cdc_core.compiled.words import SLACK, copy, equal, get, put, put_bytes, shi
 from cdc_core.rows.chunks import Chunk
 from cdc_core.rows.images import RowImages
 
-EVENT_TYPE = np.zeros(256, np.int32)  # Canal's EventType of a rows event's type
-EVENT_TYPE[OPERATION == INSERT], EVENT_TYPE[OPERATION == UPDATE_BEFORE], EVENT_TYPE[OPERATION == DELETE] = 1, 2, 3
+EVENT_TYPE = np.zeros(256, np.int32)  # CanalEventType of a rows event's type
+EVENT_TYPE[OPERATION == INSERT] = CanalEventType.INSERT
+EVENT_TYPE[OPERATION == UPDATE_BEFORE] = CanalEventType.UPDATE
+EVENT_TYPE[OPERATION == DELETE] = CanalEventType.DELETE
 _NULLED, _VALUED, _BEYOND, _OMITTED = range(4)  # what a cell is: the first three as `TableCells.fixed` has them
 _KEPT = 3
 _KIND, _AT, _SIZE = range(

@@ -14,8 +14,9 @@ from cdc_core.binlog.block import Kind
 from cdc_core.binlog.events import EventType
 from cdc_core.binlog.query_event import Query
 from cdc_core.binlog.statements import Meaning, meaning, of_database
+from cdc_core.canal.entries.kinds import CanalEventType
 from cdc_core.canal.entries.options import Options
-from cdc_core.canal.entries.results import ALTER, CINDEX, DINDEX, QUERY, Result, first_result, of_effect, written_table
+from cdc_core.canal.entries.results import Result, first_result, of_effect, written_table
 from cdc_core.canal.entries.window import Window
 from cdc_core.canal.entries.wire import number, text
 from cdc_core.schema.ddl import Effect
@@ -48,7 +49,7 @@ def statements(window: Window, event: int, reader: DdlReader, options: Options) 
     if options.query_ddl or meaning(query.text, query.dialect) is not Meaning.DDL:
         return
     if of_database(query.text):
-        results = [] if options.query_dcl else [Result(QUERY, query.database, "")]
+        results = [] if options.query_dcl else [Result(CanalEventType.QUERY, query.database, "")]
     elif window.index["kind"][event] in (Kind.DDL, Kind.DDL_WITHIN):
         found = [effect for ddl in reader.statements([part]) for effect in ddl.effects]
         results = _results(found, query, reader, options)
@@ -70,14 +71,14 @@ def _results(effects: Iterable[Effect], query: Query, reader: DdlReader, options
         return found
     if not options.ddl_by_table:
         return [first]
-    kind = first.kind if first.kind in (CINDEX, DINDEX) else ALTER
-    return [one._replace(kind=kind) if one.kind == ALTER else one for one in found]
+    kind = first.kind if first.kind in (CanalEventType.CINDEX, CanalEventType.DINDEX) else CanalEventType.ALTER
+    return [one._replace(kind=kind) if one.kind == CanalEventType.ALTER else one for one in found]
 
 
 def _of_rows(event: int, sql: bytes, table: str) -> StatementEntry:
     """The statement that caused rows events (`binlog_rows_query_log_events`)."""
-    store = number(2, QUERY) + text(11, sql.decode(errors="replace"))
-    return StatementEntry(event, QUERY, "", table, store)
+    store = number(2, CanalEventType.QUERY) + text(11, sql.decode(errors="replace"))
+    return StatementEntry(event, CanalEventType.QUERY, "", table, store)
 
 
 def _store(kind: int, query: Query) -> bytes:

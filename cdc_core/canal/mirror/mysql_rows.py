@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from pymysql.err import IntegrityError
 
+from cdc_core.canal.mirror.columns import EntryImages, Values
+from cdc_core.canal.mirror.mysql_tuples import tuples
 from cdc_core.canal.mirror.sql import NO_ROW, Kinds, TargetDialect, Unfit
-from cdc_core.canal.mirror.work import RowGroup, Values
+from cdc_core.canal.mirror.work import RowGroup
 
 GENERATED = "generated"  # the kind of a column that takes no value
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
@@ -85,7 +88,9 @@ def _without_generated(group: RowGroup, kinds: Kinds) -> RowGroup:
     if len(kept) == len(group.columns) and len(before) == len(group.before):
         return group
     columns = tuple(group.columns[at] for at in kept)
-    return replace(group, columns=columns, rows=[tuple(row[at] for at in kept) for row in group.rows], before=before)
+    images = group.rows
+    rows = images.only(kept) if isinstance(images, EntryImages) else [tuple(row[at] for at in kept) for row in images]
+    return replace(group, columns=columns, rows=rows, before=before)
 
 
 def literal(value: str | bytes | int | None) -> str:
@@ -97,22 +102,13 @@ def literal(value: str | bytes | int | None) -> str:
     return f"x'{value.hex()}'" if isinstance(value, bytes) else str(value)
 
 
-def _listed(row: Values) -> str:
-    """A row's values. Texts alone, which most rows are, are escaped all at once."""
-    try:
-        text = _BETWEEN.join(row)
-    except TypeError:
-        return ", ".join(map(literal, row))
-    if text.count(_BETWEEN) >= len(row):  # a value has it too
-        return ", ".join(map(literal, row))
-    for character, escaped in _ESCAPED.items():  # faster than translate(), as most texts have none
-        text = text.replace(character, escaped)
-    return "'" + text.replace(_BETWEEN, "', '") + "'"
+def _tuples(rows: Sequence[Values]) -> str:
+    """Rows of entries come from a kernel; those with odd values, and others, are written one by one."""
+    text = tuples(rows) if isinstance(rows, EntryImages) else None
+    return text or ", ".join([f"({', '.join(map(literal, row))})" for row in rows])
 
 
-_BETWEEN = "\x1f"
-_ESCAPED = {"\\": "\\\\", "'": "\\'", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"}  # the backslash first
-_ESCAPES = str.maketrans(_ESCAPED)
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"})
 
 
 def quoted(name: str) -> str:
@@ -152,7 +148,7 @@ _NEW = "_sluice_new"
 _BY_VALUES = TargetDialect(
     quoted,
     literal,
-    _listed,
+    _tuples,
     _constant,
     _replaces,
     lambda group: group.rows,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_core.canal.mirror.work import RowGroup, Values
+from cdc_core.canal.mirror.columns import Values
+from cdc_core.canal.mirror.work import RowGroup
 
 Kinds = Mapping[str, str]  # types of the target's columns, by their names in lower case
 NO_ROW = "a row that the source changes is missing; insert it, or give the table a primary key at the source"
@@ -22,26 +23,26 @@ class Unfit(Untranslatable):
 
 @dataclass(frozen=True, slots=True)
 class TargetDialect:
-    """`quoted` writes a name, `literal` a value, `listed` those of a row, `constant` one that a column of a kind is
+    """`quoted` writes a name, `literal` a value, `tuples` those of rows, `constant` one that a column of a kind is
     compared with. `replaces(key, columns)` ends an INSERT that replaces the row of the same key, and `rows` are those
     that one such statement may have. `same` is the condition for a column's value, where NULLs are equal;
     `one(table, where)` is that for a single row of those."""
 
     quoted: Callable[[str], str]
     literal: Callable[[Any], str]
-    listed: Callable[[Values], str]
+    tuples: Callable[[Sequence[Values]], str]
     constant: Callable[[Any, str], str]
     replaces: Callable[[tuple[str, ...], tuple[str, ...]], str]
-    rows: Callable[[RowGroup], Iterable[Values]]
+    rows: Callable[[RowGroup], Sequence[Values]]
     same: Callable[[str, Any, str], str]
     one: Callable[[str, str], str]
 
     def statement(self, group: RowGroup, kinds: Kinds) -> str:
         table = self.table(group)
         if group.kind == "insert":
-            return f"INSERT INTO {table} ({self._names(group.columns)}) VALUES {self._tuples(group.rows)}"  # noqa: S608
+            return f"INSERT INTO {table} ({self._names(group.columns)}) VALUES {self.tuples(group.rows)}"  # noqa: S608
         if group.kind == "upsert":
-            values = self._tuples(self.rows(group))
+            values = self.tuples(self.rows(group))
             ending = self.replaces(group.key, group.columns)
             return f"INSERT INTO {table} ({self._names(group.columns)}) VALUES {values} {ending}"  # noqa: S608
         if group.kind == "delete" and group.key:
@@ -64,9 +65,6 @@ class TargetDialect:
 
     def _names(self, names: Iterable[str]) -> str:
         return ", ".join(map(self.quoted, names))
-
-    def _tuples(self, rows: Iterable[Values]) -> str:
-        return f"({'), ('.join(map(self.listed, rows))})"
 
     def _constants(self, group: RowGroup, kinds: Kinds) -> str:
         of_key = [kinds.get(name.lower(), "") for name in group.key]

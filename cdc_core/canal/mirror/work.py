@@ -6,19 +6,17 @@ foreign keys meanwhile. Pure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from cdc_core.canal.client.events import Image, Rows, Shape
-from cdc_core.canal.entries.java_types import JavaType
+from cdc_core.canal.client.events import Rows, Shape
+from cdc_core.canal.entries.kinds import CanalEventType
+from cdc_core.canal.mirror.columns import Columns, EntryImages, Values
 from cdc_core.canal.mirror.rules import MirrorRule
-from cdc_core.canal.protocol.declared import CanalEventType
 from cdc_core.errors import TableStopped
 
 _MOST = 1000  # rows of a statement
-Values = tuple[Any, ...]  # of a row, by the target's columns
 
 
 @dataclass(slots=True)
@@ -30,7 +28,7 @@ class RowGroup:
     table: tuple[str, str]
     columns: tuple[str, ...]
     key: tuple[str, ...]
-    rows: list[Values] = field(default_factory=list)
+    rows: Sequence[Values]
     before: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -47,44 +45,20 @@ class RowGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
-    """What becomes of an image's values: their places in the target's order, None for the same, and those columns that
-    are not texts there, with their types in Java and MySQL."""
-
-    names: tuple[str, ...]
-    places: tuple[int, ...] | None
-    special: tuple[tuple[int, int, str], ...]
-
-    @staticmethod
-    def of(names: tuple[str, ...], shape: Shape, rule: MirrorRule) -> _Columns:
-        chosen = rule.columns({name: place for place, name in enumerate(names)})
-        places = tuple(chosen.values())
-        kinds = [(at, shape.types[names[place]], shape.mysql_types[names[place]]) for at, place in enumerate(places)]
-        special = tuple(one for one in kinds if _is_special(*one[1:]))
-        return _Columns(tuple(chosen), None if places == tuple(range(len(names))) else places, special)
-
-    def values(self, image: Image, *, labels: bool) -> tuple[Any, ...]:
-        values: list[Any] = image if self.places is None else [image[place] for place in self.places]
-        for at, java_type, kind in self.special:
-            values[at] = _typed(values[at], java_type, kind, labels)
-        return tuple(values)
-
-
-@dataclass(frozen=True, slots=True)
 class _Plan:
     """How the rows of an entry go to the target by a rule."""
 
     table: tuple[str, str]
     key: tuple[str, ...]
-    before: _Columns
-    after: _Columns
+    before: Columns
+    after: Columns
 
     @staticmethod
     def of(rows: Rows, rule: MirrorRule) -> _Plan:
         """Raises TableStopped."""
         rule, shape = rule.spelled(rows.shape.types), rows.shape
         database, table = rule.target
-        before, after = _Columns.of(shape.before, shape, rule), _Columns.of(shape.after, shape, rule)
+        before, after = Columns.of(shape.before, shape, rule), Columns.of(shape.after, shape, rule)
         plan = _Plan((database, table or rows.header.table), rule.key(shape.key), before, after)
         plan.check(rows, rule)
         return plan
@@ -120,15 +94,13 @@ class Work:
     def add(self, rows: Rows, rule: MirrorRule) -> None:
         """Raises TableStopped for a rule that does not fit the rows."""
         self.rows += len(rows)
-        plan, labels = self._plan(rows, rule), self._labels
-        before = [plan.before.values(image, labels=labels) for image in rows.before()]
-        after = [plan.after.values(image, labels=labels) for image in rows.after()]
+        plan = self._plan(rows, rule)
         if rows.kind is CanalEventType.DELETE:
-            self._delete(plan, before)
+            self._delete(plan, rows)
         elif rows.kind is CanalEventType.INSERT:
-            self._join("upsert" if plan.key else "insert", plan, plan.after.names, after)
+            self._write("upsert" if plan.key else "insert", plan, rows, 0, len(rows))
         else:
-            self._update(plan, before, after)
+            self._update(plan, rows)
 
     def _plan(self, rows: Rows, rule: MirrorRule) -> _Plan:
         of = (rows.kind, rows.shape, rows.header.table, rule)
@@ -147,37 +119,49 @@ class Work:
         self._open = {}
         return self._done
 
-    def _delete(self, plan: _Plan, before: Sequence[Values]) -> None:
-        if plan.key:
-            of_key = [plan.before.names.index(name) for name in plan.key]
-            self._join("delete", plan, plan.key, [tuple([values[at] for at in of_key]) for values in before])
-            return
-        for values in before:
-            self._alone("delete", plan, values, None)
+    def _delete(self, plan: _Plan, rows: Rows) -> None:
+        of_key = [plan.before.names.index(name) for name in plan.key]
+        for number in range(len(rows)):
+            before = plan.before.values(rows.before(number), labels=self._labels)
+            if not plan.key:
+                self._alone("delete", plan, before, None)
+                continue
+            group = self._open.get(plan.table)
+            if group is None or group.kind != "delete" or group.columns != plan.key or len(group.rows) >= _MOST:
+                group = self._begun(RowGroup("delete", plan.table, plan.key, plan.key, []))
+            cast("list[Values]", group.rows).append(tuple([before[at] for at in of_key]))
 
-    def _update(self, plan: _Plan, before: Sequence[Values], after: Sequence[Values]) -> None:
+    def _update(self, plan: _Plan, rows: Rows) -> None:
         """A row that keeps its key is written whole, if its image is."""
-        old, new = plan.before.names, plan.after.names
-        of_key = [(old.index(name), new.index(name)) for name in plan.key if name in new]
-        is_whole = bool(plan.key) and set(old) <= set(new) and len(new) > len(plan.key)
-        for was, now in zip(before, after, strict=True):
-            if any(was[at] != now[then] for at, then in of_key):
-                self._alone("move", plan, was, now)
-            elif is_whole:
-                self._join("upsert", plan, new, (now,))
-            else:
-                self._alone("update", plan, was, now)
+        old, new = plan.before, plan.after
+        of_key = [(old.place(name), new.place(name)) for name in plan.key if name in new.names]
+        is_whole = bool(plan.key) and set(old.names) <= set(new.names) and len(new.names) > len(plan.key)
+        for number in range(len(rows)):
+            was, now = rows.before(number), rows.after(number)
+            moves = any(was[at] != now[then] for at, then in of_key)
+            if is_whole and not moves:
+                self._write("upsert", plan, rows, number, number + 1)
+                continue
+            after = new.values(now, labels=self._labels)
+            self._alone("move" if moves else "update", plan, old.values(was, labels=self._labels), after)
 
-    def _join(self, kind: str, plan: _Plan, columns: tuple[str, ...], rows: Sequence[Values]) -> None:
-        place = plan.table
-        while rows:
-            group = self._open.get(place)
-            if group is None or (group.kind, group.columns) != (kind, columns) or len(group.rows) >= _MOST:
-                self._close(place)
-                group = self._open[place] = RowGroup(kind, place, columns, plan.key)
-            room = _MOST - len(group.rows)
-            group.rows += rows[:room]
-            rows = rows[room:]
+    def _write(self, kind: str, plan: _Plan, rows: Rows, low: int, high: int) -> None:
+        """Adds the images after a change of some rows of an entry."""
+        while low < high:
+            group = self._open.get(plan.table)
+            images = group.rows if group is not None and group.kind == kind else None
+            if not isinstance(images, EntryImages) or images.columns != plan.after or len(images) >= _MOST:
+                images = EntryImages(plan.after, labels=self._labels)
+                self._begun(RowGroup(kind, plan.table, plan.after.names, plan.key, images))
+            last = min(high, low + _MOST - len(images))
+            images.add(rows, low, last)
+            low = last
+
+    def _begun(self, group: RowGroup) -> RowGroup:
+        """The group, as the table's open one."""
+        self._close(group.table)
+        self._open[group.table] = group
+        return group
 
     def _alone(self, kind: str, plan: _Plan, before: Values, after: Values | None) -> None:
         """`after` is None for a row that is deleted."""
@@ -189,36 +173,3 @@ class Work:
     def _close(self, place: tuple[str, str]) -> None:
         if (group := self._open.pop(place, None)) is not None:
             self._done.append(group)
-
-
-def _is_special(java_type: int, kind: str) -> bool:
-    """Whether the target takes a value otherwise than as Canal's text: bytes of BLOB and BINARY, numbers of BIT, ENUM
-    and SET, or their labels. Canal gives a NULL in a SET the type BLOB: MySQL's name tells it."""
-    return java_type in (JavaType.BIT, JavaType.BLOB) or kind[:4].lower() in _LABELLED
-
-
-def _typed(value: str | None, java_type: int, kind: str, labels: bool) -> Any:
-    if value is None:
-        return None
-    if kind[:4].lower() in _LABELLED:
-        return labels_of(int(value), kind) if labels else int(value)
-    return _filled(value.encode("latin-1"), kind) if java_type == JavaType.BLOB else int(value)
-
-
-def _filled(value: bytes, kind: str) -> bytes:
-    """A BINARY whole: the binlog has it without the zeros at its end."""
-    size = _BINARY.match(kind)
-    return value.ljust(int(size[1]), b"\0") if size else value
-
-
-def labels_of(number: int, kind: str) -> str:
-    """The text of an ENUM's or SET's number. `kind`: MySQL's type, `enum('a','b')`. Number 0 of an ENUM is empty."""
-    labels = [one.replace("''", "'") for one in _LABEL.findall(kind)]
-    if kind[:3].lower() == "set":
-        return ",".join(label for bit, label in enumerate(labels) if number >> bit & 1)
-    return labels[number - 1] if 0 < number <= len(labels) else ""
-
-
-_LABELLED = ("enum", "set(")
-_BINARY = re.compile(r"binary\((\d+)\)", re.IGNORECASE)
-_LABEL = re.compile(r"'((?:[^']|'')*)'")

@@ -37,36 +37,6 @@ class PacketType(IntEnum):
     CLIENTROLLBACK = 12
 
 
-class EntryType(IntEnum):
-    """What an Entry's store value is."""
-
-    TRANSACTIONBEGIN = 1
-    ROWDATA = 2
-    TRANSACTIONEND = 3
-    HEARTBEAT = 4
-    GTIDLOG = 5
-
-
-class CanalEventType(IntEnum):
-    """What happened to the rows or the table of an Entry."""
-
-    INSERT = 1
-    UPDATE = 2
-    DELETE = 3
-    CREATE = 4
-    ALTER = 5
-    ERASE = 6
-    QUERY = 7
-    TRUNCATE = 8
-    RENAME = 9
-    CINDEX = 10
-    DINDEX = 11
-    GTID = 12
-    XACOMMIT = 13
-    XAROLLBACK = 14
-    MHEARTBEAT = 15
-
-
 # Each message: its fields as "number type name", with "optional" or "repeated" before where they are so. Enums are
 # int32 here: the wire has them alike.
 _PACKETS = {
@@ -152,3 +122,8 @@ TransactionBegin, TransactionEnd = map(_message, ("TransactionBegin", "Transacti
 AdminPacket, ServerAdmin, InstanceAdmin, LogAdmin = map(
     _message, ("AdminPacket", "ServerAdmin", "InstanceAdmin", "LogAdmin")
 )
+
+
+def numbers(message: Any, *fields: str) -> tuple[int, ...]:
+    """Returns the numbers of fields of a message, for those that read its bytes themselves."""
+    return tuple(message.DESCRIPTOR.fields_by_name[field].number for field in fields)

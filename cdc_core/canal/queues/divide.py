@@ -9,10 +9,11 @@ from typing import Any
 
 from numba import types
 
+from cdc_core.canal.entries.kinds import EntryType
 from cdc_core.canal.entries.wire import block_size, put_head, put_part
-from cdc_core.canal.queues.cells import ENTRY_ROWS, EntryRows
 from cdc_core.canal.queues.route import FIXED, ROUTES, UNIT, Routes, note, read_routed
-from cdc_core.canal.queues.scan import ENTRY
+from cdc_core.canal.scan.cells import ENTRY_ROWS, EntryRows
+from cdc_core.canal.scan.entries import ENTRY
 from cdc_core.compiled.kernel import (
     BYTES,
     LONGS,
@@ -25,8 +26,6 @@ from cdc_core.compiled.kernel import (
     records,
 )
 
-_ROWDATA = 2
-
 
 @helper
 def _put_row(data: Bytes, entry: Any, row: Any, head: int, tail: int, out: Bytes, at: int) -> int:
@@ -37,7 +36,7 @@ def _put_row(data: Bytes, entry: Any, row: Any, head: int, tail: int, out: Bytes
     if at + block_size(whole) > len(out):
         return int64(-1)
     at = put_part(data, entry.header, entry.header_end, out, put_head(0x12, whole, out, at))
-    out[at], out[at + 1] = 0x10, _ROWDATA
+    out[at], out[at + 1] = 0x10, EntryType.ROWDATA
     at = put_part(data, entry.store, head, out, put_head(0x1A, store, out, at + 2))
     at = put_part(data, row.field, row.end, out, at)
     return put_part(data, tail, entry.store_end, out, at)
@@ -72,9 +71,9 @@ def divide(
     for number in range(first, entries.size):
         entry = entries[number]
         route = routes.routes[entry.name]
-        if entry.type != _ROWDATA and not boundaries:
+        if entry.type != EntryType.ROWDATA and not boundaries:
             continue
-        if entry.type != _ROWDATA or entry.rows == 0 or route.mode == FIXED:
+        if entry.type != EntryType.ROWDATA or entry.rows == 0 or route.mode == FIXED:
             size = entry.end - entry.start
             if count >= units.size or at + block_size(size) > len(out):
                 return number, count

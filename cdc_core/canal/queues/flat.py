@@ -1,7 +1,9 @@
 """Entries as Canal's flat messages: JSON that a kernel writes from the entries' bytes.
 
 One entry is one message, or several: one for each partition that its rows belong to, and each so short that a broker
-takes it. The keys are in alphabetical order. Source: Canal's `FlatMessage`, `MQMessageUtils.messageConverter`.
+takes it. The keys are in alphabetical order. Rows are rendered once, as entries: finding their texts there again is a
+twentieth of a message of one row (docs/benchmarks.md, "Where a message's time goes").
+Source: Canal's `FlatMessage`, `MQMessageUtils.messageConverter`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from typing import Any
 
 from numba import types
 
-from cdc_core.canal.queues.cells import BEFORE, ENTRY_ROWS, UPDATE, EntryRows, shown
+from cdc_core.canal.entries.kinds import CanalEventType, EntryType
+from cdc_core.canal.protocol import declared
+from cdc_core.canal.protocol.declared import numbers
 from cdc_core.canal.queues.flat_text import (
     BATCH,
     CHANGED,
@@ -33,12 +37,12 @@ from cdc_core.canal.queues.flat_text import (
     room_of,
 )
 from cdc_core.canal.queues.route import FIXED, ROUTES, UNIT, Routes, note, read_routed
-from cdc_core.canal.queues.scan import ENTRY, read_field
+from cdc_core.canal.scan.cells import BEFORE, ENTRY_ROWS, EntryRows, shown
+from cdc_core.canal.scan.entries import ENTRY, read_field
 from cdc_core.compiled.kernel import BYTES, OUT_BYTES, Bytes, helper, int64, kernel, records
 from cdc_core.rows.columns.json_scalar import put_quoted
 
-_ROWDATA = 2
-_SQL = 11  # a field of the row change
+(_SQL,) = numbers(declared.RowChange, "sql")
 
 
 @helper
@@ -103,7 +107,7 @@ def _fitting(rows: Any, stop: int, first: int, partition: int, limit: int) -> tu
     while last < stop:
         row = rows[last]
         if row.partition == partition:
-            length = row.end - row.start
+            length = row.end - row.field  # of which a row without cells has some too
             if count and size + length > limit:
                 break
             count += 1
@@ -139,7 +143,7 @@ def _put_message(
     at = put_head(data, entry, batch, out, at)
     at = put_cells(data, found.rows[entry.rows - 1], cells, image, MYSQL_TYPES, out, at)
     at = put_text(OLD, out, at)
-    if entry.event == UPDATE:
+    if entry.event == CanalEventType.UPDATE:
         at = _put_images(data, found, first, last, partition, BEFORE, CHANGED, out, at)
     else:
         at = put_null(out, at)
@@ -192,7 +196,7 @@ def flatten(
     at, count = int64(0), int64(0)
     for number in range(first, entries.size):
         entry = entries[number]
-        if entry.type != _ROWDATA:
+        if entry.type != EntryType.ROWDATA:
             continue
         if entry.rows == 0:
             done, after = _put_statement(data, entry, batch, out, at), count + 1

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
+from cdc_core.canal.entries.kinds import CanalEventType
 from cdc_core.canal.entries.wire import put_digits
-from cdc_core.canal.protocol.declared import CanalEventType
 from cdc_core.compiled.kernel import Bytes, Longs, helper, int64, named
 from cdc_core.rows.columns.json_scalar import put_quoted
 

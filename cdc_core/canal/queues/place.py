@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from cdc_core.canal.entries.kinds import EntryType
 from cdc_core.position import OFFSET_BITS
 
 HEADER = "sluice-place"
-_ROWDATA = 2
 
 
 class QueuePlace(NamedTuple):
@@ -54,7 +54,7 @@ class Numbering:
         """For each entry its version and its number; what the next piece goes on from."""
         versions = entries["journal_number"] << OFFSET_BITS | entries["offset"]
         numbers = np.zeros(len(entries), np.int64)
-        rows = np.flatnonzero(entries["type"] == _ROWDATA)
+        rows = np.flatnonzero(entries["type"] == EntryType.ROWDATA)
         if not len(rows):
             return versions, numbers, self
         of_rows = versions[rows]

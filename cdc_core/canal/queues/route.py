@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cdc_core.canal.queues.cells import EntryRows, read_rows, shown
+from cdc_core.canal.scan.cells import EntryRows, read_rows, shown
 from cdc_core.compiled.kernel import BYTES, LONGS, Bytes, helper, int64, named, records
 
 FIXED, BY_KEY, BY_NAMES = range(3)

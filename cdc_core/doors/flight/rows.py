@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cdc_core.binlog.block import BlockSlice
 from cdc_core.destination.service import CanalService
 from cdc_core.doors.flight.plans import Plans
-from cdc_core.doors.flight.tickets import Read, read_ticket
+from cdc_core.doors.flight.tickets import ClaimId, Read, read_ticket
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import ConfigError, DecodeError, TableStopped
 from cdc_core.server.server import CanalServer
@@ -25,6 +24,7 @@ from cdc_core.server.server import CanalServer
 if TYPE_CHECKING:
     from cdc_core.rows.plan import RowsPlan
 
+_FEW_ROWS = 1000  # of a small plan, which takes 8 bytes for each
 _ANEW = "Then reload the table from the source (sluice copy)."
 
 
@@ -43,7 +43,7 @@ class ServedRows:
     def __init__(self, server: CanalServer, traffic: Traffic) -> None:
         self._server = server
         self._traffic = traffic
-        self.plans = Plans(self._plan, self._slices)
+        self.plans = Plans(self._plan, self._check, lambda plan: plan.rows <= _FEW_ROWS)
 
     def info(self, read: Read) -> Info:
         """Raises RangeGone, TableStopped."""
@@ -94,12 +94,16 @@ class ServedRows:
 
         plan = net.plan_net if read.mode == net.NET else net.plan_changes
         service = self._service(read)
+        rules = service.seen_by(read.client_id, read.batch_id)
         slices = service.slices(read.client_id, read.batch_id)
-        made = plan(slices, service.registry, read.table, read.after, read.splits)
-        return replace(made, slices=())  # a kept plan must not hold the ring's blocks beyond the ack
+        made = plan(slices, service.registry, read.table, read.after, read.splits, rules)
+        return replace(made.seen(rules), slices=())  # a kept plan must not hold the ring's blocks beyond the ack
 
-    def _slices(self, read: Read) -> list[BlockSlice]:
-        return self._service(read).slices(read.client_id, read.batch_id)
+    def _check(self, claim: ClaimId) -> None:
+        """Raises RangeGone for a claim that is not outstanding. Lists no blocks of one that is."""
+        service = self._service(claim)
+        if service.span(claim.client_id, claim.batch_id) is None:
+            service.slices(claim.client_id, claim.batch_id)  # raises it
 
-    def _service(self, read: Read) -> CanalService:
+    def _service(self, read: Read | ClaimId) -> CanalService:
         return self._server.destination(read.destination).service()

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdc_core.errors import ConfigError
+
+
+class ClaimId(NamedTuple):
+    """Which claim of all destinations."""
+
+    destination: str
+    client_id: int
+    batch_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +28,10 @@ class Read:
     mode: str = "net"
     after: int | None = None
     splits: int = 1
+
+    @property
+    def claim(self) -> ClaimId:
+        return ClaimId(self.destination, self.client_id, self.batch_id)
 
     def ticket(self, split: int) -> bytes:
         return json.dumps({**asdict(self), "split": split}).encode()

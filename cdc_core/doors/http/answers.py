@@ -131,6 +131,7 @@ class Client(Answer):
     claims: list[dict[str, Any]]
     stopped: list[dict[str, Any]]
     snapshots: list[dict[str, Any]] = Field(description="tables that are read while the stream goes on")
+    rules: str = Field(description="the fingerprint of what its lake sees of the tables; empty for all of them")
     configured: bool = Field(description="it is always subscribed")
     holds_back_seconds: float | None = Field(description="how long a full store has been waiting for its ack")
     rollbacks: int = Field(description="since the destination started", examples=[0])
@@ -175,6 +176,10 @@ class ClaimAnswer(Answer):
     lease_deadline: float = Field(description="seconds since the epoch")
     partial: bool
     ddl: list[dict[str, Any]] = Field(description="DDL statements, in order, before all rows of the range")
+
+
+class RulesAnswer(Answer):
+    rules: str = Field(description="what the client's lake sees of its tables, as JSON text; empty for all of them")
 
 
 class AckAnswer(Answer):

@@ -43,6 +43,16 @@ def _add_subscriptions(router: APIRouter, server: CanalServer) -> None:
         """Ends a subscription: the client's cursor is forgotten and its claims are void."""
         server.destination(destination).service().unsubscribe(client_id)
 
+    @router.get(CLIENT + "/rules", response_model=answers.RulesAnswer)
+    def rules(destination: str, client_id: ClientId) -> Any:
+        """What the client's lake sees of its tables."""
+        return {"rules": server.destination(destination).service().rules_of(client_id)}
+
+    @router.put(CLIENT + "/rules", status_code=204)
+    def set_rules(destination: str, client_id: ClientId, body: requests.RulesRequest) -> None:
+        """Sets what the client's lake sees of its tables, from its next claim on. Kept before this answers."""
+        server.destination(destination).service().set_rules(client_id, body.rules)
+
 
 def _add_claim(router: APIRouter, server: CanalServer, traffic: Traffic) -> None:
     waiters = _Waiters()

@@ -44,6 +44,10 @@ class ClaimRequest(Request):
     )
 
 
+class RulesRequest(Request):
+    rules: str = Field(max_length=1 << 20, description="what the client's lake sees of its tables, as JSON text")
+
+
 class OfOwner(Request):
     owner: str = Field(min_length=1, examples=["run-1"])
 

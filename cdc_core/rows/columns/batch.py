@@ -6,10 +6,11 @@ to which. A type that is not listed is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from cdc_core.compiled.kernel import Bytes, Longs
@@ -17,17 +18,21 @@ from cdc_core.errors import SchemaError, TableStopped
 from cdc_core.rows.columns import (
     addresses,
     bits,
+    computed,
     decimals,
     enums,
     floats,
     geometry,
     integers,
+    json_diff,
     json_text,
+    masks,
     strings,
     temporal,
     vectors,
 )
-from cdc_core.rows.columns.cells import Cells, ZeroDates
+from cdc_core.rows.columns.cells import Cells
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.column_type import ColumnType as Type
 from cdc_core.schema.table import Column, TableSchema, unsupported
 
@@ -57,9 +62,14 @@ _FAMILIES: dict[int, Family] = {code: family for family, codes in _CODES for cod
 _REFUSED: dict[int, str] = {Type.DECIMAL: "DECIMAL of before MySQL 5.0"}
 
 
+Patch = tuple[list[int], list[str]]
+"""Rows, and their whole JSON documents where the images have the changes alone."""
+
+
 def arrow_type(column: Column) -> pa.DataType:
-    """The Arrow type of a column: the one mapping. Raises SchemaError for a type without one."""
-    return _family(column).arrow_type(column)
+    """The Arrow type of a column: the one mapping. Raises SchemaError for a type without one, and for a mask that is
+    not for its values."""
+    return masks.seen_type(column, _family(column).arrow_type(column))
 
 
 def arrow_fields(schema: TableSchema) -> list[pa.Field]:
@@ -74,23 +84,32 @@ def decode(
     *,
     zero_dates: ZeroDates = "fail",
     place: Callable[[int], str] | None = None,
+    patches: Mapping[int, Patch] | None = None,
+    blank: npt.NDArray[np.bool_] | None = None,
 ) -> pa.RecordBatch:
     """Row images as columns. `starts[column, image]` is where a value starts in `data` (at its length prefix, if it has
-    one); negative for NULL or absent. `place` gives the position of an image's event, for errors.
+    one); negative for NULL or absent. `place` gives the position of an image's event, for errors. `patches` are by the
+    column's number in the definition. Values are as the columns' rules have them. `blank` images are of keys alone, so
+    that nothing is computed from them.
 
     Raises DecodeError for a damaged or refused value, TableStopped for a type without a mapping."""
-    fields = arrow_fields(schema)
-    if len(starts) != len(schema.columns):
+    fields, stored = arrow_fields(schema), schema.stored
+    if len(starts) != len(stored):
         raise SchemaError(
-            f"{len(schema.columns)} columns in the definition, {len(starts)} in its rows",
+            f"{len(stored)} columns in the definition, {len(starts)} in its rows",
             place=schema.name,
             hint="The definition does not fit the rows: start at a position after the table's last change.",
         )
     arrays = []
-    for column, own in zip(schema.columns, np.ascontiguousarray(starts, np.int64), strict=True):
+    for number, (column, own) in enumerate(zip(stored, np.ascontiguousarray(starts, np.int64), strict=True)):
         if not column.hidden:
-            cells = Cells(schema.name, column, data, own, zero_dates, place, column.name in schema.primary_key)
-            arrays.append(_family(column).decode(cells))
+            dates, in_key = column.zero_dates(zero_dates), column.name in schema.primary_key
+            cells = Cells(schema.name, column, data, own, dates, place, in_key)
+            values = _family(column).decode(cells)
+            if patches and number in patches:
+                values = json_diff.patched(values, *patches[number])
+            arrays.append(masks.seen(cells, values))
+    arrays += computed.arrays(schema, arrays, starts.shape[1], place, blank)
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 

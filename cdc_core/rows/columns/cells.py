@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from cdc_core.compiled.fault import Answer, Fault
 from cdc_core.compiled.kernel import Bytes, Longs
 from cdc_core.errors import DecodeError
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.table import Column
-
-ZeroDates = Literal["fail", "null", "string"]
 
 _MESSAGES = {
     Fault.SHORT: "the value reaches beyond the event's data",
@@ -51,9 +49,12 @@ class Cells:
         return (self.starts >= 0).view(np.uint8)
 
     def error(self, image: int, what: str, hint: str = _DAMAGED) -> DecodeError:
-        """The error about one value, with the value's first bytes."""
+        """The error about one value, with the value's first bytes. Of a column with a mask it says nothing of the
+        value."""
         start = int(self.starts[image])
         head = bytes(self.data[start : start + 12]).hex(" ") if start >= 0 else "NULL"
+        if self.column.mask:
+            what, head = "its bytes are damaged, or of a refused value", "masked"
         place = self.place(image) if self.place else ""
         return DecodeError(f"{self.name}, row image {image}: {what} ({head})", place=place, hint=hint)
 

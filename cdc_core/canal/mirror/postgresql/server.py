@@ -6,14 +6,15 @@ Source: PostgreSQL 15 manual, "INSERT", "System Catalogs", "Appendix A. Error Co
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdc_core.canal.mirror.columns import Values
 from cdc_core.canal.mirror.postgresql.ddl import translated
 from cdc_core.canal.mirror.postgresql.sql import literal, quoted
 from cdc_core.canal.mirror.sql import NO_ROW, Kinds, TargetDialect, Unfit
-from cdc_core.canal.mirror.work import RowGroup, Values
+from cdc_core.canal.mirror.work import RowGroup
 from cdc_core.errors import ConfigError
 
 _TABLE = """CREATE TABLE IF NOT EXISTS public.sluice_mirror (
@@ -116,10 +117,10 @@ def _move(cursor: Any, group: RowGroup) -> None:
             cursor.execute(_DIALECT.statement(rest, {}))
 
 
-def _last_of_key(group: RowGroup) -> Iterable[Values]:
+def _last_of_key(group: RowGroup) -> list[Values]:
     """The last row of each key: one statement cannot write a row twice."""
     places = [group.columns.index(name) for name in group.key]
-    return {tuple(row[place] for place in places): row for row in group.rows}.values()
+    return list({tuple(row[place] for place in places): row for row in group.rows}.values())
 
 
 def _replaces(key: tuple[str, ...], columns: tuple[str, ...]) -> str:
@@ -135,12 +136,12 @@ def _same(name: str, value: Any, _kind: str) -> str:
     return f"{quoted(name)} IS NOT DISTINCT FROM {literal(value)}"
 
 
-def _listed(row: Values) -> str:
-    return ", ".join(map(literal, row))
+def _tuples(rows: Sequence[Values]) -> str:
+    return ", ".join([f"({', '.join(map(literal, row))})" for row in rows])
 
 
 _DIALECT = TargetDialect(
-    quoted, literal, _listed, lambda value, _kind: literal(value), _replaces, _last_of_key, _same, _one
+    quoted, literal, _tuples, lambda value, _kind: literal(value), _replaces, _last_of_key, _same, _one
 )
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
+from cdc_core.canal.protocol import declared
+from cdc_core.canal.protocol.declared import numbers
 from cdc_core.compiled.kernel import BYTES, OUT_LONGS, Bytes, Longs, helper, int64, kernel, records
 
 ENTRY = np.dtype(
@@ -37,8 +39,10 @@ ENTRY = np.dtype(
         ("name", "<i4"),  # number of the table's name in the piece
     ]
 )
-_SCHEMA_NAME, _TABLE_NAME, _JOURNAL, _GTID, _OFFSET, _TIME = 8, 9, 2, 13, 3, 6  # fields of the header
-_EVENT_TYPE, _IS_DDL, ROW = 2, 10, 12  # of the row change
+_HEADER, _ENTRY_TYPE, _STORE = numbers(declared.Entry, "header", "entryType", "storeValue")
+_SCHEMA_NAME, _TABLE_NAME, _GTID = numbers(declared.Header, "schemaName", "tableName", "gtid")
+_JOURNAL, _OFFSET, _TIME = numbers(declared.Header, "logfileName", "logfileOffset", "executeTime")
+_EVENT_TYPE, _IS_DDL, ROW = numbers(declared.RowChange, "eventType", "isDdl", "rowDatas")
 _LENGTH, _WIDE, _NARROW = 2, 1, 5  # wire types
 
 
@@ -154,12 +158,12 @@ def _scan(data: Bytes, entries: Any, firsts: Longs) -> int:
         entry.start, entry.end = at, at + size
         while at < entry.end:
             number, value, end, _long = read_field(data, at)
-            if number == 1:
+            if number == _HEADER:
                 entry.header, entry.header_end = at, end
                 _header(data, value, end, entry)
-            elif number == 2:
+            elif number == _ENTRY_TYPE:
                 entry.type = value
-            elif number == 3:
+            elif number == _STORE:
                 entry.store, entry.store_end = value, end
                 _change(data, value, end, entry)
             at = end

@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cdc_core.canal.queues.scan import ROW, read_field
+from cdc_core.canal.entries.kinds import CanalEventType
+from cdc_core.canal.protocol import declared
+from cdc_core.canal.protocol.declared import numbers
+from cdc_core.canal.scan.entries import ROW, read_field
 from cdc_core.compiled.kernel import Bytes, helper, int64, named, records
 
 ENTRY_ROW = np.dtype(
@@ -38,8 +41,9 @@ CELL = np.dtype(
         ("null", "?"),
     ]
 )
-BEFORE, AFTER = 1, 2  # fields of a row
-UPDATE, _DELETE = 2, 3  # EventType
+BEFORE, AFTER = numbers(declared.RowData, "beforeColumns", "afterColumns")
+_INDEX, _JAVA_TYPE, _NAME, _KEY = numbers(declared.Column, "index", "sqlType", "name", "isKey")
+_UPDATED, _NULL, _VALUE, _TYPE = numbers(declared.Column, "updated", "isNull", "value", "mysqlType")
 
 
 class EntryRows(NamedTuple):
@@ -55,7 +59,7 @@ ENTRY_ROWS = named(EntryRows, records(ENTRY_ROW, writable=True), records(CELL, w
 @helper
 def shown(event: int) -> int:
     """Returns which image of a row is its data."""
-    return BEFORE if event == _DELETE else AFTER
+    return BEFORE if event == CanalEventType.DELETE else AFTER
 
 
 @helper
@@ -68,11 +72,11 @@ def read_rows(data: Bytes, entry: Any, into: EntryRows) -> bool:
         if field == ROW:
             found = into.rows[row]
             found.field, found.start, found.end, found.first = place, start, end, count
-            count = _read_cells(data, start, end, into.cells, count)
+            count = read_cells(data, start, end, into.cells, count)
             if count < 0:
                 return False
             found.last = count
-            if entry.event == UPDATE:
+            if entry.event == CanalEventType.UPDATE:
                 _mark_changed(into.cells, found.first, count)
             row += 1
         place = end
@@ -80,8 +84,8 @@ def read_rows(data: Bytes, entry: Any, into: EntryRows) -> bool:
 
 
 @helper
-def _read_cells(data: Bytes, at: int, stop: int, cells: Any, count: int) -> int:
-    """Reads a row's cells after `count` others; returns how many there are then, -1 when there is no room."""
+def read_cells(data: Bytes, at: int, stop: int, cells: Any, count: int) -> int:
+    """Reads a row's cells after `count` others. Returns how many there are then, -1 when there is no room."""
     while at < stop:
         field, start, end, _long = read_field(data, at)
         if field in (BEFORE, AFTER):
@@ -102,21 +106,21 @@ def _read_cell(data: Bytes, at: int, stop: int, cell: Any) -> None:
     cell.key = cell.updated = cell.null = False
     while at < stop:
         field, start, end, _long = read_field(data, at)
-        if field == 1:
+        if field == _INDEX:
             cell.index = start
-        elif field == 2:
+        elif field == _JAVA_TYPE:
             cell.java_type = start
-        elif field == 3:
+        elif field == _NAME:
             cell.name, cell.name_end = start, end
-        elif field == 4:
+        elif field == _KEY:
             cell.key = start != 0
-        elif field == 5:
+        elif field == _UPDATED:
             cell.updated = start != 0
-        elif field == 6:
+        elif field == _NULL:
             cell.null = start != 0
-        elif field == 8:
+        elif field == _VALUE:
             cell.value, cell.value_end = start, end
-        elif field == 10:
+        elif field == _TYPE:
             cell.type, cell.type_end = start, end
         at = end
 
