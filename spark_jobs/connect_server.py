@@ -14,12 +14,14 @@ from spark_jobs.local_token import VARIABLE
 
 _PROJECT = Path(__file__).resolve().parent.parent
 _HOST = Path(__file__).with_name("connect_host.py")
+DERBY = "derby"  # the folder of a metastore's database
 _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """`delta_jars` is a directory of Delta's jars; `directory` is for scratch, warehouse and logs of this server."""
+    """`delta_jars` is a directory of Delta's jars; `directory` is for scratch, warehouse and logs of this server.
+    With a `metastore` its catalog and warehouse are in that directory, and last."""
 
     port: int
     delta_jars: Path
@@ -27,7 +29,9 @@ class SparkSettings:
     master: str = "local[*]"
     driver_memory: str = "2g"
     python: str = sys.executable
+    metastore: Path | None = None
     token: str = field(default="", repr=False)  # without it anybody of this machine runs code as the server's user
+    classes: Path | None = None  # an archive of Java's, of classes that this class path has
     conf: dict[str, str] = field(default_factory=dict)  # overrides ours
 
     @property
@@ -56,12 +60,28 @@ def delta_artifact() -> str:
 
 def command(settings: SparkSettings) -> list[str]:
     """The command line of the server."""
-    java = f"-XX:+UseParallelGC -XX:-UsePerfData -Dderby.system.home={settings.directory}"
+    home, said = settings.metastore or settings.directory, settings.directory / "derby.log"
+    derby = f"-Dderby.system.home={home}", f"-Dderby.stream.error.file={said}"
+    options = [*class_options(settings.classes), *derby]
+    java = " ".join(["-XX:+UseParallelGC", "-XX:-UsePerfData", *map(_java_option, options)])
     line = [str(spark_home() / "bin" / "spark-submit"), "--master", settings.master]
     line += ["--driver-memory", settings.driver_memory, "--driver-java-options", java]
     for key, value in spark_conf(settings).items():
         line += ["--conf", f"{key}={value}"]
     return [*line, str(_HOST)]
+
+
+def class_options(archive: Path | None) -> list[str]:
+    """Java's options for an archive of classes. It says nothing of one that is gone, torn or does not fit: it loads
+    the classes without."""
+    if archive is None:
+        return []
+    return [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+
+
+def _java_option(text: str) -> str:
+    """Returns an option as Spark's launcher reads it among others: with quotes, whatever characters it has."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def environment(settings: SparkSettings) -> dict[str, str | None]:
@@ -108,4 +128,22 @@ def spark_conf(settings: SparkSettings) -> dict[str, str]:
     }
     if settings.master.startswith("local["):  # there Spark makes the secret itself; other masters need one
         ours["spark.authenticate"] = "true"  # the driver's own ports too, which take objects of any program
+    if settings.metastore is not None:
+        ours |= _metastore_conf(settings.metastore, settings.directory)
     return ours | settings.conf
+
+
+def _metastore_conf(metastore: Path, directory: Path) -> dict[str, str]:
+    """A Hive metastore within the server, in a Derby database: one server at a time opens it. The database is named
+    relative to Derby's home: in its URL a path could have no `;`."""
+    scratch = directory / "scratch" / "hive"
+    return {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": str(metastore / "warehouse"),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={DERBY};create=true",
+        "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+        "spark.hadoop.hive.metastore.schema.verification": "false",
+        "spark.hadoop.hive.exec.scratchdir": str(scratch / "all"),  # otherwise /tmp/hive, of all users
+        "spark.hadoop.hive.exec.local.scratchdir": str(scratch / "local"),
+        "spark.hadoop.hive.downloaded.resources.dir": str(scratch / "resources"),  # otherwise /tmp/..._resources
+    }

@@ -42,6 +42,7 @@ def connect(remote: str, token: str = "", root: str = "") -> SparkSession:
         spark.conf.set("spark.sql.variable.substitute", "false")  # names, comments and defaults may have ${...}
         spark.conf.set("spark.sql.caseSensitive", "true")  # dotless i is another letter
         spark.conf.set("spark.sql.files.ignoreMissingFiles", "false")  # a MERGE reads its source more than once
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # INT96 is read as nanoseconds
         spark.dataSource.register(SluiceSource)
         check_spark(root, lambda key, default: spark.conf.get(key, default) or default)
     except (PySparkException, grpc.RpcError) as error:

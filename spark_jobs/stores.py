@@ -11,6 +11,8 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from cdc_core.errors import LakeError
 
@@ -32,6 +34,22 @@ _TRUE = ("1", "true", "t", "yes", "y", "on")
 def scheme_of(root: str) -> str:
     """`file` for a path."""
     return root.partition("://")[0].lower() if "://" in root else "file"
+
+
+def local_folder(path: str) -> Path | None:
+    """Returns the folder of a path or a `file://` URI, in which delta-rs takes `%20` for a blank; None in another
+    store."""
+    if "://" not in path:
+        return Path(path)
+    return Path(unquote(urlsplit(path).path)) if scheme_of(path) == "file" else None
+
+
+def location(path: str) -> str:
+    """Returns a path as Spark and its catalogs keep it: one of a local file system is absolute, and has no `.`, no `..`
+    and no scheme."""
+    if scheme_of(path) != "file":
+        return path
+    return "/" + os.path.abspath(path.removeprefix("file://")).lstrip("/")  # noqa: PTH100 - Spark follows no links
 
 
 def check_root(root: str, options: Mapping[str, str]) -> None:
@@ -59,9 +77,9 @@ def check_root(root: str, options: Mapping[str, str]) -> None:
 def flush(root: str) -> None:
     """Puts all that was written to the file system of a local root on its disk; other stores do so by themselves.
     Neither Spark nor delta-rs does. Raises LakeError."""
-    if scheme_of(root) != "file":
+    path = local_folder(root)
+    if path is None:
         return
-    path = root.removeprefix("file://")
     sync = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if sync is None:  # not Linux
         os.sync()
@@ -71,7 +89,7 @@ def flush(root: str) -> None:
         if sync(folder):
             why = os.strerror(ctypes.get_errno())
             hint = "Check the lake's disk. The batch stays claimable; claimed again it adds nothing."
-            raise LakeError(f"what was written is not on the disk: {why}", place=path, hint=hint)
+            raise LakeError(f"what was written is not on the disk: {why}", place=str(path), hint=hint)
     finally:
         os.close(folder)
 

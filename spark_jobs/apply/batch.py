@@ -7,7 +7,7 @@ Nothing here acks or rolls back.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import TypeVar
@@ -23,8 +23,9 @@ from spark_jobs.apply.kept import broken_otherwise, keep, snapshots_of
 from spark_jobs.apply.landing import land, land_statements, lands, merge_before_statements, merge_log
 from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot, Refusal, TableResult
-from spark_jobs.apply.table import Batch, CatchUp, ReadyTable, apply_table, write
+from spark_jobs.apply.table import Batch, CatchUp, ReadyShare, apply_table, write
 from spark_jobs.apply.together import Together
+from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
 from spark_jobs.lake.failures import tried_twice
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import EVOLVE, Policies
@@ -33,10 +34,11 @@ from spark_jobs.landing.append import Landed
 from spark_jobs.landing.modes import MERGE_ALL, Modes
 from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
+from spark_jobs.union.publish import Published, publish
 from spark_jobs.write.order import Engine
 
 _Given = TypeVar("_Given")
-_Taken = TableResult | Landed | Refusal | ReadyTable | None
+_Taken = TableResult | Landed | Refusal | None
 
 
 def apply_batch(
@@ -63,6 +65,7 @@ def apply_batch(
     progress: Progress | None = None,
     ca: str = "",
     engine: Engine = Engine.AUTO,
+    expectations: Expectations = NO_EXPECTATIONS,
 ) -> BatchResult:
     """Follows the claim's DDL statements, then applies every table, except tables of `stopped` that no statement
     mended; both up to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, also of stopped
@@ -72,7 +75,7 @@ def apply_batch(
     Python worker to plan and to read costs more, and Spark then knows how few they are. A run gives all its batches the
     same `fence`, `notes` and `sampled`, the tables whose odd rows were reported. `cascades` are followed when the
     tables are written. Tables that `modes` names are landed instead. `engine`: what writes small tables. `ca`: the
-    authorities of a Flight door with TLS.
+    authorities of a Flight door with TLS. `expectations` are evaluated before the tables are written.
 
     Raises LakeError for a batch that goes back. Any error but TableStopped is raised when all tables are at rest. What
     they committed stays; when the claim comes again, they add nothing.
@@ -90,19 +93,19 @@ def apply_batch(
     cascading = cascades.tables(claim) if cascades and modes.any_lands else frozenset[str]()
     batch = Batch(
         claim, lake, sessions, RowsDoor(flight_url, token, ca), run_id, max_splits, sent_rows, fence, clock, policies,
-        sampled, held, modes, cascading, notes or Notes(), catch_up, progress or Progress(), engine,
+        sampled, held, modes, cascading, notes or Notes(), catch_up, progress or Progress(), engine, expectations,
     )  # fmt: skip
     batch.progress.begin(len(claim.ddl), len({table.name for table in claim.tables} - held))
-    unmerged = merge_before_statements(batch)
+    unmerged = merge_before_statements(batch, parallelism)
     ddl = follow(replace(batch, stopped=held | unmerged.keys()), parallelism)
     batch.notes.forget({one.table for one in ddl.followed if one.origin})
     late = tuple(unmerged[table] for table in sorted(unmerged.keys() - {*ddl.mended}))
     stopped = {*held, *unmerged, *(refusal.table for refusal in ddl.refused)} - {*ddl.mended}
     kept = snapshots_of(batch)
     tables = [table for table in claim.tables if table.name not in stopped or table.name in kept]
-    together = Together(batch, tables)
+    together = Together(replace(batch, stopped=stopped), tables)
     taken = _side_by_side(parallelism, tables, lambda table: _take(batch, table, stopped, together))
-    begun = {name: one for name, (one, _) in taken.items() if isinstance(one, ReadyTable) and name not in together.done}
+    begun = together.left
     left = [table for table in tables if table.name in begun]
     alone = _side_by_side(parallelism, left, lambda table: _write_or_refuse(batch, begun[table.name]))
     merged = together.done | alone
@@ -117,13 +120,32 @@ def apply_batch(
     refused += done.refused
     copies, refused = copied(batch, copier, refused) if copier else ((), refused)
     broken += broken_otherwise(batch, copies, done.unlogged)
+    published = _published(batch)
+    unpublished = _unpublished(batch, published, {*stopped, *(one.table for one in refused)})
+    refused += unpublished
+    applied = tuple(one for one in applied if one.table not in {refusal.table for refusal in unpublished})
     whole = {*ddl.mended, *(one.table for one in copies)} & held
     unapplied = tuple(table.name for table in tables if table.name in stopped)
     followed = ddl.followed + copies
     return BatchResult(
         applied, refused, followed, done.cascaded, tuple(sorted(whole)), tuple(broken), unapplied,
-        (*landed, *emptied), batch.notes.unreported(),
+        (*landed, *emptied), batch.notes.unreported(), done.looked_up, published,
     )  # fmt: skip
+
+
+def _published(batch: Batch) -> tuple[Published, ...]:
+    """Publishes the unions whose shards the claim may have changed. Raises LakeError."""
+    unions, names = batch.lake.unions, batch.claim.table_names
+    if batch.claim.ddl:
+        return tuple(publish(batch.lake, one) for one in unions.all)
+    return tuple(publish(batch.lake, one, names) for one in unions.among(names))
+
+
+def _unpublished(batch: Batch, published: Iterable[Published], stopped: Collection[str]) -> tuple[Refusal, ...]:
+    """Returns the claim's tables, but the stopped ones, that a union cannot have: their own rows are right."""
+    going = {*batch.claim.table_names} - {*stopped}
+    refused = {name: error for one in published for name, error in one.refused.items() if name in going}
+    return tuple(Refusal(name, error).with_remedy(batch.claim.destination) for name, error in refused.items())
 
 
 def _side_by_side(most: int, tables: Sequence[TableRange], take: Callable[[TableRange], _Given]) -> dict[str, _Given]:
@@ -142,7 +164,7 @@ def _side_by_side(most: int, tables: Sequence[TableRange], take: Callable[[Table
 def _take(
     batch: Batch, table: TableRange, stopped: Collection[str], together: Together
 ) -> tuple[_Taken, BrokenSnapshot | None]:
-    """Returns the result of one table, None for a stopped one, `ReadyTable` for one that `together` may write; and the
+    """Returns the result of one table, None for a stopped one and for one that `together` goes on with; and the
     snapshot that its changes broke. They are kept for the snapshot first, so that its log has what the table has."""
     with together.part(table):
         broken = keep(batch, table)
@@ -165,9 +187,9 @@ def _apply_or_refuse(batch: Batch, table: TableRange, together: Together) -> _Ta
         return Refusal(table.name, error).with_remedy(batch.claim.destination)
 
 
-def _write_or_refuse(batch: Batch, begun: ReadyTable) -> TableResult | Refusal:
+def _write_or_refuse(batch: Batch, begun: ReadyShare) -> TableResult | Refusal:
     try:
-        batch.fence.check(begun.path)  # another run may have taken the table over while the job ran
+        batch.fence.check(begun.ready.path)  # another run may have taken the table over while the job ran
         return tried_twice(lambda: write(batch, begun))
     except TableStopped as error:
         return Refusal(begun.table.name, error).with_remedy(batch.claim.destination)

@@ -11,7 +11,7 @@ rows of a table in the middle a cascade deleted, more rows below it are looked u
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,9 +22,11 @@ from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import SourceError, TableStopped
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.rules.rules import NO_RULES, Rules
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.names import full_name, split_name
 from spark_jobs.apply.cascade_sql import FIXED, GONE, corrections, merge, referencing, without
+from spark_jobs.apply.commits import cascade_note
 from spark_jobs.apply.in_snapshots import pass_on
 from spark_jobs.apply.late_keys import released, renamed, why_released, written_since
 from spark_jobs.apply.lost_keys import HIDDEN, MOST, Lost, create_keys, hidden, may_lose, needs_copy
@@ -36,6 +38,7 @@ from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.own_columns import living_now
 from spark_jobs.lake.state import TableState, app_id, cascade_id
 from spark_jobs.lake.transaction import transaction
+from spark_jobs.snapshot.binlog import position
 from spark_jobs.snapshot.foreign_keys import ForeignKey, affected, below, logs_cascades, read_foreign_keys
 from spark_jobs.snapshot.source_rows import Unproven, touched
 from spark_jobs.write.transaction import run_statement
@@ -44,11 +47,13 @@ from spark_jobs.write.transaction import run_statement
 @dataclass(frozen=True, slots=True)
 class Done:
     """The outcome of a claim's cascades. `refused`: tables that cannot follow. `unlogged`: tables with an open snapshot
-    whose rows a foreign key changed in an unknown way."""
+    whose rows a foreign key changed in an unknown way. `looked_up`: tables whose rows were looked up at the source, and
+    the version of its place then, None if that is not one of the claim's journals."""
 
     cascaded: tuple[Cascaded, ...] = ()
     refused: tuple[Refusal, ...] = ()
     unlogged: tuple[str, ...] = ()
+    looked_up: Mapping[str, int | None] = field(default_factory=dict)
 
 
 NOTHING = Done()
@@ -57,7 +62,8 @@ NOTHING = Done()
 @dataclass(frozen=True, slots=True)
 class Change:
     """The effect of one foreign key's cascade on its child: the `rows` that it met, as they were, and the changed ones
-    among them, `fixed` in the form of `merge`: with their `columns`, the key's first."""
+    among them, `fixed` in the form of `merge`: with their `columns`, the key's first. `high`: the version up
+    to which they may be, None if that is not known."""
 
     key: ForeignKey
     path: str
@@ -66,6 +72,7 @@ class Change:
     rows: pa.Table
     fixed: pa.Table
     columns: tuple[str, ...]
+    high: int | None = None
 
     @property
     def what(self) -> Cascaded:
@@ -82,6 +89,7 @@ class _ClaimCascades:
     cascaded: list[Cascaded] = field(default_factory=list)
     refused: dict[str, Refusal] = field(default_factory=dict)
     unlogged: set[str] = field(default_factory=set)
+    looked_up: dict[str, int | None] = field(default_factory=dict)
 
     def takes(self, table: str) -> bool:
         return table not in self.stopped and table not in self.refused
@@ -91,7 +99,8 @@ class _ClaimCascades:
 
 
 class Cascades:
-    """For one run. `connect` opens a connection to the source, when it is needed. `captured` names the captured tables.
+    """For one run. `connect` opens a connection to the source, when it is needed. `captured` names the captured tables,
+    `rules` say what the lake sees of them.
 
     The mutable state is the connection and the source's foreign keys, which a DDL statement forgets."""
 
@@ -100,8 +109,9 @@ class Cascades:
         connect: Callable[[], pymysql.Connection[Any]],
         captured: Callable[[], Collection[tuple[str, str]]],
         zero_dates: ZeroDates = "fail",
+        rules: Rules = NO_RULES,
     ) -> None:
-        self._connect, self._captured, self._zero_dates = connect, captured, zero_dates
+        self._connect, self._captured, self._zero_dates, self._rules = connect, captured, zero_dates, rules
         self._connection: pymysql.Connection[Any] | None = None
         self._keys: tuple[ForeignKey, ...] | None = None
         self._since = 0  # when the claim's first change was made
@@ -137,7 +147,7 @@ class Cascades:
             (key, Lost()) for key in (self._foreign_keys() if touched else ()) if {key.child, key.parent} & touched
         ]
         self._chain(work, first)
-        return Done(tuple(work.cascaded), tuple(work.refused.values()), tuple(work.unlogged))
+        return Done(tuple(work.cascaded), tuple(work.refused.values()), tuple(work.unlogged), work.looked_up)
 
     def _begin(self, claim: Claim) -> None:
         self._since = claim.start.timestamp or 0
@@ -153,6 +163,9 @@ class Cascades:
         while pending:
             key, lost = pending.popleft()
             name = full_name(*key.child)
+            if not self._is_shown(key):
+                work.unlogged.add(name)
+                continue
             lost = hidden(batch, key, taken=work.takes(full_name(*key.parent))) if lost is HIDDEN else lost
             if lost is None:
                 continue
@@ -171,6 +184,7 @@ class Cascades:
                 continue  # its tables have other names by now: the claim with their renaming comes
             if change is not None:
                 changes.append(change)
+                work.looked_up[name] = change.high
                 later = affected(self._foreign_keys(), key.child)
                 pending.extend((one, Lost(rows=change.rows)) for one in later)
         self._write_all(work, changes)
@@ -182,12 +196,22 @@ class Cascades:
         for key in self._blind(tables):
             if work.takes(full_name(*key.child)):
                 work.refused[full_name(*key.child)] = _refusal(key)
+        for key in self._foreign_keys() if self._rules else ():
+            if {key.child, key.parent} & tables and not self._is_shown(key) and work.takes(full_name(*key.child)):
+                work.refuse(full_name(*key.child), _unseen(key))
         for name, ddl in released(batch.claim):
             there = work.takes(name) and batch.lake.state(batch.lake.path(*split_name(name)), "")
             if not there or there.dropped or logs_cascades(self._source(), self._since):
                 continue
             if written_since(batch.lake, batch.claim.destination, name, ddl):
                 work.refuse(name, CopyNeeded(why_released(name, ddl), name))
+
+    def _is_shown(self, key: ForeignKey) -> bool:
+        """Whether the lake has all rows of both sides, with these columns as they are, so that rows are found by
+        them."""
+        sides = ((key.child, key.columns), (key.parent, key.referenced))
+        found = ((self._rules.of(full_name(*table)), columns) for table, columns in sides)
+        return all(rule is None or (not rule.where and all(map(rule.shows, columns))) for rule, columns in found)
 
     def _blind(self, tables: Collection[tuple[str, str]]) -> list[ForeignKey]:
         """Returns the foreign keys of `tables` to parents that are not captured, whose lost rows nobody sees. They are
@@ -231,7 +255,17 @@ class Cascades:
         if not found.num_rows:
             return None
         fixed, columns = self._fixed(found, state, key)
-        return Change(key, path, app, state, found, fixed, columns)
+        return Change(key, path, app, state, found, fixed, columns, self._high(claim))
+
+    def _high(self, claim: Claim) -> int | None:
+        """Returns the version of the source's place by now: rows that were looked up may be of up to there. None if it
+        is not one of the claim's journals."""
+        try:
+            now = position(self._source())
+        except SourceError:
+            return None
+        same = now.journal_name.rpartition(".")[0] == claim.end.journal_name.rpartition(".")[0]
+        return now.version() if same else None
 
     def _write_all(self, work: _ClaimCascades, changes: Sequence[Change]) -> None:
         """Writes the changes, the last table first."""
@@ -253,7 +287,8 @@ class Cascades:
             name = full_name(*change.key.child)
             state = with_own_columns(batch.sessions, batch.lake, batch.fence, change.path, name, state, change.app)
             spark.createDataFrame(change.fixed).createOrReplaceTempView(FIXED)
-            with transaction(spark, change.app, (state.applied or 0) + 1, few=True):
+            note = cascade_note(batch.claim, name, batch.run_id, change.high)
+            with transaction(spark, change.app, (state.applied or 0) + 1, note, few=True):
                 references = len(change.key.columns)
                 sql = merge(change.path, state.primary_key, change.columns, references, state.own)
                 run_statement(spark, sql, change.path)
@@ -268,7 +303,7 @@ class Cascades:
         others = [name for later in affected(self._foreign_keys(), key.child) for name in later.referenced]
         wanted = dict.fromkeys(name for name in (*state.primary_key, *key.columns, *others) if name in kinds)
         pairs = [(a, b, kinds[a]) for a, b in zip(key.columns, key.referenced, strict=True)]
-        rows, zeros = living_now(path, state.own), self._zero_dates == "null"
+        rows, zeros = living_now(path, state.own), self._rules.null_dates(self._zero_dates)
         found = spark.sql(referencing(rows, list(wanted), pairs, MOST + 1, zero_dates=zeros)).toArrow()
         if found.num_rows > MOST:
             raise needs_copy(key, f"more than {MOST:,} of its rows are affected")
@@ -280,10 +315,19 @@ class Cascades:
         """The rows that differ from the source, for `merge`, and the columns that change."""
         names = [column.name for column in state.columns]
         try:
-            there = touched(self._source(), key, state.primary_key, found, names, self._zero_dates)
+            there = touched(self._source(), key, state.primary_key, found, names, self._zero_dates, self._rules)
         except Unproven as error:
             raise needs_copy(key, str(error)) from error
         return corrections(found, state.primary_key, there), tuple(there.values.column_names)
+
+
+def _unseen(key: ForeignKey) -> TableStopped:
+    child, parent = full_name(*key.child), full_name(*key.parent)
+    message = f"its foreign key to {parent} deletes or changes its rows, which the binlog does not record, and a rule "
+    message += "hides, masks or renames its columns, or leaves rows out, so that the lake cannot find these rows"
+    hint = f"Show all rows of both tables, and {', '.join(key.columns)} of {child} and {', '.join(key.referenced)} of "
+    hint += f"{parent} as they are (`rules` in defs.yaml), or drop the foreign key; then reload {child} (sluice copy)."
+    return TableStopped(message, place=child, hint=hint)
 
 
 def _refusal(key: ForeignKey) -> Refusal:

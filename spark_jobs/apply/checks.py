@@ -9,13 +9,14 @@ tries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cdc_core.contract.claim import Claim
 from cdc_core.position import split_version
 from spark_jobs.apply.commits import Commit
 from spark_jobs.apply.result import TableResult
+from spark_jobs.expectations.results import ExpectationResult
 
 ROWS_ADD_UP = "rows_add_up"
 
@@ -29,7 +30,7 @@ class Verdict:
     check: str
     passed: bool
     text: str
-    figures: Mapping[str, int | str]
+    figures: Mapping[str, int | str | list[str]]
     warns: bool = False
 
     @property
@@ -96,6 +97,8 @@ def rows_add_up(_claim: Claim, result: TableResult) -> Verdict:
     agreed = "rows in the lake and changes at the source agree"
     if any(commit.soft for commit in commits):
         agreed = "soft deletes keep their rows, so counts prove nothing: sluice verify compares the rows"
+    elif any(commit.held for commit in commits):
+        agreed = "rows wait in the quarantine, so counts prove nothing: sluice verify compares the rows"
     return replace(_verdict(ROWS_ADD_UP, result, wrong, agreed, figures), warns=keyed)
 
 
@@ -107,8 +110,33 @@ CHECKS = (
 
 
 def judge(claim: Claim, result: TableResult) -> list[Verdict]:
-    """The verdict of every check on one table of a batch."""
-    return [check.judge(claim, result) for check in CHECKS]
+    """The verdict of every check on one table of a batch, and of every expectation."""
+    return [check.judge(claim, result) for check in CHECKS] + expected(result.table, result.expected)
+
+
+def expected(table: str, results: Sequence[ExpectationResult]) -> list[Verdict]:
+    """The verdicts of a table's expectations. One that stopped its table blocks; one that did not is a warning."""
+    return [Verdict(table, one.name, one.passed, _said(one), _figures(one), warns=not one.stops) for one in results]
+
+
+def _said(found: ExpectationResult) -> str:
+    if found.why:
+        return f"it cannot be evaluated: {found.why}"
+    said = [f"{found.bad} of {found.rows} rows fail" if found.bad else f"{found.rows} rows pass"]
+    said += [f"such as {'; '.join(found.keys[:3])}"] if found.bad and found.keys else []
+    said += [f"{found.waiting} rows wait in the quarantine"] if found.waiting else []
+    said += [f"accepted: {found.accepted}"] if found.accepted else []
+    return ", ".join(said)
+
+
+def _figures(found: ExpectationResult) -> dict[str, int | str | list[str]]:
+    counts: dict[str, int | str | list[str]] = {"rows": found.rows, "bad_rows": found.bad, "quarantined": found.waiting}
+    said: dict[str, int | str | list[str]] = {
+        "keys": list(found.keys),
+        "accepted": found.accepted,
+        "why": found.why,
+    }
+    return counts | {name: value for name, value in said.items() if value}
 
 
 def _disagreement(commit: Commit) -> str:

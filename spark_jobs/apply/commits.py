@@ -16,6 +16,7 @@ from cdc_core.contract.claim import Claim
 from cdc_core.schema.ddl import Ddl
 from cdc_core.schema.sql_text import shown
 from spark_jobs.apply.decision import Decision
+from spark_jobs.expectations.results import ExpectationResult
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.state import DeltaCommit
@@ -58,6 +59,7 @@ class Commit:
 
     `source` is what the service counted; `inserted`, `updated` and `deleted` are the rows that Delta counted.
     `recurring`: rows that come again from an earlier epoch may be among them. `soft`: deletes left their rows.
+    `expected`: the results of the table's expectations. `held`: rows waited in its quarantine before it or after it.
     """
 
     end: int
@@ -69,12 +71,15 @@ class Commit:
     updated: int = 0
     deleted: int = 0
     delta_version: int | None = None
+    expected: tuple[ExpectationResult, ...] = ()
+    held: bool = False
 
     @property
     def doubt(self) -> Doubt:
         """Returns the rows of a table with a key that were not as the source's changes presume, by sums: in one commit,
-        an insert that met a row hides an update that found no row. With soft deletes, sums do not show it."""
-        if self.recurring or self.soft:
+        an insert that met a row hides an update that found no row. With soft deletes, sums do not show it, nor do they
+        while rows wait: these may be the ones that are missed."""
+        if self.recurring or self.soft or self.held:
             return Doubt()
         if self.source.gained is None or self.source.lost is None:  # noted before these were counted
             more, less = self.inserted - self.deleted - (self.source.inserts - self.source.deletes), 0
@@ -123,6 +128,14 @@ def log_note(owner: Ledger, table: str, epoch: int, after: int, upto: int, run_i
     return _json(fields | {"run_id": run_id, "gtid": "", "version": upto, "log": {"after": after}})
 
 
+def cascade_note(claim: Claim, table: str, run_id: str, high: int | None) -> str:
+    """Returns Delta's user metadata of the commit that follows foreign keys' cascades in a claim, as JSON. `high`: the
+    version up to which the rows may be, None if that is not known."""
+    fields = {"batch_id": claim.batch_id, "run_id": run_id, "gtid": str(claim.end.gtid or "")}
+    fields |= {"low": claim.start.version(), "version": claim.end.version()}
+    return _json(_owner(claim, table) | fields | {"cascade": {"high": high}})
+
+
 def is_step(commit: DeltaCommit, claim: Claim, table: str, version: int) -> bool:
     """Whether the commit is the one of a statement's step."""
     noted = _note_in(commit)
@@ -132,13 +145,6 @@ def is_step(commit: DeltaCommit, claim: Claim, table: str, version: int) -> bool
 def mends(commit: DeltaCommit) -> bool:
     """Whether the commit of a step ended the stop of its table."""
     return bool(_note_in(commit).get("mends"))
-
-
-def own_commit(lake: Lake, path: str, metadata: str, decision: Decision) -> Commit | None:
-    """Returns the commit with that user metadata; None if Delta skipped it, because another try committed that
-    version."""
-    found = lake.commit_noted(path, metadata)
-    return None if found is None else _commit(found, _note_in(found), decision)
 
 
 def earlier_commits(lake: Lake, path: str, claim: Claim, decision: Decision, after: int | None) -> Earlier:
@@ -195,6 +201,8 @@ def _commit(commit: DeltaCommit, noted: dict[str, Any], decision: Decision) -> C
         updated=commit.updated,
         deleted=commit.deleted,
         delta_version=commit.version,
+        expected=tuple(ExpectationResult.of(name, fields) for name, fields in noted.get("expected", {}).items()),
+        held=bool(noted.get("held")),
     )
 
 

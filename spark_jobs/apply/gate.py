@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import TableStopped
-from spark_jobs.apply.checks import Verdict, judge
+from spark_jobs.apply.checks import Verdict, expected, judge
 from spark_jobs.apply.result import BatchResult, Refusal
 from spark_jobs.lake.remedy import copy_hint
 
@@ -18,9 +18,11 @@ from spark_jobs.lake.remedy import copy_hint
 def gate(claim: Claim, batch: BatchResult) -> tuple[BatchResult, tuple[Verdict, ...]]:
     """The batch with the tables that failed a blocking check among the refused ones, and all verdicts."""
     verdicts = tuple(verdict for result in batch.applied for verdict in judge(claim, result))
+    verdicts += tuple(verdict for one in batch.refused for verdict in expected(one.table, one.expected))
     contradictions: dict[str, list[str]] = {}
+    refused = {one.table for one in batch.refused}
     for verdict in verdicts:
-        if verdict.blocks:
+        if verdict.blocks and verdict.table not in refused:
             contradictions.setdefault(verdict.table, []).append(verdict.text)
     stopped = tuple(_stopped(claim, table, texts) for table, texts in contradictions.items())
     applied = tuple(result for result in batch.applied if result.table not in contradictions)

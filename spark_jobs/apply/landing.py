@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -93,17 +94,26 @@ def _acked(batch: Batch, table: str) -> dict[int, int]:
     return batch.ledger.landed(table, batch.claim.epoch, batch.ledger_before)
 
 
-def merge_before_statements(batch: Batch) -> dict[str, Refusal]:
+def merge_before_statements(batch: Batch, parallelism: int = 1) -> dict[str, Refusal]:
     """Merges the logs of the tables that the claim's statements name, because rows before a statement have the older
-    columns; and once a run, the logs of tables that are no longer landed. Returns the tables whose log cannot be
-    merged, which do not follow."""
-    refused = {}
-    for name in sorted((_named(batch) | _left(batch)) - {*batch.stopped}):
+    columns; and once a run, the logs of tables that are no longer landed. Up to `parallelism` at a time. Returns the
+    tables whose log cannot be merged, which do not follow. Any other error is raised when all tables are at rest."""
+    names = sorted((_named(batch) | _left(batch)) - {*batch.stopped})
+    with ThreadPoolExecutor(max(1, min(parallelism, len(names))), thread_name_prefix="log") as pool:
+        futures = [pool.submit(_merge_or_refuse, batch, name) for name in names]
         try:
-            tried_twice(partial(merge_log, batch, name))
-        except TableStopped as error:
-            refused[name] = Refusal(name, error, copy_needed=True).with_remedy(batch.claim.destination)
-    return refused
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return {refusal.table: refusal for future in futures if (refusal := future.result())}
+
+
+def _merge_or_refuse(batch: Batch, table: str) -> Refusal | None:
+    try:
+        tried_twice(partial(merge_log, batch, table))
+    except TableStopped as error:
+        return Refusal(table, error, copy_needed=True).with_remedy(batch.claim.destination)
+    return None
 
 
 def _left(batch: Batch) -> set[str]:

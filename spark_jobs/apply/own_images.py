@@ -12,18 +12,20 @@ from cdc_core.client.changes import RowsDoor, TableRead
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import DecodeError, TableStopped
 from cdc_core.rows.system_columns import CHANGES, LACKS_COLUMNS
+from spark_jobs.changes.table_changes import Changes, OfClaim
 from spark_jobs.lake.remedy import copy_hint
 
 _WHY = "its row images leave columns out, and the table keeps deleted rows or their last change"
 
 
-def images_read(net: TableRead, claim: Claim, after: int | None, door: RowsDoor) -> TableRead:
+def images_read(net: Changes, claim: Claim, door: RowsDoor) -> TableRead:
     """Returns the read of the images, in as many splits as the net changes. Raises TableStopped if these show already
     that images leave columns out."""
     if net.counts.partial:
-        raise _lacking(net.table.name, copy_hint(claim.destination, net.table.name))
-    splits = max(1, len(net.tickets))
-    return door.info(claim, net.table.name, mode=CHANGES, after=after, splits=splits)
+        raise _lacking(net.definition.name, copy_hint(claim.destination, net.definition.name))
+    source = net.source
+    splits = len(source.read.tickets) if isinstance(source, OfClaim) else 1
+    return door.info(claim, net.definition.name, mode=CHANGES, after=net.range.after, splits=splits)
 
 
 @contextmanager

@@ -9,11 +9,13 @@ from cdc_core.errors import TableStopped
 from cdc_core.position import EntryPosition
 from spark_jobs.apply.commits import Commit, Earlier, SourceCounts
 from spark_jobs.apply.decision import Decision
+from spark_jobs.expectations.results import ExpectationResult, summed
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.ledger import TableNote
 from spark_jobs.lake.remedy import copy_hint, spelled_out
 from spark_jobs.landing.append import Landed
+from spark_jobs.union.publish import Published
 
 DONE_BEFORE = "done before"  # the outcome of a statement that an earlier try followed
 
@@ -63,6 +65,11 @@ class TableResult:
         return self.earlier.commits + ((self.commit,) if self.commit else ())
 
     @property
+    def expected(self) -> tuple[ExpectationResult, ...]:
+        """The results of the table's expectations, each once."""
+        return summed(one for commit in self.commits for one in commit.expected)
+
+    @property
     def doubt(self) -> Doubt:
         """The rows of a table with a key that were not as the source's changes presume."""
         commits = self.earlier.commits if self.odd else self.commits
@@ -84,11 +91,13 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A table that cannot take its share of a claim, and why. `copy_needed`: its rows in the lake are wrong already."""
+    """A table that cannot take its share of a claim, and why. `copy_needed`: its rows in the lake are wrong already.
+    `expected`: the results of its expectations, if these stopped it."""
 
     table: str
     error: TableStopped
     copy_needed: bool = False
+    expected: tuple[ExpectationResult, ...] = ()
 
     def with_remedy(self, destination: str) -> Refusal:
         """Returns the same with the destination in its hint; if only a copy helps, the hint is that command."""
@@ -124,7 +133,8 @@ class BatchResult:
     statements. `whole`: stopped tables that a statement or a copy made right before the rows.
     `broken`: snapshots that cannot be finished; `unapplied`: stopped tables whose changes were kept for one alone.
     `landed`: tables whose changes are in their logs; `instead`: why tables that were to be landed are merged in this
-    run, if that was not reported yet."""
+    run, if that was not reported yet. `looked_up`: as in the cascades' `Done`. `published`: the unions of the
+    tables."""
 
     applied: tuple[TableResult, ...] = ()
     refused: tuple[Refusal, ...] = ()
@@ -135,6 +145,8 @@ class BatchResult:
     unapplied: tuple[str, ...] = ()
     landed: tuple[Landed, ...] = ()
     instead: Mapping[str, str] = field(default_factory=dict)
+    looked_up: Mapping[str, int | None] = field(default_factory=dict)
+    published: tuple[Published, ...] = ()
 
     @property
     def log_ends(self) -> dict[str, int]:

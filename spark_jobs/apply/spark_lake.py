@@ -11,7 +11,7 @@ import pyarrow as pa
 from cdc_core.client.connector import Connector
 from cdc_core.contract.claim import Claim
 from cdc_core.contract.client_status import ClientStatus
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.cascade import Cascades
 from spark_jobs.apply.ddl.copies import Copier
@@ -20,6 +20,7 @@ from spark_jobs.apply.lost import lost_rows
 from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import BatchResult, Refusal
 from spark_jobs.apply.table import CatchUp
+from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
@@ -30,6 +31,7 @@ from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions, cores
 from spark_jobs.snapshot.source import Source
 from spark_jobs.stores import flush
+from spark_jobs.union.settled import settle
 from spark_jobs.write.order import Engine
 
 
@@ -38,7 +40,9 @@ class SparkLake:
     """`fence` and `sampled` (the tables whose odd rows were named) are the run's own; `token` opens the service's
     Flight door. `source`: None where a run cannot read the source. `cascades`: None where none follow. `modes`: which
     tables are landed; `notes` are the run's own. `catch_up` merges a table's log; `redefined` is called with the tables
-    that followed a statement, after it. `progress` is the batch's progress. `engine`: what writes small tables."""
+    that followed a statement, after it. `progress` is the batch's progress. `engine`: what writes small tables. `owe`
+    notes that a catalog must follow statements; None where tables are in none. `expectations` are evaluated before a
+    table is written."""
 
     connector: Connector
     lake: Lake
@@ -57,6 +61,8 @@ class SparkLake:
     redefined: Callable[[str], None] | None = None
     progress: Progress = field(default_factory=Progress)
     engine: Engine = Engine.AUTO
+    owe: Callable[[], None] | None = None
+    expectations: Expectations = NO_EXPECTATIONS
 
     @property
     def ledger(self) -> Ledger:
@@ -76,7 +82,8 @@ class SparkLake:
 
     def check_cursor(self, client: ClientStatus) -> str:
         """Returns a warning about the place where the destination continues, or "". Raises LakeError when rows would be
-        missing in the lake."""
+        missing in the lake. Unions have what their shards have then."""
+        settle(self.lake, self.connector.destination)
         return self.ledger.check(client.epoch, client.reached, client.identity)
 
     def check_claim(self, claim: Claim) -> None:
@@ -125,12 +132,15 @@ class SparkLake:
             progress=self.progress,
             ca=self.connector.ca,
             engine=self.engine,
+            expectations=self.expectations,
         )
         for one in applied.broken:
             self.connector.snapshots.break_off(one.table, one.id, one.reason)
         if self.redefined is not None:
             for table in dict.fromkeys(one.table for one in applied.followed):
                 self.redefined(table)
+        if self.owe is not None and applied.followed:
+            self.owe()
         return applied
 
     def note(self, claim: Claim, result: BatchResult, run_id: str, doubts: Mapping[str, Doubt] | None = None) -> None:
@@ -138,5 +148,6 @@ class SparkLake:
         All is on the disk then: a power cut takes nothing that is acked."""
         notes = result.notes(doubts or {})
         unnoted = unnoted_stops(self.ledger, claim, notes)
-        self.ledger.note(claim, notes | unnoted, run_id, self.clock(), result.log_ends, result.table_ends)
+        ends = result.log_ends, result.table_ends
+        self.ledger.note(claim, notes | unnoted, run_id, self.clock(), *ends, looked_up=result.looked_up)
         flush(self.lake.root)

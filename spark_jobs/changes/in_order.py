@@ -81,14 +81,6 @@ class InOrder:
         return found.append_column(ANEW, pa.array(anew))
 
 
-def within_expression(epoch: int | None, after: int | None, upto: int) -> pc.Expression:
-    """As `net.within` for Arrow; `epoch`: None for every one."""
-    where = pc.field(VERSION) <= upto
-    if epoch is not None:
-        where &= pc.field(EPOCH) == epoch
-    return where if after is None else where & (pc.field(VERSION) > after)
-
-
 def images_in_order(
     log: DeltaTable, where: pc.Expression, columns: Sequence[str], key: Sequence[str]
 ) -> InOrder | None:

@@ -18,6 +18,7 @@ from spark_jobs.lake.types import COUNT, OP, LakeColumn
 NO_KEY, NOT_A_ROW = "SLUICE_NO_KEY", "SLUICE_NOT_A_ROW"  # how a statement in Spark reports an invalid image
 GONE, ANEW = "_sluice_gone", "_sluice_anew"
 _RANK = "_sluice_rank"
+_ONE = "_sluice_one"  # of the copies of a row
 _THERE = f"{OP} IN ('{log.INSERT}', '{log.UPDATE_AFTER}')"
 _BEFORE = f"{OP} IN ('{log.DELETE}', '{log.UPDATE_BEFORE}')"
 _PLACE = f"concat({log.JOURNAL}, ':', {log.POSITION})"
@@ -100,14 +101,6 @@ class ImageQuery:
         return f"(SELECT {self._listed()}, {copies} AS {COUNT} FROM {self.source} WHERE {self.where})"  # noqa: S608
 
 
-def within(epoch: int, after: int | None, upto: int | None) -> str:
-    """Returns the condition for the rows of `epoch` in a log, after version `after`, up to version `upto`."""
-    parts = [f"{log.EPOCH} = {epoch:d}"]  # constants: Spark leaves files out by their statistics
-    parts += [f"{log.VERSION} > {after:d}"] if after is not None else []
-    parts += [f"{log.VERSION} <= {upto:d}"] if upto is not None else []
-    return " AND ".join(parts)
-
-
 def image_op(key: Sequence[str]) -> str:
     """Returns the SQL of an image's effect on its key: 1 if the row exists then, 2 if it is gone."""
     missing = " OR ".join(f"{quote(name)} IS NULL" for name in key)
@@ -127,18 +120,25 @@ def grouped(rows: str, columns: Sequence[LakeColumn]) -> str:
     )
 
 
+def repeated(rows: str, columns: Sequence[LakeColumn]) -> str:
+    """Returns a query in brackets: each of `rows` as often as its `COUNT` says."""
+    listed = ", ".join(quote(column.name) for column in columns)
+    copies = f"SELECT {listed}, explode(array_repeat(1, CAST({COUNT} AS INT))) AS {_ONE} FROM {rows}"  # noqa: S608
+    return f"(SELECT {listed} FROM ({copies}))"  # noqa: S608
+
+
 def _copies_over(rows: str, net: str, columns: Sequence[LakeColumn]) -> str:
     """Returns the query of `rows` with the copies that `net` adds and removes: a row that loses copies is counted
     again."""
     values = ", ".join(f"{any_value('f', column)} AS {quote(column.name)}" for column in columns)
     listed, kept = (", ".join(f"{alias}{quote(column.name)}" for column in columns) for alias in ("", "s."))
     left = (
-        f"SELECT {values}, f.{COUNT} + count(s._sluice_one) AS {COUNT} "  # noqa: S608
-        f"FROM fewer f LEFT JOIN (SELECT *, 1 AS _sluice_one FROM {rows}) s ON {same('s', 'f', columns)} "
+        f"SELECT {values}, f.{COUNT} + count(s.{_ONE}) AS {COUNT} "  # noqa: S608
+        f"FROM fewer f LEFT JOIN (SELECT *, 1 AS {_ONE} FROM {rows}) s ON {same('s', 'f', columns)} "
         f"GROUP BY {exactly('f', columns)}, f.{COUNT}"
     )
     short = f"CAST(raise_error(concat('{FEWER_COPIES}: ', -{COUNT}, ' too many')) AS INT)"
-    copies = f"explode(array_repeat(1, IF({COUNT} < 0, {short}, CAST({COUNT} AS INT))))"
+    copies = f"explode(array_repeat(1, IF({COUNT} < 0, {short}, CAST({COUNT} AS INT)))) AS {_ONE}"
     grown = f"SELECT {listed}, {copies} FROM (SELECT * FROM net WHERE {COUNT} > 0 UNION ALL {left})"  # noqa: S608
     return (
         f"WITH net AS {net}, fewer AS (SELECT * FROM net WHERE {COUNT} < 0) "  # noqa: S608

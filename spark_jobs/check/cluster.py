@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -31,6 +30,7 @@ from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import is_gone, slots
+from spark_jobs.stores import local_folder
 
 cloudpickle.register_pickle_by_value(on_executor)  # type: ignore[no-untyped-call]  # an executor may lack Sluice
 PACKAGES = ("deltalake", "pyarrow", "numpy", "numba", "pymysql", "pydantic", "structlog")
@@ -70,8 +70,8 @@ def _folder(lake: Lake) -> Iterator[str]:
     lake.check_writable()
     folder = f"{lake.root}/_sluice/check/{uuid.uuid4().hex}"
     try:
-        if lake.is_local:
-            Path(folder.removeprefix("file://")).mkdir(parents=True)
+        if local := local_folder(folder):
+            local.mkdir(parents=True)
         yield folder
     except (DeltaError, OSError) as error:
         hint = "Give this process the lake's path, or the store's credentials and endpoint in its environment."
@@ -81,8 +81,8 @@ def _folder(lake: Lake) -> Iterator[str]:
     finally:
         with suppress(DeltaError, OSError):
             DeltaStorageHandler(folder, lake.storage or None).delete_dir("")
-            if lake.is_local:
-                shutil.rmtree(folder.removeprefix("file://"))  # which is empty now
+            if local := local_folder(folder):
+                shutil.rmtree(local)  # which is empty now
 
 
 def _spark(spark: SparkSession, lake: Lake, folder: str, rows: int) -> Finding:

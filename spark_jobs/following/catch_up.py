@@ -14,9 +14,9 @@ from spark_jobs.apply.table import Batch
 from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
-from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.landing.modes import Mode
+from spark_jobs.landing.parked import Parking
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,10 @@ class CatchUp:
         tables."""
         follows = Follows(batch.lake, batch.claim.destination, batch.claim.client_id)
         batch.fence.leave(follows.path(table))  # a run that merges the log may have fenced the table since
-        merger = Merger(follows, batch.sessions, batch.fence, batch.run_id, batch.policies, clock=batch.clock)
+        merger = Merger(
+            follows, batch.sessions, batch.fence, batch.run_id, batch.policies, expectations=batch.expectations,
+            clock=batch.clock,
+        )  # fmt: skip
         works = Works(merger, lambda name: batch.modes.of(name) is Mode.HISTORY)
         if works.keeps(table):
             works.historian.begin(table)

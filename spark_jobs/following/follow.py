@@ -19,9 +19,9 @@ from typing import Protocol
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.others import TakenOver
-from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Pending
 from spark_jobs.following.together import LeftToStatement
+from spark_jobs.landing.parked import Parked, Parking
 
 _STEP_BACK, _LONGEST = 5.0, 120.0  # seconds for which a run leaves a table to another one; longer each time
 _NEVER = (0.0, 0.0)
@@ -96,9 +96,19 @@ class Follow:
     _alone: dict[str, float] = field(default_factory=dict)  # tables that the job left to statements: until when
 
     def run(self) -> Iterator[Merged | Parked]:
-        """Yields the result of each part. Raises LakeError, when the merges that had begun are done."""
-        deadline, busy = self.clock() + self.pace.max_seconds, self.clock()
+        """Yields the result of each part. Raises LakeError, when the merges that had begun are done and their results
+        are yielded: one of them may contradict its log."""
         under_way: dict[Future[Merged], str] = {}
+        try:
+            yield from self._merges(under_way)
+        except Exception:
+            outcomes = [self._last_outcome(table, future) for future, table in under_way.items() if future.done()]
+            yield from filter(None, outcomes)
+            raise
+
+    def _merges(self, under_way: dict[Future[Merged], str]) -> Iterator[Merged | Parked]:
+        """Begins merges and yields their results. `under_way`: those whose result is not yielded yet."""
+        deadline, busy = self.clock() + self.pace.max_seconds, self.clock()
         job, look = None, 0.0
         asks = False  # each run takes its first turn: a queue that does not move holds up nothing
         with ThreadPoolExecutor(self.pace.parallelism + 1, thread_name_prefix="follow") as pool:
@@ -191,6 +201,13 @@ class Follow:
         if self._listed is None or self.clock() - self._listed[0] >= _LIST:
             self._listed = (self.clock(), self.tables())
         return self._listed[1]
+
+    def _last_outcome(self, table: str, future: Future[Merged]) -> Merged | Parked | None:
+        """Returns the outcome of a merge that ended while another one failed, or None if it failed likewise."""
+        try:
+            return self._outcome(table, future)
+        except Exception:  # the run ends by the first error
+            return None
 
     def _outcome(self, table: str, future: Future[Merged]) -> Merged | Parked | None:
         self._tried.add(table)

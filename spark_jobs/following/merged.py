@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spark_jobs.apply.table import SQL
+from spark_jobs.expectations.results import ExpectationResult, summed
 from spark_jobs.following.pending import Pending
-from spark_jobs.write.order import Outcome
+from spark_jobs.write.order import SQL, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +14,8 @@ class Merged:
     """The parts, and the rows of the log in them; `inserted`, `updated` and `deleted` as Delta counted them. The table
     has its log up to version `upto` of `epoch`. `since`: when the oldest of the rows landed; `merged_at`: when they
     were in the table, in seconds since 1970. `contradiction`: why the table must take no more changes, or "";
-    `view_error`: why its view was not rebuilt, or "". `engine`: what made the last commit. Falsy if there was nothing
-    to merge."""
+    `view_error`: why its view was not rebuilt, or "". `engine`: what made the last commit. `expected`: the results of
+    the table's expectations. Falsy if there was nothing to merge."""
 
     table: str
     parts: int = 0
@@ -33,6 +33,7 @@ class Merged:
     contradiction: str = ""
     view_error: str = ""
     engine: str = SQL
+    expected: tuple[ExpectationResult, ...] = ()
 
     @classmethod
     def of(cls, found: Pending, commit: Outcome | None, merged_at: float, seconds: float) -> Merged:
@@ -60,7 +61,8 @@ class Merged:
         if not self or not later:
             return self or later
         counts = {name: getattr(self, name) + getattr(later, name) for name in _ADDED}
-        return replace(later, since=min(self.since, later.since), **counts)
+        expected = summed((*self.expected, *later.expected))
+        return replace(later, since=min(self.since, later.since), expected=expected, **counts)
 
 
 _ADDED = ("parts", "rows", "inserted", "updated", "deleted", "seconds", "added_columns")

@@ -2,7 +2,7 @@
 
 The view reads one version of the merged table, without the keys of later changes in the log, and the last rows of these
 keys. So it stays exact while the log grows and while the table is merged. It is rebuilt after merges (`views`), and
-after each statement that the table follows. It is in Spark's catalog; another Spark gets its SQL.
+after each statement that the table follows. It is in a catalog of Spark's; a Spark without it gets its SQL.
 
 Without a key it has the table's rows with the copies that the log adds and removes. When a new epoch begins, it cannot
 know which of its rows are repeated: it raises an error from then on, until it is rebuilt.
@@ -10,35 +10,39 @@ know which of its rows are repeated: it raises an error from then on, until it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 
-from deltalake import DeltaTable
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import SluiceError, TableStopped
 from cdc_core.schema.names import split_name
+from spark_jobs.catalog.plan import NOW
+from spark_jobs.catalog.session_catalog import drop_view, make_view
 from spark_jobs.changes.columns import EPOCH
-from spark_jobs.changes.net import ImageQuery, within
-from spark_jobs.following.files import epochs_in, log_files
+from spark_jobs.changes.net import ImageQuery
+from spark_jobs.changes.version_range import within
 from spark_jobs.following.pending import Follows
+from spark_jobs.lake.catalog_names import CatalogName
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.own_columns import living_at
 from spark_jobs.lake.progress import is_over
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState
-from spark_jobs.lake.types import LakeColumn
+from spark_jobs.landing.client_tables import ClientTables
+from spark_jobs.landing.files import epochs_in, log_files
 from spark_jobs.landing.log import OpenedLog
 from spark_jobs.session import Sessions
+from spark_jobs.stores import location
 
-SUFFIX = "__now"
 NEW_EPOCH = "SLUICE_NEW_EPOCH"  # the error of a view that must be rebuilt
 
 
-def view_name(table: str) -> str:
-    """Returns the name of the view of `database.table`, in SQL."""
-    database, name = split_name(table)
-    return f"{quote(database)}.{quote(name + SUFFIX)}"
+def view_name(tables: ClientTables, table: str, suffix: str = NOW) -> CatalogName:
+    """Returns the name of a view of `database.table`: by the rules for names in a catalog, if there are any."""
+    database, name = split_name(table + suffix)
+    if tables.lake.catalog is None:
+        return CatalogName("", database, name)
+    return tables.lake.catalog.name(tables.destination, database, name)
 
 
 def now_sql(follows: Follows, table: str) -> str:
@@ -54,28 +58,28 @@ def now_sql(follows: Follows, table: str) -> str:
     key = log.definition.primary_key
     where = _later_rows(follows, table, log, state) if key else _later_copies(follows, log, state)
     source = f"delta.{quote(log.path)}"
-    newer = ImageQuery(source, logged(log.table, state.columns), key, where)
+    newer = ImageQuery(source, log.having(state.columns), key, where)
     return newer.over(living_at(path, state.version, state.own), state.columns)
 
 
-def make_view(spark: SparkSession, follows: Follows, table: str) -> None:
-    """Creates or replaces the view; drops it if the table is gone."""
+def build_view(spark: SparkSession, follows: Follows, table: str) -> None:
+    """Creates or replaces the view; drops it if the table is gone. Raises LakeError if the name is somebody else's."""
+    name, log = view_name(follows, table), location(follows.lake.log_path(*split_name(table)))
     try:
         query = now_sql(follows, table)
     except TableStopped:
-        drop_view(spark, table)
-        return
-    spark.sql(f"CREATE DATABASE IF NOT EXISTS {quote(split_name(table)[0])}")
-    spark.sql(f"CREATE OR REPLACE VIEW {view_name(table)} AS {query}")
+        drop_view(spark, name, log)
+    else:
+        make_view(spark, name, log, query)
 
 
 def refresh_view(sessions: Sessions, follows: Follows, table: str) -> str:
     """Creates or replaces the view. Returns why it could not, or "": the tables are right without it."""
     try:
         with sessions.take() as spark, lake_errors(table):
-            make_view(spark, follows, table)
+            build_view(spark, follows, table)
     except SluiceError as error:
-        return f"its view {view_name(table)} was not replaced: {error.message}"
+        return f"its view {view_name(follows, table).sql} was not replaced: {error.message}"
     return ""
 
 
@@ -84,18 +88,6 @@ def refresh_landed_view(sessions: Sessions, follows: Follows, table: str) -> Non
     with suppress(SluiceError):
         if follows.log(table) is not None:
             refresh_view(sessions, follows, table)
-
-
-def drop_view(spark: SparkSession, table: str) -> None:
-    """Drops the view if there is one."""
-    if spark.catalog.databaseExists(quote(split_name(table)[0])):
-        spark.sql(f"DROP VIEW IF EXISTS {view_name(table)}")
-
-
-def logged(log: DeltaTable, columns: Sequence[LakeColumn]) -> tuple[LakeColumn, ...]:
-    """Returns the columns of a table that its log has."""
-    there = {field.name for field in log.schema().fields}
-    return tuple(column for column in columns if column.name in there)
 
 
 def _later_copies(follows: Follows, log: OpenedLog, state: TableState) -> str:

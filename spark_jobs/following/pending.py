@@ -13,27 +13,25 @@ from dataclasses import dataclass, replace
 
 from cdc_core.errors import TableStopped
 from cdc_core.position import EntryPosition, split_version
-from cdc_core.schema.names import split_name
 from spark_jobs.apply.commits import log_note
-from spark_jobs.following.files import LogFile, epochs_of, log_files
+from spark_jobs.changes.table_changes import Changes
+from spark_jobs.changes.version_range import VersionRange
 from spark_jobs.lake.ledger import Ledger
-from spark_jobs.lake.progress import ALWAYS, Range, TableProgress, is_over
+from spark_jobs.lake.progress import ALWAYS, TableProgress, is_over
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.state import LOG, TableState, app_id
-from spark_jobs.lake.tables import Lake
-from spark_jobs.landing.log import OpenedLog, TableLog
+from spark_jobs.lake.state import TableState
+from spark_jobs.landing.client_tables import ClientTables
+from spark_jobs.landing.files import LogFile, epochs_of, log_files
+from spark_jobs.landing.log import OpenedLog
 
 PART_ROWS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """The rows of `epoch` after version `after` up to `upto`: at most `rows`, the oldest landed at `since`. `whole`:
-    it is the last part of the epoch."""
+class Part(VersionRange):
+    """A range of a log: at most `rows` rows, the oldest landed at `since`. `whole`: it is the last part of the
+    epoch."""
 
-    epoch: int
-    after: int | None
-    upto: int
     rows: int
     since: float
     whole: bool = True
@@ -57,6 +55,11 @@ class Pending:
     log: OpenedLog
     state: TableState | None
 
+    @property
+    def changes(self) -> Changes:
+        """Returns the part's changes. Raises TableStopped if the log does not have the table's definition."""
+        return self.log.changes(self.part, self.part.rows)
+
 
 @dataclass(frozen=True, slots=True)
 class PendingRange:
@@ -71,37 +74,10 @@ class PendingRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Follows:
-    """The merged tables of one client of one destination, and their logs."""
+class Follows(ClientTables):
+    """Finds what the merged tables lack of their logs, in parts of about `part_rows` rows."""
 
-    lake: Lake
-    destination: str
-    client_id: int
     part_rows: int = PART_ROWS
-
-    @property
-    def ledger(self) -> Ledger:
-        return Ledger(self.lake, self.destination, self.client_id)
-
-    def app(self, table: str, epoch: int) -> str:
-        return app_id(self.destination, self.client_id, table, epoch)
-
-    def path(self, table: str) -> str:
-        return self.lake.path(*split_name(table))
-
-    def log_path(self, table: str) -> str:
-        return self.lake.log_path(*split_name(table))
-
-    def log(self, table: str) -> OpenedLog | None:
-        """Returns the table's log, or None if it has no log. Raises TableStopped for a damaged log, LakeError for one
-        that cannot be read."""
-        found = TableLog(self.lake, self.destination, self.client_id, table).open()
-        return found if found is not None and LOG in found.properties else None
-
-    def progress(self, table: str, upto: int, version: int | None = None) -> TableProgress | None:
-        """Returns how far the merged table, or a version of it, is in the epochs up to `upto`; None if there is no
-        table."""
-        return TableProgress.read(self.ledger, table, upto, version)
 
     def pending(self, table: str) -> Pending | None:
         """Returns what the merged table lacks, or None if it has all of its log, or no log. Raises LakeError;
@@ -152,29 +128,6 @@ class Follows:
                 progress = replace(progress, ends=will)
             state = replace(there.state, applied=there.ends.get(epoch)) if there else None
             yield PendingRange(epoch, after, end, state, ends)
-
-    def comes_again(
-        self,
-        log: OpenedLog,
-        files: Sequence[LogFile],
-        epoch: int,
-        end: int,
-        after: int | None,
-        progress: TableProgress,
-    ) -> int | None:
-        """Returns the version up to which a table without a key has the epoch's rows by earlier epochs; None if it has
-        none of them so, or is at `after`, beyond them. `end`: the log's. Raises TableStopped."""
-        earlier = [version for number, version in progress.ends.items() if number < epoch]
-        if not any(earlier) or (after is not None and after >= max(earlier)):
-            return None
-        start = max(self._begins(files, epoch, end), after or 0)
-        return replace(progress, keyed=False).repeats(Range(log.epoch(epoch), start, end))
-
-    def _begins(self, files: Sequence[LogFile], epoch: int, end: int) -> int:
-        """Returns the highest known lower bound of the epoch's rows, including rows that have yet to come."""
-        own = [file.low - 1 for file in files if file.epochs[0] <= epoch <= file.epochs[1]]
-        noted = self.ledger.stretches().get(epoch)
-        return max(min(own, default=end), noted.start if noted else 0)
 
     def _check_gone(self, log: OpenedLog, files: Sequence[LogFile]) -> None:
         """Raises TableStopped if the log has no row left of an epoch that the table lacks."""

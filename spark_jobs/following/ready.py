@@ -8,9 +8,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from cdc_core.client.changes import TableRead
+from spark_jobs.expectations.results import ExpectationResult
 from spark_jobs.following.agreed import Agreed
-from spark_jobs.following.net import read_of
 from spark_jobs.following.others import leaving
 from spark_jobs.following.pending import Follows, Pending
 from spark_jobs.lake.failures import lake_errors
@@ -18,30 +17,19 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import Policies
 from spark_jobs.lake.progress import Range
 from spark_jobs.lake.remedy import copy_hint
-from spark_jobs.lake.types import LakeColumn, lake_columns
 from spark_jobs.landing.unfollowed import Unfollowed
 from spark_jobs.session import Sessions
-from spark_jobs.write.preparation import Prepared, prepare
+from spark_jobs.write.preparation import prepare
+from spark_jobs.write.ready import ReadyTable
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyPart:
-    """A part of a log, its rows as the service would describe them, and the table as it was prepared for the part.
-    `note` is the commit's user metadata."""
+    """A part of a log, and its table, ready for its commit. `expected`: the results of the table's expectations."""
 
     found: Pending
-    path: str
-    app: str
-    note: str
-    read: TableRead
-    prepared: Prepared
-    since: float
-
-    @property
-    def columns(self) -> list[LakeColumn]:
-        """Returns the columns of the rows that the table has."""
-        there = {column.name for column in self.prepared.state.columns}
-        return [column for column in lake_columns(self.read.schema, self.read.table) if column.name in there]
+    table: ReadyTable
+    expected: tuple[ExpectationResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +56,14 @@ class PartPreparer:
         follows, part = self.follows, found.part
         path, app = follows.path(table), follows.app(table, part.epoch)
         with leaving(follows.lake, self.fence, path), lake_errors(path, copy_hint(follows.destination, table)):
-            read = read_of(found.log.definition, found)
+            changes = found.changes
             changed, again = self.policies.of(table).changed, self._may_recur(found)
             prepared = prepare(
-                self.sessions, follows.lake, self.fence, path, follows.destination, read, found.state, app, changed,
+                self.sessions, follows.lake, self.fence, path, follows.destination, changes, found.state, app, changed,
                 again=again,
             )  # fmt: skip
         note = part.note(follows.ledger, table, self.run_id)
-        return ReadyPart(found, path, app, note, read, prepared, began)
+        return ReadyPart(found, ReadyTable(table, path, app, note, changes, prepared, began))
 
     @property
     def _agreed(self) -> Agreed:

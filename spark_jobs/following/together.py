@@ -14,12 +14,11 @@ from functools import partial
 import structlog
 
 from cdc_core.errors import SluiceError
-from spark_jobs.apply.table import FUSED
 from spark_jobs.following.merged import Merged
 from spark_jobs.lake.failures import tried_twice
 from spark_jobs.session import Sessions
 from spark_jobs.write.fused import write_all
-from spark_jobs.write.order import Order, Outcome
+from spark_jobs.write.order import FUSED, Order, Outcome
 
 log = structlog.get_logger(__name__)
 

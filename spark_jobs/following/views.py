@@ -16,10 +16,12 @@ from zlib import crc32
 
 import structlog
 from pyspark.errors import PySparkException
+from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import SluiceError
 from spark_jobs.following.now import refresh_view
 from spark_jobs.following.pending import Follows
+from spark_jobs.lake.catalog_names import SPARK_CATALOG
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.noted import Noted
 from spark_jobs.lake.record import said
@@ -71,13 +73,20 @@ class Views:
         return bool(noted) and was_made_of == made_of and self.clock() - at < _SECONDS and spark == self._catalog()
 
     def _catalog(self) -> str:
-        """Returns the id of this Spark: another one may have another catalog."""
+        """Returns what names the catalog of the views: itself where it outlives Spark, otherwise this Spark."""
         if not self._spark:
+            names = self.follows.lake.catalog
             with self.sessions.take() as spark:
-                self._spark = spark.conf.get("spark.app.id", "") or ""
+                lasts = names is not None and (names.catalog != SPARK_CATALOG or _has_metastore(spark))
+                self._spark = str(names) if lasts else spark.conf.get("spark.app.id", "") or ""
         return self._spark
 
     @property
     def _noted(self) -> Noted:
         follows = self.follows
         return Noted(follows.lake, follows.lake.parking_path(follows.destination, follows.client_id))
+
+
+def _has_metastore(spark: SparkSession) -> bool:
+    """Whether the session's own catalog is in a Hive metastore, and not in Spark's memory."""
+    return spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "hive"

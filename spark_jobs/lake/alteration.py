@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from cdc_core.errors import SchemaError, TableStopped
 from cdc_core.rows.columns.batch import arrow_fields
+from cdc_core.rules.conditions import condition
+from cdc_core.rules.expressions import expression
 from cdc_core.schema.ddl import ChangeKind, ColumnChange, Effect, EffectKind
 from cdc_core.schema.sql_text import shown
 from cdc_core.schema.table import Column, TableSchema
@@ -25,6 +27,7 @@ from spark_jobs.lake.types import LakeColumn, lake_columns
 
 _DEFAULTS = (ChangeKind.SET_DEFAULT, ChangeKind.DROP_DEFAULT)
 _OF_COLUMNS = (ChangeKind.ADD_COLUMN, ChangeKind.MODIFY_COLUMN)
+_OF_VALUES = (*_OF_COLUMNS, ChangeKind.DROP_COLUMN, ChangeKind.RENAME_COLUMN)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`")
 _COMPUTED = re.compile(r"\b(GENERATED|AS|SERIAL)\b|\b(?:VIRTUAL|STORED|PERSISTENT)\s*\(", re.IGNORECASE)
 _EVALUATED = re.compile(r"\bDEFAULT\s*\(", re.IGNORECASE)
@@ -104,6 +107,7 @@ class _Reading:
     def result(self) -> Alteration:
         old = {column.name.lower(): column for column in self.before.columns}
         self._check_key()
+        self._check_condition()
         changes = [change for change in self.effect.changes if not _did_nothing(change, old)]
         added = {c.name.lower(): c for c in changes if c.kind is ChangeKind.ADD_COLUMN}
         renamed = {c.to.lower(): c.name.lower() for c in changes if c.to is not None}
@@ -134,6 +138,21 @@ class _Reading:
         key = [(names.get(name.lower()) or name).lower() for name in self.before.primary_key]
         if key != [name.lower() for name in self.after.primary_key]:
             raise self._copy(f"its primary key is ({', '.join(self.after.primary_key) or 'none'}) now")
+
+    def _check_condition(self) -> None:
+        """Rows that the lake does not have may meet the condition when a column that it asks has other values; and a
+        computed column has other values then."""
+        uses = dict.fromkeys(_asked(self.after), "the condition of its rows")
+        computed = (column for schema in (self.before, self.after) for column in schema.columns)
+        for one in computed:
+            asks = expression(one.rule.expression).columns if one.rule and one.is_computed else ()
+            uses |= dict.fromkeys(asks, f"the computed column {one.name!r}")
+        columns = (*self.before.selected, *self.after.selected)
+        asked = {one.name.lower(): use for one in columns if (use := uses.get(one.source_name.lower()))}
+        for change in self.effect.changes:
+            use = asked.get(change.name.lower()) or asked.get((change.to or "").lower())
+            if change.kind in _OF_VALUES and use:
+                raise self._copy(f"the statement is about {change.name!r}, which {use} asks")
 
     def _targets(self) -> tuple[LakeColumn, ...]:
         try:
@@ -195,6 +214,11 @@ class _Reading:
 
     def _copy(self, reason: str) -> CopyNeeded:
         return CopyNeeded(reason, self.effect.name)
+
+
+def _asked(schema: TableSchema) -> tuple[str, ...]:
+    """The columns that the condition of the rows asks."""
+    return condition(schema.where).columns if schema.where else ()
 
 
 def _did_nothing(change: ColumnChange, old: dict[str, Column]) -> bool:

@@ -12,7 +12,7 @@ from functools import partial
 from deltalake.table import TableAlterer
 
 from spark_jobs.lake.alteration import Alteration
-from spark_jobs.lake.replacement import MAPPING
+from spark_jobs.lake.features import MAPPING
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import LakeColumn, delta_field, needs_mapping

@@ -40,8 +40,12 @@ def conversion(before: Column, after: Column) -> LosslessConversion | None:
 
 
 def _values(before: Column, after: Column) -> LosslessConversion | None:
+    if (before.mask, before.cast) != (after.mask, after.cast):
+        return None
     if _plain(before) == _plain(after):
         return LosslessConversion()
+    if before.mask:  # the lake cannot ask its values
+        return None
     if before.is_address or after.is_address or before.as_text or after.as_text:
         return None
     old, new = before.type_code, after.type_code
@@ -68,7 +72,7 @@ def _plain(column: Column) -> Column:
     """Returns the parts of a definition that decide values. The declared type says how FLOAT and DOUBLE are rounded,
     and which kind of address a column has."""
     declared = column.column_type if column.type_code in (*_FLOATS, Type.STRING) else ""
-    return replace(column, name="", nullable=True, comment="", default=None, default_expression=False,
+    return replace(column, name="", nullable=True, comment="", default=None, default_expression=False, rule=None,
                    default_as_written=False, hidden=False, generated=False, column_type=declared)  # fmt: skip
 
 

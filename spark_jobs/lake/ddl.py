@@ -9,18 +9,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import DeltaError
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import LakeError
+from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.column_type import ColumnType
 from cdc_core.schema.table import TableSchema
-from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.failures import first_line, layout_errors
+from spark_jobs.lake.features import MAPPING
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.layout import LAYOUT, Layout
 from spark_jobs.lake.own_columns import DELETED, NO_OWN, Own
 from spark_jobs.lake.record import new_properties
+from spark_jobs.lake.seen_columns import definition_properties
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import (
     COMPLETE,
@@ -28,7 +33,6 @@ from spark_jobs.lake.state import (
     FENCE,
     KEPT_LOG,
     PRIMARY_KEY,
-    SCHEMA_VERSION,
     TABLE,
     UNFILLED,
     UNFILLED_NUMBER,
@@ -37,9 +41,13 @@ from spark_jobs.lake.state import (
 )
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import transaction
-from spark_jobs.lake.types import LakeColumn, delta_field, needs_mapping
+from spark_jobs.lake.types import LakeColumn, delta_field, lake_columns, needs_mapping
 from spark_jobs.session import Sessions
 
+LOG_PROPERTIES = {  # of tables and histories
+    "delta.logRetentionDuration": KEPT_LOG,
+    "delta.checkpointInterval": "10",  # delta-rs makes one every 100 commits by itself
+}
 _STATISTICS = "delta.dataSkippingNumIndexedCols"
 _INDEXED, _MOST_INDEXED = 32, 256  # columns with statistics: Delta's default, and the most that is affordable
 
@@ -59,11 +67,12 @@ def create_table(
     if make_table(lake, path, columns, properties, schema.comment):
         return
     if needs_mapping(columns):
-        properties["delta.columnMapping.mode"] = "name"
+        properties[MAPPING] = "name"
     comment = f" COMMENT {literal(schema.comment)}" if schema.comment else ""
     body = ", ".join(column.ddl for column in (*columns, *Own.of(properties).columns))
-    made = f"CREATE TABLE delta.{quote(path)} ({body}) USING delta{comment} TBLPROPERTIES ({listed(properties)})"
-    with sessions.take() as spark:
+    laid = Layout.of(properties).clause
+    made = f"CREATE TABLE delta.{quote(path)} ({body}) USING delta{laid}{comment} TBLPROPERTIES ({listed(properties)})"
+    with sessions.take() as spark, layout_errors(path, properties):
         spark.sql(made)
 
 
@@ -74,17 +83,20 @@ def make_table(
     properties: Mapping[str, str],
     comment: str,
     noted: CommitProperties | None = None,
+    partitions: Sequence[str] = (),
 ) -> bool:
-    """Creates a table without rows and without Spark; `noted` are its commit's properties. Returns False if delta-rs
-    cannot create it. Raises LakeError, also if another run was faster."""
+    """Creates a table without rows and without Spark; `noted` are its commit's properties, `partitions` the columns by
+    which its files are apart. Returns False if delta-rs cannot create it. Raises LakeError, also if another run was
+    faster."""
     fields = [delta_field(column) for column in (*columns, *Own.of(properties).columns)]
-    if None in fields or needs_mapping(columns):
+    if None in fields or needs_mapping(columns) or LAYOUT in properties:
         return False
     try:
         DeltaTable.create(
             path,
             DeltaSchema([field for field in fields if field is not None]),
             description=comment or None,
+            partition_by=list(partitions) or None,
             configuration=properties,
             storage_options=lake.storage or None,
             commit_properties=noted,
@@ -98,9 +110,13 @@ def make_table(
 
 def table_properties(lake: Lake, destination: str, schema: TableSchema, token: str) -> dict[str, str]:
     """Returns Sluice's own properties of a table: its owner, its key, its definition, the fence of the run that created
-    it, the columns that Sluice adds. Raises TableStopped for a table that cannot have these columns."""
+    it, the columns that Sluice adds, its layout. Raises TableStopped for a table that cannot have these."""
     own = lake.rules.of(schema.name) if lake.rules else NO_OWN
     own.check(schema.name, schema.primary_key, [column.name for column in schema.columns])
+    layout = lake.layout(schema.name)
+    if layout.needs_spark:
+        columns = lake_columns(pa.schema(arrow_fields(schema)), schema)
+        layout.check(schema.name, {column.name: column.type for column in columns})
     return (
         (own.note if own else {})
         | new_properties()
@@ -108,10 +124,11 @@ def table_properties(lake: Lake, destination: str, schema: TableSchema, token: s
             DESTINATION: destination,
             TABLE: schema.name,
             PRIMARY_KEY: json.dumps(list(schema.primary_key)),
-            SCHEMA_VERSION: schema.version,
+            **definition_properties(schema),
             COMPLETE: str(lake.complete).lower(),
             FENCE: token,
             **delta_properties(schema),
+            **layout.note,
         }
     )
 
@@ -123,8 +140,7 @@ def delta_properties(schema: TableSchema) -> dict[str, str]:
     names = [column.name for column in schema.columns]
     last = max((names.index(name) for name in schema.primary_key if name in names), default=0)
     indexed = last + 1 + sum(column.type_code == ColumnType.GEOMETRY for column in schema.columns[:last])
-    found = {"delta.logRetentionDuration": KEPT_LOG, "delta.checkpointInterval": "10"}  # delta-rs makes few by itself
-    return found | ({_STATISTICS: str(indexed)} if _INDEXED < indexed <= _MOST_INDEXED else {})
+    return LOG_PROPERTIES | ({_STATISTICS: str(indexed)} if _INDEXED < indexed <= _MOST_INDEXED else {})
 
 
 def alter_table(spark: SparkSession, fence: Fence, path: str, change: str) -> None:
@@ -149,11 +165,11 @@ def add_columns(
 ) -> None:
     """Adds columns in the source's order. `old_rows`, values in SQL by column, is noted first for `fill_old_rows`,
     which writes them; `number` is above that of every earlier note of the table."""
-    properties = {SCHEMA_VERSION: schema.version}
+    properties = definition_properties(schema)
     if old_rows:
         properties |= {UNFILLED: json.dumps(old_rows), UNFILLED_NUMBER: str(number)}
     if needs_mapping(added):
-        properties["delta.columnMapping.mode"] = "name"
+        properties[MAPPING] = "name"
     if any(column.type == "timestamp_ntz" for column in added):
         properties["delta.feature.timestampNtz"] = "supported"
     alter_table(spark, fence, path, f"SET TBLPROPERTIES ({listed(properties)})")

@@ -55,7 +55,8 @@ def _insert_default(column: Column, lake: LakeColumn, table: str) -> str:
 def _expression(column: Column, lake: LakeColumn, table: str) -> str | None:
     if column.default is None and column.nullable:
         return None
-    value = None if column.default_expression else column.default if column.default is not None else _zero(column, lake)
+    unknown = column.default_expression or column.changes_values
+    value = None if unknown else column.default if column.default is not None else _zero(column, lake)
     if value is None or (column.default is None and not column.column_type) or not _renders(column, lake, value):
         default = f"default {column.default}" if column.default is not None else "NOT NULL without a default"
         hint = f"Reload the table from the source, which resumes it: sluice copy {UNNAMED} {table}."

@@ -8,13 +8,20 @@ is away, the disk is full, another writer was faster.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from pyspark.errors import PySparkException, PySparkTypeError, PySparkValueError
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    PySparkException,
+    PySparkTypeError,
+    PySparkValueError,
+)
 
 from cdc_core.errors import DecodeError, LakeError, RangeGone, SchemaError, ServiceUnavailable, TableStopped
+from spark_jobs.lake.layout import LAYOUT, REMEDY
 from spark_jobs.session import is_gone
 
 _NO_SPACE = ("No space left", "Disk quota exceeded")
@@ -90,6 +97,18 @@ def lake_errors(place: str, remedy: str = "") -> Iterator[None]:
             hint = f"The Spark server's log has the whole error. {remedy}"
             raise SparkRefusal(f"Spark cannot apply its changes: {words}", place=place, hint=hint) from error
         raise LakeError(f"Spark failed: {words}", place=place, hint=_hint(text)) from error
+
+
+@contextmanager
+def layout_errors(path: str, properties: Mapping[str, str]) -> Iterator[None]:
+    """Turns Spark's refusal to make the table at `path`, with these properties, into a TableStopped if defs.yaml says
+    how it is laid out."""
+    try:
+        yield
+    except (AnalysisException, IllegalArgumentException) as error:
+        if LAYOUT not in properties or is_gone(error):
+            raise
+        raise TableStopped(f"Delta refuses its layout: {first_line(error)}", place=path, hint=REMEDY) from error
 
 
 def _is_of_table(error: PySparkException, text: str) -> bool:

@@ -19,12 +19,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.table import TableAlterer
 
 from cdc_core.errors import LakeError
-from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.failures import first_line, lake_errors
+from spark_jobs.lake.properties import set_properties
+from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import FENCE, TableState
 from spark_jobs.lake.tables import Lake
@@ -53,12 +55,26 @@ class Fence:
         if path in self._inside:
             return state
         properties = {**noted, FENCE: self.token}
+        for _ in range(_TRIES):
+            made = self._fence(path, properties)
+            found = self._lake.state(path, app)
+            if made is None or found is None or self.owns(found) or self._stands(path, made):
+                self._inside.add(path)
+                return found or state
+        raise _others_commit(path)
+
+    def _fence(self, path: str, properties: dict[str, str]) -> int | None:
+        """Commits the fence, and returns its version, or None if Spark made it."""
         try:
-            self._commit(path, partial(_set, properties, None))
+            return self._commit(path, partial(_set, properties, None))
         except DeltaError:  # the table has a feature that delta-rs cannot write, such as column mapping
             self._alter(path, properties)
-        self._inside.add(path)
-        return self._lake.state(path, app) or state
+            return None
+
+    def _stands(self, path: str, version: int) -> bool:
+        """Whether the commit of that version is this run's fence, so that a later one is another run's. On a local disk
+        Spark replaces a commit that came after it has looked for one."""
+        return self._lake.open(path, version).metadata().configuration.get(FENCE) == self.token
 
     def entered(self, path: str) -> bool:
         """Whether this run has fenced the table."""
@@ -77,8 +93,13 @@ class Fence:
         return state.properties.get(FENCE) == self.token
 
     def check(self, path: str) -> None:
-        """Raises LakeError when another run has fenced the table since this one did."""
-        self._check(self._lake.open(path), path)
+        """Raises LakeError when another run has fenced the table since this one did, or when it cannot be read."""
+        try:
+            table = self._lake.open(path)
+        except (DeltaError, OSError) as error:
+            hint = "Make the table readable, or put it back; the batch stays claimable."
+            raise LakeError(f"the Delta table cannot be opened: {first_line(error)}", place=path, hint=hint) from error
+        self._check(table, path)
 
     def _check(self, table: DeltaTable, path: str) -> None:
         if table.metadata().configuration.get(FENCE) != self.token:
@@ -101,7 +122,7 @@ class Fence:
     def pass_over(self, path: str, versions: Mapping[str, int]) -> None:
         """Notes in a table that only this run changes that it has these versions, by app id: Delta skips the statements
         that carry them. Raises LakeError."""
-        noted = CommitProperties(app_transactions=[Transaction(app, version) for app, version in versions.items()])
+        noted = CommitProperties(app_transactions=app_versions(versions))
         try:
             self._commit(path, partial(_set, {FENCE: self.token}, noted))
         except DeltaError:  # as above
@@ -111,7 +132,8 @@ class Fence:
                     with transaction(spark, app, version):
                         commit_nothing(spark, path, column)
 
-    def _commit(self, path: str, change: Callable[[TableAlterer], None], *, owned: bool = False) -> None:
+    def _commit(self, path: str, change: Callable[[TableAlterer], None], *, owned: bool = False) -> int:
+        """Makes the change, and returns the version of its commit."""
         for _ in range(_TRIES):
             try:
                 table = self._lake.open(path)
@@ -126,9 +148,8 @@ class Fence:
                 hint = "Make the lake writable and give it room; the batch stays claimable."
                 words = " ".join(str(error).split())[:500]
                 raise LakeError(f"the table cannot be written: {words}", place=path, hint=hint) from error
-            return
-        hint = "Make sure that nothing else writes this table; the batch stays claimable."
-        raise LakeError("other writers keep committing to the table", place=path, hint=hint)
+            return int(table.version())
+        raise _others_commit(path)
 
     def _alter(self, path: str, properties: dict[str, str]) -> None:
         listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
@@ -136,5 +157,10 @@ class Fence:
             spark.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({listed})")
 
 
+def _others_commit(path: str) -> LakeError:
+    hint = "Make sure that nothing else writes this table; the batch stays claimable."
+    return LakeError("other writers keep committing to the table", place=path, hint=hint)
+
+
 def _set(properties: dict[str, str], noted: CommitProperties | None, altered: TableAlterer) -> None:
-    altered.set_table_properties(properties, raise_if_not_exists=False, commit_properties=noted)
+    set_properties(altered.table, properties, noted)

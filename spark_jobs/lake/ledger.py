@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_core.contract.claim import Claim
@@ -25,6 +25,7 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.names import split_name
 from spark_jobs.lake.continuity import EpochSpan, Seen, check, reset_command
 from spark_jobs.lake.doubt import Doubt
+from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.state import Origin
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.tidy import tidy
@@ -52,6 +53,12 @@ _SCHEMA = pa.schema(
         ("tables", pa.string()),
         ("stops", pa.string()),
         ("committed_at", pa.timestamp("us", "UTC")),
+        ("executed_at", pa.timestamp("us", "UTC")),
+        ("partial", pa.bool_()),
+        ("moved", pa.int64()),
+        ("seamless", pa.string()),
+        ("captured", pa.string()),
+        ("looked_up", pa.string()),
     ]
 )
 
@@ -177,6 +184,12 @@ class Ledger:
                     found[name] = Doubt(**{**note["doubt"], "keys": tuple(note["doubt"]["keys"])})
         return {name: doubt for name, doubt in found.items() if doubt}
 
+    def last_batches(self, count: int) -> list[str]:
+        """Returns the notes of the tables in the last batches, as JSON, the latest first. Raises LakeError."""
+        table = self._open()
+        asked = f"SELECT tables FROM batches ORDER BY epoch DESC, end_version DESC LIMIT {count:d}"  # noqa: S608
+        return [] if table is None else [row["tables"] for row in _select(table, asked)]
+
     def opened(self) -> DeltaTable | None:
         """Returns the ledger as it is now, or None. Raises LakeError."""
         return self._open()
@@ -216,8 +229,11 @@ class Ledger:
         now: float,
         landed: Mapping[str, int] = NO_ENDS,
         merged: Mapping[str, int] = NO_ENDS,
+        *,
+        looked_up: Mapping[str, int | None] = NO_ENDS,
     ) -> bool:
-        """Notes a batch whose tables are committed, and how far each table and its change log are. Returns False if its
+        """Notes a batch whose tables are committed, and how far each table and its change log are. `looked_up`: the
+        tables whose rows were looked up at the source, and the version of its place then. Returns False if the batch's
         end was noted before."""
         ledger, end = self._open(), claim.end.version()
         if self.reached(claim.epoch, ledger) >= end:
@@ -226,10 +242,11 @@ class Ledger:
         stops = {name: note for name, note in self._stops(ledger).items() if name not in tables}
         stopped = (name for name, note in tables.items() if note.stopped)
         stops |= dict.fromkeys(stopped, StopNote(claim.epoch, end, time))
-        row = pa.RecordBatch.from_pylist([_row(claim, tables, stops, run_id, time)], _SCHEMA)
-        ends = [Transaction(self._landed(table, claim.epoch), at) for table, at in landed.items()]
-        ends += [Transaction(self._merged(table, claim.epoch), at) for table, at in merged.items()]
-        transaction = CommitProperties(app_transactions=[Transaction(self._app(claim.epoch), end), *ends])
+        row = pa.RecordBatch.from_pylist([_row(claim, tables, stops, run_id, time) | _looked_up(looked_up)], _SCHEMA)
+        ends = {self._app(claim.epoch): end}
+        ends |= {self._landed(table, claim.epoch): at for table, at in landed.items()}
+        ends |= {self._merged(table, claim.epoch): at for table, at in merged.items()}
+        transaction = CommitProperties(app_transactions=app_versions(ends))
         options = self.lake.storage or None
         try:
             write_deltalake(
@@ -292,9 +309,14 @@ def _select(table: DeltaTable, question: str) -> Sequence[dict[str, Any]]:
     return rows
 
 
+def _looked_up(tables: Mapping[str, int | None]) -> dict[str, Any]:
+    return {"looked_up": json.dumps(dict(tables)) if tables else None}
+
+
 def _row(
     claim: Claim, tables: dict[str, TableNote], stops: Mapping[str, StopNote], run_id: str, time: datetime
 ) -> dict[str, Any]:
+    ran = claim.end.timestamp
     return {
         "epoch": claim.epoch,
         "batch_id": claim.batch_id,
@@ -310,4 +332,9 @@ def _row(
         "tables": json.dumps({name: asdict(note) for name, note in tables.items()}),
         "stops": json.dumps({name: (one.epoch, one.version, str(one.committed_at)) for name, one in stops.items()}),
         "committed_at": time,
+        "executed_at": None if ran is None else datetime.fromtimestamp(ran / 1000, UTC),
+        "partial": claim.partial,
+        "moved": claim.moved,
+        "seamless": json.dumps(claim.seamless),
+        "captured": None if claim.captured is None else json.dumps(claim.captured),
     }

@@ -23,8 +23,11 @@ event ends within the bytes of the one before it, so the numbers after a place a
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+
+from deltalake import Transaction  # noqa: TID251
 
 from cdc_core.contract.claim import Claim
 from cdc_core.position import EntryPosition
@@ -35,6 +38,13 @@ BEGUN, DROPPED, MARKS = "sluice.begun", "sluice.dropped", "sluice.marks"
 LOG_BEGAN, EPOCHS = "sluice.log_began", "sluice.epoch."
 ROOM = 18  # numbers after a place: an event has 19 bytes at least
 REPAIRS = 12  # of them for repairs, so that room is left for a copy
+
+
+def app_versions(versions: Mapping[str, int]) -> list[Transaction]:
+    """Returns what a commit of delta-rs records: the txnVersion of each app id, and when. Spark drops a record without
+    a time from a table for which somebody has set `delta.setTransactionRetentionDuration`."""
+    now = int(time.time() * 1000)
+    return [Transaction(app, version, now) for app, version in versions.items()]
 
 
 @dataclass(frozen=True, slots=True)

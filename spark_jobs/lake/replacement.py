@@ -12,12 +12,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.connect.functions import col, expr
 from pyspark.sql.connect.session import SparkSession
 
+from spark_jobs.lake.failures import layout_errors
+from spark_jobs.lake.features import MAPPING
+from spark_jobs.lake.layout import Layout
 from spark_jobs.lake.own_columns import DELETED, Own
-from spark_jobs.lake.sql import quote, table_at
+from spark_jobs.lake.sql import literal, quote, table_at
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import LakeColumn, needs_mapping
 
-MAPPING = "delta.columnMapping.mode"
+_ROWS = "_sluice_rows"  # a view of the session
 
 
 def replace_table(
@@ -31,15 +34,33 @@ def replace_table(
         there = set(rows.columns)
         initial = {c.name: "false" if c.name == DELETED else f"CAST(NULL AS {c.type})" for c in own.columns}
         shown += [expr(quote(name) if name in there else initial[name]).alias(name) for name in own.names]
-    writer = rows.select(*shown).writeTo(f"delta.{quote(path)}").using("delta")
-    whole = dict(properties) | ({"comment": comment} if comment else {})
+    whole = dict(properties)
     if needs_mapping(columns):
         whole[MAPPING] = "name"
     if any(column.type == "timestamp_ntz" for column in columns):
         whole["delta.feature.timestampNtz"] = "supported"  # otherwise an existing table without the type refuses it
-    for key, value in whole.items():
-        writer = writer.tableProperty(key, value)
-    writer.createOrReplace()
+    layout = Layout.of(properties).among({column.name: column.type for column in columns})
+    with layout_errors(path, properties):
+        if layout.cluster_by:
+            _replace_clustered(path, rows.select(*shown), layout, whole, comment)
+            return
+        writer = rows.select(*shown).writeTo(f"delta.{quote(path)}").using("delta")
+        if layout.partition_by:
+            writer = writer.partitionedBy(*(col(quote(name)) for name in layout.partition_by))
+        for key, value in (whole | ({"comment": comment} if comment else {})).items():
+            writer = writer.tableProperty(key, value)
+        writer.createOrReplace()
+
+
+def _replace_clustered(path: str, rows: DataFrame, layout: Layout, properties: Mapping[str, str], comment: str) -> None:
+    """Does it by SQL: Spark Connect's writer cannot create a clustered table."""
+    rows.createOrReplaceTempView(_ROWS)
+    said = f" COMMENT {literal(comment)}" if comment else ""
+    listed = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
+    rows.sparkSession.sql(
+        f"CREATE OR REPLACE TABLE delta.{quote(path)} USING delta{layout.clause}{said} "  # noqa: S608
+        f"TBLPROPERTIES ({listed}) AS SELECT * FROM {_ROWS}"
+    ).collect()
 
 
 def no_rows(spark: SparkSession, columns: Sequence[LakeColumn]) -> DataFrame:

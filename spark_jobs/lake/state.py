@@ -17,10 +17,13 @@ from spark_jobs.lake.types import LakeColumn
 
 DESTINATION, TABLE, COMPLETE = "sluice.destination", "sluice.table", "sluice.complete"
 PRIMARY_KEY, SCHEMA_VERSION, FENCE = "sluice.primary_key", "sluice.schema_version", "sluice.fence"
+RULES = "sluice.rules"  # what rules made of its columns: `lake.seen_columns`
 LOG = "sluice.log"  # of a table's change log: `landing.log`
 HISTORY = "sluice.history"  # of a table's history: the versions that it began with and was compared with
+QUARANTINE = "sluice.quarantine"  # of the rows of a table that failed an expectation
 UNFILLED, UNFILLED_NUMBER = "sluice.unfilled", "sluice.unfilled_number"
 UPKEEP = "upkeep"  # the prefix of the user metadata of a commit that only moves rows to other files
+WROTE = "wrote"  # in the user metadata of a commit without metrics: the rows inserted, updated and deleted
 KEPT_LOG = "interval 10 days"  # commits of a table of ours: a little longer than VACUUM keeps files
 
 
@@ -156,13 +159,14 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class DeltaCommit:
-    """One commit in a table's log: the version that it made, its user metadata or "", Delta's counts, and Delta's name
-    for the operation."""
+    """One commit in a table's log: the version that it made, its user metadata or "", Delta's counts, Delta's name for
+    the operation, and the version to which a RESTORE went, if that is known."""
 
     version: int
     user_metadata: str
     metrics: Mapping[str, str | int]
     operation: str = ""
+    restored: int | None = None
 
     @property
     def note(self) -> dict[str, Any]:
@@ -177,17 +181,21 @@ class DeltaCommit:
     def inserted(self) -> int:
         """Returns the number of rows that it added, as a MERGE, an INSERT of Spark's or an append of delta-rs
         counts."""
-        return self.count("numTargetRowsInserted", "numOutputRows", "num_added_rows")
+        return self._wrote(0, "numTargetRowsInserted", "numOutputRows", "num_added_rows")
 
     @property
     def updated(self) -> int:
-        """Returns the number of rows that a MERGE changed."""
-        return self.count("numTargetRowsUpdated")
+        """Returns the number of rows that it changed in place."""
+        return self._wrote(1, "numTargetRowsUpdated")
 
     @property
     def deleted(self) -> int:
-        """Returns the number of rows that a MERGE deleted."""
-        return self.count("numTargetRowsDeleted")
+        """Returns the number of rows that it deleted."""
+        return self._wrote(2, "numTargetRowsDeleted")
+
+    def _wrote(self, place: int, *names: str) -> int:
+        noted = self.note.get(WROTE)
+        return int(noted[place]) if noted else self.count(*names)
 
     def count(self, *names: str) -> int:
         """Returns the first of the metrics that the commit has, by Spark's name or delta-rs', or 0."""

@@ -1,4 +1,4 @@
-"""The lake: `{root}/{database}/{table}`, a Delta table for each MySQL table, and its state by its log.
+"""The lake: a Delta table for each MySQL table, and its state by its log.
 
 Logs are read with delta-rs, without Spark.
 """
@@ -21,25 +21,32 @@ from pyarrow.fs import FileSelector, FileType, PyFileSystem
 
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import full_name, split_name
+from spark_jobs.lake.catalog_names import CatalogRules
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.folders import folder_of, name_of
+from spark_jobs.lake.kept_tables import KeptTables
+from spark_jobs.lake.layout import Layout, Layouts
 from spark_jobs.lake.own_columns import Own
+from spark_jobs.lake.paths import LOG_SUFFIX, QUARANTINE_SUFFIX, Paths
 from spark_jobs.lake.record import CopyNote, Marks
 from spark_jobs.lake.row_rules import RowRules
-from spark_jobs.lake.state import DESTINATION, HISTORY, LOG, TABLE, UPKEEP, DeltaCommit, Origin, TableState
+from spark_jobs.lake.state import DESTINATION, HISTORY, LOG, QUARANTINE, TABLE, UPKEEP, DeltaCommit, Origin, TableState
 from spark_jobs.lake.types import LakeColumn, delta_type
-from spark_jobs.stores import check_root, scheme_of
+from spark_jobs.lake.unions import NO_UNIONS, Unions
+from spark_jobs.stores import check_root, local_folder, scheme_of
 
-_LOG_SUFFIX, _HISTORY_SUFFIX = "__log", "__history"
 SMALL_TABLE = 256 << 10  # bytes; each MERGE leaves as many for VACUUM
 _RECENT = 20  # commits that are read first
+_BESIDE = frozenset((LOG, HISTORY, QUARANTINE))  # properties of tables beside a table
 _UPKEEP = ("OPTIMIZE", "VACUUM")  # how such operations begin
 
 
-class Lake:
+class Lake(Paths):
     """A root path or URI. `complete` says that tables made from now on begin with the source's first row: it becomes a
-    property of theirs. `storage` are delta-rs' options for a URI. `rules` say which columns Sluice adds to tables; None
-    if they are not known: each table keeps its columns."""
+    property of theirs. `storage` are delta-rs' options for a URI. `rules` say which columns Sluice adds to tables, and
+    `layouts` how tables are laid out; None if they are not known: each table keeps its own.
+    `catalog`: the names that tables have in a catalog; None if they are in none. `unions` say which tables of the
+    source are shards of one table here."""
 
     def __init__(
         self,
@@ -48,57 +55,32 @@ class Lake:
         complete: bool = False,
         storage: dict[str, str] | None = None,
         rules: RowRules | None = None,
+        catalog: CatalogRules | None = None,
+        layouts: Layouts | None = None,
+        unions: Unions = NO_UNIONS,
     ) -> None:
-        self.root = str(root).rstrip("/")
+        super().__init__(root, unions)
         self.complete = complete
         self.rules = rules
+        self.catalog = catalog
+        self.layouts = layouts
         self.storage = storage or {}
+        self._kept = KeptTables(self.storage)
 
     def __repr__(self) -> str:
         return f"<Lake {self.root}>"
 
-    def path(self, database: str, table: str) -> str:
-        """Returns a table's path. Raises TableStopped for a name that no folder can have; the servers allow no such
-        name."""
-        try:
-            return f"{self.root}/{folder_of(database)}/{folder_of(table)}"
-        except ValueError as error:
-            hint = "Rename it at the source, or leave it out with canal.instance.filter.black.regex."
-            raise TableStopped(str(error), place=full_name(database, table), hint=hint) from error
-
-    def log_path(self, database: str, table: str) -> str:
-        """Returns the path of a table's change log. Raises TableStopped for a name that no folder can have."""
-        return self.path(database, f"{table}{_LOG_SUFFIX}")
-
-    def history_path(self, database: str, table: str) -> str:
-        """Returns the path of a table's history. Raises TableStopped for a name that no folder can have."""
-        return self.path(database, f"{table}{_HISTORY_SUFFIX}")
-
-    def ledger_path(self, destination: str, client_id: int) -> str:
-        return f"{self.root}/_sluice/{folder_of(destination)}/{client_id}/batches"
-
-    def archive_path(self, destination: str, table: str, version: int) -> str:
-        """Returns the path to which the rows of a dropped table move: `table` is `database.table`, `version` that of
-        the DROP."""
-        folders = "/".join(map(folder_of, split_name(table)))
-        return f"{self.root}/_sluice/{folder_of(destination)}/archive/{folders}/{version}"
-
-    def staging_path(self, destination: str, name: str) -> str:
-        """Returns the path of rows that are not yet in their table."""
-        return f"{self.root}/_sluice/{folder_of(destination)}/staging/{name}"
-
-    def parking_path(self, destination: str, client_id: int) -> str:
-        """Returns the path of the notes of tables that wait for another try of their merge."""
-        return f"{self.root}/_sluice/{folder_of(destination)}/{client_id}/parked"
-
-    def writer_path(self, destination: str) -> str:
-        return f"{self.root}/_sluice/{folder_of(destination)}/writer"
+    def layout(self, table: str) -> Layout:
+        """Returns the layout that `database.table` should have; the plain one if that is not known."""
+        layout = self.layouts.of(table) if self.layouts else Layout()
+        return layout.of_shard(table) if self.unions.of(table) else layout
 
     def ignores_case(self) -> bool:
         """Whether the lake's store treats names that differ only in case as one name. Object stores do not."""
-        if not self.is_local:
+        local = local_folder(self.root)
+        if local is None:
             return False
-        root = Path(self.root.removeprefix("file://")).absolute()
+        root = local.absolute()
         there = next((one for one in (root, *root.parents) if one.is_dir()), root)
         try:
             with tempfile.NamedTemporaryFile(dir=there, prefix=".sluice-CASE-") as probe:
@@ -116,9 +98,9 @@ class Lake:
         """Raises LakeError for a local root that cannot be written, and for a store whose configuration could lose
         commits. The first write shows whether another store can be written."""
         check_root(self.root, {**os.environ, **self.storage})
-        if not self.is_local:
+        root = local_folder(self.root)
+        if root is None:
             return
-        root = Path(self.root.removeprefix("file://"))
         try:
             root.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=root):
@@ -144,18 +126,32 @@ class Lake:
         """Returns the tables of all databases, `database.table`, that the source has as far as the lake knows.
 
         Raises LakeError when a folder cannot be read."""
-        databases = [name_of(name) for name in self._folders(self.root) if name != "_sluice"]
-        return [name for database in databases for name in self.tables(database, destination) if self.is_live(name)]
+        names = (name for database in self.databases() for name in self.tables(database, destination))
+        return [name for name in names if self.is_live(name)]
+
+    def databases(self) -> list[str]:
+        """Returns the databases that have a folder, also those of shards alone. Raises LakeError when a folder cannot
+        be read."""
+        found = (name_of(name) for root in self.roots for name in self.folders_in(root) if name != "_sluice")
+        return list(dict.fromkeys(found))
 
     def logs(self, destination: str) -> list[str]:
         """Returns the tables, `database.table`, that have a change log. Raises LakeError when a folder cannot be
         read."""
+        return self._having(destination, LOG_SUFFIX, LOG)
+
+    def quarantines(self, destination: str) -> list[str]:
+        """Returns the tables, `database.table`, that have a quarantine. Raises LakeError when a folder cannot be
+        read."""
+        return self._having(destination, QUARANTINE_SUFFIX, QUARANTINE)
+
+    def _having(self, destination: str, suffix: str, kind: str) -> list[str]:
         found = []
-        for database in (name for name in self._folders(self.root) if name != "_sluice"):
-            for name in self._folders(f"{self.root}/{database}"):
-                if name_of(name).endswith(_LOG_SUFFIX):
+        for database in (name for name in self.folders_in(self.root) if name != "_sluice"):
+            for name in self.folders_in(f"{self.root}/{database}"):
+                if name_of(name).endswith(suffix):
                     properties = self._properties(f"{self.root}/{database}/{name}")
-                    if properties.get(DESTINATION) == destination and properties.get(LOG) == "true":
+                    if properties.get(DESTINATION) == destination and properties.get(kind) == "true":
                         found.append(properties[TABLE])
         return found
 
@@ -174,7 +170,15 @@ class Lake:
             return True
         return state is not None and not state.dropped
 
-    def _folders(self, path: str) -> list[str]:
+    def folders(self) -> list[str]:
+        """Returns the folders in which tables may be, `database/table`, below the root. Raises LakeError when a folder
+        cannot be read."""
+        databases = sorted(name for name in self.folders_in(self.root) if name != "_sluice")
+        return [f"{one}/{table}" for one in databases for table in sorted(self.folders_in(f"{self.root}/{one}"))]
+
+    def folders_in(self, path: str) -> list[str]:
+        """Returns the names of the folders in a path; empty if there is none. Raises LakeError when it cannot be
+        read."""
         try:
             found = PyFileSystem(DeltaStorageHandler(path, self.storage or None)).get_file_info(FileSelector(""))
         except TableNotFoundError:
@@ -185,24 +189,35 @@ class Lake:
         return [info.base_name for info in found if info.type is FileType.Directory]
 
     def tables(self, database: str, destination: str) -> list[str]:
-        """Returns the tables of a database, `database.table`: the destination's, without their change logs and
-        histories, and all whose Delta log is damaged.
+        """Returns the tables of a database, `database.table`: the destination's, without their change logs, histories
+        and quarantines, and all whose Delta log is damaged.
 
         Raises LakeError when the database's folder cannot be read.
         """
-        folder = f"{self.root}/{folder_of(database)}"
         names = []
-        for name in self._folders(folder):
+        for name, path in self._paths_in(database):
             try:
-                state = self.state(f"{folder}/{name}", "")
+                state = self.state(path, "")
             except TableStopped:
-                names.append(full_name(database, name_of(name)))
+                names.append(full_name(database, name))
                 continue
-            if state is None or LOG in state.properties or HISTORY in state.properties:
+            if state is None or not _BESIDE.isdisjoint(state.properties):
                 continue
             if state.properties.get(DESTINATION) == destination:
                 names.append(state.properties[TABLE])
         return names
+
+    def _paths_in(self, database: str) -> Iterator[tuple[str, str]]:
+        """Yields the names that have a folder, with the paths where their tables may be; unions are left out."""
+        unions = {self.path(*split_name(one.table)) for one in self.unions.all}
+        plain = f"{self.root}/{folder_of(database)}"
+        for folder in self.folders_in(plain):
+            if (path := f"{plain}/{folder}") not in unions:
+                yield name_of(folder), path
+        for union in self.unions.all:
+            for name in map(name_of, self.folders_in(f"{self.shards_path(union)}/{folder_of(database)}")):
+                if union in self.unions.among([full_name(database, name)]):
+                    yield name, self.path(database, name)
 
     def state(self, path: str, app: str, version: int | None = None) -> TableState | None:
         """Returns the table's state, or that of one `version`; None if there is no Delta table.
@@ -212,9 +227,12 @@ class Lake:
         return next(iter(self.states(path, [app], version)), None)
 
     def states(self, path: str, apps: Sequence[str], version: int | None = None) -> list[TableState]:
-        """Returns the state for each app id, by opening the table once; empty if there is no Delta table."""
+        """Returns the state for each app id, by looking at the table once; empty if there is no Delta table."""
         try:
-            table = self.open(path, version)
+            if version is not None:
+                return _states(self.open(path, version), apps)
+            with self._kept.newest(path) as table:
+                return _states(table, apps)
         except TableNotFoundError:
             return []
         except DeltaError as error:
@@ -223,19 +241,6 @@ class Lake:
         except OSError as error:
             hint = "Make the lake readable; the batch stays claimable."
             raise LakeError(f"the Delta table cannot be opened: {first_line(error)}", place=path, hint=hint) from error
-        properties, fields = dict(table.metadata().configuration), table.schema().fields
-        own = Own.of(properties).present([field.name for field in fields])
-        columns = tuple(_column(field) for field in fields if field.name not in own.names)
-        comment = str(table.metadata().description or "")
-        marks = Marks.of(properties)
-
-        def applied(app: str) -> int | None:
-            return marks.applied(app, table.transaction_version(app))
-
-        fresh = table.version() == 0 and not table.file_uris()
-        features = frozenset(table.protocol().writer_features or ())
-        version = table.version()
-        return [TableState(version, applied(app), columns, properties, comment, own, fresh, features) for app in apps]
 
     def origin(self, path: str) -> Origin | None:
         """Returns when and from what the table was made, or None if there is no readable table."""
@@ -293,8 +298,11 @@ class Lake:
 
     def is_torn(self, path: str, version: int) -> bool:
         """Whether the file of a commit is empty, as a power cut can leave it. Only local lakes are checked."""
-        commit = Path(path.removeprefix("file://"), "_delta_log", f"{version:020}.json")
-        return self.is_local and commit.is_file() and not commit.stat().st_size
+        folder = local_folder(path)
+        if folder is None:
+            return False
+        commit = folder / "_delta_log" / f"{version:020}.json"
+        return commit.is_file() and not commit.stat().st_size
 
     def bytes_outside(self, path: str, column: str, low: int, high: int) -> int:
         """Returns the size of the files without a value of an integer column from `low` to `high`, by their
@@ -308,6 +316,19 @@ class Lake:
         return sum(size for a, b, size in known if b < low or a > high)
 
 
+def _states(table: DeltaTable, apps: Sequence[str]) -> list[TableState]:
+    properties, fields = dict(table.metadata().configuration), table.schema().fields
+    own = Own.of(properties).present([field.name for field in fields])
+    columns = tuple(_column(field) for field in fields if field.name not in own.names)
+    comment = str(table.metadata().description or "")
+    marks = Marks.of(properties)
+    version = table.version()
+    fresh = version == 0 and not table.file_uris()
+    features = frozenset(table.protocol().writer_features or ())
+    applied = [marks.applied(app, table.transaction_version(app)) for app in apps]
+    return [TableState(version, one, columns, properties, comment, own, fresh, features) for one in applied]
+
+
 def _column(field: Any) -> LakeColumn:
     return LakeColumn(field.name, delta_type(field.type), str(field.metadata.get("comment", "")))
 
@@ -318,6 +339,9 @@ def _is_upkeep(entry: dict[str, Any]) -> bool:
 
 
 def _commit(entry: dict[str, Any]) -> DeltaCommit:
+    went = str((entry.get("operationParameters") or {}).get("version", ""))
+    operation = entry.get("operation", "")
+    restored = int(went) if operation == "RESTORE" and went.isdecimal() else None
     return DeltaCommit(
-        entry["version"], entry.get("userMetadata") or "", entry.get("operationMetrics", {}), entry.get("operation", "")
+        entry["version"], entry.get("userMetadata") or "", entry.get("operationMetrics", {}), operation, restored
     )

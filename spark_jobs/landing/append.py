@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError, SchemaMismatchError
 from deltalake.schema import Schema
 
@@ -25,14 +25,16 @@ from cdc_core.rows.system_columns import CHANGES
 from spark_jobs.changes.log_images import Emptied, LogImages, log_schema, own_fields
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.record import LOG_BEGAN, epoch_property
+from spark_jobs.lake.properties import set_properties
+from spark_jobs.lake.record import LOG_BEGAN, app_versions, epoch_property
 from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.seen_columns import changed_rules, check_added, ruled_columns
 from spark_jobs.lake.spool import spooled
 from spark_jobs.lake.state import DESTINATION, FENCE, KEPT_LOG, LOG, TABLE
 from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.lake.types import lake_columns
-from spark_jobs.landing.definition import STATISTICS, definition_of, log_properties, statistics
-from spark_jobs.landing.evolution import evolution
+from spark_jobs.landing.definition import DEFINITION, STATISTICS, definition_of, log_properties, statistics
+from spark_jobs.landing.evolution import Evolution, evolution
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.whole import began, lacking
 
@@ -146,7 +148,9 @@ def _ready(share: LandingTask, opened: OpenedLog | None, read: TableRead) -> tup
         _written(log, lambda: _create(share, read, log_schema(read.schema)))
         share.fence.skip(log.path)
         return _there(log), Landed(log.name, None, counts=read.counts, created=True)
-    found = evolution(opened.columns, own_fields(read.schema))
+    noted = ruled_columns(opened.definition) if DEFINITION in opened.properties else {}
+    changed = changed_rules(noted, {column.name for column in opened.columns}, read.table)
+    found = Evolution(anew=changed) if changed else evolution(opened.columns, own_fields(read.schema))
     if found.anew:
         if share.merge_all is not None:
             share.merge_all()
@@ -156,6 +160,7 @@ def _ready(share: LandingTask, opened: OpenedLog | None, read: TableRead) -> tup
     if share.merge_all is not None and _is_redefined(opened, read):
         share.merge_all()  # the log's rows that are not merged yet have the earlier definition
     ready = opened
+    check_added(noted, {one.name for one in found.added}, read.table)
     if found.added:
         fields = Schema.from_arrow(pa.schema(found.added)).fields
         _written(log, lambda: opened.table.alter.add_columns(fields))
@@ -170,9 +175,10 @@ def _is_redefined(opened: OpenedLog, read: TableRead) -> bool:
 
 def _saying(share: LandingTask, opened: OpenedLog, wanted: Mapping[str, str]) -> OpenedLog:
     """Returns the log with these properties."""
-    if wanted.items() <= opened.properties.items():
+    changed = {name: text for name, text in wanted.items() if opened.properties.get(name) != text}
+    if not changed:
         return opened
-    _written(share.log, lambda: opened.table.alter.set_table_properties(dict(wanted), raise_if_not_exists=False))
+    _written(share.log, lambda: set_properties(opened.table, changed))
     return _there(share.log)
 
 
@@ -202,7 +208,7 @@ def _begin_anew(share: LandingTask, opened: OpenedLog, read: TableRead) -> None:
     only after its ends."""
     nothing = log_schema(read.schema).empty_table()
     storage = share.log.lake.storage or None
-    noted = CommitProperties(app_transactions=lacking(share.log, opened.ends(share.claim.epoch)))
+    noted = CommitProperties(app_transactions=app_versions(lacking(share.log, opened.ends(share.claim.epoch))))
     write_deltalake(
         opened.table, nothing, mode="overwrite", schema_mode="overwrite", storage_options=storage,
         commit_properties=noted,
@@ -228,7 +234,7 @@ def _committed(
     end = claim.end.version()
     note = _note(share, landed.counts, after)
     properties = CommitProperties(
-        app_transactions=[Transaction(log.app(claim.epoch), end), *lacking(log, share.past)],
+        app_transactions=app_versions({log.app(claim.epoch): end} | lacking(log, share.past)),
         custom_metadata={"userMetadata": note},
     )
     storage = log.lake.storage or None

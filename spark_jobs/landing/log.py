@@ -6,15 +6,21 @@ Its commits carry a txnVersion for each epoch, the end of the claim. `append` wr
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from cdc_core.client.changes import PlanCounts
 from cdc_core.errors import LakeError, TableStopped
+from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.names import split_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.changes.columns import NAMES
+from spark_jobs.changes.table_changes import Changes, OfLog
+from spark_jobs.changes.version_range import VersionRange
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.progress import Epoch
 from spark_jobs.lake.record import Began, epoch_said, epochs_said
@@ -23,6 +29,7 @@ from spark_jobs.lake.state import DESTINATION, FENCE, LOG, PRIMARY_KEY, TABLE, l
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, delta_type
 from spark_jobs.landing.definition import definition_of, has_key
+from spark_jobs.landing.files import key_bounds, only_inserted
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,24 @@ class OpenedLog:
         """The table's own, those that the source has no more too."""
         fields = [field for field in self.table.schema().fields if field.name not in NAMES]
         return tuple(LakeColumn(field.name, delta_type(field.type)) for field in fields)
+
+    def having(self, columns: Sequence[LakeColumn]) -> tuple[LakeColumn, ...]:
+        """Returns those of a table's columns that it has."""
+        there = {field.name for field in self.table.schema().fields}
+        return tuple(column for column in columns if column.name in there)
+
+    def changes(self, asked: VersionRange, rows: int) -> Changes:
+        """Returns its changes of a range, of which there are at most so many `rows`. Raises TableStopped if it does not
+        have the table's definition."""
+        definition, path = self.definition, self.path
+        key = definition.primary_key
+        bounds = key_bounds(self.table, asked, key[0]) if len(key) == 1 else None
+        low, high = bounds or (None, None)
+        only = not key and only_inserted(self.table, asked)
+        counts = PlanCounts(rows=rows, deletes=rows, raw_updates=rows, min_key=low, max_key=high, insert_only=only)
+        schema = pa.schema(arrow_fields(definition))
+        plain = VersionRange(asked.epoch, asked.after, asked.upto)  # which tasks of Spark unpickle
+        return Changes(definition, schema, plain, rows, counts, OfLog(path, self.table))
 
     @property
     def primary_key(self) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ class Notes:
     """`instead`: why tables are merged in this run although they should be landed; `reported`: the tables among them
     that the run's log names. `checked`: (table, epoch) whose log was compared with the ledger. `merged`: tables whose
     log is merged whole, and has got nothing since; `unfollowed`: the statements that merged tables lack, as they were
-    read once. `past`: by table and epoch, the version up to which changes went past its log."""
+    read once. `past`: by table and epoch, the version up to which changes went past its log. `quarantines`: the tables
+    that have one, as they were listed once."""
 
     instead: dict[str, str] = field(default_factory=dict)
     reported: set[str] = field(default_factory=set)
@@ -23,6 +24,7 @@ class Notes:
     merged: set[str] = field(default_factory=set)
     unfollowed: tuple[dict[str, tuple[int, int]], ...] = ()
     past: dict[str, Mapping[int, int]] = field(default_factory=dict)
+    quarantines: frozenset[str] | None = None
 
     def forget(self, renamed: Collection[str]) -> None:
         """Forgets tables that have other tables' rows by now, which went past their logs."""

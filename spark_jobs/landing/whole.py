@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deltalake import Transaction
-
 from cdc_core.schema.names import split_name
 from spark_jobs.lake.progress import ALWAYS
 from spark_jobs.lake.record import Began
@@ -30,9 +28,10 @@ def began(log: TableLog, epoch: int) -> Began:
     return Began(empty, at, state.followed, state.version)
 
 
-def lacking(log: TableLog, upto: Mapping[int, int]) -> list[Transaction]:
-    """What a commit carries after which the log is not whole up to the version of each epoch."""
-    return [Transaction(log.whole_app(epoch), version) for epoch, version in upto.items() if version < ALWAYS]
+def lacking(log: TableLog, upto: Mapping[int, int]) -> dict[str, int]:
+    """Returns the app ids, with their versions, of a commit after which the log is not whole up to the version of each
+    epoch."""
+    return {log.whole_app(epoch): version for epoch, version in upto.items() if version < ALWAYS}
 
 
 def gone_past(opened: OpenedLog, epoch: int) -> dict[int, int]:

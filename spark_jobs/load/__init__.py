@@ -1,8 +1,9 @@
 """Loads a table of the lake from a base of rows, in one commit at a known place.
 
-A base has the source's rows, read in chunks while the stream goes on or in one view. The changes since then are laid
-over it (`Loader`, `switch`). A table that is only corrected stays at its place: a table that is remade from one of its
-versions and its log, or whose rows are repaired (`Rewrite`).
+A base is the source's rows, read in chunks while the stream goes on or in one view; or one of the table's own versions.
+The changes since then are laid over it: those of a snapshot's log (`Loader`, `switch`), or of the table's
+(`Remaker`). A table that is only corrected stays at its place: one that is remade, or whose rows are repaired
+(`Rewrite`).
 
 hold          keeps rows after the copy from being acked
 registration  a snapshot's registration with the service, renewed
@@ -21,6 +22,8 @@ switch        staged rows become the table: the changes over them, by either com
 cutover       a snapshot's rows are switched while the stream stands for a moment
 loader        `Loader`: all of it in order, for snapshots and copies, of one table or of many
 rewrite       `Rewrite`: one commit of other rows at the table's place
+base          the version of a table that a remake begins from, and the rows of its log after it
+remake        `Remaker`: reloads a table from such a base
 catalogue     the estimated size of tables, and the definitions of the small ones
 small_reader  small tables read and staged, many over one connection
 small         small tables, many at a time, which wait together

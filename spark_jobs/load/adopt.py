@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from deltalake import CommitProperties, DeltaTable, Field, PostCommitHookProperties, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, PostCommitHookProperties, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, create_table_with_add_actions
@@ -29,17 +29,20 @@ from pyarrow.fs import FileSelector, FileType, PyFileSystem, copy_files
 
 from cdc_core.errors import LakeError
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.features import BY_DELTA_RS, VECTORS, takes_any_files
+from spark_jobs.lake.layout import LAYOUT
 from spark_jobs.lake.own_columns import OWN
-from spark_jobs.lake.record import marked_property
+from spark_jobs.lake.properties import set_properties
+from spark_jobs.lake.record import app_versions, marked_property
 from spark_jobs.lake.state import DESTINATION, FENCE, TABLE
+from spark_jobs.lake.statistics import new_file
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import delta_type
 from spark_jobs.load.files import StagedFile
 from spark_jobs.load.replacement import Replacement, Target
 from spark_jobs.load.result import WentOn
+from spark_jobs.stores import local_folder
 
-_FEATURES = {"appendOnly", "deletionVectors", "invariants", "timestampNtz", "variantType"}  # the last by delta-rs
-_BY_FEATURES = 7  # the protocol of writers that lists its features
 _QUIET = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 _COPIES = 4  # files copied at once
 _CHUNK = 8 << 20  # bytes of each that are in memory
@@ -48,16 +51,12 @@ _COPY = re.compile(r"[0-9a-f]{32}\.parquet")
 
 def exchangeable(table: DeltaTable, new: Replacement) -> bool:
     """Whether the table has the new rows' definition, and no feature that needs more of files than their names."""
-    state, protocol, metadata = new.state, table.protocol(), table.metadata()
-    if state is None or state.dropped or state.unfilled or metadata.partition_columns:
+    state = new.state
+    if state is None or state.dropped or state.unfilled:
         return False
     if (state.columns, state.comment) != (new.columns, new.schema.comment):
         return False
-    if any(not field.nullable or field.metadata.keys() - {"comment"} for field in table.schema().fields):
-        return False
-    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    known = protocol.min_writer_version == _BY_FEATURES and features <= _FEATURES
-    return (known or protocol.min_writer_version <= 2) and metadata.configuration.get("delta.appendOnly") != "true"
+    return takes_any_files(table, BY_DELTA_RS | {VECTORS})
 
 
 def exchange(table: DeltaTable, added: Sequence[AddAction], new: Replacement) -> None:
@@ -70,12 +69,12 @@ def exchange(table: DeltaTable, added: Sequence[AddAction], new: Replacement) ->
     noted = CommitProperties(
         custom_metadata={"userMetadata": new.metadata},
         max_commit_retries=0,
-        app_transactions=[Transaction(target.app, mark)],
+        app_transactions=app_versions({target.app: mark}),
     )
     try:
         if mark > new.mark.at:
             marked = marked_property(table.metadata().configuration, new.mark)
-            table.alter.set_table_properties(marked, raise_if_not_exists=False, commit_properties=once)
+            set_properties(table, marked, once)
         table.create_write_transaction(
             list(added), "overwrite", table.schema(), commit_properties=noted, post_commithook_properties=_QUIET
         )
@@ -91,6 +90,8 @@ def adoptable(staged: DeltaTable, new: Replacement) -> bool:
         return False
     if OWN in new.properties or (new.state is not None and OWN in new.state.properties):
         return False  # the files lack columns that the table has
+    if LAYOUT in new.properties:
+        return False  # the files are not laid out so
     return new.state is None or exchangeable(new.target.lake.open(new.target.path), new)
 
 
@@ -100,7 +101,7 @@ def adopt(staged: DeltaTable, path: str, files: Sequence[StagedFile], new: Repla
     target = new.target
     # An existing table may have files of an earlier try, so its new files get names of their own.
     names = [file.path if new.state is None else f"{uuid.uuid4().hex}.parquet" for file in files]
-    added = [AddAction(name, file.size, {}, 0, True, file.stats) for name, file in zip(names, files, strict=True)]
+    added = [new_file(name, file.size, file.stats) for name, file in zip(names, files, strict=True)]
     try:
         _copy(target.lake, path, target.path, [file.path for file in files], names)
         if new.state is None:
@@ -118,7 +119,7 @@ def adopt(staged: DeltaTable, path: str, files: Sequence[StagedFile], new: Repla
 
 
 def _create(staged: DeltaTable, added: list[AddAction], new: Replacement) -> None:
-    target, mark = new.target, Transaction(new.target.app, new.mark.upto)
+    target, mark = new.target, app_versions({new.target.app: new.mark.upto})
     create_table_with_add_actions(
         target.path,
         _commented(staged, new),
@@ -126,7 +127,7 @@ def _create(staged: DeltaTable, added: list[AddAction], new: Replacement) -> Non
         "error",
         description=new.schema.comment or None,
         storage_options=target.lake.storage or None,
-        commit_properties=CommitProperties(custom_metadata={"userMetadata": new.metadata}, app_transactions=[mark]),
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": new.metadata}, app_transactions=mark),
     )
 
 
@@ -134,7 +135,7 @@ def _set_properties(new: Replacement) -> None:
     """Sets Sluice's properties of the table."""
     old = new.state.properties if new.state else {}
     changed = {key: value for key, value in new.properties.items() if old.get(key) != value}
-    new.target.lake.open(new.target.path).alter.set_table_properties(changed, raise_if_not_exists=False)
+    set_properties(new.target.lake.open(new.target.path), changed)
 
 
 def remove_copies(target: Target) -> None:
@@ -159,16 +160,17 @@ def claim_own(target: Target) -> None:
     apps = [replace(client, epoch=epoch).app(target.name) for epoch in range(client.epoch + 1)]
     if any(applied is not None for applied in lake.applied(target.path, apps)):
         owner = {DESTINATION: client.destination, TABLE: target.name}
-        lake.open(target.path).alter.set_table_properties(owner, raise_if_not_exists=False)
+        set_properties(lake.open(target.path), owner)
 
 
 def _copy(lake: Lake, source: str, into: str, names: Sequence[str], others: Sequence[str]) -> None:
     """Copies files `names` of one folder into another, as `others`. A local disk uses links if it has them, because
     they cost nothing."""
     pairs = list(zip(names, others, strict=True))
-    if "://" not in into:
-        Path(into).mkdir(parents=True, exist_ok=True)
-        pairs = [(name, other) for name, other in pairs if not _linked(Path(source, name), Path(into, other))]
+    old, new = local_folder(source), local_folder(into)
+    if old and new:
+        new.mkdir(parents=True, exist_ok=True)
+        pairs = [(name, other) for name, other in pairs if not _linked(old / name, new / other)]
     here, there = (PyFileSystem(DeltaStorageHandler(path, lake.storage or None)) for path in (source, into))
     copy = partial(copy_files, source_filesystem=here, destination_filesystem=there, chunk_size=_CHUNK)
     with ThreadPoolExecutor(_COPIES) as pool:

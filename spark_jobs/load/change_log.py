@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql import DataFrame
 from pyspark.sql.connect.session import SparkSession
@@ -24,6 +24,7 @@ from spark_jobs.changes.columns import EPOCH, NAMES, NTH, OP, SYSTEM, VERSION
 from spark_jobs.changes.log_images import LogImages, own_fields
 from spark_jobs.changes.net import ImageQuery
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.spool import spooled
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.statistics import exact_statistics
@@ -75,7 +76,7 @@ class ChangeLog:
             if there is not None and _types(there) != [spark_type(field.type) for field in own]:
                 raise TableStopped("the table has other columns than before", place=self.path, hint=_RESTART)
             images = LogImages(claim, numbered(own, *SYSTEM), read, service, numbered=True)
-            noted = CommitProperties(app_transactions=[Transaction(self.app, end)])
+            noted = CommitProperties(app_transactions=app_versions({self.app: end}))
             storage = self.lake.storage or None
             try:
                 log = there or DeltaTable.create(self.path, numbered(own, *SYSTEM), storage_options=storage)

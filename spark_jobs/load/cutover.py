@@ -20,10 +20,10 @@ from cdc_core.contract.reached import How
 from cdc_core.contract.snapshot import Snapshot
 from cdc_core.errors import LakeError, SessionError
 from cdc_core.position import EntryPosition
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from spark_jobs.changes.net import NO_KEY
+from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
 from spark_jobs.lake.equality import FEWER_COPIES
-from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.progress import landed_ends
 from spark_jobs.lake.tables import Lake
@@ -32,7 +32,7 @@ from spark_jobs.load.hold import Hold, under_hold
 from spark_jobs.load.replacement import Target
 from spark_jobs.load.result import Broken, Copied, LakeClient, WentOn
 from spark_jobs.load.staging import StagedRows, Staging
-from spark_jobs.load.switch import Changes, Load, columns_of, entered, switch
+from spark_jobs.load.switch import Load, Meanwhile, columns_of, entered, switch
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.source import Source
@@ -71,7 +71,8 @@ class _Standing:
 @dataclass(frozen=True, slots=True)
 class Cutover:
     """Switches tables of one client. Each table is fenced by a token of its own. `source`: the server at which rows
-    that foreign keys changed are looked up; without it such a snapshot starts again."""
+    that foreign keys changed are looked up; without it such a snapshot starts again. `expectations` are evaluated
+    before a commit."""
 
     connector: Connector
     lake: Lake
@@ -79,6 +80,7 @@ class Cutover:
     run_id: str = ""
     source: Source | None = None
     zero_dates: ZeroDates = "fail"
+    expectations: Expectations = NO_EXPECTATIONS
 
     def table(
         self,
@@ -155,7 +157,7 @@ class Cutover:
         """Makes the staged rows the table."""
         client, hold, schema = under.client, under.hold, staged.schema
         writes = LakeClient(self.connector.destination, self.connector.client_id, snapshot.epoch, self.run_id)
-        target = Target(self.lake, Fence(self.lake, self.sessions), writes, schema.database, schema.table)
+        target = Target.fenced(self.lake, self.sessions, writes, schema.name)
         if under.strange:
             check_known(self.lake, target.app, target.path)
         before = entered(target)
@@ -175,9 +177,9 @@ class Cutover:
             hold.check()
             self._check_open(snapshot)
 
-        load = Load(staged, place, upto, Changes(log, self.source, self.zero_dates))
+        load = Load(staged, place, upto, Meanwhile(log, self.source, self.zero_dates))
         try:
-            return switch(target, self.sessions, load, before, confirm, flushed=flushed)
+            return switch(target, self.sessions, load, before, confirm, flushed=flushed, expectations=self.expectations)
         except Broken as error:
             self._break(snapshot, error.message)
         except LakeError as error:

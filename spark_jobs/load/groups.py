@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from itertools import islice
 
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.table import TableSchema
 from spark_jobs.load.files import Files, StagedFile, staged_schema
 from spark_jobs.load.staging import Groups, Staging

@@ -18,7 +18,7 @@ from cdc_core.contract.snapshot import FIRST_START, Snapshot
 from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
-from spark_jobs.lake.fence import Fence
+from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
 from spark_jobs.lake.tables import Lake
 from spark_jobs.load.catalogue import Catalogue, catalogue
 from spark_jobs.load.cutover import Cutover, check_lake, lift_stop
@@ -45,7 +45,8 @@ _TRIES = 2  # the first, and one more after the definition or the server changed
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """Loads tables of one destination. `instance` says how to reach the source."""
+    """Loads tables of one destination. `instance` says how to reach the source. `expectations` are evaluated before the
+    rows are in their table."""
 
     connector: Connector
     instance: InstanceConfig
@@ -53,6 +54,7 @@ class Loader:
     sessions: Sessions
     manner: Manner = field(default_factory=Manner)
     run_id: str = ""
+    expectations: Expectations = NO_EXPECTATIONS
 
     def table(
         self,
@@ -99,7 +101,8 @@ class Loader:
 
     def cutover(self, source: Source) -> Cutover:
         """Returns the cutover for tables that are staged."""
-        return Cutover(self.connector, self.lake, self.sessions, self.run_id, source, self.instance.zero_dates)
+        dates, expected = self.instance.zero_dates, self.expectations
+        return Cutover(self.connector, self.lake, self.sessions, self.run_id, source, dates, expected)
 
     def _owner(self) -> str:
         return f"{_JOB if self.run_id else 'snapshot-'}{uuid.uuid4().hex[:12]}"
@@ -142,7 +145,7 @@ class Loader:
 
     def source(self) -> Source:
         """Returns the server that the service reads."""
-        return captured_source(self.instance, self.connector.status().source)
+        return captured_source(self.instance, self.connector.status().source, self.connector.rules())
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +186,7 @@ class _TableLoad:
         self._remove_broken()
         if not whole:
             return self._open_and_held() if self.resumable else self.while_held()
-        schema = schema.as_read(loader.instance.zero_dates)
+        schema = loader.source().seen(schema, loader.instance.zero_dates)
         with self._registered() as registration:
             staged, cutover = self._staged(registration, schema), loader.cutover(loader.source())
             return cutover.table(registration.snapshot, staged, check=registration.check, sleep=self.sleep)
@@ -200,7 +203,7 @@ class _TableLoad:
         loader, connector, name = self.loader, self.loader.connector, self.name
         client, source = connector.client_status(), loader.source()
         writes = LakeClient(connector.destination, connector.client_id, client.epoch, loader.run_id)
-        target = Target(loader.lake, Fence(loader.lake, loader.sessions), writes, self.database, self.table)
+        target = Target.fenced(loader.lake, loader.sessions, writes, name)
         check_lake(loader.lake, connector, client, target.app, target.path)
 
         def confirm() -> None:
@@ -218,6 +221,7 @@ class _TableLoad:
             progress=lambda rows: self.report(Read(name, rows, 1)),
             confirm=confirm,
             sleep=self.sleep,
+            expectations=loader.expectations,
         )
         if isinstance(found, Copied):
             lift_stop(connector, client, name, found.place.low, self.owner)

@@ -26,7 +26,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import LakeError
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.rules.rules import NO_RULES, Rules
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.changes.columns import DELETE, INSERT, OP
@@ -101,13 +102,14 @@ def looked_up(
     key: ForeignKey,
     lost: str,
     zero_dates: ZeroDates,
+    rules: Rules = NO_RULES,
 ) -> pa.Table | None:
     """Returns the `rows` that name a key in the table at `lost` and differ at the source: as they are there, with the
     operation in `OP`. The columns of all have numbers for names. None if no row differs.
 
     Raises Broken if they cannot be looked up, and pymysql's errors.
     """
-    found = _candidates(spark, rows, columns, key, lost, zero_dates)
+    found = _candidates(spark, rows, columns, key, lost, null_dates=rules.null_dates(zero_dates))
     if not found.num_rows:
         return None
     if found.num_rows > MOST or not schema.primary_key:
@@ -116,7 +118,7 @@ def looked_up(
     names = [column.name for column in columns]
     named = found.rename_columns(names)
     try:
-        there = touched(connection, key, schema.primary_key, named, names, zero_dates)
+        there = touched(connection, key, schema.primary_key, named, names, zero_dates, rules)
     except Unproven as error:
         raise _broken(key, str(error)) from error
     return _changed(found, names, key, there) if there.rows else None
@@ -128,7 +130,8 @@ def _candidates(
     columns: Sequence[LakeColumn],
     key: ForeignKey,
     lost: str,
-    zero_dates: ZeroDates,
+    *,
+    null_dates: bool,
 ) -> pa.Table:
     names = [column.name for column in columns]
     rows.createOrReplaceTempView(_ROWS)
@@ -136,7 +139,7 @@ def _candidates(
     for number, name in enumerate(key.columns):
         at = names.index(name)
         child, parent = f"r.{quote(str(at))}", f"k.{quote(str(number))}"
-        parts.append(references(child, parent, columns[at].type, zero_dates=zero_dates == "null"))
+        parts.append(references(child, parent, columns[at].type, zero_dates=null_dates))
     keys = f"(SELECT DISTINCT * FROM delta.{quote(lost)})"  # noqa: S608
     found = f"SELECT r.* FROM {_ROWS} r LEFT SEMI JOIN {keys} k ON {' AND '.join(parts)} LIMIT {MOST + 1}"  # noqa: S608
     return spark.sql(found).toArrow()

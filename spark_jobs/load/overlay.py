@@ -22,7 +22,8 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
 from cdc_core.schema.table import TableSchema
-from spark_jobs.changes.in_order import images_in_order, within_expression
+from spark_jobs.changes.columns import VERSION
+from spark_jobs.changes.in_order import images_in_order
 from spark_jobs.lake.tables import Lake
 from spark_jobs.load.change_log import ChangeLog
 from spark_jobs.load.files import Files, StagedFile, files_of, staged_schema, unwritable
@@ -63,7 +64,8 @@ def _last_changes(log: ChangeLog, columns: pa.Schema, key: Sequence[int], low: i
     if (pc.sum(pa.table(table.get_add_actions(flatten=True))["size_bytes"]).as_py() or 0) > _MOST_BYTES:
         return None
     names = [str(number) for number in range(len(columns))]
-    images = images_in_order(table, within_expression(None, low, upto), names, [names[at] for at in key])
+    since = (pc.field(VERSION) > low) & (pc.field(VERSION) <= upto)
+    images = images_in_order(table, since, names, [names[at] for at in key])
     if images is None:
         return None
     last = images.rows.select(names).take(pa.array(images.order[images.last]))

@@ -14,8 +14,9 @@ from cdc_core.client.connector import Connector
 from cdc_core.contract.snapshot import Progress
 from cdc_core.errors import ConfigError, DecodeError, SchemaError, SluiceError, SourceError
 from cdc_core.position import EntryPosition
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import Cast, ZeroDates
 from cdc_core.schema.information_schema import definition
+from cdc_core.schema.sql_text import without_values
 from cdc_core.schema.table import TableSchema
 from spark_jobs.load.executors import is_cluster, on_executors
 from spark_jobs.load.groups import Readers, Reading, in_threads, stage_groups
@@ -63,7 +64,11 @@ def ended(source: Source, schema: TableSchema, low: EntryPosition, cursor: Entry
         seen = low if cursor is None or cursor < low else cursor
         statement = ddl_on(connection, schema.database, schema.table, seen, high)
     if statement is not None:
-        raise Broken(f"the table was altered while it was read: {statement[:200]}", place=schema.name, hint=_AGAIN)
+        raise Broken(
+            f"the table was altered while it was read: {without_values(statement, None)[:200]}",
+            place=schema.name,
+            hint=_AGAIN,
+        )
     check_definition(source, schema)
     return high
 
@@ -72,8 +77,8 @@ def check_definition(source: Source, schema: TableSchema, cause: SluiceError | N
     """Raises Broken if the source's definition has changed."""
     with asked(source, schema.name) as connection:
         there = definition(connection, schema.database, schema.table)
-    version = there and (there.with_dates_as_text() if any(c.as_text for c in schema.columns) else there).version
-    if version != schema.version:
+    as_text = any(column.as_text and column.cast is not Cast.DATETIME_STRING for column in schema.columns)
+    if there is None or source.view(there, "string" if as_text else "fail").version != schema.version:
         what = "was altered" if there else "was dropped or renamed"
         raise Broken(f"the table {what} while it was read", place=schema.name, hint=_AGAIN) from cause
 

@@ -18,21 +18,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql.connect.functions import col
 from pyspark.sql.connect.session import SparkSession
 
-from cdc_core.schema.names import full_name
+from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.ddl import table_properties
+from spark_jobs.lake.features import MAPPING
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.layout import LAYOUT
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.own_columns import OWN, Own
 from spark_jobs.lake.progress import landed_ends
 from spark_jobs.lake.record import CopyNote, Mark, copied_properties
-from spark_jobs.lake.replacement import MAPPING, replace_table
+from spark_jobs.lake.replacement import replace_table
 from spark_jobs.lake.sql import quote
-from spark_jobs.lake.state import COMPLETE, TableState
+from spark_jobs.lake.state import COMPLETE, RULES, TableState
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import is_conflict, transaction
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.load.result import LakeClient, WentOn
+from spark_jobs.session import Sessions
 from spark_jobs.stores import flush
 
 _MAPPED = "delta.columnMapping."  # its other properties are Delta's own count
@@ -47,6 +50,11 @@ class Target:
     client: LakeClient
     database: str
     table: str
+
+    @classmethod
+    def fenced(cls, lake: Lake, sessions: Sessions, client: LakeClient, name: str) -> Target:
+        """Returns `database.table` with a fence of its own."""
+        return cls(lake, Fence(lake, sessions), client, *split_name(name))
 
     @property
     def name(self) -> str:
@@ -133,9 +141,15 @@ class Replacement:
         if target.lake.rules is None and OWN in old:
             Own.of(old).check(self.schema.name, self.schema.primary_key, [column.name for column in self.columns])
             kept[OWN] = old[OWN]
+        if target.lake.layouts is None and LAYOUT in old:
+            kept[LAYOUT] = old[LAYOUT]
         ours = table_properties(target.lake, target.client.destination, self.schema, target.fence.token)
         sluices = {key: value for key, value in ours.items() if not key.startswith("delta.")}
-        return ours | kept | sluices | copied_properties(self.note, self.mark) | {COMPLETE: "true"}
+        declared = target.lake.layout(self.schema.name).declared
+        no_rules = {RULES: "{}"} if RULES in old else {}  # a property of an exchanged table stays otherwise
+        return (
+            no_rules | ours | kept | sluices | declared | copied_properties(self.note, self.mark) | {COMPLETE: "true"}
+        )
 
 
 def staged_rows(spark: SparkSession, path: str) -> DataFrame:

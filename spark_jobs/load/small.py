@@ -12,16 +12,16 @@ rows and raises the error.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
 from cdc_core.client.connector import Connector
 from cdc_core.contract.snapshot import Progress, Snapshot
-from cdc_core.errors import ServiceUnavailable, SessionError, SluiceError
+from cdc_core.errors import ServiceUnavailable, SessionError, SluiceError, TableStopped
 from cdc_core.position import EntryPosition
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.information_schema import definitions
 from cdc_core.schema.table import TableSchema
 from spark_jobs.load.catalogue import TOGETHER, Name
@@ -78,7 +78,15 @@ class SmallTables:
                 return
             part = schemas[low : low + TOGETHER]
             with Registrations(self.connector) as registrations:
-                _Group(self, registrations).load([one.as_read(self.zero_dates) for one in part])
+                _Group(self, registrations).load([*self._seen(part)])
+
+    def _seen(self, schemas: Sequence[TableSchema]) -> Iterator[TableSchema]:
+        """Yields the definitions as the lake sees them. A table that its rule does not fit is left alone."""
+        for schema in schemas:
+            try:
+                yield self.source.seen(schema, self.zero_dates)
+            except TableStopped:
+                self.found(schema.name, LeftAlone())
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +214,7 @@ class _Group:
             return {}
         with asked(self.of.source, "the catalogue") as connection:
             found = definitions(connection, [member.where for member in members])
-        return {name: one.as_read(self.of.zero_dates) for name, one in found.items()}
+        return {name: self.of.source.view(one, self.of.zero_dates) for name, one in found.items()}
 
     def _same(self, members: Sequence[_Member], now: Mapping[Name, TableSchema]) -> list[_Member]:
         """Returns the tables whose definition is the same; breaks the snapshots of the others."""

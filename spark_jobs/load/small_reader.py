@@ -20,7 +20,7 @@ import pymysql
 
 from cdc_core.errors import SourceUnavailable
 from cdc_core.position import EntryPosition
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.information_schema import definitions
 from cdc_core.schema.table import TableSchema
 from spark_jobs.load.staging import StagedRows, Staging
@@ -170,7 +170,7 @@ class SmallReader:
         good = set()
         for one in there:
             name = one.schema.database, one.schema.table
-            now = found[name].as_read(self.zero_dates) if name in found else None
+            now = self.source.view(found[name], self.zero_dates) if name in found else None
             same = now is not None and now.version == one.schema.version
             still = since.ddl_on(*name) is None and (place.exact or not since.changes(*name))
             if same and still:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
@@ -28,6 +28,8 @@ from pyarrow.fs import FileSelector, FileType, PyFileSystem
 from cdc_core.errors import LakeError
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.record import app_versions
+from spark_jobs.lake.statistics import new_file
 from spark_jobs.lake.tables import Lake
 from spark_jobs.load.files import Files, StagedFile, staged_schema, unwritable
 from spark_jobs.snapshot.chunk import Chunk
@@ -115,11 +117,9 @@ class Staging:
 
     def commit(self, table: DeltaTable, files: Sequence[StagedFile], then: Groups) -> None:
         """Commits a group's files. Raises LakeError, also if another run has committed the group."""
-        added: list[AddAction | RemoveAction] = [
-            AddAction(file.path, file.size, {}, 0, True, file.stats) for file in files
-        ]
+        added: list[AddAction | RemoveAction] = [new_file(file.path, file.size, file.stats) for file in files]
         noted = CommitProperties(
-            custom_metadata={"userMetadata": then.to_json()}, app_transactions=[Transaction(self.id, then.count)]
+            custom_metadata={"userMetadata": then.to_json()}, app_transactions=app_versions({self.id: then.count})
         )
         try:
             if (table.transaction_version(self.id) or 0) >= then.count:

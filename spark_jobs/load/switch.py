@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.rows.columns.batch import arrow_fields
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.table import TableSchema
+from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.record import CopyNote
 from spark_jobs.lake.state import TableState
@@ -25,6 +26,7 @@ from spark_jobs.lake.types import LakeColumn, lake_columns
 from spark_jobs.load.adopt import adopt, adoptable, claim_own, remove_copies
 from spark_jobs.load.change_log import ChangeLog, folded
 from spark_jobs.load.files import files_of
+from spark_jobs.load.judged import acceptances, judged, with_results
 from spark_jobs.load.lost_keys import LostKeys, looked_up
 from spark_jobs.load.overlay import laid_over
 from spark_jobs.load.replacement import Replacement, Target, replace, staged_rows
@@ -38,7 +40,7 @@ from spark_jobs.snapshot.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class Meanwhile:
     """The changes in a snapshot's log after the place of its rows. `source`: the server at which rows that foreign keys
     changed are looked up; without it such a snapshot starts again."""
 
@@ -59,7 +61,7 @@ class Load:
     staged: StagedRows
     place: SnapshotPlace
     upto: int
-    changes: Changes | None = None
+    changes: Meanwhile | None = None
 
     @classmethod
     def of(cls, staged: StagedRows) -> Load:
@@ -97,24 +99,30 @@ def switch(
     confirm: Callable[[], None],
     *,
     flushed: bool = True,
+    expectations: Expectations = NO_EXPECTATIONS,
 ) -> Copied:
-    """Makes the rows the table. `before` is its state, as it was entered. `confirm` is called before the commit, and
-    raises if the caller lost the claim that keeps rows after the place from being acked. `flushed`: the commit is on
-    the disk when this returns.
+    """Makes the rows the table, if they are as expected. `before` is its state, as it was entered. `confirm` is called
+    before the commit, and raises if the caller lost the claim that keeps rows after the place from being acked.
+    `flushed`: the commit is on the disk when this returns.
 
     Raises WentOn if another run wrote the table meanwhile, Broken if the changes cannot be laid over the rows,
-    TableStopped for a table that the lake cannot have, LakeError if it cannot be written.
+    TableStopped for a table that the lake cannot have, or whose rows break an expectation, LakeError if it cannot be
+    written.
     """
     staged, client = load.staged, target.client
+    results = judged(expectations, target, staged, load.log, load.upto) if expectations else ()
     note = CopyNote(client.epoch, load.upto, max(staged.place.high.version(), load.upto))
     mark = target.mark(before, load.upto)
-    about = client.note(target.name, load.place, staged.rows, load.by_snapshot)
+    about = with_results(client.note(target.name, load.place, staged.rows, load.by_snapshot, note), results)
     new = Replacement(target, staged.schema, columns_of(staged.schema), before, note, mark, about)
     confirm()
     if before is not None:
         target.fence.check(target.path)
     _commit(sessions, load, new)
-    return Copied(staged.schema, load.place, staged.rows, target.committed(about, flushed=flushed))
+    version = target.committed(about, flushed=flushed)
+    if any(one.accepted for one in results):
+        acceptances(target).end(target.name)
+    return Copied(staged.schema, load.place, staged.rows, version, (note.epoch, note.high), results)
 
 
 def columns_of(schema: TableSchema) -> tuple[LakeColumn, ...]:
@@ -156,7 +164,7 @@ def _folded(spark: SparkSession, log: ChangeLog, staged: StagedRows, low: int, u
     return folded(spark, staged.path, log.path, [column.type for column in columns], key, low, upto)
 
 
-def _look_up(sessions: Sessions, load: Load, changes: Changes, epoch: int, key: ForeignKey, lost: str) -> None:
+def _look_up(sessions: Sessions, load: Load, changes: Meanwhile, epoch: int, key: ForeignKey, lost: str) -> None:
     """Brings the rows that a foreign key changed at the source meanwhile into the log. Raises Broken if it cannot."""
     staged, name = load.staged, load.staged.schema.name
     if changes.source is None:
@@ -164,6 +172,8 @@ def _look_up(sessions: Sessions, load: Load, changes: Changes, epoch: int, key: 
         raise Broken("a foreign key changed its rows, which the binlog does not record", place=name, hint=hint)
     with asked(changes.source, name) as connection, sessions.take() as spark, lake_errors(staged.path):
         rows, columns = _rows(spark, load), columns_of(staged.schema)
-        found = looked_up(spark, connection, rows, staged.schema, columns, key, lost, changes.zero_dates)
+        found = looked_up(
+            spark, connection, rows, staged.schema, columns, key, lost, changes.zero_dates, changes.source.rules
+        )
     if found is not None:
         changes.log.correct(found, epoch, load.upto)

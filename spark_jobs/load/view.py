@@ -17,10 +17,11 @@ import pyarrow as pa
 import pymysql
 
 from cdc_core.errors import SourceError
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
+from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
 from spark_jobs.load.replacement import Target
 from spark_jobs.load.result import Copied, NoSuchTable
 from spark_jobs.load.staging import StagedRows, Staging, temporary
@@ -58,8 +59,9 @@ def opened(
     connection = connect(source)
     try:
         found = _open(connection, source, database, table, sleep)
-        if isinstance(found, Opened) and as_text:
-            found = Opened(connection, found.place, found.schema.with_dates_as_text())
+        if isinstance(found, Opened):
+            schema = source.seen(found.schema, "string" if as_text else "fail")
+            found = Opened(connection, found.place, schema)
         yield found
     except pymysql.MySQLError as error:
         raise source_error(error, source, full_name(database, table)) from error
@@ -155,8 +157,10 @@ def copy_table(
     progress: Callable[[int], None] = lambda _: None,
     confirm: Callable[[], None] = lambda: None,
     sleep: Callable[[float], None] = time.sleep,
+    expectations: Expectations = NO_EXPECTATIONS,
 ) -> Copied | NoSuchTable:
-    """Reloads the lake's table. If the source has no such table, nothing is written.
+    """Reloads the lake's table. If the source has no such table, nothing is written, nor if its rows break one of the
+    `expectations`.
 
     `progress` is called with the number of rows so far. `confirm` is called before the commit, and raises if the caller
     lost the claim that keeps rows after the place from being acked.
@@ -172,7 +176,7 @@ def copy_table(
         if isinstance(there, NoSuchTable):
             return there
         staged = stage_view(staging, there, zero_dates, progress)
-        return switch(target, sessions, Load.of(staged), before, confirm)
+        return switch(target, sessions, Load.of(staged), before, confirm, expectations=expectations)
 
 
 def stage_view(

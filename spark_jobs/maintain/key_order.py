@@ -10,17 +10,20 @@ with a change data feed, whose readers would get all rows again, is left as it i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.functions import col
 
 from spark_jobs.lake.failures import lake_errors
+from spark_jobs.lake.features import CHANGE_FEED
+from spark_jobs.lake.layout import Layout
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import UPKEEP, TableState
 from spark_jobs.lake.tables import Lake
@@ -29,7 +32,6 @@ from spark_jobs.maintain.slices import AS_SHIPPED, Key, KeyFile, Plan, RewriteLi
 from spark_jobs.session import Sessions
 
 _SAMPLE = 50_000  # keys
-_FEED = "delta.enableChangeDataFeed"
 _KINDS = ("tinyint", "smallint", "int", "bigint", "decimal", "string", "date")  # with bounds that SQL can spell
 
 
@@ -42,23 +44,24 @@ class KeyOrder:
     limits: RewriteLimits = AS_SHIPPED
 
     def files(self, path: str, state: TableState) -> dict[str, KeyFile]:
-        """Returns by name the files of a table that has a key with an order. Empty if a file has no statistics of it,
-        for a table that is not large, and for a table with a change data feed. Raises what delta-rs raises."""
+        """Returns by name the files of a table that has a key with an order. Empty if no file has statistics of it, for
+        a table that is not large, that is partitioned or clustered, or has a change data feed. Raises what delta-rs
+        raises."""
         kind = next((one.type for one in state.columns if one.name == next(iter(state.primary_key), None)), "")
-        if not kind.startswith(_KINDS) or state.properties.get(_FEED, "").lower() == "true":
+        if not kind.startswith(_KINDS) or state.properties.get(CHANGE_FEED, "").lower() == "true":
+            return {}
+        layout = Layout.of(state.properties)
+        if layout.cluster_by or layout.partition_by:
             return {}
         actions = pa.table(self.lake.open(path).get_add_actions(flatten=True))
         low, high = f"min.{state.primary_key[0]}", f"max.{state.primary_key[0]}"
         if low not in actions.column_names or sum(actions.column("size_bytes").to_pylist()) < self.limits.ordered:
             return {}
-        found = [_file(one, low, high) for one in actions.to_pylist()]
-        if any(one.low is None or one.high is None for one in found):
-            return {}
-        return {one.name: one for one in found}
+        return {one.name: one for one in _spanned([_file(one, low, high) for one in actions.to_pylist()])}
 
     def plan(self, path: str, state: TableState, files: Mapping[str, KeyFile]) -> Plan:
         """Returns the slices out of order, by a sample of the table's keys. Raises LakeError."""
-        rows = sum(pa.table(self.lake.open(path).get_add_actions()).column("num_records").to_pylist())
+        rows = pc.sum(pa.table(self.lake.open(path).get_add_actions()).column("num_records")).as_py() or 0
         key = ", ".join(map(quote, state.primary_key))
         share = min(1.0, _SAMPLE / max(rows, 1))
         asked = f"SELECT {key}, input_file_name() FROM delta.{quote(path)} WHERE rand() < {share}"  # noqa: S608
@@ -105,6 +108,15 @@ class Reorder:
 def _file(action: dict[str, Any], low: str, high: str) -> KeyFile:
     name = action["path"].rpartition("/")[2]
     return KeyFile(name, action[low], action[high], action["size_bytes"], action["num_records"] or 0)
+
+
+def _spanned(files: Sequence[KeyFile]) -> list[KeyFile]:
+    """Returns the files with their bounds. One without statistics is read by every search: it spans all keys."""
+    known = [one for one in files if one.low is not None and one.high is not None]
+    if not known:
+        return []
+    low, high = min(one.low for one in known), max(one.high for one in known)
+    return [one if one in known else replace(one, low=low, high=high) for one in files]
 
 
 def _within(column: str, part: Slice) -> str:

@@ -5,6 +5,7 @@ does it again. The merged table has had the deleted rows for a week at least, so
 read still finds in the log the rows that it lacks: merges, views, a table reloaded from an earlier version. Rows that
 the table's history lacks stay as well.
 The commit that deletes says up to where; from then on a table that lacks such rows is reported, and not merged.
+For readers it removes features that no column needs, in a commit that changes nothing for appends.
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import full_name, split_name
 from spark_jobs.changes.columns import EPOCH, TIME, VERSION
-from spark_jobs.following.files import log_files
 from spark_jobs.following.history.standing import Histories
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.progress import ALWAYS
+from spark_jobs.lake.properties import without_features
+from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.state import HISTORY, log_app_id
 from spark_jobs.lake.statistics import exact_statistics
+from spark_jobs.lake.types import delta_type
+from spark_jobs.landing.files import log_files
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.landing.whole import lacking
 from spark_jobs.maintain.as_of import as_of, is_younger
+from spark_jobs.maintain.readers import needless_features
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.maintain.retention import LEAST_HOURS, RETENTION, retention_hours
 from spark_jobs.maintain.shape import LARGE, shape
@@ -52,11 +57,12 @@ class Retention:
 @dataclass(frozen=True, slots=True)
 class LogUpkeep:
     """For the logs of one client. `view` rebuilds the view of a table, which may read rows that are to go, and says why
-    it could not. The clock gives seconds since 1970."""
+    it could not. The clock gives seconds since 1970. `readers`: features that no column needs are removed too."""
 
     follows: Follows
     clock: Callable[[], float] = time.time
     view: Callable[[str], str] = lambda _: ""
+    readers: bool = False
 
     def log(self, table: str, kept: Retention) -> Maintained:
         """Maintains a table's log. Raises LakeError for a lake that fails. A log that is foreign, gone or damaged is
@@ -72,6 +78,7 @@ class LogUpkeep:
             before = shape(log.lake, log.path)
             rows, why = self._delete(opened, kept) if kept.hours is not None else (0, "")
             compacted = _compacted(log)
+            changed, lasting = _without_needless(log) if self.readers else ((), ())
             hours = retention_hours(opened.properties)
             deleted = len(_vacuumed(log, hours)) if hours else 0
             after = shape(log.lake, log.path)
@@ -83,7 +90,7 @@ class LogUpkeep:
         unread = "" if hours else f"{RETENTION} is {opened.properties[RETENTION]!r}, which is not understood"
         return Maintained(
             name, before, after, compacted, deleted, hours, self.clock() - begun, kept=unread,
-            rows_deleted=rows, rows_kept=why, log_hours=kept.hours,
+            rows_deleted=rows, rows_kept=why, log_hours=kept.hours, changed=changed, lasting=lasting,
         )  # fmt: skip
 
     def _delete(self, opened: OpenedLog, kept: Retention) -> tuple[int, str]:
@@ -181,7 +188,7 @@ def _deleted(log: TableLog, upto: Mapping[int, int]) -> int:
             return 0
         known = {one: opened.lacks_to(one) or 0 for one in upto}
         noted = lacking(log, {one: max(version, known[one]) for one, version in upto.items()})
-        properties = CommitProperties(app_transactions=noted, custom_metadata={"userMetadata": note})
+        properties = CommitProperties(app_transactions=app_versions(noted), custom_metadata={"userMetadata": note})
         try:
             done = opened.table.delete(gone, commit_properties=properties)
         except CommitFailedError:
@@ -202,6 +209,22 @@ def _compacted(log: TableLog) -> bool:
     except CommitFailedError:
         return False
     return True
+
+
+def _without_needless(log: TableLog) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Removes the features that no column needs, and returns what changed, and what could not be changed."""
+    table = log.lake.open(log.path)
+    types = [delta_type(field.type) for field in table.schema().fields]
+    needless = needless_features(table.protocol().writer_features or (), types)
+    if not needless:
+        return (), ()
+    names = ", ".join(needless)
+    try:
+        if not without_features(table, needless):
+            return (), (f"{names} stays: in an object store a change log keeps its features",)
+    except CommitFailedError:
+        return (), (f"{names} stays: another run changed the log meanwhile; run it again",)
+    return (f"without {names}",), ()
 
 
 def _vacuumed(log: TableLog, hours: int) -> list[str]:

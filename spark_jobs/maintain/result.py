@@ -34,7 +34,8 @@ class Maintained:
     `deleted` a number of files. `kept`: why no file was deleted. `idle`: small files stay, because nothing
     waited to be claimed, and a run that stays could have been disturbed. Of a change log: `rows_deleted`, their time of
     `log_hours` being over (None: all are kept), and `rows_kept`: why no more could be.
-    `ordered`: of a large table with a key."""
+    `ordered`: of a large table with a key. `changed`: what was changed for readers, and `lasting`: what could not
+    be."""
 
     table: str
     before: Shape | None = None
@@ -51,6 +52,8 @@ class Maintained:
     log_hours: int | None = None
     rows_kept: str = ""
     ordered: Ordered | None = None
+    changed: tuple[str, ...] = ()
+    lasting: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the known fields, for JSON and for metadata."""
@@ -74,6 +77,8 @@ class Maintained:
                 "depth_after": round(self.ordered.depth_after, 2),
             }
             facts |= {"ranges_ordered": self.ordered.ranges, "bytes_ordered": self.ordered.bytes}
+        facts |= {"changed": list(self.changed)} if self.changed else {}
+        facts |= {"cannot_change": list(self.lasting)} if self.lasting else {}
         return facts | ({"files_kept": self.kept} if self.kept else {})
 
     @property
@@ -90,4 +95,5 @@ class Maintained:
         what += f", {_IDLE}" if self.idle else ""
         if self.log_hours is not None:
             what += f"; {self.rows_deleted} rows deleted{f' ({self.rows_kept})' if self.rows_kept else ''}"
-        return f"{what}; {self.deleted} old files deleted{f' ({self.kept})' if self.kept else ''}"
+        what += f"; {self.deleted} old files deleted{f' ({self.kept})' if self.kept else ''}"
+        return "; ".join([what, *self.changed, *self.lasting])

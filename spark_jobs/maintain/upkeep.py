@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from deltalake.exceptions import DeltaError
@@ -22,21 +22,24 @@ from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import full_name, split_name
 from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.now import refresh_landed_view
-from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line, lake_errors
+from spark_jobs.lake.layout import Layout
 from spark_jobs.lake.sql import quote
-from spark_jobs.lake.state import HISTORY, TableState, app_id
+from spark_jobs.lake.state import HISTORY, QUARANTINE, TABLE, TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import is_conflict
 from spark_jobs.landing.log import TableLog
+from spark_jobs.landing.parked import Parking
 from spark_jobs.maintain.key_order import KeyOrder, Reorder
+from spark_jobs.maintain.readers import ReaderChange, ReaderPlan, reader_plan
 from spark_jobs.maintain.result import Maintained, Ordered
 from spark_jobs.maintain.retention import LEAST_HOURS, RETENTION, retention_hours
 from spark_jobs.maintain.shape import LARGE, SMALL, Shape, shape
 from spark_jobs.maintain.slices import AS_SHIPPED, KeyFile, RewriteLimits, depth
 from spark_jobs.maintain.turns import Turns
 from spark_jobs.session import Sessions
+from spark_jobs.union.settled import needed_by_union
 
 _OPTIMIZE = {
     "spark.databricks.delta.optimize.minFileSize": str(SMALL),
@@ -48,7 +51,8 @@ _VACUUM = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}  # 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
     """Maintains tables of one client. `quiet_seconds`: after so long without waiting changes no run lingers. `stays`: a
-    run is always there, so files are rewritten while a claim is held, or not at all."""
+    run is always there, so files are rewritten while a claim is held, or not at all. `readers`: tables are brought to
+    their layout too, and to the features that their columns need."""
 
     connector: Connector
     lake: Lake
@@ -57,6 +61,7 @@ class Upkeep:
     stays: bool = False
     clock: Callable[[], float] = time.monotonic
     limits: RewriteLimits = AS_SHIPPED
+    readers: bool = False
 
     def table(self, database: str, table: str) -> Maintained:
         """Maintains a table. Raises LakeError if the lake or Spark fails, SessionError when another owner keeps a claim
@@ -67,7 +72,8 @@ class Upkeep:
             return Maintained(name, left=state)
         path = self.lake.path(database, table)
         follows = partial(self._follows_log, name, state)
-        return self._maintained(name, name, path, state, begun, follows, keyed=True)
+        found = self._maintained(name, name, path, state, begun, follows, keyed=True)
+        return replace(found, deleted=found.deleted + self._of_quarantine(database, table, found.retention_hours))
 
     def has_history(self, table: str) -> bool:
         """Whether there is a history of `database.table`, or was one. Raises LakeError."""
@@ -99,27 +105,32 @@ class Upkeep:
         order = KeyOrder(self.lake, self.sessions, self.limits)
         try:
             before, files = shape(self.lake, path), order.files(path, state) if keyed else {}
-            todo = self._todo(path, state, before, order, files)
+            wanted = self._reader_plan(path, state, before.bytes, keyed=keyed) if self.readers else ReaderPlan()
+            steps = [ReaderChange(self.lake, self.sessions, path, step) for step in wanted.steps]
+            todo: list[Callable[[], bool]] = [*steps, *self._todo(path, state, before, order, files)]
             alongside = bool(todo) and without_claims()
             turns = Turns(self.connector, self.quiet_seconds, self.stays, self.clock)
             owner = (self.connector.destination, self.connector.client_id)
             turn = partial(Parking(self.lake, *owner).turn, work)
             done = turns.alongside(todo, turn) if alongside else turns.between(path, todo)
             hours = retention_hours(state.properties)
-            deleted = self._vacuum(path, hours) if hours else 0
+            kept = "" if hours else f"{RETENTION} is {state.properties[RETENTION]!r}, which is not understood"
+            kept = kept or (needed_by_union(self.lake, name) if keyed else "")
+            deleted = self._vacuum(path, hours) if hours and not kept else 0
             if deleted and keyed:  # its view may have read them
                 refresh_landed_view(self.sessions, Follows(self.lake, *owner), name)
             after, ordered = shape(self.lake, path), order.files(path, state) if keyed else {}
         except (DeltaError, OSError) as error:
             hint = "Make the lake readable and writable, then run it again."
             raise LakeError(f"the table cannot be read: {first_line(error)}", place=path, hint=hint) from error
-        kept = "" if hours else f"{RETENTION} is {state.properties[RETENTION]!r}, which is not understood"
         slices = [work.part.size for work in done if isinstance(work, Reorder)]
         found = Ordered(depth(files), depth(ordered), len(slices), sum(slices)) if files and ordered else None
         idle = len(done) < len(todo) and not alongside
         return Maintained(
-            name, before, after, bool(done), deleted, hours, self.clock() - begun, kept=kept, idle=idle, ordered=found
-        )
+            name, before, after, any(work not in steps for work in done), deleted, hours, self.clock() - begun,
+            kept=kept, idle=idle, ordered=found,
+            changed=tuple(one.step.text for one in steps if one in done), lasting=wanted.lasting,
+        )  # fmt: skip
 
     def _todo(
         self, path: str, state: TableState, before: Shape, order: KeyOrder, files: Mapping[str, KeyFile]
@@ -132,6 +143,15 @@ class Upkeep:
             return []
         found = order.plan(path, state, files)
         return [Reorder(order, path, state, part) for part in found.slices] or ([compact] if found.piled_up else [])
+
+    def _reader_plan(self, path: str, state: TableState, size: int, *, keyed: bool) -> ReaderPlan:
+        """Returns what brings a table, or a history, to its layout."""
+        layouts, name = self.lake.layouts, state.properties.get(TABLE, "")
+        layout = self.lake.layout(name) if layouts else None
+        if not keyed and layout is not None:  # a history has its own partitions
+            layout = Layout(layout.vectors)
+        partitions = tuple(self.lake.open(path).metadata().partition_columns) if keyed else ()
+        return reader_plan(path, state, layout, size, partitions, local=self.lake.is_local)
 
     def _state(self, database: str, table: str) -> TableState | str:
         """The table's state, or why it is left alone."""
@@ -170,6 +190,15 @@ class Upkeep:
                     return False
                 raise
         return True
+
+    def _of_quarantine(self, database: str, table: str, hours: int | None) -> int:
+        """Deletes files of earlier versions of a table's quarantine, if it has one, and returns how many."""
+        path = self.lake.quarantine_path(database, table)
+        try:
+            state = self.lake.state(path, "")
+        except TableStopped:  # it is damaged, which its table's batches say
+            return 0
+        return self._vacuum(path, hours) if hours and state is not None and QUARANTINE in state.properties else 0
 
     def _vacuum(self, path: str, hours: int) -> int:
         """Deletes files that no version of the last `hours` needs, and returns how many. Never below a week."""

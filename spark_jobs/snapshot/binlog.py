@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pymysql
+from pymysql.constants import ER
 
 from cdc_core.errors import SourceError
 from cdc_core.position import EntryPosition
@@ -15,6 +17,7 @@ from cdc_core.position import EntryPosition
 _NO_ROWS = ("Format_desc", "Previous_gtids", "Rotate", "Stop", "Gtid_list", "Binlog_checkpoint", "Start_encryption")
 _OPAQUE = ("Transaction_payload", "XA_prepare", "Incident")
 _EVENTS = 5_000  # asked for at once
+_TRIES = 5  # to be shown events
 _WHOLE = ("drop database", "drop schema")  # name no table
 _WITH_TEXT = ("Query", "Table_map")  # events whose text counts
 
@@ -123,8 +126,7 @@ def _events(
                 continue
             start = low.position if name == low.journal_name else 4
             while EntryPosition(name, start) < high:
-                cursor.execute(f"SHOW BINLOG EVENTS IN '{name}' FROM {int(start)} LIMIT {int(at_once)}")
-                events = cursor.fetchall()
+                events = _shown(cursor, f"SHOW BINLOG EVENTS IN '{name}' FROM {int(start)} LIMIT {int(at_once)}")
                 for _, at, kind, _, end, text in events:
                     if EntryPosition(name, int(at)) >= high:
                         return
@@ -132,3 +134,18 @@ def _events(
                     start = int(end)
                 if len(events) < at_once:
                     break
+
+
+def _shown(cursor: Any, statement: str) -> Sequence[tuple[Any, ...]]:
+    """Returns the rows of the statement. The server reads its file while it writes to it, and may find half an event:
+    that is an error, which another try a moment later does not meet."""
+    for _ in range(_TRIES - 1):
+        try:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+        except pymysql.err.OperationalError as error:
+            if error.args[0] != ER.ERROR_WHEN_EXECUTING_COMMAND:
+                raise
+            time.sleep(0.1)
+    cursor.execute(statement)
+    return list(cursor.fetchall())

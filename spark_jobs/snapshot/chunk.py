@@ -71,7 +71,7 @@ def _beyond(key: list[Column], bound: Bound, operator: str, last: str) -> str:
 
 def _compared(column: Column, operator: str, value: str) -> str:
     """The optimizer has no ranges of ENUM columns, but it has lists of their numbers."""
-    name = quote(column.name)
+    name = quote(column.source_name)
     if column.type_code != ColumnType.ENUM or operator == "=":
         return f"{name} {operator} {value}"
     number, count = int(value), len(column.labels) + 1  # 0 is a value that was no label

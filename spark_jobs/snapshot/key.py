@@ -59,35 +59,43 @@ class Key:
 
 def ordered_key(connection: pymysql.Connection[Any], schema: TableSchema) -> Key | None:
     """Returns the table's key; None if it has no key, or if its index does not give the rows in its order: an index of
-    prefixes or of a SET, or one that ascends in one column and descends in another."""
+    prefixes or of a SET, or one that ascends in one column and descends in another. None also for a masked key: bounds
+    are values of the source, which staged rows and errors would show."""
+    if any(column.mask for column in schema.columns if column.name in schema.primary_key):
+        return None
     with connection.cursor() as cursor:
         cursor.execute(_INDEX, (schema.database, schema.table, schema.key_index))
         index = cursor.fetchall()
         cursor.execute(_CHARSETS, (schema.database, schema.table))
         charsets = {str(name): str(charset) for name, charset in cursor.fetchall()}
     prefixes = any(part is not None for _, part, _ in index)
-    if tuple(name for name, *_ in index) != schema.primary_key or prefixes or len({way for *_, way in index}) != 1:
-        return None
     columns = {column.name: column for column in schema.columns}
-    found = [_key_column(columns[name], charsets.get(name)) for name in schema.primary_key]
+    key = [columns[name] for name in schema.primary_key]
+    if (
+        [name for name, *_ in index] != [column.source_name for column in key]
+        or prefixes
+        or len({way for *_, way in index}) != 1
+    ):
+        return None
+    found = [_key_column(column, charsets.get(column.source_name)) for column in key]
     return Key(tuple(column for column in found if column)) if all(found) else None
 
 
 def _key_column(column: Column, charset: str | None) -> KeyColumn | None:
     """Returns the key's column, or None for a type whose values give no range of an index: SET, and types of no key."""
-    name, code = quote(column.name), column.type_code
+    name, code = quote(column.source_name), column.type_code
     if code in _NUMBERED:
-        return KeyColumn(column.name, f"CAST({name} AS UNSIGNED)", bytes.decode)
+        return KeyColumn(column.source_name, f"CAST({name} AS UNSIGNED)", bytes.decode)
     if code in _FLOATS:
-        return KeyColumn(column.name, f"{name} * 1e0", _float)
+        return KeyColumn(column.source_name, f"{name} * 1e0", _float)
     if code in _NUMBERS:
         shown = f"{name} + 0" if "zerofill" in column.column_type.lower() or code == Type.YEAR else name
-        return KeyColumn(column.name, shown, bytes.decode)
+        return KeyColumn(column.source_name, shown, bytes.decode)
     if code in _BYTES and not column.is_address:
         introducer = f"_{charset} " if charset else ""
-        return KeyColumn(column.name, name, lambda answer: f"{introducer}X'{answer.hex()}'")
+        return KeyColumn(column.source_name, name, lambda answer: f"{introducer}X'{answer.hex()}'")
     if column.is_address or code in (Type.DATE, Type.TIME2, Type.DATETIME2, Type.TIMESTAMP2):
-        return KeyColumn(column.name, name, lambda answer: f"'{answer.decode()}'")
+        return KeyColumn(column.source_name, name, lambda answer: f"'{answer.decode()}'")
     return None
 
 

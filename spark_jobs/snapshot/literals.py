@@ -42,9 +42,9 @@ def plain(values: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 def literal(column: Column, value: Any) -> str | None:
     """Returns the literal of one of `plain`'s values in a column of the source. None for NULL, a type that may not
-    compare exactly, and a value of more than one form there."""
+    compare exactly, a masked value, and one of more than one form there."""
     code = column.type_code
-    if value is None or column.hidden:
+    if value is None or column.hidden or column.changes_values:
         return None
     if column.as_text or column.is_address:
         return f"'{value}'"

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pymysql
 
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.table import TableSchema
 from spark_jobs.snapshot.chunk import COMPARED
 from spark_jobs.snapshot.failures import READ_AGAIN, source_error
@@ -100,7 +100,9 @@ def read_rows(
             count, more = packets.rows(wide, starts)
             if count:
                 part = starts[:, :count]
-                yield decode(schema, packets.data, part, wide, zero_dates=zero_dates, place=lambda _: where)
+                rows = decode(schema, packets.data, part, wide, zero_dates=zero_dates, place=lambda _: where)
+                if rows.num_rows:
+                    yield rows
                 pace.passed(count)
 
 

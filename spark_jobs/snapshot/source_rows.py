@@ -6,7 +6,7 @@ gone only if the look-up has proven itself on existing rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -17,7 +17,9 @@ import pymysql
 
 from cdc_core.errors import DecodeError, SourceError
 from cdc_core.rows.columns.batch import arrow_fields
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.rules.expressions import expression
+from cdc_core.rules.rules import NO_RULES, Rules
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
@@ -67,13 +69,15 @@ def touched(
     rows: pa.Table,
     columns: Sequence[str],
     zero_dates: ZeroDates,
+    rules: Rules = NO_RULES,
 ) -> Touched:
     """Returns the `rows`, the lake's rows that referenced a lost key, that the cascade of `key` changed at the source.
-    `columns` are the lake table's. Times as text (`zero_dates` = "string") are compared as text.
+    `columns` are the lake table's. Times as text (`zero_dates` = "string") are compared as text. The values are as
+    `rules` show them.
 
     Raises Unproven, SourceError for a table that lacks the key's columns, and pymysql's errors.
     """
-    schema, generated = _definition(connection, key, zero_dates)
+    schema, generated = _definition(connection, key, zero_dates, rules)
     if {*generated} - {*columns} and {*columns} - {column.name for column in schema.shown}:
         raise Unproven("its columns were renamed at the source")
     wanted = (*key.columns, *(name for name in generated if name in columns and name not in key.columns))
@@ -108,9 +112,10 @@ def left_by(key: ForeignKey, primary_key: Sequence[str], before: Key, now: Key |
 
 
 def _definition(
-    connection: pymysql.Connection[Any], key: ForeignKey, zero_dates: ZeroDates
+    connection: pymysql.Connection[Any], key: ForeignKey, zero_dates: ZeroDates, rules: Rules
 ) -> tuple[TableSchema, tuple[str, ...]]:
-    """The child's definition, and its generated columns. Raises SourceError for a table that has no such columns."""
+    """The child's definition, and its columns that are made of others: at the source, or by a rule. Raises SourceError
+    for a table that has no such columns."""
     schema = definition(connection, *key.child)
     if schema is None or not {*key.columns} <= {column.name for column in schema.shown}:
         hint = "Grant SELECT on the table; if it was altered meanwhile, the next run sees it."
@@ -119,8 +124,18 @@ def _definition(
     with connection.cursor() as cursor:
         cursor.execute(_GENERATED, key.child)
         generated = {str(name) for (name,) in cursor.fetchall()}
-    schema = schema.as_read(zero_dates)
-    return schema, tuple(column.name for column in schema.shown if column.name in generated)
+    schema = rules.view(schema.as_read(zero_dates))
+    if not has_as_they_are(schema, key.columns):
+        raise Unproven("a rule hides, masks or renames the foreign key's columns")
+    made = (column for column in schema.shown if column.is_computed or column.source_name in generated)
+    return schema, tuple(column.name for column in made)
+
+
+def has_as_they_are(schema: TableSchema, columns: Sequence[str]) -> bool:
+    """Whether the lake has these columns of the source under their names, with its values: of another type too, where
+    that has the same ones, as BIGINT UNSIGNED as bigint."""
+    same = (column.name for column in schema.shown if column.name == column.source_name and not column.changes_values)
+    return {*columns} <= {*same}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +156,7 @@ def _found(
 ) -> _Found:
     if {*primary_key} != {*schema.primary_key}:
         raise Unproven("the table's primary key changed at the source")
-    names = {*primary_key, *wanted}
-    part = replace(schema, columns=tuple(column for column in schema.shown if column.name in names))
+    part = _part(schema, {*primary_key, *wanted})
     fields = {field.name: field.type for field in arrow_fields(part)}
     for name in primary_key:
         if _kind(fields[name]) != _kind(rows.schema.field(name).type):
@@ -164,6 +178,14 @@ def _found(
     except pa.ArrowInvalid as error:
         raise Unproven("its columns changed their types at the source") from error
     return _Found([there.get(one) for one in asked], pa.table(dict(zip(wanted, columns, strict=True))))
+
+
+def _part(schema: TableSchema, names: Collection[str]) -> TableSchema:
+    """The definition with these columns alone, and with those of which they are computed."""
+    rules = (column.rule for column in schema.columns if column.rule and column.is_computed and column.name in names)
+    asked = {name for rule in rules for name in expression(rule.expression).columns}
+    columns = (one for one in schema.shown if one.name in names or one.source_name.lower() in asked)
+    return replace(schema, columns=tuple(columns))
 
 
 def _kind(kind: pa.DataType) -> str:

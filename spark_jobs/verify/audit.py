@@ -9,8 +9,9 @@ need not pause.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -26,6 +27,7 @@ from spark_jobs.verify.candidates import SourceSide, candidates, rows_about
 from spark_jobs.verify.counts import LakeSide, counted
 from spark_jobs.verify.definition import holds
 from spark_jobs.verify.lake_rows import lake_rows, rows_in, rows_of_keys
+from spark_jobs.verify.quarantined import waiting_keys
 from spark_jobs.verify.standing import ComparedTable, ExpectedRows, Moving, Pinned
 from spark_jobs.verify.sums import buckets_for
 from spark_jobs.verify.verified import Comparison
@@ -40,13 +42,15 @@ _DATES = ("date", "timestamp", "timestamp_ntz")
 @dataclass(frozen=True, slots=True)
 class Differences:
     """How many rows are `missing` from the lake, `extra` there, or `different`. `wrong` are rows of the lake whose key
-    has another row or no row, one for each key; `right` are the rows that the lake must have."""
+    has another row or no row, one for each key; `right` are the rows that the lake must have. `on_purpose`: by
+    correction, how many rows it made different; these are no differences."""
 
     missing: int = 0
     extra: int = 0
     different: int = 0
     wrong: tuple[pa.RecordBatch, ...] = ()
     right: tuple[pa.RecordBatch, ...] = ()
+    on_purpose: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return self.rows > 0
@@ -59,12 +63,14 @@ class Differences:
 @dataclass(frozen=True, slots=True)
 class Audited:
     """`place`: the lake's place when the rows that differ were looked at; None if no row was. `settled`: the number of
-    rows that differed and no longer do; the comparison is without them. `by_key`: its rows can be settled."""
+    rows that differed and no longer do; the comparison is without them. `by_key`: its rows can be settled.
+    `on_purpose`: as of `Differences`."""
 
     comparison: Comparison
     place: EntryPosition | None
     settled: int = 0
     by_key: bool = False
+    on_purpose: Mapping[str, int] = field(default_factory=dict)
 
 
 Settle = Callable[[ExpectedRows, Differences], bool]
@@ -78,11 +84,12 @@ def leave(_standing: ExpectedRows, _differences: Differences) -> bool:
 
 def shared(schema: TableSchema, state: TableState) -> TableSchema | None:
     """Returns the definition by which both sides can be compared: its columns that the lake has in a type of the same
-    family. Dates are text if the lake has them as text. None if no column is left; without its key if that is not
-    whole."""
+    family. Dates are text if the lake has them as text and no rule says what they are. None if no column is left;
+    without its key if that is not whole."""
     there = {column.name: column.type for column in state.columns}
     kinds = {field.name: spark_type(field.type) for field in arrow_fields(schema)}
-    texts = {name for name, kind in kinds.items() if kind in _DATES and there.get(name) == "string"}
+    ruled = {column.name for column in schema.columns if column.cast}
+    texts = {n for n, kind in kinds.items() if kind in _DATES and there.get(n) == "string" and n not in ruled}
     columns = tuple(replace(c, as_text=True) if c.name in texts else c for c in schema.columns)
     names = {
         name
@@ -114,21 +121,25 @@ def audit(
     Raises Moving when nothing is certain in time, LakeError when too much differs, and what `ComparedTable.standing`
     and `ComparedTable.pinned` raise.
     """
-    found = candidates(place.source, place.schema, table)
+    found = candidates(place.source, place.schema, table, place.zero_dates)
     if found.keys is None:
         return _by_buckets(place, in_time, sleep)
     missing = extra = different = settled = 0
-    lake_rows = found.lake_rows
+    lake_rows, waiting = found.lake_rows, waiting_keys(place) if found.keys else frozenset()
+    keys = tuple(key for key in found.keys if key not in waiting)
     at: EntryPosition | None = None
-    for part in _parts(found.keys):
+    purposely = Counter[str]()
+    for part in _parts(keys):
         for one, right, stood in _looked_at(place, part, settle, in_time, sleep):
             at = stood
+            purposely.update(one.on_purpose)
             if right:
                 settled, lake_rows = settled + one.rows, lake_rows + one.missing - one.extra
                 continue
             missing, extra, different = missing + one.missing, extra + one.extra, different + one.different
-    comparison = Comparison(found.source_rows, lake_rows, missing, extra, different)
-    return Audited(comparison, at, settled, by_key=bool(place.schema.primary_key))
+    held = len(found.keys) - len(keys)
+    comparison = Comparison(found.source_rows, lake_rows, missing, extra, different, held)
+    return Audited(comparison, at, settled, by_key=bool(place.schema.primary_key), on_purpose=purposely)
 
 
 def _by_buckets(place: ComparedTable, in_time: Callable[[], bool], sleep: Callable[[float], None]) -> Audited:
@@ -198,14 +209,18 @@ def differing(place: ComparedTable, standing: ExpectedRows, keys: Iterable[bytes
     table = place.lake.open(place.path, standing.state.version)
     there = rows_of_keys(lake_rows(table, arrow_fields(place.schema)), place.schema, list(standing.rows))
     missing = extra = different = 0
+    purposes, purposely = place.purposes(), Counter[str]()
     wrong, right = list[pa.RecordBatch](), list[pa.RecordBatch]()
     for key in keys:
         row, rows = standing.rows[key], there.get(key, [])
         if len(rows) == (row is not None) and all(row is not None and text == row.text for text, _ in rows):
+            continue
+        if by := purposes.by(key, row.text if row else None, [text for text, _ in rows]):
+            purposely[by] += 1
             continue
         missing += row is not None and not rows
         different += row is not None and bool(rows) and all(text != row.text for text, _ in rows)
         extra += max(0, len(rows) - (row is not None))
         wrong += [one for _, one in rows[:1]]
         right += [row.row] if row is not None else []
-    return Differences(missing, extra, different, tuple(wrong), tuple(right))
+    return Differences(missing, extra, different, tuple(wrong), tuple(right), purposely)

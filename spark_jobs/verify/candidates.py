@@ -18,11 +18,11 @@ import pymysql
 from deltalake import DeltaTable
 
 from cdc_core.rows.columns.batch import arrow_fields
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.table import TableSchema
 from spark_jobs.snapshot.chunk import COMPARED, where
 from spark_jobs.snapshot.chunks import plan_chunks
-from spark_jobs.snapshot.reading import read_rows
+from spark_jobs.snapshot.reading import read_chunks, read_rows
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.verify.counts import LakeSide
 from spark_jobs.verify.keys import has_null
@@ -30,10 +30,13 @@ from spark_jobs.verify.lake_rows import rows_in
 from spark_jobs.verify.row_text import lake_text
 from spark_jobs.verify.sums import (
     Buckets,
+    Columns,
     Hashed,
     Sums,
     buckets_for,
+    hashed,
     in_buckets,
+    lake_sums,
     rows_question,
     source_sums,
     sums_question,
@@ -55,16 +58,26 @@ class Candidates:
     keys: tuple[bytes, ...] | None
 
 
-def candidates(source: Source, schema: TableSchema, table: DeltaTable, connections: int = CONNECTIONS) -> Candidates:
-    """Returns the candidates. Raises pymysql's errors."""
+def candidates(
+    source: Source, schema: TableSchema, table: DeltaTable, zero_dates: ZeroDates, connections: int = CONNECTIONS
+) -> Candidates:
+    """Returns the candidates. Raises pymysql's errors, and what `read_rows` raises."""
+    if any(column.changes_values for column in schema.columns if column.name in schema.primary_key):
+        return Candidates(0, 0, None)  # no condition finds the row of such a key
     ranges = _ranges(source, schema)
+    changed = changes_values(schema)
     with closing(connect(source)) as connection:
         buckets = buckets_for(max(rows_in(table), rows_about(connection, schema)))
     there = LakeSide(table, arrow_fields(schema), schema.primary_key)
     with ThreadPoolExecutor(1, "lake-sums") as other:
         pending = other.submit(there.sums, buckets)
-        questions = [sums_question(schema, buckets, one) for one in ranges]
-        here, theirs = source_sums(buckets, _answers(source, questions, connections)), pending.result()
+        if changed:
+            rows = read_chunks(source, schema, ranges, zero_dates)
+            here = lake_sums(Columns.of(schema), buckets, rows)
+        else:
+            questions = [sums_question(schema, buckets, one) for one in ranges]
+            here = source_sums(buckets, _answers(source, questions, connections))
+        theirs = pending.result()
     wanted, counts = here.differing(theirs), (here.total, theirs.total)
     if not len(wanted):
         return Candidates(*counts, ())
@@ -72,8 +85,12 @@ def candidates(source: Source, schema: TableSchema, table: DeltaTable, connectio
         return Candidates(*counts, None)
     source_rows: set[tuple[bytes, int]] = set()
     listed = wanted.tolist()
-    for rows in _answers(source, [rows_question(schema, buckets, listed, one) for one in ranges], connections):
-        source_rows.update((key, int(value)) for key, value in rows)
+    if changed:
+        for part in hashed(Columns.of(schema), buckets, read_chunks(source, schema, ranges, zero_dates)):
+            source_rows.update(_keyed(part.within(wanted), schema.primary_key))
+    else:
+        for answer in _answers(source, [rows_question(schema, buckets, listed, one) for one in ranges], connections):
+            source_rows.update((key, int(value)) for key, value in answer)
     keys = _differing(source_rows, there.hashed(buckets, wanted), schema.primary_key)
     return Candidates(*counts, None if any(has_null(schema, key) for key in keys) else keys)
 
@@ -91,12 +108,23 @@ def _differing(source: set[tuple[bytes, int]], lake: Iterable[Hashed], key: Sequ
     differs."""
     found: set[bytes] = set()
     for part in lake:
-        for pair in zip(lake_text(part.rows, key).to_pylist(), part.hashes.tolist(), strict=True):
+        for pair in _keyed(part, key):
             if pair in source:
                 source.remove(pair)
             else:
                 found.add(pair[0])
     return tuple(sorted(found | {key for key, _ in source}))
+
+
+def _keyed(part: Hashed, key: Sequence[str]) -> Iterator[tuple[bytes, int]]:
+    """The text of the key, and the hash, of each row."""
+    return zip(lake_text(part.rows, key).to_pylist(), part.hashes.tolist(), strict=True)
+
+
+def changes_values(schema: TableSchema) -> bool:
+    """Whether the server cannot compute sums: rules change values, or leave rows out, where rows are read. No statement
+    has a salt or a condition."""
+    return bool(schema.where) or any(column.changes_values for column in schema.shown)
 
 
 def _ranges(source: Source, schema: TableSchema) -> list[str]:
@@ -130,11 +158,18 @@ class SourceSide:
     zero_dates: ZeroDates
 
     def sums(self, buckets: int) -> Sums:
+        if changes_values(self.schema):
+            return lake_sums(Columns.of(self.schema), buckets, self._all())
         with self.connection.cursor() as cursor:
             cursor.execute(COMPARED)
             cursor.execute(sums_question(self.schema, buckets, ""))
             return source_sums(buckets, [list(cursor.fetchall())])
 
     def rows(self, buckets: int, wanted: Buckets) -> Iterator[pa.RecordBatch]:
+        if changes_values(self.schema):
+            return (part.within(wanted).rows for part in hashed(Columns.of(self.schema), buckets, self._all()))
         chosen = in_buckets(self.schema, buckets, wanted.tolist())
         return read_rows(self.connection, self.schema, self.zero_dates, chosen)
+
+    def _all(self) -> Iterator[pa.RecordBatch]:
+        return read_rows(self.connection, self.schema, self.zero_dates)

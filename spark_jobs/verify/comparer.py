@@ -16,22 +16,25 @@ from cdc_core.client.connector import Connector
 from cdc_core.errors import LakeError, SourceError
 from cdc_core.position import EntryPosition
 from cdc_core.rows.columns.batch import arrow_fields
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
-from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, place_of
+from spark_jobs.lake.corrections import Corrections
 from spark_jobs.lake.remedy import copy_hint, repair_hint
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, spark_type
+from spark_jobs.landing.parked import Parking
 from spark_jobs.snapshot.binlog import ddl_on, position, reaches
 from spark_jobs.snapshot.foreign_keys import ancestors, read_foreign_keys
+from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.snapshot.sql import quote
 from spark_jobs.verify.audit import Settle, audit, is_whole, leave, shared
 from spark_jobs.verify.definition import LakeDefinition, definition_differences
+from spark_jobs.verify.on_purpose import on_purpose
 from spark_jobs.verify.standing import ComparedTable
 from spark_jobs.verify.verified import Comparison, Verified, or_why_not
 
@@ -137,9 +140,10 @@ class TableComparer:
                 hint = "Name tables as database.table, and grant SELECT on them."
                 message = "the table does not exist, or may not be read"
                 raise SourceError(message, place=full_name(database, table), hint=hint)
+            found = self.source.compared(found)
             state = self._state(database, table)
             if state is None or _waits(found, state):
-                rows = _rows(connection, database, table)
+                rows = _rows(connection, found)
                 at = self.await_lake(in_time) if rows else low
                 state = self._state(database, table)  # it may have come by now
                 if state is None or _waits(found, state):
@@ -160,7 +164,11 @@ class TableComparer:
         there = self.lake.open(self.lake.path(found.database, found.table))
         as_text = {column.name for column in schema.columns if column.as_text}
         zero_dates: ZeroDates = "string" if as_text else "null"
-        place = ComparedTable(self.connector, self.source, self.lake, schema, zero_dates, lambda: self._parents(schema))
+        corrections = Corrections(self.lake, self.connector.destination, self.connector.client_id)
+        place = ComparedTable(
+            self.connector, self.source, self.lake, schema, zero_dates, lambda: self._parents(schema),
+            lambda: on_purpose(corrections, schema),
+        )  # fmt: skip
         whole = replace(found, columns=tuple(replace(c, as_text=c.name in as_text) for c in found.columns))
         is_right = is_whole(whole, state)
         settle = self.settle(place) if is_right else leave
@@ -168,7 +176,10 @@ class TableComparer:
         differing = () if state.dropped else _definitions(whole, there, state)  # its first row brings the definition
         repairable = audited.by_key and is_right and not differing
         at, repaired = audited.place or low, audited.settled
-        return Verified(schema.name, audited.comparison, at, differing, repaired=repaired, repairable=repairable)
+        return Verified(
+            schema.name, audited.comparison, at, differing, repaired=repaired, repairable=repairable,
+            on_purpose=audited.on_purpose,
+        )  # fmt: skip
 
     def _with_remedy(self, found: Verified) -> Verified:
         """Returns the result with a remedy: repair for rows that were found by their keys, reloading for other
@@ -246,8 +257,11 @@ def _exists(connection: pymysql.Connection[Any], database: str, table: str) -> b
         return cursor.fetchone() is not None
 
 
-def _rows(connection: pymysql.Connection[Any], database: str, table: str) -> int:
+def _rows(connection: pymysql.Connection[Any], schema: TableSchema) -> int:
+    """The number of the table's rows; of those that meet its condition."""
+    if schema.where:
+        return sum(rows.num_rows for rows in read_rows(connection, schema, "null"))
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT COUNT(*) FROM {quote(database)}.{quote(table)}")  # noqa: S608
+        cursor.execute(f"SELECT COUNT(*) FROM {quote(schema.database)}.{quote(schema.table)}")  # noqa: S608
         (rows,) = cursor.fetchone() or (0,)
     return int(rows)

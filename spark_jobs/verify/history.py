@@ -17,9 +17,9 @@ from cdc_core.schema.names import split_name
 from spark_jobs.changes.versions import CURRENT, VALID_TO
 from spark_jobs.following.history.columns import MOVE_AWAY, work_of
 from spark_jobs.following.history.standing import Histories, HistoryState, lacks, standing
-from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.state import TableState
+from spark_jobs.landing.parked import Parking
 from spark_jobs.verify.comparer import TableComparer
 from spark_jobs.verify.counts import LakeSide, counted
 from spark_jobs.verify.lake_rows import lake_rows, rows_in

@@ -40,7 +40,7 @@ def has_null(schema: TableSchema, key: bytes) -> bool:
 
 def _condition(columns: list[Column], key: bytes) -> str:
     texts = _texts(columns, key)
-    parts = [f"{quote(c.name)} = {_literal(c, text or b'')}" for c, text in zip(columns, texts, strict=True)]
+    parts = [f"{quote(c.source_name)} = {_literal(c, text or b'')}" for c, text in zip(columns, texts, strict=True)]
     return f"({' AND '.join(parts)})"
 
 

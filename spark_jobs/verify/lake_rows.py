@@ -21,9 +21,13 @@ def lake_rows(table: DeltaTable, fields: Sequence[pa.Field], condition: str = ""
     where = " AND ".join(part for part in (own.living if own else "", condition) if part)
     question = f"SELECT {listed} FROM lake" + (f" WHERE {where}" if where else "")  # noqa: S608
     for found in QueryBuilder().register("lake", table).execute(question):
-        batch = pa.record_batch(found)
-        arrays = [_as(field.type, column) for field, column in zip(fields, batch.columns, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
+        yield as_fields(pa.record_batch(found), fields)
+
+
+def as_fields(batch: pa.RecordBatch, fields: Sequence[pa.Field]) -> pa.RecordBatch:
+    """Returns these columns of a batch. Values that the type of a field cannot hold keep theirs."""
+    arrays = [_as(field.type, batch.column(field.name)) for field in fields]
+    return pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
 
 
 def rows_in(table: DeltaTable) -> int:

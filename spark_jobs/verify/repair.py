@@ -17,13 +17,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import TableSchema
-from spark_jobs.following.parked import Parking
 from spark_jobs.lake.own_columns import DELETED, Own
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.sql import quote
-from spark_jobs.lake.state import DeltaCommit, app_id
+from spark_jobs.lake.state import DeltaCommit
 from spark_jobs.lake.types import OP
-from spark_jobs.load.result import WentOn
+from spark_jobs.landing.parked import Parking
+from spark_jobs.load.replacement import Target
+from spark_jobs.load.result import LakeClient, WentOn
 from spark_jobs.load.rewrite import Rewrite
 from spark_jobs.session import Sessions
 from spark_jobs.verify.audit import Differences, Settle, differing
@@ -61,10 +62,10 @@ class RowRepair:
         state, name, path = standing.state, place.schema.name, place.path
         state.check_owner(place.connector.destination, name, path)
         state.check_form(name)
-        app = app_id(place.connector.destination, place.connector.client_id, name, standing.epoch)
-        remedy = copy_hint(place.connector.destination, name)
+        client = LakeClient(place.connector.destination, place.connector.client_id, standing.epoch, self.run_id)
+        target = Target.fenced(place.lake, self.sessions, client, name)
         try:
-            rewrite = Rewrite.begun(place.lake, self.sessions, path, app, (standing.epoch, state.applied or 0), remedy)
+            rewrite = Rewrite.begun(target, self.sessions, state.applied or 0)
             if rewrite.state.columns != state.columns:
                 raise WentOn(path)
             about = rewrite.about("repair", _facts(place, standing, differences, self.run_id))
@@ -104,9 +105,9 @@ def _commit(rewrite: Rewrite, schema: TableSchema, rows: pa.Table, about: str) -
     def merged(spark: SparkSession) -> None:
         types = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
         spark.createDataFrame(rows, types).createOrReplaceTempView(_VIEW)
-        spark.sql(statement(rewrite.path, schema)).collect()
+        spark.sql(statement(rewrite.target.path, schema)).collect()
 
-    return rewrite.commit(about, merged, _refusal(rewrite.path))
+    return rewrite.commit(about, merged, _refusal(rewrite.target.path))
 
 
 def statement(path: str, schema: TableSchema) -> str:

@@ -48,7 +48,7 @@ def lake_text(rows: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
 
 def source_value(column: Column, kind: pa.DataType) -> str:
     """The SQL of the text of one column alone, NULL for NULL, as bytes of UTF-8."""
-    name = quote(column.name)
+    name = quote(column.source_name)
     if _is_long(kind):
         plain = column.type_code in _PLAIN and (pt.is_binary(kind) or charset(column).is_utf8)
         return name if plain else _bytes_of(name, kind)
@@ -62,7 +62,7 @@ def _is_long(kind: pa.DataType) -> bool:
 
 
 def _expression(column: Column, kind: pa.DataType) -> str:
-    name = quote(column.name)
+    name = quote(column.source_name)
     if _is_long(kind):
         return _measured(_bytes_of(name, kind))
     if column.type_code == Type.FLOAT:

@@ -23,8 +23,8 @@ from cdc_core.contract.claim import Claim
 from cdc_core.contract.client_status import ClientStatus
 from cdc_core.errors import DecodeError, LakeError
 from cdc_core.position import EntryPosition
-from cdc_core.rows.columns.cells import ZeroDates
 from cdc_core.rows.system_columns import CHANGES, is_before, versions
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.table import TableSchema
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.state import TableState, app_id
@@ -37,6 +37,7 @@ from spark_jobs.snapshot.source import Source, connect
 from spark_jobs.verify.counts import Copies
 from spark_jobs.verify.keys import conditions
 from spark_jobs.verify.lake_rows import rows_of_keys
+from spark_jobs.verify.on_purpose import OnPurpose
 from spark_jobs.verify.row_text import lake_text
 from spark_jobs.verify.sums import Columns
 
@@ -98,7 +99,7 @@ class Lag:
 @dataclass(frozen=True, slots=True)
 class ComparedTable:
     """A table of one client that is compared. `parents` returns the tables whose cascades change some of its rows
-    without the binlog."""
+    without the binlog, `purposes` which of its rows corrections made different."""
 
     connector: Connector
     source: Source
@@ -106,6 +107,7 @@ class ComparedTable:
     schema: TableSchema
     zero_dates: ZeroDates
     parents: Callable[[], Collection[str]] = frozenset
+    purposes: Callable[[], OnPurpose] = OnPurpose
 
     @property
     def path(self) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pymysql
@@ -17,13 +17,15 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`missing` rows are at the source alone, `extra` in the lake alone; `different` have one key, other values."""
+    """`missing` rows are at the source alone, `extra` in the lake alone; `different` have one key, other values.
+    `quarantined`: keys that may differ, and are in none of the three: their rows wait in the quarantine."""
 
     source_rows: int
     lake_rows: int
     missing: int
     extra: int
     different: int
+    quarantined: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class Verified:
     """One table's comparison at `position`. `definition`: a sentence for each difference between its definitions.
     `error`: why it could not be compared; its `comparison` is None then. `repaired`: the number of rows that differed,
     and were repaired before the counts. `remedy`: what to do about a table that differs; `repairable`: replacing the
-    rows that differ is enough."""
+    rows that differ is enough. `on_purpose`: by correction, how many rows it made different from the source's, which
+    are in none of the other counts."""
 
     table: str
     comparison: Comparison | None
@@ -41,6 +44,7 @@ class Verified:
     repaired: int = 0
     remedy: str = ""
     repairable: bool = False
+    on_purpose: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def differences(self) -> int:
@@ -53,14 +57,17 @@ class Verified:
     def to_dict(self) -> dict[str, Any]:
         """As `sluice verify` prints it. The counts of a table that could not be compared are null."""
         names = ("source_rows", "lake_rows", "missing", "extra", "different")
+        waits = self.comparison.quarantined if self.comparison else 0
         return {
             "table": self.table,
             **{name: getattr(self.comparison, name, None) for name in names},
+            **({"quarantined": waits} if waits else {}),
             "position": str(self.position),
             "definition": list(self.definition),
             "error": self.error or None,
             "repaired": self.repaired,
             "remedy": self.remedy or None,
+            "on_purpose": dict(self.on_purpose) or None,
         }
 
 

@@ -55,9 +55,10 @@ class _Interruptible(Sessions):
 
 
 class WarmUp:
-    """One warm-up of the Spark server at `remote`. The `folder` is its own."""
+    """One warm-up of the Spark server at `remote`, by as many `tables`. The `folder` is its own."""
 
-    def __init__(self, remote: str, folder: Path) -> None:
+    def __init__(self, remote: str, folder: Path, tables: int = _TABLES) -> None:
+        self._tables = tables
         self._folder = folder
         self._sessions = _Interruptible(remote)
 
@@ -85,7 +86,7 @@ class WarmUp:
     def _apply(self, sessions: Sessions, door: Door) -> None:
         lake = Lake(self._folder)
         fence = Fence(lake, sessions)
-        for number in range(_TABLES * (1 + _MERGES)):
+        for number in range(self._tables * (1 + _MERGES)):
             table, merge = divmod(number, 1 + _MERGES)
             counts = (_ROWS // 2, _ROWS // 4, _ROWS // 4) if merge else (_ROWS, 0, 0)
             claim = claim_of(number + 1, table, *counts)

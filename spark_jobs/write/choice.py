@@ -1,57 +1,35 @@
-"""Chooses the statement that applies one table's net changes, by the plan's counts and the table's state."""
+"""Chooses the statement that brings one table's changes, by their counts and the table's state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from cdc_core.client.changes import TableRead
-from spark_jobs.changes.net import CLAIMED, ImageQuery, grouped
-from spark_jobs.changes.whole_rows import whole_copies, whole_rows
-from spark_jobs.lake.defaults import insert_defaults
+from spark_jobs.changes.table_changes import Changes, OfClaim, SeenChanges
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
-from spark_jobs.lake.types import LakeColumn, lake_columns
-from spark_jobs.write.statements import append_copies, append_upserts, merge_copies, merge_keyed, merge_last
+from spark_jobs.write.statements import append_rows, append_upserts, merge_copies, merge_keyed, merge_last
 
 _INTEGERS = {"tinyint", "smallint", "int", "bigint", "decimal(20,0)"}
 _PRUNED_BYTES = 8 << 20  # Spark reads that much in about the time that it compiles the code for a new range of keys
 
 
-def statement(lake: Lake, path: str, read: TableRead, state: TableState, view: str) -> str:
-    """Returns one statement, for one commit. `view` is a temporary view over the net changes, or over all images if the
-    table has columns of Sluice's."""
-    whole, key = lake_columns(read.schema, read.table, read.counts.partial), read.table.primary_key
-    there = {column.name for column in state.columns}
-    columns = tuple(column for column in whole if column.name in there)  # a policy may leave columns out
+def statement(lake: Lake, path: str, changes: Changes, state: TableState, seen: SeenChanges) -> str:
+    """Returns one statement, for one commit. `seen`: the changes as Spark reads them."""
+    rows, key, columns = changes.net(seen, path, state), changes.key, changes.columns_in(state)
     names = [column.name for column in columns]
+    if not key:
+        return append_rows(path, rows, names) if changes.counts.insert_only else merge_copies(path, rows, columns)
+    # Of a dead run, a late MERGE by key changes nothing, but a late append would: the service refuses its rows then.
+    if state.fresh and isinstance(changes.source, OfClaim) and not state.own:
+        return append_upserts(path, rows, names)
+    between = key_range(lake, path, changes, state)
     if state.own:
-        kept = sorted(there.difference(names))
-        rows = ImageQuery(view, columns, key, form=CLAIMED).last(state.own, anew=bool(kept))
-        return merge_last(path, rows, names, key, state.own, key_range(lake, path, read, state), kept)
-    if read.counts.partial:
-        view = _whole(path, read, view, columns, insert_defaults(read.table, whole))
-    if not key:
-        if read.counts.insert_only:
-            return append_copies(path, view, names)
-        return merge_copies(path, grouped(view, columns), columns)
-    if state.fresh:
-        return append_upserts(path, view, names)
-    deletes, between = bool(read.counts.deletes), key_range(lake, path, read, state)
-    return merge_keyed(path, view, names, key, deletes=deletes, between=between)
+        return merge_last(path, rows, names, key, state.own, between, changes.dropped_in(state))
+    return merge_keyed(path, rows, names, key, deletes=bool(changes.counts.deletes), between=between)
 
 
-def _whole(path: str, read: TableRead, view: str, columns: tuple[LakeColumn, ...], defaults: Mapping[str, str]) -> str:
-    """Returns a query in place of the view, for images that leave columns out."""
-    key = read.table.primary_key
-    if not key:
-        return whole_copies(view, columns, defaults)
-    return whole_rows(path, view, columns, key, defaults, gone=bool(read.counts.deletes))
-
-
-def key_range(lake: Lake, path: str, read: TableRead, state: TableState) -> tuple[int, int] | None:
-    """Returns the batch's range of keys, or None if it would not spare Spark enough files: its bounds are constants in
+def key_range(lake: Lake, path: str, changes: Changes, state: TableState) -> tuple[int, int] | None:
+    """Returns the changes' range of keys, or None if it would not spare Spark enough files: its bounds are constants in
     generated code, which Spark compiles again for each batch."""
-    key, low, high = read.table.primary_key, read.counts.min_key, read.counts.max_key
+    key, low, high = changes.key, changes.counts.min_key, changes.counts.max_key
     if low is None or high is None or len(key) != 1:
         return None
     kind = next((column.type for column in state.columns if column.name == key[0]), "")

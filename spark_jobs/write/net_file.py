@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
 
@@ -58,6 +59,18 @@ def staging_file(lake: Lake, destination: str, names: Sequence[str]) -> Iterator
             file.unlink(missing_ok=True)
 
 
+def write_rows(
+    file: Path, schema: pa.Schema, rows: Iterable[pa.Table | pa.RecordBatch], bounded: Sequence[str] = ()
+) -> None:
+    """Writes rows into a file of `staging_file`, a table or batch at a time, with statistics of the `bounded` columns.
+    Raises OSError, and what `rows` raise."""
+    make_room(file)
+    statistics = list(bounded) or False
+    with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False, write_statistics=statistics) as writer:
+        for some in rows:
+            writer.write(some)
+
+
 def make_room(file: Path) -> None:
     """Creates the file's folder, and removes old files of dead runs from it. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -65,14 +78,10 @@ def make_room(file: Path) -> None:
 
 
 def _is_written(file: Path, read: TableRead, door: RowsDoor) -> bool:
-    """Writes all rows of the plan, a record batch at a time. Returns False if the file system does not take them."""
+    """Writes all rows of the plan. Returns False if the file system does not take them."""
+    batches = (batch.replace_schema_metadata(None) for ticket in read.tickets for batch in door.split(ticket))
     try:
-        make_room(file)
-        plain = read.schema.remove_metadata()
-        with pq.ParquetWriter(file, plain, compression="lz4", use_dictionary=False, write_statistics=False) as writer:
-            for ticket in read.tickets:
-                for batch in door.split(ticket):
-                    writer.write_batch(batch.replace_schema_metadata(None))
+        write_rows(file, read.schema.remove_metadata(), batches)
     except OSError as error:
         log.warning("net changes cannot be staged, so Spark pulls them", table=read.table.name, why=str(error))
         return False

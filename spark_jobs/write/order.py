@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cdc_core.client.changes import RowsDoor, TableRead
+import pyarrow as pa
+
+from cdc_core.client.changes import RowsDoor
+from spark_jobs.changes.table_changes import Changes
+from spark_jobs.changes.version_range import VersionRange
+from spark_jobs.lake.features import BY_DELTA_RS, CHANGE_FEED, MAPPING
+from spark_jobs.lake.layout import Layout
 from spark_jobs.lake.own_columns import NO_OWN, Own
 from spark_jobs.lake.state import TableState
-from spark_jobs.lake.types import LakeColumn, lake_columns
+from spark_jobs.lake.types import LakeColumn
 
 MOST_ROWS = 20_000  # of a table's share; Spark's own MERGE shares more among its tasks
 MOST_BYTES = 16 << 20  # of a table; a larger one gets deletion vectors, which delta-rs does not write
+SQL, FUSED = "sql", "fused"  # what makes a commit: a statement of its own, or the job of many tables
 _FLOATS = ("float", "double")
 MOST_FILE_ROWS = 2_000_000  # of a table: files that compress well are large in a task's memory
 SENT_BYTES = 32 << 20  # of Arrow, for one table's share: a task, or Spark's driver, holds them until the commit
-VECTORS = "deletionVectors"
-_MAPPING = "delta.columnMapping.mode"
-UNWRITABLE = {VECTORS, "columnMapping"}  # features of a table that delta-rs cannot write
 
 
 class Engine(StrEnum):
@@ -48,14 +52,12 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """The images of `epoch` in `version` of the change log at `path`, after version `after` up to `upto`. `emptied`:
-    when the table was last emptied before them, in microseconds; None if that is unknown."""
+    """The images of a `range` in `version` of the change log at `path`. `emptied`: when the table was last emptied
+    before them, in microseconds; None if that is unknown."""
 
     path: str
     version: int
-    epoch: int
-    after: int | None
-    upto: int
+    range: VersionRange
     emptied: int | None = None
 
 
@@ -63,7 +65,7 @@ class Logged:
 class Order:
     """One commit of the table at `path`: `changes`, with `version` of the app id and `note` as user metadata. The run
     owns the table while its fence is `token`. `columns` are the table's columns that the changes have, `key` its
-    primary key, `own` its columns of Sluice's."""
+    primary key, `own` its columns of Sluice's. `left_out`: keys whose rows are not written."""
 
     path: str
     app: str
@@ -76,6 +78,7 @@ class Order:
     changes: Claimed | Logged
     own: Own = NO_OWN
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    left_out: pa.Table | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +94,28 @@ class Outcome:
     why: str = ""
 
 
-def form_of(read: TableRead, state: TableState) -> Form | None:
+def form_of(changes: Changes, state: TableState) -> Form | None:
     """Returns the form in which delta-rs writes the changes, or None if they need a statement of Spark: there are many,
     images are partial, Spark compares the keys or copies differently from delta-rs, or the table has features that
     delta-rs cannot write."""
-    if read.rows > MOST_ROWS or read.counts.partial or UNWRITABLE & state.features:
+    if changes.rows > MOST_ROWS or changes.counts.partial or not writable(state.features, state.properties):
         return None
-    if state.properties.get(_MAPPING, "none") != "none":
-        return None
-    key = set(read.table.primary_key)
-    columns = lake_columns(read.schema, read.table)
+    key, columns = changes.key, changes.columns
     if not key:
-        if read.counts.insert_only:
+        if changes.counts.insert_only:
             return Form.INSERTED
         return None if any(_is_nested(column) or _has_floats(column) for column in columns) else Form.COPIES
     return None if any(_has_floats(column) for column in columns if column.name in key) else Form.KEYED
+
+
+def writable(features: Collection[str], properties: Mapping[str, str]) -> bool:
+    """Whether delta-rs writes such a table as Spark does. It would write some that have other features, and lose rows.
+    Its commits have no change feed of Spark's form, and it does not cluster."""
+    if not BY_DELTA_RS.issuperset(features) or properties.get(MAPPING, "none") != "none":
+        return False
+    layout = Layout.of(properties)
+    laid_out = layout.cluster_by or layout.partition_by
+    return not laid_out and properties.get(CHANGE_FEED, "false").lower() != "true"
 
 
 def _has_floats(column: LakeColumn) -> bool:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from spark_jobs.changes import columns as log
-from spark_jobs.changes.in_order import LOGGED, in_order, log_images, signed, within_expression
-from spark_jobs.changes.net import CLAIMED, GONE
+from spark_jobs.changes.arrow_rows import numbered
+from spark_jobs.changes.in_order import LOGGED, in_order, log_images, signed
+from spark_jobs.changes.keys import plain, without_keys
+from spark_jobs.changes.net import GONE
 from spark_jobs.changes.versions import Versions
 from spark_jobs.lake.types import COUNT, OP
 from spark_jobs.write.order import SENT_BYTES, Claimed, Form, Logged, Order
@@ -31,14 +32,19 @@ class Unfit(Exception):
 
 
 def changes_of(order: Order) -> pa.Table:
-    """Returns the changes. Raises Unfit if Spark should read them, and what Flight and delta-rs raise."""
+    """Returns the changes, without the keys that are left out. Raises Unfit if Spark should read them, and what Flight
+    and delta-rs raise."""
+    return without_keys(_read(order), order.left_out)
+
+
+def _read(order: Order) -> pa.Table:
     asked = order.changes
     if isinstance(asked, Logged):
         images = _logged(order, asked, order.storage)
         return _versions(order, images, asked.emptied) if order.form is Form.VERSIONS else _net(order, images)
-    rows = _pulled(asked)
+    rows = _pulled(asked) if asked.tickets or asked.images else _no_rows(order)
     if asked.images:
-        return _net(order, _numbered(rows))
+        return _net(order, numbered(rows))
     if not order.key:
         return rows.select([*order.columns, COUNT])
     return rows.select(order.columns).append_column(GONE, pc.equal(rows[OP], _REMOVE))
@@ -65,35 +71,25 @@ def _net(order: Order, images: pa.Table) -> pa.Table:
 def _logged(order: Order, asked: Logged, storage: Mapping[str, str]) -> pa.Table:
     source = DeltaTable(asked.path, version=asked.version, storage_options=dict(storage) or None)
     names = [*order.columns, *_IMAGE, *LOGGED]
-    found = log_images(source, within_expression(asked.epoch, asked.after, asked.upto), names, SENT_BYTES)
+    found = log_images(source, asked.range.expression, names, SENT_BYTES)
     if found is None:
         raise Unfit("its changes are too many bytes")
     return found
 
 
+def _no_rows(order: Order) -> pa.Table:
+    """Returns the changes of a claim of which no row is left: its copies cancel out, or are not the lake's."""
+    system = {OP: pa.array([], pa.int8()), COUNT: pa.array([], pa.int64())}
+    return pa.table({column: pa.nulls(0) for column in order.columns} | system)
+
+
 def _pulled(asked: Claimed) -> pa.Table:
     """Returns all rows of the tickets, with plain values in place of dictionaries."""
     parts, size = list[pa.RecordBatch](), 0
-    with asked.door.connect() as rows:
-        for ticket in asked.tickets:
-            for part in rows.split(ticket, timeout_seconds=_PULL_SECONDS):
-                parts.append(part)
-                size += part.nbytes
-                if size > SENT_BYTES:
-                    raise Unfit("its changes are too many bytes")
-    found = pa.Table.from_batches(parts).replace_schema_metadata(None)
-    for index, field in enumerate(found.schema):
-        if pa.types.is_dictionary(field.type):
-            plain = found.column(index).cast(field.type.value_type)
-            found = found.set_column(index, field.name, plain)
-    return found
-
-
-def _numbered(images: pa.Table) -> pa.Table:
-    """Returns the images of a claim, which come in the order of their changes, with the columns of a log."""
-    renamed = [log.TIME if name == CLAIMED.time else name for name in images.column_names]
-    images, none = images.rename_columns(renamed), np.zeros(images.num_rows, np.int64)
-    numbers = {log.EPOCH: none, log.VERSION: none, log.NTH: np.arange(images.num_rows)}
-    for name, values in numbers.items():
-        images = images.append_column(name, pa.array(values))
-    return images
+    for ticket in asked.tickets:
+        for part in asked.door.split(ticket, timeout_seconds=_PULL_SECONDS):
+            parts.append(part)
+            size += part.nbytes
+            if size > SENT_BYTES:
+                raise Unfit("its changes are too many bytes")
+    return plain(pa.Table.from_batches(parts).replace_schema_metadata(None))

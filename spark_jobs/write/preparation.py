@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from pyspark.sql.connect.session import SparkSession
 
-from cdc_core.client.changes import TableRead
 from cdc_core.errors import UNNAMED, LakeError, TableStopped
+from cdc_core.schema.table import TableSchema
+from spark_jobs.changes.table_changes import Changes
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import (
     add_columns,
@@ -19,17 +20,18 @@ from spark_jobs.lake.ddl import (
 )
 from spark_jobs.lake.defaults import old_row_values
 from spark_jobs.lake.evolution import added_columns, check_key
+from spark_jobs.lake.features import ENABLE_VECTORS
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.layout import Vectors
 from spark_jobs.lake.policies import Changed
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import no_rows, replace_table
-from spark_jobs.lake.state import TableState
+from spark_jobs.lake.seen_columns import check_added, check_rules, noted_rules
+from spark_jobs.lake.state import TABLE, TableState
 from spark_jobs.lake.tables import Lake
-from spark_jobs.lake.types import LakeColumn, lake_columns
+from spark_jobs.lake.types import LakeColumn
 from spark_jobs.session import Sessions
-from spark_jobs.write.order import MOST_BYTES, VECTORS
-
-_VECTORS = "delta.enableDeletionVectors"
+from spark_jobs.write.order import MOST_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def prepare(
     fence: Fence,
     path: str,
     destination: str,
-    read: TableRead,
+    changes: Changes,
     state: TableState | None,
     app: str,
     changed: Changed = Changed.EVOLVE,
@@ -59,32 +61,34 @@ def prepare(
 
     Raises TableStopped for a definition that the table cannot take, LakeError when Spark's table is not visible here.
     """
-    columns = lake_columns(read.schema, read.table, read.counts.partial)
+    columns, table = changes.columns, changes.definition
     if state is not None and not state.dropped:
-        state = with_own_columns(sessions, lake, fence, path, read.table.name, state, app)
+        state = with_own_columns(sessions, lake, fence, path, table.name, state, app)
     if state is None:
-        create_table(sessions, lake, path, destination, read.table, columns, fence.token)
+        create_table(sessions, lake, path, destination, table, columns, fence.token)
         fence.skip(path)
         return Prepared(_made(lake.state(path, app), path), created=True, added_columns=())
     if state.dropped:
-        properties = table_properties(lake, destination, read.table, fence.token) | state.statement_properties
+        properties = table_properties(lake, destination, table, fence.token) | state.statement_properties
         fence.check(path)
         with sessions.take() as spark:
-            replace_table(path, no_rows(spark, columns), columns, properties, read.table.comment)
+            replace_table(path, no_rows(spark, columns), columns, properties, table.comment)
         return Prepared(_made(lake.state(path, app), path), created=True, added_columns=())
-    check_key(state.primary_key, read.table.primary_key, read.table.name)
-    state.own.check(read.table.name, read.table.primary_key, [column.name for column in columns])
+    check_rules(table, state)
+    check_key(state.primary_key, table.primary_key, table.name)
+    state.own.check(table.name, table.primary_key, [column.name for column in columns])
     tolerant = changed in (Changed.LENIENT, Changed.IGNORE)
-    added = added_columns(state.columns, columns, read.table.name, gone=tolerant, again=again)
+    added = added_columns(state.columns, columns, table.name, gone=tolerant, again=again)
     if added and changed is not Changed.EVOLVE:
-        added = _allowed(added, read, changed)
+        added = _allowed(added, table, changed)
+    check_added(noted_rules(state), {column.name for column in added}, table)
     if state.unfilled or added:
         with sessions.take() as spark:
             if state.unfilled:  # before another note replaces this one
                 fill_old_rows(spark, fence, path, state, app)
             if added:
-                old_rows = {} if again else old_row_values(read.table, added)  # the source dropped such a column later
-                add_columns(spark, fence, path, read.table, columns, added, old_rows, state.version)
+                old_rows = {} if again else old_row_values(table, added)  # the source dropped such a column later
+                add_columns(spark, fence, path, table, columns, added, old_rows, state.version)
                 state = _made(lake.state(path, app), path)
                 if state.unfilled:
                     fill_old_rows(spark, fence, path, state, app)
@@ -92,23 +96,27 @@ def prepare(
 
 
 def give_vectors(spark: SparkSession, lake: Lake, fence: Fence, path: str, state: TableState) -> None:
-    """Gives a large table deletion vectors, before a MERGE in Spark that gains by them. Tables begin without them,
-    because delta-rs does not write them, and few readers know them. Raises LakeError when another run has the table."""
-    if VECTORS not in state.features and _VECTORS not in state.properties and lake.size(path) > MOST_BYTES:
-        alter_table(spark, fence, path, f"SET TBLPROPERTIES ('{_VECTORS}' = 'true')")
+    """Gives a large table deletion vectors, if it may have any, before a MERGE in Spark that gains by them. Tables
+    begin without them, because delta-rs does not write them, and few readers know them. Raises LakeError when another
+    run has the table."""
+    vectors = lake.layout(state.properties.get(TABLE, "")).vectors
+    if ENABLE_VECTORS in state.properties or vectors is Vectors.NEVER:
+        return
+    if vectors is Vectors.ALWAYS or lake.size(path) > MOST_BYTES:
+        alter_table(spark, fence, path, f"SET TBLPROPERTIES ('{ENABLE_VECTORS}' = 'true')")
 
 
-def _allowed(added: tuple[LakeColumn, ...], read: TableRead, changed: Changed) -> tuple[LakeColumn, ...]:
+def _allowed(added: tuple[LakeColumn, ...], table: TableSchema, changed: Changed) -> tuple[LakeColumn, ...]:
     """Returns the new columns that a policy allows without a DDL statement."""
     names = ", ".join(column.name for column in added)
     if changed is Changed.LENIENT:
         return added
     if changed is Changed.IGNORE:
-        if not read.table.primary_key:
-            raise CopyNeeded(f"without a primary key the new columns ({names}) cannot be left out", read.table.name)
+        if not table.primary_key:
+            raise CopyNeeded(f"without a primary key the new columns ({names}) cannot be left out", table.name)
         return ()
     message = f"it has new columns ({names}), and its policy is {changed}"
-    raise TableStopped(message, place=read.table.name, hint=copy_hint(UNNAMED, read.table.name))
+    raise TableStopped(message, place=table.name, hint=copy_hint(UNNAMED, table.name))
 
 
 def _made(state: TableState | None, path: str) -> TableState:

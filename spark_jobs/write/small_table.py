@@ -10,22 +10,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from spark_jobs.changes.columns import DELETE, EPOCH, NTH, OP, UPDATE_BEFORE, VERSION
 from spark_jobs.changes.net import ANEW, GONE
 from spark_jobs.changes.versions import CURRENT, KIND, VALID_FROM, VALID_TO
+from spark_jobs.lake.kept_tables import KeptTables
 from spark_jobs.lake.own_columns import DELETED
+from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.state import FENCE
 from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.lake.types import COUNT
 from spark_jobs.stores import check_root
-from spark_jobs.write.order import MOST_BYTES, MOST_FILE_ROWS, UNWRITABLE, Form, Order, Outcome
+from spark_jobs.write.order import MOST_BYTES, MOST_FILE_ROWS, Form, Order, Outcome, writable
 from spark_jobs.write.order_changes import Unfit, changes_of
+from spark_jobs.write.rewrite import rewritable, rewritten
 
 
 def _name(column: str) -> str:
@@ -63,14 +67,27 @@ def written(order: Order) -> Outcome:
     """Writes the order, and returns its outcome. Raises Unfit if nothing was written, and what Flight and delta-rs
     raise."""
     check_root(order.path, {**os.environ, **order.storage})
-    table = DeltaTable(order.path, storage_options=dict(order.storage) or None)
-    _check(order, table)
-    changes = _fitting(changes_of(order), table)
-    if order.form is Form.INSERTED:
-        return _appended(order, table, changes)
-    if order.form is Form.COPIES:
-        return _merged(order, table, _copies(order, table, changes), _copied(order))
-    return _merged(order, table, changes, _opened(order) if order.form is Form.VERSIONS else _upserted(order, table))
+    with _tables(tuple(sorted(order.storage.items()))).newest(order.path) as table:
+        _check(order, table)
+        if order.form is Form.INSERTED:
+            return _appended(order, table, _fitting(changes_of(order), table))
+        files = _files(table)
+        changes = _fitting(changes_of(order), table)
+        if rewritable(order, table, files, changes):
+            return rewritten(order, table, files, changes)
+        match order.form:
+            case Form.COPIES:
+                return _merged(order, table, _copies(order, table, changes), _copied(order))
+            case Form.VERSIONS:
+                return _merged(order, table, changes, _opened(order))
+            case _:
+                return _merged(order, table, changes, _upserted(order, table))
+
+
+@lru_cache(maxsize=2)
+def _tables(storage: tuple[tuple[str, str], ...]) -> KeptTables:
+    """Returns the tables that this process has opened before, with these options."""
+    return KeptTables(dict(storage))
 
 
 def _check(order: Order, table: DeltaTable) -> None:
@@ -78,14 +95,17 @@ def _check(order: Order, table: DeltaTable) -> None:
         raise Unfit("another run has taken the table over")
     if (table.transaction_version(order.app) or -1) >= order.version:
         raise Unfit("the table has that version")
-    if UNWRITABLE.intersection(table.protocol().writer_features or ()):  # it would write some, and lose rows
+    if not writable(table.protocol().writer_features or (), table.metadata().configuration):
         raise Unfit("the table has a feature that delta-rs does not write")
-    if order.form is Form.INSERTED:
-        return
+
+
+def _files(table: DeltaTable) -> pa.Table:
+    """Returns the table's files. Raises Unfit if they are too large."""
     files = pa.table(table.get_add_actions())
     size, rows = (int(pc.sum(files.column(name)).as_py() or 0) for name in ("size_bytes", "num_records"))
     if size > MOST_BYTES or rows > MOST_FILE_ROWS:
         raise Unfit("the table has grown")
+    return files
 
 
 def _fitting(changes: pa.Table, table: DeltaTable) -> pa.Table:
@@ -225,5 +245,5 @@ def _left_out(order: Order, table: DeltaTable) -> dict[str, str]:
 def _properties(order: Order) -> CommitProperties:
     return CommitProperties(
         custom_metadata={"userMetadata": order.note},
-        app_transactions=[Transaction(order.app, order.version)],
+        app_transactions=app_versions({order.app: order.version}),
     )

@@ -27,14 +27,6 @@ def append_rows(path: str, rows: str, columns: Sequence[str]) -> str:
     return f"INSERT INTO delta.{quote(path)} ({listed}) SELECT {listed} FROM {rows}"  # noqa: S608
 
 
-def append_copies(path: str, view: str, columns: Sequence[str]) -> str:
-    """Returns an INSERT for a table without a key that only grows: it adds each distinct row as often as the source
-    inserted it."""
-    listed = ", ".join(map(quote, columns))
-    rows = f"SELECT {listed}, explode(array_repeat(1, CAST({COUNT} AS INT))) FROM {view}"  # noqa: S608
-    return f"INSERT INTO delta.{quote(path)} ({listed}) SELECT {listed} FROM ({rows})"  # noqa: S608
-
-
 def merge_keyed(
     path: str,
     view: str,

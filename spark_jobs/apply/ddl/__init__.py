@@ -6,6 +6,7 @@ again       statements that come again in a later epoch
 standing    one table as its log shows it: how far it is, whether this run may write it
 creation    CREATE, DROP and TRUNCATE
 renaming    RENAME, several at once and swaps
+waiting     the rows of a quarantine go along with it
 mending     statements that resume a stopped table
 altering    ALTER; `lake.alteration` decides what it means for the table
 consent     whether a table's policy lets it follow

@@ -1,4 +1,5 @@
-"""ALTER TABLE: by name if no row changes; otherwise the table is rewritten in one commit.
+"""ALTER TABLE: by name if no row changes; otherwise the table is rewritten in one commit. So is a shard whose columns
+get other names or go: its union reads its files by the names that they have.
 
 A run that dies half way leaves some of the changes by name. The next run does the missing ones; the last commit carries
 the statement's version.
@@ -19,11 +20,13 @@ from spark_jobs.lake.alteration import Alteration, alteration, with_dropped
 from spark_jobs.lake.by_name import metadata_changes, needed_properties, statements
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, listed
+from spark_jobs.lake.features import MAPPING
 from spark_jobs.lake.own_columns import living_now
 from spark_jobs.lake.policies import Changed
 from spark_jobs.lake.replacement import replace_table
+from spark_jobs.lake.seen_columns import check_rules, definition_properties
 from spark_jobs.lake.sql import literal, quote, table_at
-from spark_jobs.lake.state import PRIMARY_KEY, SCHEMA_VERSION, TableState
+from spark_jobs.lake.state import PRIMARY_KEY, TableState
 
 _OF_LATER_ROWS = (ChangeKind.SET_DEFAULT, ChangeKind.DROP_DEFAULT)
 _OF_STRUCTURE = (
@@ -57,6 +60,8 @@ def alter(at: DdlTarget, step: Step, effect: Effect) -> str:
             raise CopyNeeded("its policy is ignore, and the statement changes values or types", at.table)
         return "skipped by the table's policy"
     check_consent(at, step)
+    if effect.before is not None:
+        check_rules(effect.before, state)
     plan = alteration(effect, state.columns)
     comments = [one.definition for one in effect.changes if one.kind is ChangeKind.COMMENT]
     comment = [state.comment, *comments][-1]
@@ -72,7 +77,7 @@ def alter(at: DdlTarget, step: Step, effect: Effect) -> str:
         plan = with_dropped(plan, state.columns)
     state.own.check(at.table, plan.schema.primary_key, [one.column.name for one in plan.columns])
     _check_rows(at, state, plan)
-    if plan.by_name:
+    if plan.by_name and not (at.is_shard and MAPPING in needed_properties(state.columns, plan)):
         if not _altered_plainly(at, state, plan, comment):
             with at.session() as spark:
                 _alter_by_name(spark, at, at.batch.lake.state(at.path, at.app) or state, plan, comment)
@@ -140,4 +145,4 @@ def _write_anew(at: DdlTarget, step: Step, state: TableState, plan: Alteration, 
 
 
 def _properties(plan: Alteration) -> dict[str, str]:
-    return {SCHEMA_VERSION: plan.schema.version, PRIMARY_KEY: json.dumps(list(plan.schema.primary_key))}
+    return definition_properties(plan.schema) | {PRIMARY_KEY: json.dumps(list(plan.schema.primary_key))}

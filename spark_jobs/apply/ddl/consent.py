@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdc_core.errors import TableStopped
+from cdc_core.rules.claims import HIDING
 from cdc_core.schema.sql_text import shown
 from spark_jobs.apply.ddl.standing import DdlTarget
 from spark_jobs.apply.ddl.steps import Step
@@ -27,5 +28,6 @@ def check_consent(at: DdlTarget, step: Step) -> None:
 
 
 def waits_for_consent(reason: str) -> bool:
-    """Whether a table that is stopped for this reason is left to a person: by its policy, or for its deleted rows."""
-    return reason.startswith((PROPOSAL, TAKES_DELETED, _EXCEPTION))
+    """Whether a table that is stopped for this reason is left to a person: by its policy, for its deleted rows, or
+    because it could show what a rule hides."""
+    return reason.startswith((PROPOSAL, TAKES_DELETED, _EXCEPTION, HIDING))

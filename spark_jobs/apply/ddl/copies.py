@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pymysql
 
 from cdc_core.errors import SluiceError, SourceError, TableStopped
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.names import split_name
 from spark_jobs.apply.ddl.consent import TAKES_DELETED
@@ -116,7 +116,10 @@ def _copy(batch: Batch, copier: Copier, refusal: Refusal) -> Followed:
     client = LakeClient(claim.destination, claim.client_id, claim.epoch, batch.run_id)
     database, name = split_name(table)
     target, progress = Target(batch.lake, batch.fence, client, database, name), _bounded(copier, table)
-    made = copy_table(copier.source, target, batch.sessions, zero_dates=copier.zero_dates, progress=progress)
+    made = copy_table(
+        copier.source, target, batch.sessions, zero_dates=copier.zero_dates, progress=progress,
+        expectations=batch.expectations,
+    )  # fmt: skip
     match made:
         case Copied():
             return Followed(table, "copy", why, made.place.low, f"copied from the source: {made.rows} rows")

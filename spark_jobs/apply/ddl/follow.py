@@ -85,6 +85,7 @@ def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Fo
         passing = [name for name in step.tables if passes_by(batch, name)]
         if passing:
             note_passed(batch, step, [full_name(*effect.to) for effect in step.effects if effect.to])
+            yield from _unseen(step, {*passing} - {*stopped})
         if len(passing) < len(step.tables):
             yield from rename(batch, step, stopped)
         return
@@ -97,6 +98,7 @@ def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Fo
     for name in names:
         if passes_by(batch, name):
             note_passed(batch, step, [name])
+            yield from _unseen(step, {name} - {*stopped})
             continue
         if name in stopped:
             mended = mend(batch, step, effect, name)
@@ -112,7 +114,17 @@ def _outcomes(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Fo
                     yield Followed(name, step.kind, shown(step.ddl.text, SHOWN), step.ddl.position, outcome)
 
 
+def _unseen(step: Step, tables: Collection[str]) -> Iterator[Refusal]:
+    """Refuses the tables, of those whose log alone goes on over the step, that the lake cannot have after it."""
+    for name in sorted(tables):
+        try:
+            step.check_seen(name)
+        except TableStopped as error:
+            yield Refusal(name, error)
+
+
 def _outcome(batch: Batch, step: Step, effect: Effect, table: str) -> str:
+    step.check_seen(table)
     at = standing(batch, table, anew=step.begins_anew)
     if at.has(step):
         return DONE_BEFORE

@@ -22,7 +22,7 @@ _CREATES = (EffectKind.CREATE, EffectKind.CREATE_FILLED)
 
 def mend(batch: Batch, step: Step, effect: Effect, table: str) -> str | None:
     """Returns the statement's outcome for a stopped table, or None if the table stays stopped."""
-    if not step.begins_anew:
+    if not step.begins_anew or (effect.schema and effect.schema.defect):
         return None
     try:
         at = standing(batch, table, anew=True)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from cdc_core.errors import TableStopped
 from cdc_core.schema.ddl import EffectKind
 from cdc_core.schema.sql_text import SHOWN, shown
@@ -19,6 +21,7 @@ from spark_jobs.apply.ddl.consent import check_consent
 from spark_jobs.apply.ddl.mending import is_mended, mend_old_name
 from spark_jobs.apply.ddl.standing import DdlTarget, filled, retire, standing
 from spark_jobs.apply.ddl.steps import Step, origins
+from spark_jobs.apply.ddl.waiting import take_over, waiting_rows
 from spark_jobs.apply.result import DONE_BEFORE, Followed, Refusal
 from spark_jobs.apply.table import Batch
 from spark_jobs.lake.copying import CopyNeeded
@@ -30,11 +33,12 @@ from spark_jobs.lake.state import FENCE, TABLE, TableState
 @dataclass(frozen=True, slots=True)
 class RenamedTable:
     """The table whose rows move, as it was before the statement. `exact`: none of its rows comes again, so that the
-    target's earlier rows do not matter."""
+    target's earlier rows do not matter. `waiting`: the rows of its quarantine, None if it has none."""
 
     path: str
     state: TableState
     exact: bool
+    waiting: pa.Table | None = None
 
 
 def rename(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Followed | Refusal]:
@@ -57,6 +61,7 @@ def rename(batch: Batch, step: Step, stopped: Collection[str]) -> Iterator[Follo
         if target in refused:
             continue
         try:
+            step.check_seen(target)
             outcomes = work.old_name(target) if origin is None else work.moved(target, origin)
         except TableStopped as error:
             outcomes = [Refusal(target, error)]
@@ -91,6 +96,7 @@ class _RenameWork:
             return [Refusal(name, error) for name in (origin, target)]
         if not exact:
             check_again(at, step)
+        take_over(at, step, rows.waiting)
         _move(at, step, rows)
         return self._followed(target, f"has the rows of {origin}", origin)
 
@@ -126,7 +132,7 @@ def _origin(at: DdlTarget, step: Step) -> RenamedTable | None:
     try:
         if not at.has(step):
             state = None if at.state.dropped else filled(at)
-            return RenamedTable(at.path, state, _is_exact(at)) if state else None
+            return RenamedTable(at.path, state, _is_exact(at), waiting_rows(at, state)) if state else None
     except TableStopped:
         return None
     lake, claim = at.batch.lake, at.batch.claim
@@ -136,7 +142,7 @@ def _origin(at: DdlTarget, step: Step) -> RenamedTable | None:
             return (
                 None
                 if before is None or before.dropped
-                else RenamedTable(at.path, before, _is_exact(at, before.version))
+                else RenamedTable(at.path, before, _is_exact(at, before.version), waiting_rows(at, before))
             )
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from deltalake import CommitProperties, Transaction
+from deltalake import CommitProperties
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import TableStopped
@@ -14,13 +14,13 @@ from cdc_core.position import split_version
 from cdc_core.schema.names import split_name
 from spark_jobs.apply.commits import ddl_note
 from spark_jobs.apply.ddl.steps import Step
-from spark_jobs.apply.table import Batch, found_state
+from spark_jobs.apply.table import Batch, found_progress
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, fill_old_rows, listed, with_own_columns
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import NOTHING
 from spark_jobs.lake.progress import TableProgress
-from spark_jobs.lake.record import begun_properties, dropped_property, followed_property
+from spark_jobs.lake.record import app_versions, begun_properties, dropped_property, followed_property
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import emptied_rows, replace_table, rows_of
 from spark_jobs.lake.state import TableState, app_id
@@ -61,6 +61,11 @@ class DdlTarget:
         """The state of a table that the source had before the step, as far as the lake knows."""
         return None if self.state is None or self.state.dropped else self.state
 
+    @property
+    def is_shard(self) -> bool:
+        """Whether a union names the table's files."""
+        return self.batch.lake.shard(*split_name(self.table)) is not None
+
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
         """A session in which an error that the table causes stops the table alone."""
@@ -77,8 +82,8 @@ class DdlTarget:
 
     def noted(self, step: Step) -> CommitProperties:
         """Returns the properties of the step's commit if delta-rs makes it."""
-        of_step = Transaction(self.app, step.version)
-        return CommitProperties(custom_metadata={"userMetadata": self._metadata(step)}, app_transactions=[of_step])
+        of_step = app_versions({self.app: step.version})
+        return CommitProperties(custom_metadata={"userMetadata": self._metadata(step)}, app_transactions=of_step)
 
     def _metadata(self, step: Step) -> str:
         batch, mending = self.batch, self.table in self.batch.stopped
@@ -92,9 +97,8 @@ def standing(batch: Batch, table: str, *, whole: bool = True, anew: bool = False
     claim, lake = batch.claim, batch.lake
     path = lake.path(*split_name(table))
     app = app_id(claim.destination, claim.client_id, table, claim.epoch)
-    state = found_state(batch, table, path, app, whole=whole)
-    if state is not None:
-        state = batch.fence.enter(path, app, state)
+    found = found_progress(batch, table, path, whole=whole)
+    state = batch.fence.enter(path, app, found.state) if found is not None else None
     return DdlTarget(batch, table, path, app, state, _progress(batch, table, state, anew))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from cdc_core.errors import TableStopped
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.names import full_name
 
@@ -47,6 +48,13 @@ class Step:
     def tables(self) -> tuple[str, ...]:
         """The tables that it touches, `database.table`."""
         return tuple(dict.fromkeys(name for effect in self.effects for name in tables_of(effect)))
+
+    def check_seen(self, table: str) -> None:
+        """Raises TableStopped for a table that the lake cannot have after the step: a rule does not fit it, or hid what
+        no rule hides any more."""
+        named = (effect for effect in reversed(self.effects) if tables_of(effect)[-1] == table)
+        if (effect := next(named, None)) and effect.schema and effect.schema.defect:
+            raise TableStopped(effect.schema.defect.reason, place=table, hint=effect.schema.defect.hint)
 
 
 def tables_of(effect: Effect) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ In order:
     standing    what a history lacks, and whether it must be compared with its table
     own         creates, fences and widens a history
     statements  the SQL: versions from a part of a log, and from a comparison
-    staged      the changes of a large part, as a file
     historian   one part of one log, or one comparison, becomes one commit
     works       the merges and the histories of one run
 """

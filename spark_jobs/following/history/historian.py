@@ -18,11 +18,9 @@ from spark_jobs.following.history import statements
 from spark_jobs.following.history.columns import MOVE_AWAY, work_of
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.own import OwnHistories
-from spark_jobs.following.history.staged import Staged, staged
 from spark_jobs.following.history.standing import Histories, HistoryState, lacks, standing, upto
 from spark_jobs.following.merge import every_part
 from spark_jobs.following.merged import Merged
-from spark_jobs.following.net import bounds, read_of
 from spark_jobs.following.others import leaving
 from spark_jobs.following.pending import Follows, Part, Pending
 from spark_jobs.following.together import Readied
@@ -34,10 +32,11 @@ from spark_jobs.lake.transaction import FEW_ROWS, MANY_ROWS, transaction
 from spark_jobs.landing.log import OpenedLog
 from spark_jobs.session import Sessions
 from spark_jobs.write.choice import key_range
-from spark_jobs.write.order import Form, Logged, Order, Outcome, form_of
+from spark_jobs.write.order import Form, Order, Outcome, form_of
 from spark_jobs.write.preparation import give_vectors
+from spark_jobs.write.ready import asked_of
+from spark_jobs.write.sorted_images import SortedImages, row_versions
 from spark_jobs.write.transaction import run_statement
-from spark_jobs.write.view import create_file_view
 
 _VIEW = "sluice_versions"
 
@@ -112,16 +111,13 @@ class Historian:
                 return Merged(work_of(table))
             log, part = found.log, pending.part
             columns, key = self._own.widened(path, log.columns, log)
-            read = read_of(log.definition, replace(pending, log=log))
-            if form_of(read, self._own.state(path)) is not Form.KEYED:
+            changes = log.changes(part, part.rows)
+            if form_of(changes, self._own.state(path)) is not Form.KEYED:
                 return None
-            changes = Logged(
-                log.path, log.version, part.epoch, part.after, part.upto,
-                self._emptied(pending, log),
-            )  # fmt: skip
+            asked = asked_of(changes, self._emptied(pending, log))
         order = Order(
             path, histories.app(table, part.epoch), part.upto, part.note(histories.ledger, table, self.run_id),
-            self.fence.token, Form.VERSIONS, tuple(columns), key, changes, storage=lake.storage,
+            self.fence.token, Form.VERSIONS, tuple(columns), key, asked, storage=lake.storage,
         )  # fmt: skip
 
         def result(outcome: Outcome, share: int) -> Merged:
@@ -144,7 +140,7 @@ class Historian:
                 raise
         log, part = _log(found), pending.part
         with self.sessions.take() as spark, lake_errors(path, MOVE_AWAY):
-            row = spark.sql(statements.first_emptying(log, bounds(part))).collect()[0]
+            row = spark.sql(statements.first_emptying(log, part.sql)).collect()[0]
         upto_, micros = int(row[0]), row[1]
         before = replace(pending, part=replace(part, upto=upto_ - 1, whole=False))
         done = self._wrote(before, found)
@@ -158,14 +154,15 @@ class Historian:
         path, log = self.histories.path(pending.table), found.log
         columns, key = self._own.widened(path, log.columns, log)
         part, source = pending.part, _log(found)
-        read = read_of(log.definition, replace(pending, log=log))
-        between = key_range(self.follows.lake, path, read, self._own.state(path))
+        between = key_range(self.follows.lake, path, log.changes(part, part.rows), self._own.state(path))
         place, since = (part.epoch, part.after), self._emptied(pending, log)
-        with staged(self.follows.lake, self.follows.destination, log.table, part, columns, key) as changes:
+        with row_versions(
+            self.follows.lake, self.follows.destination, log.table, part, part.rows, columns, key
+        ) as changes:
             if changes is not None:
                 rows = statements.staged_changes(_VIEW, path, place)
             else:
-                rows = statements.changes(source, bounds(part), columns, key, path, place)
+                rows = statements.changes(source, part.sql, columns, key, path, place)
             statement = statements.merge_versions(path, rows, columns, key, between, statements.moment(since))
             return self._committed(pending, statement, changes)
 
@@ -215,7 +212,7 @@ class Historian:
         self._own.note(path, compared)
         return done
 
-    def _committed(self, pending: Pending, statement: str, changes: Staged | None = None) -> Merged:
+    def _committed(self, pending: Pending, statement: str, changes: SortedImages | None = None) -> Merged:
         """Executes one statement as one commit with the part's version. `changes`: what it reads, as `_VIEW`."""
         began, histories, part = time.perf_counter(), self.histories, pending.part
         path, app = histories.path(pending.table), histories.app(pending.table, part.epoch)
@@ -224,7 +221,7 @@ class Historian:
             self.fence.check(path)
             give_vectors(spark, histories.lake, self.fence, path, self._own.state(path))
             if changes is not None:
-                create_file_view(spark, changes.schema, _VIEW, changes.file)
+                changes.create_view(spark, _VIEW)
             few, small, many = 0 < part.rows <= FEW_ROWS, histories.lake.is_small(path), part.rows >= MANY_ROWS
             fixed = changes is not None
             with transaction(spark, app, part.upto, metadata, few=few, small=small, fixed=fixed, many=many):

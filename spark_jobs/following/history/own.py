@@ -12,7 +12,7 @@ from spark_jobs.changes.versions import CURRENT
 from spark_jobs.following.history.columns import MOVE_AWAY, NAMES, OWN, lacking
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.standing import Histories, HistoryState, standing
-from spark_jobs.lake.ddl import alter_table, listed
+from spark_jobs.lake.ddl import LOG_PROPERTIES, alter_table, listed, make_table
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.fence import NOTHING, Fence
 from spark_jobs.lake.record import FORM, PROGRESS, new_properties
@@ -70,18 +70,19 @@ class OwnHistories:
     def _make(self, table: str, path: str, log: OpenedLog, note: HistoryNote) -> None:
         columns = log.columns
         lacking((), columns, path)  # raises for names that are a history's own
-        key = log.definition.primary_key
-        self.histories.lake.check_writable()
-        body = ", ".join(column.ddl for column in (*columns, *OWN))
+        key, lake = log.definition.primary_key, self.histories.lake
+        lake.check_writable()
         properties = {
             DESTINATION: self.histories.destination, TABLE: table, HISTORY: note.to_json(), FENCE: self.fence.token,
-            **new_properties(), PRIMARY_KEY: json.dumps(list(key)),
+            **new_properties(), PRIMARY_KEY: json.dumps(list(key)), **LOG_PROPERTIES,
         }  # fmt: skip
-        with self.sessions.take() as spark, lake_errors(path, MOVE_AWAY):
-            spark.sql(
-                f"CREATE TABLE delta.{quote(path)} ({body}) USING delta PARTITIONED BY ({CURRENT}) "
-                f"TBLPROPERTIES ({listed(properties)})"
-            )
+        if not make_table(lake, path, (*columns, *OWN), properties, "", partitions=(CURRENT,)):
+            body = ", ".join(column.ddl for column in (*columns, *OWN))
+            with self.sessions.take() as spark, lake_errors(path, MOVE_AWAY):
+                spark.sql(
+                    f"CREATE TABLE delta.{quote(path)} ({body}) USING delta PARTITIONED BY ({CURRENT}) "
+                    f"TBLPROPERTIES ({listed(properties)})"
+                )
         self.fence.skip(path)
 
     def widened(self, path: str, wanted: Sequence[LakeColumn], log: OpenedLog) -> tuple[list[str], tuple[str, ...]]:
@@ -102,9 +103,11 @@ class OwnHistories:
 
     def note(self, path: str, note: HistoryNote, more: Mapping[str, str] = NOTHING) -> None:
         """Writes the note, and `more` properties."""
-        noted = listed({HISTORY: note.to_json(), **more})
+        properties = {HISTORY: note.to_json(), **more}
+        if self.fence.note(path, properties):
+            return
         with self.sessions.take() as spark, lake_errors(path, MOVE_AWAY):
-            alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({noted})")
+            alter_table(spark, self.fence, path, f"SET TBLPROPERTIES ({listed(properties)})")
 
     def state(self, path: str) -> TableState:
         """Returns the history's state. Raises LakeError if the history is gone."""

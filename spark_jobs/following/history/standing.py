@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import split_name
-from spark_jobs.following.files import epochs_in, log_files
 from spark_jobs.following.history.columns import MOVE_AWAY
 from spark_jobs.following.history.note import HistoryNote
 from spark_jobs.following.history.stamp import EpochVersion, stamp_of
@@ -20,6 +19,7 @@ from spark_jobs.following.pending import Follows, Part, Pending, parts
 from spark_jobs.lake.progress import ALWAYS, TableProgress
 from spark_jobs.lake.record import ROOM
 from spark_jobs.lake.state import TableState, app_id
+from spark_jobs.landing.files import epochs_in, log_files
 from spark_jobs.landing.log import OpenedLog
 
 

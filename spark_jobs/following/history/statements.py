@@ -60,7 +60,7 @@ def changes(
 
 
 def staged_changes(view: str, path: str, begins: tuple[int, int | None]) -> str:
-    """Returns the same for a view over a file of `staged`."""
+    """Returns the same for a view over `row_versions`."""
     ahead, raised = _ahead(path, _later(*begins)), f"CAST(raise_error('{AHEAD}: ') AS BOOLEAN)"
     return f"(SELECT * FROM {view} WHERE {ahead} IS NULL OR {raised})"  # noqa: S608
 

@@ -53,7 +53,7 @@ class Answer:
 
 def widths(schema: TableSchema, answers: Sequence[Answer]) -> Ints:
     """Returns the width of each column's cells. Raises SchemaError if the answers do not fit the definition."""
-    for column, answer in zip(schema.shown, answers, strict=True):
+    for column, answer in zip(schema.selected, answers, strict=True):
         if not _fits(column, answer):
             raise SchemaError(
                 f"the server sends column {column.name} as another type ({answer.type_code}) than its definition has",

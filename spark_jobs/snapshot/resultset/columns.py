@@ -15,13 +15,28 @@ import pyarrow as pa
 from cdc_core.charsets.unicode import Offsets
 from cdc_core.compiled.fault import Fault
 from cdc_core.compiled.kernel import Bytes, Ints, Longs
-from cdc_core.rows.columns import bits, decimals, enums, floats, geometry, integers, strings, temporal, vectors
+from cdc_core.errors import SchemaError
+from cdc_core.rows.columns import (
+    bits,
+    computed,
+    decimals,
+    enums,
+    floats,
+    geometry,
+    integers,
+    strings,
+    temporal,
+    vectors,
+)
 from cdc_core.rows.columns.arrays import fixed, variable
 from cdc_core.rows.columns.batch import arrow_fields
-from cdc_core.rows.columns.cells import Cells, ZeroDates
+from cdc_core.rows.columns.cells import Cells
+from cdc_core.rows.columns.masks import seen
 from cdc_core.rows.columns.moments import width_of
+from cdc_core.rules.conditions import condition
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.column_type import ColumnType as Type
-from cdc_core.schema.table import TableSchema
+from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.snapshot.resultset import kernels
 
 _INTEGERS = (Type.TINY, Type.SHORT, Type.INT24, Type.LONG, Type.LONGLONG)
@@ -42,16 +57,47 @@ def decode(
     zero_dates: ZeroDates = "fail",
     place: Callable[[int], str] | None = None,
 ) -> pa.RecordBatch:
-    """Rows as columns. `starts[column, row]` is where a cell starts in `data`, a text at its length; negative for
-    NULL. `widths`: of `answers.widths`. `place` says of a row where it is, for errors.
+    """Rows as columns; of a table with a condition those that meet it. `starts[column, row]` is where a cell starts in
+    `data`, a text at its length; negative for NULL. `widths`: of `answers.widths`. `place` says of a row where it is,
+    for errors.
 
     Raises DecodeError for a value that the decoder refuses as well.
     """
+    fields = arrow_fields(schema)
     arrays = [
-        _array(Cells(schema.name, column, data, own, zero_dates, place, column.name in schema.primary_key), width)
-        for column, own, width in zip(schema.shown, starts, widths.tolist(), strict=True)
+        _seen(_cells(schema, column, data, own, column.zero_dates(zero_dates), place), width)
+        for column, own, width in zip(schema.selected, starts, widths.tolist(), strict=True)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(arrow_fields(schema)))
+    rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields[: len(arrays)]))
+    rows = _meeting(schema, rows) if schema.where else rows
+    more = computed.arrays(schema, rows.columns, rows.num_rows, place)
+    return pa.RecordBatch.from_arrays([*rows.columns, *more], schema=pa.schema(fields))
+
+
+def _cells(
+    schema: TableSchema,
+    column: Column,
+    data: Bytes,
+    starts: Longs,
+    zero_dates: ZeroDates,
+    place: Callable[[int], str] | None,
+) -> Cells:
+    return Cells(schema.name, column, data, starts, zero_dates, place, column.name in schema.primary_key)
+
+
+def _meeting(schema: TableSchema, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that meet the table's condition."""
+    asked = condition(schema.where)
+    values = {column.source_name.lower(): rows.column(number) for number, column in enumerate(schema.selected)}
+    if lacking := [name for name in asked.columns if name not in values]:
+        hint = "Reload the table from the source (sluice copy)."
+        raise SchemaError(f"its condition asks {lacking[0]!r}, which is not read", place=schema.name, hint=hint)
+    return rows.filter(asked.holds(values))
+
+
+def _seen(cells: Cells, width: int) -> pa.Array:
+    """What the column's rule makes of its values."""
+    return seen(cells, _array(cells, width))
 
 
 def _array(cells: Cells, width: int) -> pa.Array:

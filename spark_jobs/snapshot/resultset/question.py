@@ -14,15 +14,16 @@ AS_STORED = "SET character_set_results = NULL"  # the server converts no answer
 
 
 def question(schema: TableSchema, where: str = "") -> str:
-    """Returns a SELECT of the rows for which the condition holds, the columns in the definition's order."""
-    wanted = ", ".join(_expression(column) for column in schema.shown)
+    """Returns a SELECT of the rows for which the condition holds, the columns in the definition's order,
+    without those that are computed."""
+    wanted = ", ".join(_expression(column) for column in schema.selected)
     rows = f"{quote(schema.database)}.{quote(schema.table)}"
     index = f" FORCE INDEX ({quote(schema.key_index)})" if schema.primary_key else ""
     return f"SELECT {wanted} FROM {rows}" + (f"{index} WHERE {where}" if where else "")  # noqa: S608
 
 
 def _expression(column: Column) -> str:
-    name = quote(column.name)
+    name = quote(column.source_name)
     if column.type_code in (Type.ENUM, Type.SET):
         return f"CAST({name} AS UNSIGNED)"
     if column.type_code == Type.NEWDECIMAL and "zerofill" in column.column_type.lower():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_core.errors import TableStopped
 from spark_jobs.changes.columns import EPOCH, INSERT, OP, VERSION
+from spark_jobs.changes.version_range import VersionRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,40 +56,31 @@ def epochs_of(files: Sequence[LogFile]) -> list[int]:
     return sorted({epoch for file in files for epoch in range(file.epochs[0], file.epochs[1] + 1)})
 
 
-def key_bounds(log: DeltaTable, epoch: int, after: int | None, upto: int, column: str) -> tuple[int | None, int | None]:
-    """Returns the least and the greatest value of an integer column in the files with these rows; None for both if they
-    are unknown."""
-    files = pa.table(log.get_add_actions(flatten=True))
-    least, most = f"min.{column}", f"max.{column}"
-    if least not in files.column_names or most not in files.column_names:
-        return None, None
-    names = (f"min.{EPOCH}", f"max.{EPOCH}", f"min.{VERSION}", f"max.{VERSION}", least, most)
-    rows = zip(*(files[name].to_pylist() for name in names), strict=True)
-    floor = -1 if after is None else after
-    own = [
-        (low, high)
-        for first, last, begin, end, low, high in rows
-        if first <= epoch <= last and end > floor and begin <= upto
-    ]
-    if not own or any(not isinstance(value, int) for pair in own for value in pair):
-        return None, None
-    return min(low for low, _ in own), max(high for _, high in own)
+def key_bounds(log: DeltaTable, asked: VersionRange, column: str) -> tuple[int, int] | None:
+    """Returns the least and the greatest value of an integer column in the files with changes of a range, or None if
+    they are unknown."""
+    bounds = _bounds(log, asked, column)
+    if not bounds or any(not isinstance(value, int) for pair in bounds for value in pair):
+        return None
+    return min(low for low, _ in bounds), max(high for _, high in bounds)
 
 
-def only_inserted(log: DeltaTable, epoch: int, after: int | None, upto: int) -> bool:
-    """Whether the statistics of the files with a part's rows show that all were inserted."""
+def only_inserted(log: DeltaTable, asked: VersionRange) -> bool:
+    """Whether the statistics of the files with changes of a range show that all were inserted."""
+    bounds = _bounds(log, asked, OP)
+    return bool(bounds) and all(pair == (INSERT, INSERT) for pair in bounds)
+
+
+def _bounds(log: DeltaTable, asked: VersionRange, column: str) -> list[tuple[Any, Any]]:
+    """Returns the least and the greatest value of a column in each file with changes of a range; nothing if there are
+    no statistics of it."""
     files = pa.table(log.get_add_actions(flatten=True))
-    names = (f"min.{EPOCH}", f"max.{EPOCH}", f"min.{VERSION}", f"max.{VERSION}", f"min.{OP}", f"max.{OP}")
-    if any(name not in files.column_names for name in names):
-        return False
+    own = (f"min.{column}", f"max.{column}")
+    if any(name not in files.column_names for name in own):
+        return []
+    names = (f"min.{EPOCH}", f"max.{EPOCH}", f"min.{VERSION}", f"max.{VERSION}", *own)
     rows = zip(*(files[name].to_pylist() for name in names), strict=True)
-    floor = -1 if after is None else after
-    own = [
-        (least, most)
-        for first, last, begin, end, least, most in rows
-        if first <= epoch <= last and end > floor and begin <= upto
-    ]
-    return bool(own) and all(pair == (INSERT, INSERT) for pair in own)
+    return [(least, most) for first, last, low, high, least, most in rows if asked.meets((first, last), low, high)]
 
 
 def _per_second(kind: pa.DataType) -> float:

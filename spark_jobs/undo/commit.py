@@ -1,0 +1,174 @@
+"""`Corrector`: puts the planned rows into a table, in one commit at the table's present place (`Rewrite`).
+
+What is about to be done is noted before the commit, with its rows: a row that differs from the source and of which
+nothing says why looks like damage, and a repair would take it back. Killed anywhere, the same may be done again: rows
+that are there are not put twice, and the next correction of the table finds out what became of the first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+from pyspark.sql.connect.session import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from cdc_core.errors import LakeError
+from spark_jobs.lake.corrections import NOTE, CorrectedTable, Correction, Corrections
+from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.record import app_versions
+from spark_jobs.lake.sql import quote
+from spark_jobs.lake.state import DeltaCommit, TableState
+from spark_jobs.lake.statistics import exact_statistics
+from spark_jobs.lake.types import OP
+from spark_jobs.landing.client_tables import ClientTables
+from spark_jobs.load.replacement import Target
+from spark_jobs.load.result import LakeClient, WentOn
+from spark_jobs.load.rewrite import Rewrite
+from spark_jobs.session import Sessions
+from spark_jobs.undo.decision import ADDED, GONE
+from spark_jobs.undo.plan import Planner, TablePlan
+from spark_jobs.write.order import MOST_BYTES, writable
+
+_VIEW = "sluice_correction"
+_REFUSAL = (
+    "The Delta table refuses rows that it had before. Remove the constraint or NOT NULL that came since, then do it "
+    "again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """What became of a table: the plan as it was carried out, and the `version` of the commit, None if nothing was left
+    to put."""
+
+    plan: TablePlan
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Corrector:
+    """Corrects tables of one client, planned by `planner`. `check` raises if a claim that keeps the lake still is
+    lost."""
+
+    tables: ClientTables
+    sessions: Sessions
+    planner: Planner
+    clock: Callable[[], float] = time.time
+
+    @property
+    def corrections(self) -> Corrections:
+        tables = self.tables
+        return Corrections(tables.lake, tables.destination, tables.client_id)
+
+    def correct(self, correction: Correction, plan: TablePlan, check: Callable[[], None] = lambda: None) -> Corrected:
+        """Puts the rows of a plan. Raises WentOn if another run wrote the table meanwhile: plan it again; LakeError if
+        it cannot be written, or was rewritten too often at its place."""
+        tables, table, (epoch, at) = self.tables, plan.table, plan.place
+        client = LakeClient(tables.destination, tables.client_id, epoch, correction.run_id)
+        target = Target.fenced(tables.lake, self.sessions, client, table)
+        rewrite = Rewrite.begun(target, self.sessions, at)
+        if rewrite.state.columns != plan.state.columns:
+            raise WentOn(target.path)
+        self._settle(table)
+        plan = self.planner.again(plan, rewrite.state)
+        if not plan.decision.puts:
+            return Corrected(plan, None)
+        about = rewrite.about(NOTE, {"number": correction.number, "kind": correction.kind, "table": table})
+        noted = CorrectedTable(correction, table, "began", counts=_counts(plan))
+        self.corrections.began(noted, plan.decision.images(), self._now())
+        check()
+        rewrite.check(rewrite.state.version)
+        made = self._commit(rewrite, plan, about)
+        self.corrections.note(replace(noted, state="done", version=made.version), self._now())
+        return Corrected(plan, made.version)
+
+    def _settle(self, table: str) -> None:
+        """Notes what became of corrections of the table that have begun. The table is fenced, so no commit of theirs
+        comes any more."""
+        begun = [one for one in self.corrections.of_table(table) if one.state == "began"]
+        if not begun:
+            return
+        commits = self.tables.lake.commits(self.tables.path(table))
+        made = {one.note[NOTE].get("number"): one.version for one in commits if NOTE in one.note}
+        for one in begun:
+            version = made.get(one.correction.number)
+            state = replace(one, state="void" if version is None else "done", version=version)
+            self.corrections.note(state, self._now())
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self.clock(), UTC)
+
+    def _commit(self, rewrite: Rewrite, plan: TablePlan, about: str) -> DeltaCommit:
+        source, key = plan.decision.source(), plan.state.primary_key
+        path = rewrite.target.path
+        if self._is_small(path, rewrite.state):
+            return by_delta_rs(rewrite, source, key, about)
+
+        def merged(spark: SparkSession) -> None:
+            types = from_arrow_schema(source.schema, prefer_timestamp_ntz=True)
+            spark.createDataFrame(source, types).createOrReplaceTempView(_VIEW)
+            spark.sql(statement(path, source.schema.names[:-1], key)).collect()
+
+        return rewrite.commit(about, merged, _REFUSAL)
+
+    def _is_small(self, path: str, state: TableState) -> bool:
+        """Whether delta-rs writes the table as Spark does, in less time."""
+        return writable(state.features, state.properties) and self.tables.lake.size(path) <= MOST_BYTES
+
+
+def statement(path: str, columns: list[str], key: tuple[str, ...]) -> str:
+    """Returns one MERGE: all rows of a key are deleted, however many there are, and its new row is added."""
+    same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in key)
+    names = [quote(name) for name in columns]
+    return (
+        f"MERGE INTO delta.{quote(path)} AS t USING {_VIEW} AS s ON s.{OP} = {GONE} AND {same} "  # noqa: S608
+        f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND s.{OP} = {ADDED} "
+        f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+    )
+
+
+def by_delta_rs(rewrite: Rewrite, source: pa.Table, key: tuple[str, ...], about: str) -> DeltaCommit:
+    """Makes the same commit without Spark. Raises WentOn if another one came in between, LakeError."""
+    target = rewrite.target
+    table: DeltaTable = target.lake.open(target.path)
+    if table.version() != rewrite.state.version:
+        raise WentOn(target.path)
+    properties = CommitProperties(
+        custom_metadata={"userMetadata": about},
+        max_commit_retries=0,
+        app_transactions=app_versions({target.app: rewrite.mark.upto}),
+    )
+    same = " AND ".join(f"t.{_name(name)} IS NOT DISTINCT FROM s.{_name(name)}" for name in key)
+    try:
+        table.merge(
+            source, f"s.{_name(OP)} = {GONE} AND {same}", source_alias="s", target_alias="t", streamed_exec=False,
+            writer_properties=exact_statistics(source.schema, key), commit_properties=properties,
+        ).when_matched_delete().when_not_matched_insert(
+            {_name(name): f"s.{_name(name)}" for name in source.schema.names[:-1]}, f"s.{_name(OP)} = {ADDED}"
+        ).execute()  # fmt: skip
+    except CommitFailedError as error:
+        raise WentOn(target.path) from error
+    except (DeltaError, OSError) as error:
+        message = f"the table cannot be written: {first_line(error)}"
+        raise LakeError(message, place=target.path, hint=_REFUSAL) from error
+    made = target.lake.commit_noted(target.path, about)
+    if made is None:
+        raise WentOn(target.path)
+    return made
+
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
+
+
+def _counts(plan: TablePlan) -> dict[str, int]:
+    """Returns the counts that are noted, and the place of the table."""
+    decision, (epoch, at) = plan.decision, plan.place
+    counts = {"put": len(decision.puts), "already": decision.already, "changed": len(decision.changed)}
+    return counts | {"epoch": epoch, "at": at}

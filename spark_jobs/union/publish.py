@@ -1,0 +1,189 @@
+"""Brings a union to name the files of its shards, in one commit of delta-rs, without Spark.
+
+The union is opened first and the shards after it: if another publisher commits in between, the commit is refused, and
+everything is looked at again. So no commit takes a shard back. Of other destinations' shards nothing is touched. Files
+that are no shard's go: somebody who compacts the union writes rows that its shards have.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from deltalake import CommitProperties, DeltaTable, Field, Schema, TableFeatures
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from cdc_core.errors import LakeError, TableStopped
+from cdc_core.schema.names import split_name
+from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.folders import folder_of
+from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.state import KEPT_LOG
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.unions import SHARDS, Union
+from spark_jobs.union.files import File, difference, files_of_union
+from spark_jobs.union.shape import UnionShape, shape
+from spark_jobs.union.shards import ShardTable, folder_in, shards_of
+
+UNION = "sluice.union"  # the property of a union: the columns that say whose a row is
+_PROPERTIES = {"delta.logRetentionDuration": KEPT_LOG, "delta.checkpointInterval": "10"}
+_TRIES = 20  # a try is lost to another destination's commit
+_NTZ = "timestamp_ntz"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A union, its Delta version, None if it has no shard yet, the number of files that were added and removed, and the
+    shards that are left as they were, each with the reason."""
+
+    union: str
+    version: int | None
+    added: int = 0
+    removed: int = 0
+    refused: Mapping[str, TableStopped] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> bool:
+        """Whether its rows may be others than before."""
+        return bool(self.added or self.removed)
+
+
+def publish(
+    lake: Lake, union: Union, only: Collection[str] | None = None, sleep: Callable[[float], None] = time.sleep
+) -> Published:
+    """Publishes one union: all of the destination's shards, or `only` these tables, `database.table`, as far as they
+    are shards of it. Raises LakeError for a union that cannot be written, or is another table."""
+    path = lake.path(*split_name(union.table))
+    for tries in range(_TRIES):
+        try:
+            return _published(lake, union, path, only)
+        except CommitFailedError:
+            sleep(0.01 * tries)
+        except (DeltaError, OSError) as error:
+            hint = "Make the lake writable and give it room; the batch stays claimable."
+            raise LakeError(f"the union cannot be written: {first_line(error)}", place=path, hint=hint) from error
+    hint = "Make sure that nothing else writes this table; the batch stays claimable."
+    raise LakeError("other writers keep committing to the table", place=path, hint=hint)
+
+
+def _published(lake: Lake, union: Union, path: str, only: Collection[str] | None) -> Published:
+    table = _opened(lake, union, path)
+    there = files_of_union(table) if table else []
+    shards = shards_of(lake, union, there, only)
+    known = list(table.schema().fields) if table else []
+    found = shape(known, {one.name: one.fields for one in shards if not one.wrong}, union.partitions)
+    shards = [_judged(one, union, found, lake.unions.destination) for one in shards]
+    refused = {one.name: one.wrong for one in shards if one.wrong}
+    wanted = [one for shard in shards if not shard.wrong for one in shard.files]
+    if table is None:
+        if not any(shard.fields for shard in shards if not shard.wrong):
+            return Published(union.table, None, refused=refused)
+        table = _created(lake, union, path, found)
+    elif _types(found.fields) != _types(known):
+        _reshape(table, union, found)
+    added, removed = difference(wanted, _looked_at(there, shards, lake.unions.destination, whole=only is None))
+    if added or removed:
+        _commit(table, union, added, removed)
+    version = table.version() + bool(added or removed)
+    return Published(union.table, version, len(added), len(removed), refused)
+
+
+def _looked_at(there: Iterable[File], shards: Iterable[ShardTable], destination: str, *, whole: bool) -> list[File]:
+    """Returns the union's files that only these shards can have; if `whole`, all that no other destination has. A shard
+    that is left as it was is not looked at."""
+    seen, left = {one.below for one in shards}, {one.below for one in shards if one.wrong}
+    own, found = f"{SHARDS}/{folder_of(destination)}", list[File]()
+    for one in there:
+        below = folder_in(one.path)
+        mine = not below.startswith(f"{SHARDS}/") or below.startswith(f"{own}/")
+        if below not in left and (mine if whole else below in seen):
+            found.append(one)
+    return found
+
+
+def _opened(lake: Lake, union: Union, path: str) -> DeltaTable | None:
+    """Returns the union's table, or None before its first shard. Raises LakeError for a damaged one, and for another
+    table at its place."""
+    try:
+        table = lake.open(path)
+    except TableNotFoundError:
+        return None
+    except DeltaError as error:
+        hint = "Restore its _delta_log, or move that away: the union is made again from its shards."
+        raise LakeError(f"the union is damaged: {first_line(error)}", place=path, hint=hint) from error
+    noted = table.metadata().configuration.get(UNION)
+    if noted != _note(union):
+        if noted is None:
+            what, hint = "is a table of its own", "Give the union another name in `into`, or move that table away."
+        else:
+            what = f"was begun with other columns: {', '.join(table.metadata().partition_columns)}"
+            hint = "Name these in `into`, or move the union's _delta_log away: it is made again from its shards."
+        raise LakeError(f"{union.table} {what}", place=path, hint=f"{hint} Nothing was written to it.")
+    return table
+
+
+def _note(union: Union) -> str:
+    return json.dumps({"columns": list(union.columns), "destination": union.destination})
+
+
+def _judged(shard: ShardTable, union: Union, found: UnionShape, destination: str) -> ShardTable:
+    """Returns the shard with what is wrong with its columns."""
+    if shard.wrong or shard.name not in found.unfit:
+        return shard
+    message = f"it cannot be in {union.table}: {found.unfit[shard.name]}"
+    hint = f"Change its column at the source, or leave it out of `into`. {copy_hint(destination, shard.name)}"
+    return replace(shard, wrong=TableStopped(message, place=shard.name, hint=hint))
+
+
+def _types(fields: Iterable[Field]) -> dict[str, str]:
+    return {one.name: one.type.to_json() for one in fields}
+
+
+def _created(lake: Lake, union: Union, path: str, found: UnionShape) -> DeltaTable:
+    try:
+        return DeltaTable.create(
+            path,
+            Schema(list(found.fields)),
+            partition_by=list(union.partitions),
+            configuration={**_PROPERTIES, UNION: _note(union)},
+            storage_options=lake.storage or None,
+            raise_if_key_not_exists=False,
+        )
+    except DeltaError as error:
+        if lake.has(*split_name(union.table)):  # another destination was faster
+            raise CommitFailedError(str(error)) from error
+        raise
+
+
+def _reshape(table: DeltaTable, union: Union, found: UnionShape) -> None:
+    """Gives the union its columns, in a commit of its own that replaces no file: no row has an empty partition."""
+    if any(getattr(one.type, "type", "") == _NTZ for one in found.fields) and not _knows_ntz(table):
+        table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
+        table.update_incremental()
+    table.create_write_transaction(
+        [],
+        "overwrite",
+        Schema(list(found.fields)),
+        partition_by=list(union.partitions),
+        partition_filters=[(union.partitions[0], "=", "")],
+        commit_properties=CommitProperties(max_commit_retries=0),
+    )
+    table.update_incremental()
+
+
+def _knows_ntz(table: DeltaTable) -> bool:
+    return "timestampNtz" in (table.protocol().writer_features or ())
+
+
+def _commit(table: DeltaTable, union: Union, added: list[File], removed: list[File]) -> None:
+    now = int(time.time() * 1000)
+    about = {"union": union.table, "added": len(added), "removed": len(removed)}
+    table.create_write_transaction(
+        [*(one.added for one in added), *(one.removed(now) for one in removed)],
+        "append",
+        table.schema(),
+        partition_by=list(union.partitions),
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": json.dumps(about)}, max_commit_retries=0),
+    )
