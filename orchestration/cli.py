@@ -28,6 +28,7 @@ from orchestration.options import (
     LakeRoot,
     Name,
     ServiceOrConf,
+    SomeLake,
     Spark,
     SparkToken,
     Token,
@@ -94,11 +95,13 @@ def server(conf: Conf = Path("conf"), as_json: Json = False) -> None:
 
 
 @app.command()
-def status(service: Url = LOCAL, token: Token = "", as_json: Json = False) -> None:
-    """Show the state, position, lag and error of every destination; 1 if one has failed."""
+def status(service: Url = LOCAL, token: Token = "", lake: SomeLake = None, as_json: Json = False) -> None:
+    """Show the state, position, lag and error of every destination; with the lake, the rows that wait in quarantines.
+
+    Exit code 1: a destination has failed."""
     from orchestration.commands.status import run
 
-    raise typer.Exit(run(service, token, as_json=as_json))
+    raise typer.Exit(run(service, token, as_json=as_json, lake=lake))
 
 
 @app.command()
@@ -113,8 +116,9 @@ def check(
     spark_token: SparkToken = "",
     as_json: Json = False,
 ) -> None:
-    """Show what Spark's executors have and reach of what a destination needs, before its first run; 1 if something is
-    missing."""
+    """Show what Spark and its executors lack for a destination, before its first run.
+
+    Exit code 1: something is missing."""
     from orchestration.commands.check import run
     from orchestration.commands.verb import access_of
 
@@ -122,6 +126,23 @@ def check(
         name, lake=lake, conf=conf, client=client, service=service, token=token, spark=spark, spark_token=spark_token
     )
     raise typer.Exit(run(at, as_json=as_json))
+
+
+@app.command()
+def alert(
+    name: Name,
+    defs: Annotated[Path, typer.Option(envvar="SLUICE_DEFS", help="A defs.yaml, or a folder of */defs.yaml.")],
+    test: Annotated[bool, typer.Option("--test", help="Send a test message to each receiver.")] = False,
+    client: Client = 1001,
+    as_json: Json = False,
+) -> None:
+    """Show where the alerts of a destination go; with --test, send a message there.
+
+    Exit code 1: a URL is wrong, or a receiver did not take the message."""
+    from orchestration.commands.alert import run
+    from orchestration.loading import load_settings
+
+    raise typer.Exit(run(load_settings(defs, name, client), test=test, as_json=as_json))
 
 
 @app.command()
@@ -133,7 +154,9 @@ def positions(
     token: Token = "",
     as_json: Json = False,
 ) -> None:
-    """Show every client's cursor and how far it is behind the source; 1 if one is unknown or purged."""
+    """Show every client's cursor and how far it is behind the source.
+
+    Exit code 1: a cursor is unknown to the source, or its binlog is purged there."""
     from orchestration.commands.positions import run
 
     raise typer.Exit(run(destination, service, token, as_json=as_json))
@@ -196,12 +219,85 @@ def now(
         list[str] | None, typer.Argument(help="database.table; all with a change log without it.", show_default=False)
     ] = None,
     client: Client = 1001,
+    as_of: Annotated[
+        str,
+        typer.Option(
+            metavar="PLACE",
+            help="As of this place instead, all tables of one transaction: a position, GTIDs, a time, the number of a "
+            "batch, or latest.",
+        ),
+    ] = "",
+    nearest: Annotated[
+        bool, typer.Option("--nearest", help="With --as-of: at the last earlier place that all tables have.")
+    ] = False,
+    create: Annotated[bool, typer.Option("--create", help="With --as-of: also make the views in Spark.")] = False,
+    spark: Spark = "sc://127.0.0.1:15002",
+    spark_token: SparkToken = "",
     as_json: Json = False,
 ) -> None:
-    """Print the SQL of the views that show landed tables as of the end of their change logs."""
+    """Print the SQL of the views that show tables as of the end of their change logs, or as of a place."""
+    if as_of:
+        from orchestration.commands import as_of as command
+
+        done = command.run(
+            name, tuple(table or ()), lake, client, as_of, spark, spark_token,
+            nearest=nearest, create=create, as_json=as_json,
+        )  # fmt: skip
+        raise typer.Exit(done)
+    if nearest or create:
+        raise typer.BadParameter("--nearest and --create need --as-of")
     from orchestration.commands.now import run
 
     raise typer.Exit(run(name, tuple(table or ()), lake, client, as_json=as_json))
+
+
+@app.command()
+def explain(
+    name: Name,
+    lake: LakeRoot,
+    table: Annotated[
+        list[str] | None, typer.Argument(help="database.table; all that changed without it.", show_default=False)
+    ] = None,
+    batch: Annotated[str, typer.Option(metavar="N|N..M", help="This batch, or these.", show_default=False)] = "",
+    position: Annotated[
+        str, typer.Option(metavar="F:O", help="The transaction at this position.", show_default=False)
+    ] = "",
+    gtid: Annotated[str, typer.Option(metavar="GTID", help="This transaction.", show_default=False)] = "",
+    time: Annotated[
+        str, typer.Option(metavar="TIME", help="The batch in which this time was reached.", show_default=False)
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, help="The most transactions, tables, and rows of a table.")] = 20,
+    binlog: Annotated[bool, typer.Option("--binlog/--no-binlog", help="Also read the source's binlog again.")] = True,
+    conf: Conf = Path("conf"),
+    client: Client = 1001,
+    service: ServiceOrConf = None,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Show what a batch or a transaction changed: rows before and after, statements, versions of tables."""
+    from orchestration.commands.explain import run
+    from orchestration.commands.verb import access_of
+    from spark_jobs.past.asked import AskedPast
+
+    asked = {"batch": batch, "position": position, "gtid": gtid, "time": time}
+    if sum(map(bool, asked.values())) != 1:
+        raise typer.BadParameter("give one of --batch, --position, --gtid and --time")
+    at = access_of(name, lake=lake, conf=conf, client=client, service=service, token=token)
+    raise typer.Exit(run(at, tuple(table or ()), AskedPast(**asked), limit, binlog=binlog, as_json=as_json))
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="A query of Spark SQL, in quotes.", show_default=False)],
+    limit: Annotated[int, typer.Option(min=0, help="The most rows that are shown; 0: all.")] = 100,
+    spark: Spark = "sc://127.0.0.1:15002",
+    spark_token: SparkToken = "",
+    as_json: Json = False,
+) -> None:
+    """Print the rows of a query, which can only read. With --json, an object for each row."""
+    from orchestration.commands.sql import run
+
+    raise typer.Exit(run(query, spark, spark_token, limit, as_json=as_json))
 
 
 app.command()(consume)
@@ -221,6 +317,8 @@ def _options(
 def main() -> None:
     """The entry point. SIGTERM ends the command as Ctrl-C does: every server that it started is stopped."""
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts programs so in the background
+        signal.signal(signal.SIGINT, lambda *_: None)  # servers do not inherit it; Dagster's ignored SIGTERM too
     try:
         app(standalone_mode=True)
     except SluiceError as error:

@@ -10,7 +10,12 @@ import typer
 from orchestration.options import Json, Name
 
 Address = Annotated[str, typer.Option(help="host:port of a server (canal.port).")]
-Zookeeper = Annotated[str, typer.Option(help="host:port,host:port/chroot: the server that runs it is found there.")]
+Zookeeper = Annotated[
+    str,
+    typer.Option(
+        help="host:port of each ZooKeeper, with commas, and /chroot; it knows which server runs the destination."
+    ),
+]
 User = Annotated[str, typer.Option(help="canal.user of the destination.")]
 Password = Annotated[str, typer.Option(envvar="SLUICE_CANAL_PASSWORD", help="Its password.", show_default=False)]
 BatchSize = Annotated[int, typer.Option(min=1, help="In the server's unit: rows, or KB of the binlog.")]
@@ -37,8 +42,9 @@ def consume(
     batches: Batches = None,
     as_json: Json = False,
 ) -> None:
-    """Print what a client of a destination gets, by Canal's protocol, until Ctrl-C. What is printed is acked: the
-    client's cursor moves."""
+    """Print what a client of a destination gets, by Canal's protocol, until Ctrl-C.
+
+    What is printed is acked: the client's cursor moves."""
     from orchestration.commands.consume import PASSING, connector_of, run
 
     number = PASSING if client_id is None else client_id
@@ -51,7 +57,10 @@ def mirror(
     rules: Annotated[Path, typer.Option(help="Folder of *.yml, as for Canal's RDB adapter.")],
     target: Annotated[
         str,
-        typer.Option(help="mysql://user@host:port/database, or postgresql://...: its position table is made there."),
+        typer.Option(
+            metavar="URL",
+            help="mysql://user@host/db or postgresql://...; a port may follow the host. Positions are kept there.",
+        ),
     ],
     target_password: Annotated[
         str, typer.Option(envvar="SLUICE_MIRROR_PASSWORD", help="Password of the target.", show_default=False)

@@ -1,5 +1,5 @@
-"""The commands of the verbs, made of their models: `sluice copy`, `snapshot`, `remake`, `maintain`, `verify`, `reset`,
-`pause`, `resume`, `rollback` and `ddl`."""
+"""The commands of the verbs, made of their models: `sluice copy`, `snapshot`, `remake`, `register`, `maintain`,
+`verify`, `undo`, `redo`, `replay`, `restore`, `reset`, `pause`, `resume`, `rollback` and `ddl`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from orchestration.options import (
     LOCAL,
     Client,
     Conf,
+    Defs,
     Json,
     LakeRoot,
     Name,
@@ -27,17 +28,25 @@ from orchestration.options import (
     Url,
 )
 from orchestration.verbs.orders import (
+    Accept,
     Cli,
     Copy,
     Ddl,
+    Drop,
     Maintain,
     Order,
     Pause,
+    Redo,
+    Register,
     Remake,
+    Replay,
+    Requeue,
     Reset,
+    Restore,
     Resume,
     Rollback,
     Snapshot,
+    Undo,
     Verify,
 )
 
@@ -57,9 +66,13 @@ def add_verbs(app: typer.Typer) -> None:
     app.command("copy")(_command(Copy, _ALL))
     app.command("snapshot")(_command(Snapshot, _ALL))
     app.command("remake")(_command(Remake, {**_LAKE, "client": (Client, 1001), **_SPARK}))
-    app.command("maintain")(_command(Maintain, _ALL))
+    app.command("register")(_command(Register, {**_LAKE, "client": (Client, 1001), **_SPARK}))
+    app.command("maintain")(_command(Maintain, {**_ALL, "defs": (Defs, None)}))
     one = Annotated[str | None, typer.Option(help="One destination; all of the configuration without it.")]
     app.command("verify")(_command(Verify, {"destination": (one, None), **_ALL}))
+    noted = {"reason": (Reason, ""), **_ALL}
+    for order in (Undo, Redo, Replay, Restore):
+        app.command(order.VERB)(_command(order, noted))
     some_lake = Annotated[str | None, typer.Option(envvar="SLUICE_LAKE", help="The lake, for --batch and the like.")]
     client = Annotated[int, typer.Option("--client-id", min=0, help="The client whose cursor is set.")]
     app.command("reset")(_command(Reset, {"client": (client, 1001), "lake": (some_lake, None), **_SERVICE}))
@@ -69,6 +82,10 @@ def add_verbs(app: typer.Typer) -> None:
     lake = Annotated[str | None, typer.Option(envvar="SLUICE_LAKE", help="The lake, for a table that is copied.")]
     app.command("resume")(_command(Resume, {"lake": (lake, None), **_CONF, **_SPARK}))
     app.command("rollback")(_command(Rollback, asked))
+    app.command("accept")(_command(Accept, {"reason": (why, ...), "lake": (lake, None), **_CONF, **_SPARK}))
+    waiting = {"reason": (why, ...), **_ALL}
+    app.command("requeue")(_command(Requeue, waiting))
+    app.command("drop")(_command(Drop, waiting))
     ddl = typer.Typer(help="DDL statements that wait for approval (policy `ask`).", no_args_is_help=True)
     ddl.command("list")(_waiting)
     approve = "Approve waiting statements: their tables are reloaded with the source's present columns and rows."
@@ -111,7 +128,7 @@ def _command(order: type[Order], access: Parameters, **fixed: Any) -> Callable[.
             raise _bad_usage(error, shown) from error
         raise typer.Exit(_run(asked, values, as_json=as_json))
 
-    command.__doc__ = f"{order.__doc__}\n\n    {_EXIT}" if "tables" in shown else order.__doc__
+    command.__doc__ = _unwrapped(f"{order.__doc__}\n\n{_EXIT}" if "tables" in shown else str(order.__doc__))
     command.__annotations__ = {name: kind for name, (kind, _) in parameters.items()}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
@@ -127,6 +144,11 @@ def _command(order: type[Order], access: Parameters, **fixed: Any) -> Callable[.
     return command
 
 
+def _unwrapped(text: str) -> str:
+    """Returns each paragraph in one line, as typer folds it to the width of the terminal."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
 def _run(order: Order, values: dict[str, Any], *, as_json: bool) -> int:
     from orchestration.commands.verb import access_of, run, run_everywhere
 
@@ -135,6 +157,10 @@ def _run(order: Order, values: dict[str, Any], *, as_json: bool) -> int:
     if name is None:
         return run_everywhere(order, as_json=as_json, **values)
     values.pop("destination", None)
+    if defs := values.pop("defs", None):
+        from orchestration.loading import load_settings
+
+        values["declared"] = load_settings(defs, name, values["client"])
     return run(order, access_of(name, **values), as_json=as_json, reason=reason)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,23 +26,29 @@ from cdc_core.schema.table import TableSchema
 from orchestration.assets.audit import audit_checks, audit_job, audit_schedule
 from orchestration.assets.drain_asset import delta_asset, drain_job
 from orchestration.assets.landed import LandedTables
-from orchestration.assets.lineage import declared, external_assets
+from orchestration.assets.lineage import declared, external_assets, union_assets
 from orchestration.assets.merge_asset import merge_asset, merge_job
+from orchestration.expectations import expected_of, misfits_of
 from orchestration.failures import TablesUnknown
 from orchestration.internals import job_of_process, noted
 from orchestration.jobs.by_hand import job_name, job_of, maintain_schedule
 from orchestration.jobs.routine import drain_schedule
 from orchestration.resources import CanalResource, LakeResource
+from orchestration.sensors.alerting import alerts_sensor
 from orchestration.sensors.backlog import backlog_sensor
 from orchestration.sensors.merging import merging_sensor
+from orchestration.sensors.registering import registering_sensor
 from orchestration.sensors.round import round_of
 from orchestration.sensors.snapshots import snapshot_sensor
 from orchestration.settings import Settings, secret
 from orchestration.source import CONF_VARIABLE
 from orchestration.store import lag_check
-from orchestration.verbs.orders import JOBS, Maintain, Remake, Reset, Snapshot
+from orchestration.verbs.orders import JOBS, Accept, Drop, Maintain, Register, Remake, Requeue, Reset, Snapshot
+from spark_jobs.lake.catalog_names import catalog_json
+from spark_jobs.lake.layout import layouts_json
 from spark_jobs.lake.policies import policies_json
 from spark_jobs.lake.row_rules import rules_json
+from spark_jobs.lake.unions import unions_json
 from spark_jobs.landing.modes import modes_json
 
 _SILENT = ContextVar[dict[str, SluiceError] | None]("what does not answer, by its address", default=None)
@@ -55,15 +62,20 @@ class CdcDestination(dg.Component, Settings):
         canal, lake = _canal(self), _lake(self)
         resources = {self.names.canal: canal, self.names.lake: lake}
         known, kept = _known_tables(self)
-        landed = LandedTables(self.modes, declared(self, known))
+        self.unions.check_tables(schema.name for schema in known)
+        schemas = declared(self, known)
+        expected = {name: expected_of(self.expected, self.modes, name, schema) for name, schema in schemas.items()}
+        landed = LandedTables(self.modes, schemas, expected)
         makers, own = self._job_makers(landed), job_of_process()
         jobs = _jobs({own: makers[own]} if own in makers else makers, resources)
         if own in jobs:  # a run of this job needs no other, and none of the assets
             return dg.Definitions(jobs=[jobs[own]], resources=resources).with_reconstruction_metadata(kept)
+        _warn(self, landed)
         audit = [audit_checks(self, list(landed.schemas))] if self.audit else []
         parts = dg.Definitions(
             assets=[
                 *external_assets(self, landed.schemas),
+                *union_assets(self, [*landed.merged, *landed.followed]),
                 delta_asset(self, landed),
                 *([merge_asset(self, landed)] if landed.followed else []),
             ],
@@ -74,13 +86,15 @@ class CdcDestination(dg.Component, Settings):
         started = dg.Definitions(
             jobs=[*jobs.values(), *audits],
             schedules=self._schedules(jobs, audits),
-            sensors=self._sensors(jobs, landed, lake),
+            sensors=[*self._sensors(jobs, landed, lake), *self._alerts(parts)],
         )
         return dg.Definitions.merge(parts, started).with_reconstruction_metadata(kept)
 
     def _job_makers(self, landed: LandedTables) -> dict[str, Callable[[], dg.JobDefinition]]:
         """Returns the functions that make the jobs without selected assets, by the names of the jobs."""
-        orders = [order for order in JOBS if landed.followed or order is not Remake]
+        absent = {*([] if landed.followed else [Remake]), *([] if self.catalog_rules else [Register])}
+        absent |= set() if self.expectations else {Accept, Requeue, Drop}
+        orders = [order for order in JOBS if order not in absent]
         makers: dict[str, Callable[[], dg.JobDefinition]] = {self.names.job: partial(drain_job, self, landed)}
         makers |= {job_name(order, self): partial(job_of, order, self) for order in orders}
         return makers | ({self.names.merging_job: partial(merge_job, self, landed)} if landed.followed else {})
@@ -100,9 +114,25 @@ class CdcDestination(dg.Component, Settings):
         if self.snapshot != "never":
             snapshot, rewind = jobs[job_name(Snapshot, self)], jobs[job_name(Reset, self)]
             sensors.append(snapshot_sensor(self, snapshot, rewind, connect, lake, shared))
+        if self.catalog_rules is not None:
+            sensors.append(registering_sensor(self, jobs[job_name(Register, self)], lake, shared))
         if merges := jobs.get(self.names.merging_job):
             sensors.append(merging_sensor(self, merges, landed.follows, landed.keeps, lake, shared))
         return sensors
+
+    def _alerts(self, parts: dg.Definitions) -> list[dg.SensorDefinition]:
+        if self.alerts is None:
+            return []
+        made = [*(parts.assets or ()), *(parts.asset_checks or ())]
+        keys = [key for one in made if isinstance(one, dg.AssetsDefinition) for key in one.check_keys]
+        return [alerts_sensor(self, keys, partial(_connect, self), round_of(self.service.place))]
+
+
+def _warn(settings: Settings, landed: LandedTables) -> None:
+    """Logs what tables cannot meet: it concerns them alone, and is known before their next rows."""
+    for table, listed in landed.expected.items():
+        for said in misfits_of(listed, table, landed.schemas[table]):
+            logging.getLogger("dagster").warning("%s: %s. Correct it in defs.yaml.", settings.destination, said)
 
 
 def _jobs(
@@ -125,6 +155,7 @@ def _canal(settings: Settings) -> CanalResource:
         token=secret(service.token_env),
         ca=service.ca or os.environ.get(CA_VARIABLE),
         hosts=service.hosts,
+        rules=settings.rules.rules.to_json(),
     )
 
 
@@ -145,14 +176,18 @@ def _lake(settings: Settings) -> LakeResource:
         ddl=policies_json(settings.ddl.policies),
         apply=modes_json(settings.modes),
         rows=rules_json(settings.row_rules),
+        layouts=layouts_json(settings.layouts),
         engine=settings.engine,
+        expectations=settings.expected.to_json(),
+        catalog=catalog_json(settings.catalog_rules),
+        unions=unions_json(settings.unions),
     )
 
 
 def _known_tables(settings: Settings) -> tuple[list[TableSchema], dict[str, str]]:
-    """The tables that the service captures, and the same as metadata of the code location."""
-    key = f"sluice/{settings.destination}/tables"
-    kept = noted().get(key) or _packed(json.dumps([schema.to_dict() for schema in _ask(settings)]))
+    """The tables that the service captures, as the lake sees them, and the same as metadata of the code location."""
+    key, rules = f"sluice/{settings.destination}/tables", settings.rules.rules
+    kept = noted().get(key) or _packed(json.dumps([rules.view(schema).to_dict() for schema in _ask(settings)]))
     text = zlib.decompress(base64.b64decode(kept))
     fields = [{name: value for name, value in one.items() if name != "version"} for one in json.loads(text)]
     return [TableSchema.from_dict(one) for one in fields], {key: kept}

@@ -15,6 +15,7 @@ from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.snapshot import FIRST_START
 from cdc_core.contract.stopped_table import CHANGES_PURGED, FILTERED_OUT, StoppedTable
 from cdc_core.position import EntryPosition
+from cdc_core.rules.claims import HIDING
 from cdc_core.schema.ddl import EffectKind
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
@@ -71,9 +72,11 @@ class FirstRows:
 def waiting(client: ClientStatus, now: float, *, complete: bool) -> list[str]:
     """Returns the tables to read, which no run reads: stopped ones that wait for their first rows, or for a reload
     after a reset or after a time outside the filter; the ones of a job that ended; with `complete` all that the stream
-    cannot complete, except tables that an operator stopped."""
+    cannot complete, except tables that an operator stopped. One that could show what a rule hides waits for a person,
+    also if a snapshot of it had begun by then."""
     opened = {one.table: one.lease_deadline for one in client.snapshots}
-    idle = [stop for stop in client.stopped if opened.get(stop.table, 0.0) < now]
+    stopped = [stop for stop in client.stopped if not stop.reason.startswith(HIDING)]
+    idle = [stop for stop in stopped if opened.get(stop.table, 0.0) < now]
     left = {one.table for one in client.snapshots if is_job(one.owner) and one.lease_deadline < now}
     return sorted(
         {

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from cdc_core.errors import ConfigError
 from orchestration.internals import is_valid_cron_schedule
 
-_UNITS = {"s": 1, "m": 60, "h": 3600}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LENGTH = re.compile(r"(\d+)\s*([smh])")
+_LONG_LENGTH = re.compile(r"(\d+)\s*([smhd])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +39,11 @@ def parse_freshness(text: str | None) -> Freshness:
         place="freshness",
         hint='Write 30s, 5m, 1h, asap, or a cron expression ("0 3 * * *").',
     )
+
+
+def parse_length(text: str) -> float:
+    """The seconds of `30s`, `5m`, `12h` or `2d`. Raises ValueError, as pydantic expects it."""
+    length = _LONG_LENGTH.fullmatch(text.strip())
+    if not length or not int(length[1]):
+        raise ValueError("is not a time; write 30s, 5m, 12h or 2d")
+    return float(int(length[1]) * _UNITS[length[2]])

@@ -23,19 +23,26 @@ import yaml
 from pydantic import ValidationError
 
 from cdc_core.errors import ConfigError, SluiceError
-from orchestration.destination import one_load
+from orchestration.destination import CdcDestination, one_load
 from orchestration.failures import TablesUnknown
 from orchestration.internals import ResolutionException, job_of_process, noted
+from orchestration.names import UNION
+from orchestration.resources import LakeResource
+from orchestration.settings import Settings
 from orchestration.stack.dagster import BROKEN, LOADABLE, WAITING
 from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.unions import Union, unions_from
 
 FOLDER_VARIABLE = "SLUICE_DEFS"
 JOBS = "sluice/jobs"  # in the metadata of the code location: the digest and the jobs of each file, as JSON
 SHIPPED = Path(__file__).parent / "defs"
 Paths = dict[str, tuple[str, str]]
 """By a table's folder, whatever its case: its asset, and the folder itself."""
+Unions = dict[tuple[str, str], Union]
+"""The unions of the lakes, by the lake's root and the union's name in lower case."""
 More = Callable[[dg.Definitions], dg.Definitions]
 """Returns the definitions with more."""
+_TYPE = re.compile(r"(?<=\.)\w+\[.*\]\.?")  # in pydantic's path to a key
 _REMEDY = "Correct the file, then reload this code location; orchestration/defs/example.yaml shows every key."
 
 
@@ -49,7 +56,7 @@ def load_folder(folder: Path, more: More = lambda found: found) -> dg.Definition
     folder."""
     if not folder.is_dir():
         raise ConfigError("no such folder of destinations", place=str(folder), hint=f"Correct {FOLDER_VARIABLE}.")
-    return _load_all(sorted([*folder.glob("*/defs.yaml"), *folder.glob("*/defs.yml")]), more)
+    return _load_all(_files(folder), more)
 
 
 def load_for_process(folder: Path, more: More) -> dg.Definitions:
@@ -84,6 +91,7 @@ def _each(files: Sequence[Path], *, alone: bool) -> dg.Definitions:
     """Return the destinations, which have nothing in common; with `alone` Dagster takes each by itself."""
     common = dg.Definitions(executor=dg.in_process_executor)
     parts, names, paths, jobs = [common], set[str](), dict[str, tuple[str, str]](), dict[str, tuple[str, list[str]]]()
+    unions: Unions = {}
     for file in files:
         read = _digest(file)
         try:
@@ -94,6 +102,7 @@ def _each(files: Sequence[Path], *, alone: bool) -> dg.Definitions:
                 message = f"clashes with another destination, whose {min(shared)} it would be"
                 raise ConfigError(message, place=str(file), hint=_REMEDY)
             paths |= check_paths(one, str(file), paths)
+            unions |= check_unions(one, str(file), unions)
         except ConfigError as error:
             parts.append(_stand_in(file, error))
         except dg.DagsterError as error:
@@ -113,7 +122,7 @@ def check_paths(definitions: dg.Definitions, place: str, others: Paths) -> Paths
     for spec in _specs(definitions):
         if spec.metadata.get("dagster/storage_kind") != "delta":
             continue
-        table, path = spec.key.to_user_string(), str(spec.metadata["path"].value)
+        table, path = spec.metadata.get(UNION) or spec.key.to_user_string(), str(spec.metadata["path"].value)
         other, there = others.get(path.casefold()) or own.setdefault(path.casefold(), (table, path))
         if other != table and (there == path or Lake(path.rsplit("/", 2)[0]).ignores_case()):
             hint = "Leave one out (canal.instance.filter.black.regex, or `tables` in defs.yaml), or use two lakes."
@@ -121,22 +130,74 @@ def check_paths(definitions: dg.Definitions, place: str, others: Paths) -> Paths
     return own
 
 
+def check_unions(definitions: dg.Definitions, place: str, others: Unions) -> Unions:
+    """The unions of a destination's lake. Raises ConfigError for one that is another destination's too, if its columns
+    are not the same ones, or none of them says which destination a row is of."""
+    own: Unions = {}
+    for lake in (definitions.resources or {}).values():
+        if not isinstance(lake, LakeResource):
+            continue
+        for union in unions_from(lake.unions).all:
+            key = lake.root.rstrip("/"), union.table.lower()
+            own[key] = union
+            other = others.get(key, union)
+            if other.columns != union.columns or other.destination != union.destination:
+                what = f"{' and '.join(map(repr, (other.partitions, union.partitions)))} are its columns"
+            elif key in others and not union.destination:
+                what = "none of its columns says which destination a row is of"
+            else:
+                continue
+            hint = "Give it the same `columns` and `destination` in both files, or use two lakes."
+            raise ConfigError(f"two destinations go into {union.table}, and {what}", place=place, hint=hint)
+    return own
+
+
 def _specs(definitions: dg.Definitions) -> Iterable[dg.AssetSpec]:
     for asset in definitions.assets or ():
         if isinstance(asset, dg.AssetsDefinition):
             yield from asset.specs
+        elif isinstance(asset, dg.AssetSpec):
+            yield asset
 
 
 def load_destination(file: Path) -> dg.Definitions:
     """One file's definitions. Raises ConfigError with file, line and key."""
-    folder = file.parent
+    try:
+        return _tree(file).build_defs(file.parent)
+    except Exception as error:
+        raise _as_config_error(file, error) from error
+
+
+def load_settings(defs: Path, destination: str, client_id: int) -> Settings:
+    """What a `defs.yaml`, or one of a folder's, declares for a client of a destination. No service is asked. Raises
+    ConfigError."""
+    files = [defs] if defs.is_file() and defs.stem == "defs" else _files(defs)
+    broken: ConfigError | None = None
+    for file in files:
+        try:
+            found = _tree(file).get_all_components(CdcDestination)
+        except Exception as error:
+            broken = broken or _as_config_error(file, error)
+            continue
+        for one in found:
+            if (one.destination, one.client_id) == (destination, client_id):
+                return one
+    if broken:
+        raise broken
+    hint = "Give --defs a defs.yaml, or a folder of */defs.yaml, that has it."
+    raise ConfigError(f"no defs.yaml has client {client_id} of destination {destination}", place=str(defs), hint=hint)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted([*folder.glob("*/defs.yaml"), *folder.glob("*/defs.yml")])
+
+
+def _tree(file: Path) -> dg.ComponentTree:
+    folder = file.absolute().parent
     module = types.ModuleType(f"sluice_defs_{re.sub('[^A-Za-z0-9_]', '_', folder.name)}")
     module.__file__, module.__path__ = None, [str(folder)]
     sys.modules[module.__name__] = module  # the component loader knows folders as modules only
-    try:
-        return dg.ComponentTree.from_module(module, folder).build_defs(folder)
-    except Exception as error:
-        raise _as_config_error(file, error) from error
+    return dg.ComponentTree.from_module(module, folder)
 
 
 def _as_config_error(file: Path, error: BaseException) -> ConfigError:
@@ -161,7 +222,8 @@ def _invalid(file: Path, error: ValidationError) -> ConfigError:
     """All wrong keys at once. Each value may also be a template, so Pydantic's "or a string" is left out."""
     wrong: dict[str, str] = {}
     for found in error.errors():
-        path = ".".join(str(part) for part in found["loc"]).partition(" at ")[0].removeprefix("attributes.").split(".")
+        place = ".".join(str(part) for part in found["loc"]).partition(" at ")[0].removeprefix("attributes.")
+        path = _TYPE.sub("", place).split(".")
         if path[-1] != "str":
             wrong[".".join(key for key in path if not _is_type(key))] = found["msg"].removeprefix("Value error, ")
     first = next(iter(wrong))
@@ -189,8 +251,12 @@ def _line(file: Path, keys: Sequence[str]) -> int:
 def _unresolved(text: str) -> ConfigError:
     """A template that cannot be resolved, or a wrong value in a nested key. Dagster gives text, its place first."""
     place, _, key = text.splitlines()[0].partition(" - ")
-    inner = re.search(r"validation errors? for \w+\n(\S+)\n\s+(.+?) \[type=", text)
-    message = f"{key}.{inner[1]}: {inner[2]}" if inner else f"{key}: {text.strip().splitlines()[-1]}"
+    inner = re.search(r"validation errors? for \w+\n(?:(\S+)\n)?\s+(.+?) \[type=", text)  # a model's has no key
+    last = text.strip().splitlines()[-1]
+    if "'model_dump'" in last:  # a plain value where Dagster expects a mapping
+        last = "is not of the form that it has there"
+    named = f"{key}.{inner[1]}" if inner and inner[1] else key
+    message = f"{named}: {inner[2] if inner else last}"
     return ConfigError(message.removeprefix("attributes.").replace("Value error, ", ""), place=place, hint=_REMEDY)
 
 
@@ -208,7 +274,7 @@ def _stand_in(file: Path, error: ConfigError) -> dg.Definitions:
 
     def tick(_context: dg.SensorEvaluationContext) -> dg.SkipReason:
         if not waits:
-            raise error
+            raise error from None  # the cause shows the file's values
         try:
             load_destination(file)
         except ConfigError as still:

@@ -9,12 +9,14 @@ whose names become the same are refused at loading.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
 
 from cdc_core.errors import safe_name
-from cdc_core.schema.names import escaped, split_name
+from cdc_core.schema.names import escaped, full_name, split_name, unescaped
 from spark_jobs.following.history.columns import table_of
 
 DESTINATION_TAG = "cdc/destination"
@@ -23,7 +25,24 @@ MERGE_TAG = "cdc/merge_of"  # the destination of a run that merges change logs
 ACKED_TAG = "cdc/to"  # how far a run acked; a run without this tag acked nothing
 UNTIL_TAG = "cdc/until"  # a run goes on with what another left: rows of before this time, in milliseconds since 1970
 LEFT_TAG = "cdc/left"  # a run left such rows: its limits came first, or another job
+PLACE = "place"  # in the metadata of a materialization: what its rows are as of, as `sluice now --as-of` takes it
+PLACE_TAG = "cdc/place"  # the same as a tag of the materialization
+UNION = "sluice/union"  # in the metadata of an asset: the table of the lake, which destinations may share
 RUNS_KEPT_VARIABLE, RUNS_KEPT_DAYS = "SLUICE_RUNS_KEPT_DAYS", 7.0  # of runs that drained or merged; 0: for ever
+
+BUILT_IN = ("key_unique", "position_monotone", "rows_add_up", "takes_changes", "rows_landed", "merged", "verified")
+"""The names of Sluice's own checks of a table."""
+
+
+def place_text(epoch: int, version: int) -> str:
+    """Returns a place of an epoch as text."""
+    return f"{epoch}.{version}"
+
+
+def place_tags(metadata: Mapping[str, Any]) -> dict[str, str] | None:
+    """Returns the tags of a materialization with this metadata."""
+    return {PLACE_TAG: str(metadata[PLACE])} if PLACE in metadata else None
+
 
 # Dagster makes names of checks from an asset's key: other characters are an error there, or become `_`.
 _ODD = re.compile(r"[^A-Za-z0-9_]|_(?=[0-9a-f]{4})")
@@ -102,6 +121,12 @@ class Names:
     def job_tags(self) -> dict[str, str]:
         """Returns the tags of the runs of the other jobs."""
         return {JOB_TAG: self.destination}
+
+
+def subject_of(key: dg.AssetKey) -> str:
+    """Returns `database.table` of an asset of a table, as people write it; the last part of any other."""
+    *database, name = (unescaped(part, "-") for part in key.path[2:])
+    return full_name(database[0], name) if database else name
 
 
 def _parts(table: str) -> list[str]:

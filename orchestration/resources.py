@@ -6,7 +6,7 @@ Tokens come from the environment when a resource is made for a run or a tick. Th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,22 +15,29 @@ import dagster as dg
 from cdc_core import config
 from cdc_core.client.connector import Connector
 from cdc_core.client.trust import Trust, read_authorities
+from cdc_core.errors import SessionError
+from cdc_core.rules.rules import Rules
 from cdc_core.schema.table import TableSchema
 from orchestration.source import source_of
 from spark_jobs.apply.cascade import Cascades
 from spark_jobs.apply.spark_lake import SparkLake
+from spark_jobs.catalog.notes import CatalogNotes
+from spark_jobs.expectations.expectation import Expectations
 from spark_jobs.following.catch_up import CatchUp
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.now import refresh_landed_view
-from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.following.views import Views
+from spark_jobs.lake.catalog_names import catalog_from
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.layout import layouts_from
 from spark_jobs.lake.policies import policies_from
 from spark_jobs.lake.row_rules import rules_from
 from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.unions import unions_from
 from spark_jobs.landing.modes import Mode, modes_from
+from spark_jobs.landing.parked import Parking
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.source import connect
 from spark_jobs.write.order import Engine
@@ -51,6 +58,31 @@ class CanalResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     token: str | None = None
     timeout_seconds: float = 20.0
     follow_seconds: float = 30.0
+    rules: str = ""  # what the lake sees of the tables, as JSON
+
+    @contextmanager
+    def draining(self) -> Iterator[Connector]:
+        """A connection for a run that drains: its client is subscribed, and the service keeps the rules of defs.yaml.
+        Raises ConfigError for rules that cannot be applied there."""
+        rules = Rules.from_json(self.rules)
+        with self.connect() as connector:
+            if connector.subscribe().rules != rules.fingerprint:
+                connector.set_rules(rules)
+            yield connector
+
+    @contextmanager
+    def reading(self) -> Iterator[Connector]:
+        """A connection for a job that a person starts: the service keeps the rules of defs.yaml, if it has some, and if
+        the client is subscribed. Raises ConfigError as `draining`."""
+        rules = Rules.from_json(self.rules)
+        with self.connect() as connector:
+            if rules:
+                kept = rules.fingerprint
+                with suppress(SessionError):  # one that is not subscribed can read nothing
+                    kept = connector.client_status().rules
+                if kept != rules.fingerprint:
+                    connector.set_rules(rules)
+            yield connector
 
     @contextmanager
     def connect(self) -> Iterator[Connector]:
@@ -81,12 +113,16 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     ddl: str = "{}"  # the policies of the tables, as JSON
     apply: str = "{}"  # their modes, as JSON
     rows: str = "{}"  # their rules for deleted rows and columns of ours, as JSON
+    layouts: str = "{}"  # how the tables are laid out, as JSON
+    expectations: str = "{}"  # what is expected of tables, as JSON
     engine: str = "auto"  # what writes small tables
+    catalog: str = "{}"  # the names of the tables in a catalog, as JSON
+    unions: str = "{}"  # which tables are one table here, as JSON
 
     def has(self, table: TableSchema) -> bool:
         """Whether the lake has the table, whatever it holds; or is to have its change log alone."""
         alone = modes_from(self.apply).of(table.name) is Mode.APPEND
-        return alone or Lake(self.root).has(table.database, table.table)
+        return alone or Lake(self.root, unions=unions_from(self.unions)).has(table.database, table.table)
 
     def keeps(self, table: str) -> bool:
         """Whether `database.table` is to have a history."""
@@ -94,7 +130,9 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @property
     def lake(self) -> Lake:
-        return Lake(self.root, complete=self.complete, rules=rules_from(self.rows))
+        rules, layouts, names = rules_from(self.rows), layouts_from(self.layouts), catalog_from(self.catalog)
+        unions = unions_from(self.unions)
+        return Lake(self.root, complete=self.complete, rules=rules, layouts=layouts, catalog=names, unions=unions)
 
     @contextmanager
     def merging(self, destination: str, client_id: int, run_id: str) -> Iterator[Works]:
@@ -103,7 +141,8 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         with Sessions(self.remote, self.token or "", self.root) as sessions:
             follows, fence = Follows(lake, destination, client_id), Fence(lake, sessions)
             engine, policies = Engine(self.engine), policies_from(self.ddl)
-            merger = Merger(follows, sessions, fence, run_id, policies, Views(sessions, follows), engine)
+            expected, views = Expectations.from_json(self.expectations), Views(sessions, follows)
+            merger = Merger(follows, sessions, fence, run_id, policies, views, engine, expected)
             yield Works(merger, self.keeps)
 
     @contextmanager
@@ -123,6 +162,8 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
                 redefined=lambda table: refresh_landed_view(sessions, follows, table),
                 modes=modes_from(self.apply),
                 engine=Engine(self.engine),
+                expectations=Expectations.from_json(self.expectations),
+                owe=CatalogNotes(lake, connector.destination, connector.client_id).owe if lake.catalog else None,
             )
             if self.conf is None:
                 yield spark_lake
@@ -130,7 +171,8 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             instance, _ = config.load_instance(Path(self.conf), connector.destination)
             source = source_of(instance, connector)
             zero_dates = instance.zero_dates
-            with Cascades(lambda: connect(source), lambda: _captured(connector), zero_dates) as cascades:
+            tables = lambda: _captured(connector)  # noqa: E731
+            with Cascades(lambda: connect(source), tables, zero_dates, source.rules) as cascades:
                 yield replace(spark_lake, source=source, cascades=cascades, zero_dates=zero_dates)
 
 

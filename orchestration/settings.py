@@ -8,13 +8,34 @@ from typing import Any, Literal, Self, TypeVar
 import dagster as dg
 from pydantic import Field, field_validator, model_validator
 
-from cdc_core.errors import ConfigError
+from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.schema.names import split_name
+from orchestration.alerts.rules import AlertRules
+from orchestration.delta_properties import check_properties, property_texts
+from orchestration.expectations import Expected, check_expectations, expectations_of
 from orchestration.freshness import parse_freshness
 from orchestration.internals import is_valid_cron_schedule
-from orchestration.names import Names
-from orchestration.table_rules import ApplyRules, ColumnRules, DdlRules, DeleteRules, LogRules, check_time
+from orchestration.lake_rules import SeenTables
+from orchestration.names import BUILT_IN, Names
+from orchestration.table_rules import (
+    ApplyRules,
+    CatalogSettings,
+    ColumnRules,
+    DdlRules,
+    DeleteRules,
+    LogRules,
+    UnionRule,
+    VectorRules,
+    check_columns,
+    check_laid_out_once,
+    check_time,
+)
+from spark_jobs.expectations.expectation import Expectations
+from spark_jobs.lake.catalog_names import CatalogRules, check_catalog
+from spark_jobs.lake.layout import Layouts, Vectors
+from spark_jobs.lake.paths import Paths
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
+from spark_jobs.lake.unions import Union, Unions
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.maintain.retention import LogRetention
 from spark_jobs.write.order import Engine
@@ -24,6 +45,7 @@ _LONGEST = 3000.0  # seconds of a run; Dagster's own limit for one is 3600 where
 _START_SECONDS = 15.0  # that the start of a run takes, until its first claim
 _FIRST_MERGE_SECONDS = 4.0  # of a table's, on two cores that others use, while Spark compiles it
 SERVICE_VARIABLE, FLIGHT_VARIABLE, SPARK_VARIABLE = "SLUICE_SERVICE", "SLUICE_FLIGHT", "SPARK_REMOTE"
+CATALOG_VARIABLE = "SLUICE_CATALOG"
 """What is used where a file names none."""
 ENDLESS = 1 << 62  # rows: only their age starts a run
 
@@ -115,6 +137,7 @@ class Settings(dg.Model, dg.Resolvable):
     service: ServiceAddress = Field(default_factory=ServiceAddress)
     spark: str = Field(default_factory=lambda: os.environ.get(SPARK_VARIABLE) or "sc://127.0.0.1:15002")
     spark_token_env: str = "SPARK_CONNECT_TOKEN"  # noqa: S105
+    catalog: str | CatalogSettings = Field(default_factory=lambda: os.environ.get(CATALOG_VARIABLE) or "")
     tables: list[str] | None = None
     complete: bool = False
     client_id: int = 1001
@@ -126,13 +149,21 @@ class Settings(dg.Model, dg.Resolvable):
     apply: Mode | ApplyRules = Mode.MERGE
     deletes: Deletes | DeleteRules = Deletes.HARD
     columns: list[LastChange] | ColumnRules = []
+    deletion_vectors: Vectors | VectorRules = Vectors.AUTO
+    table_properties: dict[str, dict[str, str | bool | int]] = {}
+    cluster_by: dict[str, list[str]] = {}
+    partition_by: dict[str, list[str]] = {}
     ddl: DdlRules = DdlRules()
+    rules: SeenTables = SeenTables()
+    expectations: dict[str, list[Expected]] = {}
+    into: dict[str, UnionRule] = {}
     engine: Engine = Engine.AUTO
     snapshot: Literal["initial", "never", "when_needed"] = "never"
     audit: str | None = None  # a cron expression
     maintain: str | None = None  # a cron expression
     log_retention: str | LogRules = "forever"
     lag_warning_seconds: float = 300
+    alerts: AlertRules | None = None
     batch_size: int = 2_000_000
     max_batches: int = 1_000
     max_seconds: float = _LONGEST
@@ -188,6 +219,43 @@ class Settings(dg.Model, dg.Resolvable):
             check_time(value)
         return value
 
+    @model_validator(mode="after")
+    def _one_layout(self) -> Self:
+        check_properties(self.table_properties)
+        check_columns("cluster_by", self.cluster_by, 4)
+        check_columns("partition_by", self.partition_by, 8)
+        check_laid_out_once(self.cluster_by, list(self.partition_by))
+        return self
+
+    @model_validator(mode="after")
+    def _one_catalog(self) -> Self:
+        if isinstance(self.catalog, str) and self.catalog:
+            check_catalog(self.catalog)
+        return self
+
+    @field_validator("rules")
+    @classmethod
+    def _can_be_applied(cls, value: SeenTables) -> SeenTables:
+        try:
+            value.rules.check()
+        except ConfigError as error:
+            raise ValueError(f"{error.message} ({error.place}); {error.hint}") from error
+        return value
+
+    @model_validator(mode="after")
+    def _can_be_expected(self) -> Self:
+        check_expectations(self.expected, self.modes, BUILT_IN)
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_united(self) -> Self:
+        try:
+            self.unions.check()
+            self.unions.check_tables(self.tables or ())
+        except SluiceError as error:
+            raise ValueError(f"{error.message} ({error.place}); {error.hint}") from error
+        return self
+
     @field_validator("tables")
     @classmethod
     def _named_in_full(cls, tables: list[str] | None) -> list[str] | None:
@@ -208,12 +276,43 @@ class Settings(dg.Model, dg.Resolvable):
         return rules.modes
 
     @property
+    def expected(self) -> Expectations:
+        """What is expected of tables, before a batch is in them."""
+        return expectations_of(self.expectations)
+
+    @property
     def row_rules(self) -> RowRules:
         """What becomes of each table's deleted rows, and which columns it has in addition to the source's."""
         deletes = self.deletes if isinstance(self.deletes, DeleteRules) else DeleteRules(mode=self.deletes)
         columns = self.columns if isinstance(self.columns, ColumnRules) else ColumnRules(names=self.columns)
         listed = {pattern: tuple(names) for pattern, names in columns.tables.items()}
         return RowRules(deletes.mode, deletes.tables, tuple(columns.names), listed)
+
+    @property
+    def unions(self) -> Unions:
+        """Which tables of the source are one table of the lake."""
+        found = (Union(name, one.tables, tuple(one.columns), one.destination) for name, one in self.into.items())
+        return Unions(self.destination, tuple(found))
+
+    @property
+    def paths(self) -> Paths:
+        """Where the tables are in the lake."""
+        return Paths(self.lake, self.unions)
+
+    @property
+    def catalog_rules(self) -> CatalogRules | None:
+        """Returns the names that the tables have in a catalog, or None if they are in none."""
+        if isinstance(self.catalog, CatalogSettings):
+            return self.catalog.rules
+        return CatalogRules(self.catalog) if self.catalog else None
+
+    @property
+    def layouts(self) -> Layouts:
+        """How the tables are laid out, and which features of Delta they have."""
+        vectors = self.deletion_vectors
+        rules = vectors if isinstance(vectors, VectorRules) else VectorRules(mode=vectors)
+        listed = ({name: tuple(one) for name, one in by.items()} for by in (self.cluster_by, self.partition_by))
+        return Layouts(rules.mode, rules.tables, property_texts(self.table_properties), *listed)
 
     @property
     def logs_kept(self) -> LogRetention:

@@ -13,5 +13,5 @@ CONF_VARIABLE = "SLUICE_CONF"  # names the directory of canal.properties for run
 
 
 def source_of(instance: InstanceConfig, connector: Connector) -> Source:
-    """The server that the service reads at this moment: the master, or the standby."""
-    return captured_source(instance, connector.status().source)
+    """The server that the service reads at this moment: the master, or the standby, as the client's rules show it."""
+    return captured_source(instance, connector.status().source, connector.rules())

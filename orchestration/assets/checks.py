@@ -4,6 +4,8 @@ The checks of `spark_jobs.apply.checks` gate each batch. A blocking one stops it
 source's changes presume are a warning. `takes_changes` is red as long as a table is stopped, while the others go on.
 A run in which checks were selected yields each of them exactly once, also when the store was empty, with the number of
 batches that passed. Otherwise a check has an event when its verdict changes, as soon as the batch is done.
+
+What a `defs.yaml` expects of a table are checks too, with the verdict of the last batch that had rows of it.
 """
 
 from __future__ import annotations
@@ -22,19 +24,22 @@ from orchestration.names import Names
 from orchestration.settings import Settings
 from spark_jobs.apply.checks import CHECKS, ROWS_ADD_UP, Verdict
 from spark_jobs.apply.result import DONE_BEFORE, BatchResult
+from spark_jobs.expectations.expectation import Expectation
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.remedy import copy_hint
 
 TAKES_CHANGES = "takes_changes"
+_OWN = frozenset(check.name for check in CHECKS)
 _TAKES = "The table is not stopped by a change that it cannot take."
 
 
 @dataclass(slots=True)
 class Tally:
-    """The verdicts of a run's checks, by declared table: how many batches passed, the last verdict that did not, and
-    which tables are stopped. `touched`: tables that got changes. `doubts`: the rows of each table that were not as the
-    source's changes presume, since it was created; `noted`: the ledger's note of them. `logs`: declared tables whose
-    changes land in their logs."""
+    """The verdicts of a run's checks, by declared table: how many batches passed, the verdicts of the batch that
+    stopped it, and which tables are stopped. `touched`: tables that got changes. `doubts`: the rows of each table that
+    were not as the source's changes presume, since it was created; `noted`: the ledger's note of them. `logs`: declared
+    tables whose changes land in their logs. `expected`: what is expected of declared tables; `latest`: the last
+    verdicts of that."""
 
     names: Names
     tables: Sequence[str]
@@ -46,6 +51,8 @@ class Tally:
     doubts: dict[str, Doubt] = field(default_factory=dict)
     noted: dict[str, Doubt] = field(default_factory=dict)
     logs: Sequence[str] = ()
+    expected: Mapping[str, Sequence[Expectation]] = field(default_factory=dict)
+    latest: dict[tuple[str, str], Verdict] = field(default_factory=dict)
     _assets: dict[dg.AssetKey, str] = field(init=False)
     _log_assets: dict[dg.AssetKey, str] = field(init=False)
 
@@ -71,10 +78,13 @@ class Tally:
         self.doubts = {name: doubt for name, doubt in self._with(batch).items() if doubt}
         for landed in batch.landed:
             self.passed[landed.table, ROWS_LANDED] = self.passed.get((landed.table, ROWS_LANDED), 0) + 1
+        stopping = {one.table for one in verdicts if one.blocks}
         for one in verdicts:
-            if one.passed:
+            if one.check not in _OWN:
+                self.latest[one.table, one.check] = one
+            elif one.passed:
                 self.passed[one.table, one.check] = self.passed.get((one.table, one.check), 0) + 1
-            else:
+            elif one.table in stopping:
                 self.failed[one.table, one.check] = one
 
     def _noted(self, table: str) -> Doubt:
@@ -94,38 +104,72 @@ class Tally:
                 totals[result.table] = totals.get(result.table, Doubt()) + result.doubt
         return totals
 
-    def keep_stopped(self, tables: Collection[str]) -> None:
-        """Only these are still stopped: the stop of another one was lifted."""
+    def keep_stopped(self, tables: Collection[str]) -> set[str]:
+        """Only these are still stopped. Returns the others, whose stop was lifted: what contradicted their changes is
+        mended."""
+        lifted = {name for name in self.stopped if name not in tables}
         self.stopped = {name: stop for name, stop in self.stopped.items() if name in tables}
+        self.failed = {(name, check): one for (name, check), one in self.failed.items() if name not in lifted}
+        return lifted
+
+    def is_news(self, verdict: Verdict, doubts: Collection[str]) -> bool:
+        """Whether a verdict has an event before the ack of its batch: it blocks, its table is among the `doubts` to
+        note, or rows fail what they met until then, as far as this run knows."""
+        if verdict.blocks:
+            return True
+        if verdict.check in _OWN:
+            return verdict.warns and verdict.table in doubts
+        before = self.latest.get((verdict.table, verdict.check))
+        return not verdict.passed and (before is None or before.passed)
+
+    def forget_doubts(self, tables: Collection[str]) -> None:
+        """These were reloaded."""
+        self.doubts = {name: doubt for name, doubt in self.doubts.items() if name not in tables}
+        self.noted = {name: doubt for name, doubt in self.noted.items() if name not in tables}
 
     def keys(self, tables: Collection[str]) -> set[dg.AssetKey]:
         """Returns the assets of these tables, and of all that are stopped or doubtful."""
-        concerned = {*tables, *self.stopped, *self.doubts}
-        return {key(table) for table in concerned for key in (self.names.delta, self.names.log)}
+        return self.assets({*tables, *self.stopped, *self.doubts})
+
+    def assets(self, tables: Collection[str]) -> set[dg.AssetKey]:
+        return {key(table) for table in tables for key in (self.names.delta, self.names.log)}
 
     def lasting(self) -> list[dg.AssetCheckKey]:
         """Returns the checks that may change without rows: an operator resumes or reloads a table."""
         deltas = [dg.AssetCheckKey(key, check) for key in self._assets for check in (TAKES_CHANGES, ROWS_ADD_UP)]
         return deltas + [dg.AssetCheckKey(key, TAKES_CHANGES) for key in self._log_assets]
 
-    def results(self, keys: Collection[dg.AssetKey] | None = None) -> Iterator[dg.AssetCheckResult]:
-        """Yields the result of every declared check, once; only for these assets if they are given."""
+    def results(
+        self, keys: Collection[dg.AssetKey] | None = None, selected: Collection[dg.AssetCheckKey] = ()
+    ) -> Iterator[dg.AssetCheckResult]:
+        """Yields the result of every declared check, once; only for these assets if they are given. An expectation of a
+        table without rows has none, unless it was `selected`."""
         for key, table in self._assets.items():
             if keys is None or key in keys:
                 for check in CHECKS:
                     yield self._result(key, table, check.name)
                 yield _takes_changes(key, self.stopped.get(table), self._copy(table))
+                yield from self._expected(key, table, selected)
         for key, table in self._log_assets.items():
             if keys is None or key in keys:
                 yield self._result(key, table, ROWS_LANDED)
                 yield _takes_changes(key, self.stopped.get(table), self._copy(table))
+
+    def _expected(
+        self, key: dg.AssetKey, table: str, selected: Collection[dg.AssetCheckKey]
+    ) -> Iterator[dg.AssetCheckResult]:
+        for one in self.expected.get(table, ()):
+            found = self.latest.get((table, one.name))
+            if found is None and dg.AssetCheckKey(key, one.name) not in selected:
+                continue
+            yield expected_result(key, table, one, found)
 
     def _copy(self, table: str) -> str:
         return copy_hint(self.names.destination, table)
 
     def _result(self, key: dg.AssetKey, table: str, check: str) -> dg.AssetCheckResult:
         batches, failed = self.passed.get((table, check), 0), self.failed.get((table, check))
-        if check == ROWS_ADD_UP and table in self.doubts and not (failed and failed.blocks):
+        if check == ROWS_ADD_UP and table in self.doubts and not failed:
             return _doubtful(key, self.doubts[table], self._copy(table))
         text = f"{batches} batches passed" if batches else "no batch had rows of this table"
         return dg.AssetCheckResult(
@@ -142,6 +186,36 @@ def tables_of(batch: BatchResult) -> set[str]:
     """The tables to which something came with the batch."""
     rows = {one.table for one in batch.applied} | {one.table for one in batch.landed}
     return rows | {one.table for one in batch.refused} | {one.table for one in batch.followed}
+
+
+def expected_result(
+    key: dg.AssetKey, table: str, expectation: Expectation, found: Verdict | None
+) -> dg.AssetCheckResult:
+    """The result of an expectation by the last verdict, None for a table without rows."""
+    return dg.AssetCheckResult(
+        passed=found is None or found.passed,
+        asset_key=key,
+        check_name=expectation.name,
+        severity=_severity(found),
+        description=found.text if found else "no batch had rows of this table",
+        metadata={"sql": dg.MetadataValue.text(expectation.sql(table)), **(found.figures if found else {})},
+    )
+
+
+def expected_specs(
+    settings: Settings, tables: Sequence[str], expected: Mapping[str, Sequence[Expectation]]
+) -> list[dg.AssetCheckSpec]:
+    """The checks of what is expected of the tables."""
+    return [
+        dg.AssetCheckSpec(
+            one.name,
+            asset=settings.names.delta(table),
+            description=one.text,
+            metadata={"severity": one.severity.value, "sql": dg.MetadataValue.text(one.sql(table))},
+        )
+        for table in tables
+        for one in expected.get(table, ())
+    ]
 
 
 def check_specs(settings: Settings, tables: Sequence[str], logs: Sequence[str] = ()) -> list[dg.AssetCheckSpec]:

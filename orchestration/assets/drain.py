@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import dagster as dg
 
@@ -22,20 +23,25 @@ from cdc_core.client.connector import Connector
 from cdc_core.contract.claim import Claim
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import LakeError
+from cdc_core.rules.claims import check_seen
+from cdc_core.rules.rules import NO_RULES, Rules
 from orchestration.assets import checks
+from orchestration.assets.explained import Budget, Explanation
 from orchestration.assets.landed import landed_metadata
-from orchestration.assets.metadata import batch_metadata, ddl_metadata
-from orchestration.assets.reports import MOMENT, BatchLines, Reports, reported
+from orchestration.assets.metadata import batch_metadata, ddl_metadata, union_metadata
+from orchestration.assets.reports import EXPLAIN, MOMENT, BatchLines, Reports, moment, reported
 from orchestration.assets.turns import Turns, queued
 from orchestration.assets.verdicts import Verdicts
 from orchestration.first_rows import FirstRows
-from orchestration.names import ACKED_TAG, LEFT_TAG, UNTIL_TAG, Names
+from orchestration.names import ACKED_TAG, LEFT_TAG, PLACE, UNTIL_TAG, Names, place_text
 from orchestration.settings import Limits
 from orchestration.warmth import wait_until_warm
 from spark_jobs.apply.checks import Verdict
 from spark_jobs.apply.gate import gate
 from spark_jobs.apply.result import BatchResult, Refusal
 from spark_jobs.apply.spark_lake import SparkLake
+from spark_jobs.expectations.expectation import Expectation
+from spark_jobs.landing.client_tables import ClientTables
 
 _DRAINED = "drained"
 
@@ -44,7 +50,9 @@ _DRAINED = "drained"
 class Drain:
     """What one run works with. `tables` have declared checks; other tables of a claim are applied all the same.
     `first`: tables that the lake does not have begin with a snapshot; without it, with the rows that come.
-    `logs`: declared tables whose changes land in their logs. `selected`: checks that the run must yield."""
+    `logs`: declared tables whose changes land in their logs. `expected`: what is expected of tables. `selected`: checks
+    that the run must yield. `rules`: what the lake sees of the tables. `budget`: how many materializations show
+    rows."""
 
     context: dg.OpExecutionContext
     names: Names
@@ -57,7 +65,10 @@ class Drain:
     now: Callable[[], float] = time.time
     first: FirstRows | None = None
     logs: Sequence[str] = ()
+    expected: Mapping[str, Sequence[Expectation]] = field(default_factory=dict)
     selected: Collection[dg.AssetCheckKey] = ()
+    rules: Rules = NO_RULES
+    budget: Budget = field(default_factory=Budget)
 
     @property
     def run_id(self) -> str:
@@ -69,44 +80,51 @@ class Drain:
         reports = Reports(self.context.log_event, seconds, self.clock)
         lines = BatchLines(self.context.log.info, seconds, self.clock)
         tally = self._begin()
-        verdicts = Verdicts(self.context.instance, self.context.log_event, tally.lasting())
+        verdicts = Verdicts(self.context.instance, self.context.log_event, tally.lasting(), self.clock)
         try:
             self._drain(tally, reports, verdicts, lines)
+        except BaseException:
+            verdicts.report(tally.results(_concerned(tally, verdicts)))
+            raise
         finally:
             reports.write_all()
             lines.write()
-        concerned = tally.keys(tally.touched) | verdicts.red() | {key.asset_key for key in self.selected}
-        yield from verdicts.end(tally.results(concerned), self.selected)
+        concerned = _concerned(tally, verdicts, tally.touched) | {key.asset_key for key in self.selected}
+        yield from verdicts.end(tally.results(concerned, self.selected), self.selected)
 
     def _drain(self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: BatchLines) -> None:
         deadline = self.clock() + self.limits.max_seconds
         until = int(self.context.run.tags.get(UNTIL_TAG) or 1000 * self.now())
         before = None
         limits = self.limits.model_copy(update={"parallelism": self._make_ready()})
-        turns = Turns(limits, self.connector, self.clock, self.sleep, self._others_wait)
+        turns = Turns(limits, self.connector, self.clock, partial(self._pause, reports, verdicts), self._others_wait)
         while tally.batches < limits.max_batches and (left := turns.left(deadline)) > 0:
             mended: set[str] = set()
+            behind = verdicts.behind or reports.behind
             with self.connector.claim(
                 turns.pace.rows,
                 owner=self.run_id,
-                timeout_seconds=turns.patience(left),
+                timeout_seconds=0.0 if behind else turns.patience(left),
                 lease_seconds=limits.lease_seconds,
                 mended=mended,
             ) as claim:
-                if claim is None and turns.stays:
-                    reports.write_due()
+                if claim is None and (behind or turns.stays):
+                    self._know_stops(tally, self.connector.client_status().stopped)
+                    self._write(tally, reports, verdicts, MOMENT)
                     lines.write_due()
                     continue
                 if claim is None:
                     break
                 turns.begin(claim)
                 stopped = {*claim.stopped, *self._check(claim, before, tally), *self._begin_first(claim)}
-                tally.keep_stopped(stopped)
+                self._keep_stopped(tally, stopped)
+                if stopped - tally.stopped.keys():
+                    self._know_stops(tally, self.connector.client_status().stopped)
                 with reported(self.context.log.info, claim, self.lake.progress) as logged:
                     applied = self.lake.apply(claim, self.run_id, limits.parallelism, sorted(stopped))
                 batch, found = gate(claim, applied)
                 doubts = tally.doubts_to_note(batch)
-                shown = [one for one in found if one.blocks or (one.warns and one.table in doubts)]
+                shown = [one for one in found if tally.is_news(one, doubts)]
                 self._show(claim, shown, verdicts)
                 for refusal in batch.refused:
                     tally.stopped[refusal.table] = self._stop(claim, refusal)
@@ -115,12 +133,11 @@ class Drain:
             before = claim
             turns.end(claim, batch)
             tally.add(batch, found, doubts)
-            tally.keep_stopped(tally.stopped.keys() - mended)
+            self._keep_stopped(tally, tally.stopped.keys() - mended)
             self._report(claim, batch, reports)
             lines.add(claim, batch, at_once=logged.is_set())
             lines.write_due()
-            concerned = tally.keys(checks.tables_of(batch)) | verdicts.red()
-            verdicts.report(tally.results(concerned), seconds=MOMENT)
+            self._write(tally, reports, verdicts, moment(turns.seconds), checks.tables_of(batch))
         end = self._end(tally, deadline, turns)
         self.context.log.info(f"{tally.batches} batches, then {end}")
         if end != _DRAINED and (before is None or (before.end.timestamp or 0) < until):
@@ -135,7 +152,10 @@ class Drain:
             self.context.log.warning(lost)
         stopped = {stop.table: stop for stop in client.stopped}
         doubts = self.lake.doubts()
-        return checks.Tally(self.names, self.tables, stopped=stopped, doubts=doubts, noted=dict(doubts), logs=self.logs)
+        return checks.Tally(
+            self.names, self.tables, stopped=stopped, doubts=doubts, noted=dict(doubts), logs=self.logs,
+            expected=self.expected,
+        )  # fmt: skip
 
     def _make_ready(self) -> int:
         """Makes a session at Spark before rows come, and waits until it is warm. If Spark is away, the first batch says
@@ -150,7 +170,9 @@ class Drain:
 
     def _check(self, claim: Claim, before: Claim | None, tally: checks.Tally) -> list[str]:
         """Stops the tables that have rows which another server lost, or that miss changes, and returns their names.
-        Raises LakeError for a claim that does not begin where the lake ends."""
+        Raises LakeError for a claim that does not begin where the lake ends, or is seen by other rules than the run's.
+        """
+        check_seen(claim, self.rules, os.environ.get)
         if before is not None and follows(claim, before):
             return []
         self.lake.check_claim(claim)
@@ -185,23 +207,29 @@ class Drain:
         return StoppedTable(table, reason, error.hint, claim.start)
 
     def _report(self, claim: Claim, batch: BatchResult, reports: Reports) -> None:
-        """A report of each table with changes, and the run's tags: the batch is checked and acked."""
+        """Adds a report of each table with changes, and writes the run's tags: the batch is checked and acked."""
         context = self.context
         for table, reason in batch.instead.items():
             context.log.warning(f"{table} is merged in this run and not landed: {reason}")
         if batch.followed:  # in one event: a claim may have hundreds of them
             lines = (f"{one.table}: {one.outcome}, by {one.position}: {one.text}" for one in batch.followed)
             context.log.info("\n".join(lines))
+        placed = {PLACE: place_text(claim.epoch, claim.end.version())}
         statements = ddl_metadata(batch.followed)
         applied = {result.table: batch_metadata(claim, result, self.run_id) for result in batch.applied}
         for table in dict.fromkeys((*statements, *applied)):
             metadata = statements.get(table, {}) | applied.get(table, {})
             if table in batch.instead:
                 metadata["merged_because"] = batch.instead[table]
-            reports.add(self.names.delta(table), metadata)
+            explained = self._explanation(claim, table, metadata.get("rows", 0))
+            reports.add(self.names.delta(table), metadata | placed | explained)
         for landed in batch.landed:
-            reports.add(self.names.log(landed.table), landed_metadata(claim, landed, self.run_id))
-        reports.write_due()
+            metadata = landed_metadata(claim, landed, self.run_id)
+            explained = self._explanation(claim, landed.table, landed.images)
+            reports.add(self.names.log(landed.table), metadata | placed | explained)
+        for union in batch.published:
+            if union.changed:
+                reports.add(self.names.delta(union.union), union_metadata(union, self.run_id) | placed)
         for done in batch.cascaded:
             context.log.info(
                 f"{done.table}: {done.deleted} rows deleted and {done.updated} changed, "
@@ -209,6 +237,40 @@ class Drain:
             )
         tags = {"cdc/batch_id": str(claim.batch_id), ACKED_TAG: str(claim.end)}
         context.instance.add_run_tags(self.run_id, tags)
+
+    def _explanation(self, claim: Claim, table: str, rows: int) -> dict[str, Explanation]:
+        tables = ClientTables(self.lake.lake, claim.destination, claim.client_id)
+        return {EXPLAIN: Explanation.of(claim, tables, table, rows, self.budget)}
+
+    def _write(
+        self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, most: float, touched: Collection[str] = ()
+    ) -> None:
+        """Writes every verdict that changed. First verdicts and materializations then have `most` seconds, half of them
+        each, because rows wait meanwhile; the rest is written later."""
+        until = self.clock() + most
+        results = tally.results(_concerned(tally, verdicts, touched))
+        verdicts.report(results, seconds=most / 2, materialized=tally.assets(touched))
+        reports.write_due(until - self.clock())
+
+    def _pause(self, reports: Reports, verdicts: Verdicts, seconds: float) -> None:
+        """Sleeps, but first writes what had no time."""
+        until = self.clock() + seconds
+        verdicts.write_waiting(min(MOMENT, seconds) / 2)
+        reports.write_due(min(MOMENT, until - self.clock()))
+        self.sleep(max(0.0, until - self.clock()))
+
+    def _keep_stopped(self, tally: checks.Tally, tables: Collection[str]) -> None:
+        """Only these are still stopped. A reload may have lifted the stop of another one: then it is in doubt no
+        longer, as the ledger says."""
+        lifted = tally.keep_stopped(tables)
+        if lifted & tally.doubts.keys():
+            tally.forget_doubts(lifted - self.lake.doubts().keys())
+
+    def _know_stops(self, tally: checks.Tally, stops: Sequence[StoppedTable]) -> None:
+        """Takes over the stops that others made or lifted: an operator, a snapshot, a run that merges logs."""
+        known = {stop.table: stop for stop in stops}
+        self._keep_stopped(tally, known.keys())
+        tally.stopped |= known
 
     def _others_wait(self) -> bool:
         return queued(self.context.instance, self.names.asset)
@@ -221,6 +283,11 @@ class Drain:
         if self.clock() >= deadline:
             return f"max_seconds {self.limits.max_seconds:g} reached"
         return _DRAINED
+
+
+def _concerned(tally: checks.Tally, verdicts: Verdicts, touched: Collection[str] = ()) -> set[dg.AssetKey]:
+    """Returns the assets whose checks may have changed when these tables got changes."""
+    return tally.keys(touched) | verdicts.red()
 
 
 def follows(claim: Claim, before: Claim) -> bool:

@@ -30,7 +30,7 @@ def delta_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
             *(delta_spec(settings, table, tables.schemas[table]) for table in merged),
             *(log_spec(settings, table) for table in logs),
         ],
-        checks.check_specs(settings, merged, logs),
+        checks.check_specs(settings, merged, logs) + checks.expected_specs(settings, merged, tables.expected),
         f"Claims the backlog of {settings.destination} and {does} it, batch after batch.",
     )
 
@@ -49,7 +49,7 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
         canal: CanalResource = getattr(context.resources, names.canal)
         lake: LakeResource = getattr(context.resources, names.lake)
         limits = Limits(**context.op_config)
-        with canal.connect() as connector, lake.open(connector, canal.token) as spark_lake:
+        with canal.draining() as connector, lake.open(connector, canal.token) as spark_lake:
             begins = settings.snapshot != "never" and lake.conf is not None
             drain = Drain(
                 context,
@@ -60,7 +60,9 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
                 spark_lake,
                 first=FirstRows(connector, lake.has) if begins else None,
                 logs=tables.logs,
+                expected=tables.expected,
                 selected=selected,
+                rules=settings.rules.rules,
             )
             yield from drain.run()
 

@@ -6,8 +6,8 @@ for a table whose rows show it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from cdc_core.schema.table import TableSchema
 from orchestration.assets.lineage import spec_of, stored
 from orchestration.assets.metadata import lag_seconds
 from orchestration.settings import Settings
-from spark_jobs.lake.tables import Lake
+from spark_jobs.expectations.expectation import Expectation
 from spark_jobs.landing.append import Landed
 from spark_jobs.landing.evolution import why_not
 from spark_jobs.landing.modes import Mode, Modes
@@ -30,10 +30,11 @@ ROWS_LANDED_TEXT = "The change log got every row that the service counted, once.
 
 @dataclass(frozen=True)
 class LandedTables:
-    """`schemas`: the declared tables; None if only the name is known."""
+    """`schemas`: the declared tables; None if only the name is known. `expected`: what is expected of each."""
 
     modes: Modes
     schemas: Mapping[str, TableSchema | None]
+    expected: Mapping[str, Sequence[Expectation]] = field(default_factory=dict)
 
     @cached_property
     def merged(self) -> list[str]:
@@ -85,7 +86,7 @@ def log_spec(settings: Settings, table: str) -> dg.AssetSpec:
         names.log(table),
         {"delta"},
         f"Every change of {table} as of the last acked batch: a row for each image, appended exactly once.",
-        stored(f"{table}__log", Lake(settings.lake).log_path(*split_name(table))),
+        stored(settings, f"{table}__log", settings.paths.log_path(*split_name(table))),
         deps=[names.store, names.source(table)],
         skippable=True,
     )

@@ -11,8 +11,8 @@ from cdc_core.errors import SchemaError, TableStopped
 from cdc_core.schema.names import split_name
 from cdc_core.schema.table import TableSchema
 from orchestration.assets.metadata import lake_columns, source_columns
+from orchestration.names import UNION
 from orchestration.settings import Settings
-from spark_jobs.lake.tables import Lake
 
 Schemas = Mapping[str, TableSchema | None]  # by table; None if only the name is known
 
@@ -36,6 +36,25 @@ def external_assets(settings: Settings, tables: Schemas) -> list[dg.AssetSpec]:
         deps=[spec.key for spec in sources],
     )
     return [*sources, store]
+
+
+def union_assets(settings: Settings, tables: Sequence[str]) -> list[dg.AssetSpec]:
+    """Returns the assets of the tables of the lake that have the rows of several of these."""
+    names, specs = settings.names, list[dg.AssetSpec]()
+    for union in settings.unions.all:
+        shards = [one for one in tables if union in settings.unions.among([one])]
+        if not shards:
+            continue
+        spec = spec_of(
+            settings,
+            names.delta(union.table),
+            {"delta"},
+            f"The rows of {len(shards)} tables, each with its own {' and '.join(union.partitions)}.",
+            {**stored(settings, union.table, settings.paths.path(*split_name(union.table))), UNION: union.table},
+            deps=[names.delta(shard) for shard in shards],
+        )
+        specs.append(spec)
+    return specs
 
 
 def spec_of(
@@ -69,14 +88,16 @@ def delta_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg
         names.delta(table),
         {"delta", "spark"},
         f"{_comment(schema)}{table} as of the last acked batch: {key}, each change applied exactly once.{trouble}",
-        {**stored(table, Lake(settings.lake).path(*split_name(table))), **known},
+        {**stored(settings, table, settings.paths.path(*split_name(table))), **known},
         deps=[names.store, names.source(table)],
         skippable=True,
     )
 
 
-def stored(name: str, path: str) -> dict[str, Any]:
-    """The metadata of a Delta table: its name and where it is."""
+def stored(settings: Settings, table: str, path: str) -> dict[str, Any]:
+    """The metadata of a Delta table: its name, in the catalog if it has one there, and where it is."""
+    rules = settings.catalog_rules
+    name = str(rules.name(settings.destination, *split_name(table))) if rules else table
     return {"dagster/table_name": name, "dagster/storage_kind": "delta", "path": dg.MetadataValue.path(path)}
 
 
@@ -97,7 +118,7 @@ def history_spec(settings: Settings, table: str, schema: TableSchema | None) -> 
         "whether it is the present one."
     )
     known = {key: value for key, value in spec.metadata.items() if key != "dagster/column_schema"}
-    place = stored(f"{table}__history", Lake(settings.lake).history_path(*split_name(table)))
+    place = stored(settings, f"{table}__history", settings.paths.history_path(*split_name(table)))
     return spec.replace_attributes(
         key=settings.names.history(table),
         deps=[settings.names.log(table), settings.names.delta(table)],
@@ -111,8 +132,10 @@ def _lake_columns(settings: Settings, schema: TableSchema | None) -> tuple[dict[
     try:
         if schema is None:
             return {}, ""
+        if schema.defect:
+            raise TableStopped(schema.defect.reason, place=schema.name, hint=schema.defect.hint)
         own = settings.row_rules.of(schema.name)
-        own.check(schema.name, schema.primary_key, [column.name for column in schema.columns])
+        own.check(schema.name, schema.primary_key, [column.name for column in schema.shown])
         return {"dagster/column_schema": lake_columns(schema)}, ""
     except (SchemaError, TableStopped) as error:
         return {}, f"\n\n**It cannot be in the lake:** {error.message} at {error.place}. {error.hint}"

@@ -7,7 +7,7 @@ It needs the lake and Spark alone: the service is asked for nothing but to stop 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,23 +16,29 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from cdc_core.errors import SluiceError
+from cdc_core.errors import LakeError, ServiceUnavailable, SluiceError
+from orchestration.assets.checks import expected_result, expected_specs
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import history_spec, merged_spec
+from orchestration.assets.metadata import union_metadata
 from orchestration.assets.reports import Reports
 from orchestration.assets.turns import queued
 from orchestration.assets.verdicts import Verdicts
 from orchestration.freshness import parse_freshness
 from orchestration.jobs.routine import Routine
-from orchestration.names import Names
+from orchestration.names import PLACE, Names, place_text
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
+from spark_jobs.apply.checks import expected
+from spark_jobs.expectations.expectation import Expectation
 from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.merged import Merged
-from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.lake.tables import Lake
+from spark_jobs.landing.parked import Parked, Parking
+from spark_jobs.union.publish import Published, publish
 
 MERGED = "merged"
 _HISTORY = "The history takes what the change log has: its last write did not fail."
@@ -54,17 +60,20 @@ class Following(dg.Config):
 @dataclass(slots=True)
 class Run:
     """One run. `tables` are declared; other tables with a log are merged all the same. `stop` makes the service note
-    that a table takes no more changes."""
+    that a table takes no more changes; `publish` brings a table's unions to its rows."""
 
     context: dg.OpExecutionContext
     names: Names
     tables: Sequence[str]
     follow: Follow
     stop: Callable[[Merged], None]
+    publish: Callable[[str], Sequence[Published]]
     reports: Reports
     selected: Collection[dg.AssetCheckKey]
+    expected: Mapping[str, Sequence[Expectation]] = field(default_factory=dict)
     verdicts: Verdicts = field(init=False)
     done: dict[str, Merged] = field(default_factory=dict)
+    _contradicting: list[Merged] = field(default_factory=list)
     _assets: dict[dg.AssetKey, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,7 +93,17 @@ class Run:
         concerned |= {key.asset_key for key in self.selected}
         tables = [(key, table) for key, table in self._assets.items() if key in concerned]
         results = [_check(key, parked.get(table), self.done.get(table)) for key, table in tables]
+        results += [one for key, table in tables for one in self._expected(key, table)]
         yield from self.verdicts.end(results, self.selected)
+
+    def _expected(self, key: dg.AssetKey, table: str) -> Iterator[dg.AssetCheckResult]:
+        """Yields the results of what is expected of a table, of its last parts; of a table without a part only of the
+        selected ones."""
+        done = self.done.get(table)
+        verdicts = {one.check: one for one in expected(table, done.expected)} if done else {}
+        for one in self.expected.get(table, ()):
+            if one.name in verdicts or dg.AssetCheckKey(key, one.name) in self.selected:
+                yield expected_result(key, table, one, verdicts.get(one.name))
 
     def gives_way(self) -> bool:
         """Whether another run waits for this one's end. Called between merges, also while none is due."""
@@ -92,29 +111,54 @@ class Run:
         return queued(self.context.instance, self.names.merging)
 
     def _merge(self) -> None:
-        for outcome in self.follow.run():
-            if isinstance(outcome, Parked):
-                self.context.log.error(f"{outcome.table} waits, try {outcome.tries}: {outcome.reason}. {outcome.hint}")
-                self._show(outcome.table, outcome)
-            else:
-                self._report(outcome)
-                self._show(outcome.table, None)
+        try:
+            for outcome in self.follow.run():
+                if isinstance(outcome, Parked):
+                    waits = f"{outcome.table} waits, try {outcome.tries}: {outcome.reason}. {outcome.hint}"
+                    self.context.log.error(waits)
+                    self._show(outcome.table, outcome)
+                else:
+                    self._report(outcome)
+                    self._show(outcome.table, None)
+        finally:
+            self._stop_contradicting()
 
     def _show(self, table: str, parked: Parked | None) -> None:
         """Reports the check of a table that waits now, or no longer waits."""
         key = self.names.followed(table)
         if key in self._assets:
-            self.verdicts.report([_check(key, parked, self.done.get(table))])
+            self.verdicts.report([_check(key, parked, self.done.get(table)), *self._expected(key, table)])
 
     def _report(self, merged: Merged) -> None:
-        if merged.contradiction:
-            self.stop(merged)
         if merged.view_error:
             self.context.log.warning(f"{merged.table}: {merged.view_error}")
         before = self.done.get(merged.table)
         self.done[merged.table] = before + merged if before else merged
         self.reports.add(self.names.followed(merged.table), self._metadata(merged))
+        self._publish(merged)
         self.reports.write_due()
+        if merged.contradiction:
+            self.context.log.error(f"{merged.table} contradicts its change log: {merged.contradiction}")
+            self._contradicting.append(merged)
+            with suppress(ServiceUnavailable):  # tried again when the merges are done, of which no result may be lost
+                self._stop_contradicting()
+
+    def _publish(self, merged: Merged) -> None:
+        """A union that cannot be written is made up for by the next batch or job."""
+        try:
+            for union in self.publish(merged.table):
+                if union.changed:
+                    facts = union_metadata(union, self.context.run.run_id)
+                    self.reports.add(self.names.delta(union.union), facts)
+                for table, error in union.refused.items():
+                    self.context.log.error(f"{table} is not in {union.union}: {error}")
+        except LakeError as error:
+            self.context.log.error(str(error))
+
+    def _stop_contradicting(self) -> None:
+        while self._contradicting:
+            self.stop(self._contradicting[0])
+            self._contradicting.pop(0)
 
     def _metadata(self, merged: Merged) -> dict[str, Any]:
         facts: dict[str, Any] = {
@@ -126,9 +170,13 @@ class Run:
             "merge_seconds": round(merged.seconds, 3),
             "epoch": merged.epoch,
             "applied": merged.upto,
+            PLACE: place_text(merged.epoch, merged.upto),
             "engine": merged.engine,
             "run_id": self.context.run.run_id,
         }
+        if merged.expected:
+            facts["bad_rows"] = sum(one.bad for one in merged.expected)
+            facts["quarantined_rows"] = max(one.waiting for one in merged.expected)
         with suppress(SluiceError):  # the merge is done; the next one reports what is wrong with the log
             left = self.follow.merger.pending(merged.table)
             facts |= {"rows_left": left.rows if left else 0, "log_end": left.end if left else merged.upto}
@@ -146,6 +194,7 @@ def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
         [
             *(dg.AssetCheckSpec(MERGED, asset=names.delta(table), description=_TEXT) for table in own),
             *(dg.AssetCheckSpec(MERGED, asset=names.history(table), description=_HISTORY) for table in kept),
+            *expected_specs(settings, own, tables.expected),
         ],
         f"Merges the change logs of {settings.destination}, table by table.",
     )
@@ -170,7 +219,8 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
             follow = Follow(works, parking, lambda: works.of(_landed(works.follows, tables.follows)), pace)
             reports = Reports(context.log_event, settings.report_seconds, time.monotonic)
             stop = partial(_stop, canal, works.follows)
-            run = Run(context, names, declared, follow, stop, reports, selected)
+            unions = partial(_published, works.follows.lake)
+            run = Run(context, names, declared, follow, stop, unions, reports, selected, tables.expected)
             follow.gives_way = run.gives_way
             yield from run.run()
 
@@ -180,6 +230,10 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
 
 def _landed(follows: Follows, is_landed: Callable[[str], bool]) -> list[str]:
     return [table for table in follows.lake.logs(follows.destination) if is_landed(table)]
+
+
+def _published(lake: Lake, table: str) -> list[Published]:
+    return [publish(lake, one, [table]) for one in lake.unions.among([table])]
 
 
 def _stop(canal: CanalResource, follows: Follows, merged: Merged) -> None:

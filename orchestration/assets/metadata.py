@@ -14,16 +14,17 @@ from cdc_core.rows.columns.batch import arrow_type
 from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.apply.result import Followed, TableResult
 from spark_jobs.lake.types import spark_type
+from spark_jobs.union.publish import Published
 
 
 def source_columns(schema: TableSchema) -> dg.TableSchema:
     """A table as MySQL declares it."""
-    return _columns(schema, [column.column_type or "unknown" for column in schema.columns])
+    return _columns(schema, [column.column_type or "unknown" for column in schema.shown])
 
 
 def lake_columns(schema: TableSchema) -> dg.TableSchema:
     """A table as it is in Delta."""
-    return _columns(schema, [spark_type(arrow_type(column)) for column in schema.columns])
+    return _columns(schema, [spark_type(arrow_type(column)) for column in schema.shown])
 
 
 def lag_seconds(execute_times: Sequence[tuple[int, int]], applied_at: float) -> dict[str, float]:
@@ -58,6 +59,9 @@ def batch_metadata(claim: Claim, result: TableResult, run_id: str) -> dict[str, 
         "run_id": run_id,
         **lag_seconds(claim.execute_times, result.applied_at),
     }
+    if result.expected:
+        facts["bad_rows"] = sum(one.bad for one in result.expected)
+        facts["quarantined_rows"] = max(one.waiting for one in result.expected)
     if claim.end.gtid:
         facts["gtid"] = str(claim.end.gtid)
     if result.engine:
@@ -67,6 +71,12 @@ def batch_metadata(claim: Claim, result: TableResult, run_id: str) -> dict[str, 
     if result.created or result.added_columns:
         facts["dagster/column_schema"] = lake_columns(_schema(claim, result.table))
     return facts
+
+
+def union_metadata(published: Published, run_id: str) -> dict[str, Any]:
+    """The metadata of a union's materialization."""
+    files = {"files_added": published.added, "files_removed": published.removed}
+    return {"delta_version": published.version or 0, **files, "run_id": run_id}
 
 
 def ddl_metadata(followed: Sequence[Followed]) -> dict[str, dict[str, Any]]:
@@ -85,7 +95,7 @@ def ddl_metadata(followed: Sequence[Followed]) -> dict[str, dict[str, Any]]:
 
 
 def _columns(schema: TableSchema, types: Sequence[str]) -> dg.TableSchema:
-    columns = [_column(column, kind, schema.primary_key) for column, kind in zip(schema.columns, types, strict=True)]
+    columns = [_column(column, kind, schema.primary_key) for column, kind in zip(schema.shown, types, strict=True)]
     return dg.TableSchema(columns=columns)
 
 

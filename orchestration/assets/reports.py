@@ -20,18 +20,29 @@ import dagster as dg
 
 from cdc_core.contract.claim import Claim
 from cdc_core.position import EntryPosition
+from orchestration.names import place_tags
 from spark_jobs.apply.result import BatchResult
 
+EXPLAIN = "explain"  # an `Explanation`, whose text is made when the materialization is written
 _FIRST = {"start_position"}
 _SUMS = {
     *("rows", "inserts", "updates", "deletes", "net_rows", "images"),
     *("rows_inserted", "rows_updated", "rows_deleted", "merge_seconds", "land_seconds"),
+    "bad_rows",
+    *("files_added", "files_removed"),
 }
 _MOST = {"lag_seconds", "lag_seconds_p50", "lag_seconds_max"}
 _LISTS = {"ddl_statements", "added_columns"}
 MOMENT = 1.0  # seconds that reports between two batches take at most
+LEAST = 0.2  # seconds that they may take after a quick batch
+_SHARE = 0.1  # of the batch's time
 LONG = 5.0  # seconds; a batch that takes longer has lines of its own
 EVERY = 10.0  # seconds between two lines about a batch
+
+
+def moment(batch_seconds: float) -> float:
+    """Returns the seconds that events which can wait may take after a batch of so many: rows wait meanwhile."""
+    return min(MOMENT, max(LEAST, _SHARE * batch_seconds))
 
 
 @dataclass(slots=True)
@@ -50,20 +61,33 @@ class Reports:
         before = self._waiting.get(key)
         self._waiting[key] = dict(metadata) if before is None else together(before, metadata)
 
-    def write_due(self) -> None:
-        """Writes some of the due ones: each takes some hundredths of a second, and the next batch waits meanwhile."""
+    @property
+    def behind(self) -> bool:
+        """Whether there are due ones."""
+        return bool(self._due(self.clock()))
+
+    def write_due(self, most: float = MOMENT) -> None:
+        """Writes due ones for `most` seconds, at least one: each takes some hundredths of a second, and the next batch
+        waits meanwhile."""
         began = self.clock()
-        for key in [one for one in self._waiting if began - self._written.get(one, -math.inf) >= self.seconds]:
-            if (now := self.clock()) - began >= MOMENT:
+        for key in self._due(began):
+            self._write(key, self.clock())
+            if self.clock() - began >= most:
                 return
-            self._write(key, now)
 
     def write_all(self) -> None:
         for key in list(self._waiting):
             self._write(key, self.clock())
 
+    def _due(self, now: float) -> list[dg.AssetKey]:
+        return [key for key in self._waiting if now - self._written.get(key, -math.inf) >= self.seconds]
+
     def _write(self, key: dg.AssetKey, now: float) -> None:
-        self.log_event(dg.AssetMaterialization(key, metadata=self._waiting.pop(key)))
+        metadata = self._waiting[key]
+        if EXPLAIN in metadata:
+            metadata = metadata | {EXPLAIN: metadata[EXPLAIN].text()}
+        self.log_event(dg.AssetMaterialization(key, metadata=metadata, tags=place_tags(metadata)))
+        del self._waiting[key]  # not before: a report that Dagster did not take is written at the run's end
         self._written[key] = now
 
 
@@ -128,6 +152,8 @@ def together(before: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, A
             facts[name] = before[name]
         elif name in _LISTS:
             facts[name] = [*before[name], *later[name]]
+        elif name == EXPLAIN:
+            facts[name] = before[name].with_later(later[name])
     if "batch_id" in later:
         facts["first_batch_id"] = before.get("first_batch_id", before.get("batch_id", later["batch_id"]))
     return facts

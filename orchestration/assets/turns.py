@@ -28,7 +28,8 @@ _REST = 1.0  # seconds at most
 
 @dataclass(slots=True)
 class Turns:
-    """`others_wait` says whether another job is queued for what the run holds."""
+    """`others_wait` says whether another job is queued for what the run holds. `seconds`: how long the last batch
+    took."""
 
     limits: Limits
     connector: Connector
@@ -38,6 +39,7 @@ class Turns:
     pace: Pace = field(init=False)
     stays: bool = field(init=False)
     gives_way: bool = field(init=False, default=False)
+    seconds: float = field(init=False, default=0.0)
     _asked: bool = field(init=False, default=False)
     _begun: float = field(init=False, default=0.0)
     _pressing: bool = field(init=False, default=True)
@@ -87,7 +89,8 @@ class Turns:
         rows = {table.name: table.rows for table in claim.tables}
         merged = [Merged(r.table, rows.get(r.table, 0), r.merge_seconds) for r in batch.applied if not r.replayed]
         merged += [Merged(one.table, rows.get(one.table, 0), one.seconds) for one in batch.landed if not one.replayed]
-        self.pace = self.pace.after(self.clock() - self._begun, [one for one in merged if one.rows])
+        self.seconds = self.clock() - self._begun
+        self.pace = self.pace.after(self.seconds, [one for one in merged if one.rows])
 
 
 def queued(instance: dg.DagsterInstance, pool: str) -> bool:

@@ -1,7 +1,9 @@
 """The verdicts of a run's checks, and which of them become events.
 
 A check has an event when its verdict changes, or when it was selected for the run. Checks of tables without changes,
-which were never red, have no event: a run writes by the number of changes, not of tables.
+which were never red, have no event: a run writes by the number of changes, not of tables. With an asset's newest
+materialization Dagster shows only checks that the same run or a later one evaluated: so a check that still fails has an
+event in each run that materializes its asset.
 """
 
 from __future__ import annotations
@@ -41,42 +43,87 @@ class Verdict:
 @dataclass(slots=True)
 class Verdicts:
     """The verdicts of one run. `lasting`: checks that may change without rows; the red ones are looked up once.
-    `log_event`: of the run's context, which takes an evaluation too, though its types do not say so."""
+    `log_event`: of the run's context, which takes an evaluation too, though its types do not say so.
+
+    A check that fails, and one that passes again, has its event at once. Only the first verdict of a check, if it
+    passes, can wait: `report` may have no time for it."""
 
     instance: dg.DagsterInstance
     log_event: Callable[[Any], None]
     lasting: Sequence[dg.AssetCheckKey] = ()
     clock: Callable[[], float] = time.monotonic
     _known: dict[dg.AssetCheckKey, Verdict | None] = field(default_factory=dict)
+    _waiting: dict[dg.AssetCheckKey, dg.AssetCheckResult] = field(default_factory=dict)
+    _written: set[dg.AssetCheckKey] = field(default_factory=set)
+
+    @property
+    def behind(self) -> bool:
+        """Whether there are verdicts that had no time."""
+        return bool(self._waiting)
 
     def red(self) -> set[dg.AssetKey]:
         """Returns the assets with a red check in Dagster, among the lasting ones and those reported in this run."""
         self._look_up(self.lasting)
         return {key.asset_key for key, one in self._known.items() if one is not None and not one.passed}
 
-    def report(self, results: Iterable[dg.AssetCheckResult], *, words: bool = False, seconds: float = math.inf) -> None:
-        """Writes an event for each that is news, for so many seconds: the rest is still news at the end."""
-        found, began = {key_of(one): one for one in results}, self.clock()
-        self._look_up(found)
-        for key, result in found.items():
+    def report(
+        self,
+        results: Iterable[dg.AssetCheckResult],
+        *,
+        words: bool = False,
+        seconds: float = math.inf,
+        materialized: Collection[dg.AssetKey] = (),
+    ) -> None:
+        """Writes an event for each that is news: the red ones, then those that are green again, then for `seconds`
+        those that have passed for the first time, the longest waiting ones first. Of assets that the run materializes,
+        a red one is news once."""
+        began = self.clock()
+        changed = self._add(results, materialized, words=words)
+        for result in sorted(changed, key=lambda one: one.passed):
+            self.write(evaluation_of(result))
+        self.write_waiting(seconds - (self.clock() - began))
+
+    def write_waiting(self, seconds: float) -> None:
+        """Writes for so many seconds first verdicts that had no time; at least one."""
+        began = self.clock()
+        for result in list(self._waiting.values()):
+            self.write(evaluation_of(result))
             if self.clock() - began >= seconds:
                 return
-            if verdict_of(result).differs(self._known[key], words=words):
-                self.write(evaluation_of(result))
 
     def write(self, event: dg.AssetCheckEvaluation) -> None:
         """Writes the event, whatever Dagster knows."""
+        key = dg.AssetCheckKey(event.asset_key, event.check_name)
         self.log_event(event)
-        verdict = Verdict(event.passed, event.severity, event.description)
-        self._known[dg.AssetCheckKey(event.asset_key, event.check_name)] = verdict
+        self._known[key] = Verdict(event.passed, event.severity, event.description)
+        self._written.add(key)
+        self._waiting.pop(key, None)
 
     def end(
         self, results: Iterable[dg.AssetCheckResult], selected: Collection[dg.AssetCheckKey]
     ) -> Iterator[dg.AssetCheckResult]:
         """Yields the results of the checks that the run selected, and writes events of the others that are news."""
         results = list(results)
-        yield from (one for one in results if key_of(one) in selected)
+        for one in results:
+            if key_of(one) in selected:
+                self._waiting.pop(key_of(one), None)
+                yield one
         self.report((one for one in results if key_of(one) not in selected), words=True)
+
+    def _add(
+        self, results: Iterable[dg.AssetCheckResult], materialized: Collection[dg.AssetKey], *, words: bool
+    ) -> list[dg.AssetCheckResult]:
+        """Has the first ones that passed wait, each with its last result. Returns the others that are news."""
+        found, changed = {key_of(one): one for one in results}, []
+        self._look_up(found)
+        for key, result in found.items():
+            known = self._known[key]
+            hidden = key.asset_key in materialized and key not in self._written
+            if known is None and result.passed:
+                self._waiting[key] = result
+            elif verdict_of(result).differs(known, words=words) or (hidden and not result.passed):
+                changed.append(result)
+        return changed
 
     def _look_up(self, keys: Iterable[dg.AssetCheckKey]) -> None:
         wanted = [key for key in keys if key not in self._known]

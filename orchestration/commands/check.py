@@ -10,12 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from cdc_core.client.changes import RowsDoor
-from cdc_core.errors import SluiceError
+from cdc_core.errors import SessionError, SluiceError
 from orchestration.commands.text import table, text
-from orchestration.source import source_of
 from orchestration.verbs.access import Access
 from spark_jobs.check.cluster import checked
 from spark_jobs.check.findings import Finding
+from spark_jobs.check.ruled import ruled
+from spark_jobs.snapshot.source import captured_source
 
 _SHOWN = 4  # hosts that are named
 
@@ -33,13 +34,15 @@ def run(at: Access, *, as_json: bool) -> int:
 
 
 def looked(at: Access) -> Iterator[Finding]:
-    """Yields the findings of the service, then of Spark and its executors."""
+    """Yields the findings of the service and of the rules that it keeps, then of Spark and its executors."""
     door, source = None, ""
     try:
         door, source = _service(at)
     except SluiceError as error:
         place = error.place or at.destination
         yield Finding("the service", (place,), f"{error.message}; its door and source were not tried", error.hint)
+    if door:
+        yield from _rules(at)
     with at.sessions() as sessions, sessions.take() as spark:
         yield from checked(spark, at.lake, door, source)
 
@@ -47,7 +50,24 @@ def looked(at: Access) -> Iterator[Finding]:
 def _service(at: Access) -> tuple[RowsDoor, str]:
     """The Flight door, and where MySQL is. Raises SluiceError."""
     with at.connect() as connector:
-        return connector.rows_door, source_of(at.instance, connector).address
+        return connector.rows_door, captured_source(at.instance, connector.status().source).address
+
+
+def _rules(at: Access) -> Iterator[Finding]:
+    """Yields the rules that fit no captured table, and the tables that they see in another way than the lake has them.
+    Raises SluiceError."""
+    with at.connect() as connector:
+        try:
+            rules = connector.rules()
+        except SessionError:  # the client is not subscribed: it has none yet
+            return
+        tables = connector.tables()
+    for one in rules.idle(schema.name for schema in tables) if rules else []:
+        remedy = (
+            "Correct its name (`rules` in defs.yaml), unless the table is still to come. Until then it hides nothing."
+        )
+        yield Finding("the rules", (one,), "no captured table has this name", remedy)
+    yield from ruled(at.lake, at.destination, rules, tables)
 
 
 def show(console: Console, found: Sequence[Finding]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cdc_core.canal.client import Boundary, CanalConnector, ClusterCanalConnector, Consumer, Handler, Policy, Row
 from cdc_core.canal.client.events import Event, Statement
-from cdc_core.canal.protocol.declared import CanalEventType
+from cdc_core.canal.entries.kinds import CanalEventType
 from cdc_core.errors import ConfigError
 
 _SIGNS = {CanalEventType.INSERT: "+", CanalEventType.UPDATE: "~", CanalEventType.DELETE: "-"}

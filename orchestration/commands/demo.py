@@ -11,6 +11,7 @@ from rich.text import Text
 from orchestration.demo.demo import Demo, Figures, running
 from orchestration.stack.ports import Ports
 from orchestration.stack.progress import Progress
+from orchestration.stack.spark import SPARK_PORT
 
 if TYPE_CHECKING:
     from spark_jobs.verify.verified import Verified
@@ -49,3 +50,6 @@ def _show(console: Console, demo: Demo, compared: list[Verified], figures: Figur
         f"p50 {figures.freshness_p50_s} s, p95 {figures.freshness_p95_s} s"
     )
     console.print(f"Dagster: {demo.dagster.url}   service: {demo.service.url}/   lake: {demo.lake}", soft_wrap=True)
+    where = "" if demo.spark.remote.endswith(f":{SPARK_PORT}") else f" --spark {demo.spark.remote}"
+    command = f'.venv/bin/sluice sql "SELECT * FROM shop.orders"{where}'  # noqa: S608 - text for people
+    console.print(f"Rows, in another terminal: {command}", soft_wrap=True)

@@ -104,14 +104,18 @@ def _check_places(places: Collection[str]) -> None:
 
 def server_of(target: str, password: str) -> Server:
     """The server at `mysql://user@host:port/database`, or `postgresql://...`. Raises ConfigError for another form."""
-    parts = urlsplit(target)
+    try:
+        parts = urlsplit(target)
+        given = parts.port
+    except ValueError:
+        parts, given = urlsplit(""), None
     database, kind = unquote(parts.path.strip("/")), _KINDS.get(parts.scheme)
     if kind is None or not (parts.hostname and parts.username and database):
         hint = "Give mysql://user@host:port/database, or postgresql://...; the password is in SLUICE_MIRROR_PASSWORD."
         raise ConfigError("the target's address is malformed", place="--target", hint=hint)
     made, port = kind
     user, secret = unquote(parts.username), password or unquote(parts.password or "")
-    return made(parts.hostname, parts.port or port, user, database, secret)
+    return made(parts.hostname, given or port, user, database, secret)
 
 
 def _connector(source: Source, filter_text: str) -> CanalConnector:

@@ -6,9 +6,11 @@ import json
 from collections.abc import Sequence
 
 from cdc_core.errors import LakeError
+from spark_jobs.catalog.notes import noted_rules
 from spark_jobs.following.now import now_sql, view_name
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.tables import Lake
+from spark_jobs.union.settled import noted_unions
 
 
 def run(destination: str, tables: Sequence[str], lake: str, client: int, *, as_json: bool) -> int:
@@ -17,13 +19,14 @@ def run(destination: str, tables: Sequence[str], lake: str, client: int, *, as_j
 
     Raises TableStopped for a table without a log, LakeError if the lake has no log.
     """
-    follows = Follows(Lake(lake), destination, client)
+    names, unions = noted_rules(Lake(lake), destination, client), noted_unions(Lake(lake), destination)
+    follows = Follows(Lake(lake, catalog=names, unions=unions), destination, client)
     named = list(dict.fromkeys(tables)) or follows.lake.logs(destination)
     if not named:
         hint = "Name the lake of a destination with `apply: land_first`, once a run has landed changes."
         raise LakeError(f"no table of {destination} has a change log", place=lake, hint=hint)
     for table in named:
-        view, query = view_name(table), now_sql(follows, table)
+        view, query = view_name(follows, table).sql, now_sql(follows, table)
         if as_json:
             print(json.dumps({"table": table, "view": view, "sql": query}), flush=True)
         else:

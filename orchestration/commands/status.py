@@ -15,19 +15,34 @@ from orchestration.commands.service import call, path_of
 from orchestration.commands.text import number, place, position, print_error, table, text
 
 
-def run(service: str, token: str, *, as_json: bool) -> int:
-    """1 when a destination has failed."""
+def run(service: str, token: str, *, as_json: bool, lake: str | None = None) -> int:
+    """1 when a destination has failed. With a lake also the rows that wait in quarantines."""
     found = statuses(service, token)
+    rows = {status.destination: waiting(lake, status.destination) for status in found} if lake else {}
     if as_json:
-        print(json.dumps([status.to_dict() for status in found]))
+        quarantined = ({"quarantined": rows[status.destination]} if rows else {} for status in found)
+        print(json.dumps([status.to_dict() | more for status, more in zip(found, quarantined, strict=True)]))
     else:
         show(found)
+        for destination, tables in rows.items():
+            for name, count in tables.items():
+                print(f"{name}: {count:,} rows wait in its quarantine (sluice requeue|drop {destination} {name})")
     return 1 if any(status.error for status in found) else 0
 
 
 def statuses(service: str, token: str = "") -> list[Status]:
     """Returns the statuses of all destinations. Raises ServiceUnavailable, AccessDenied."""
     return [Status.from_dict(fields) for fields in call(service, token, "GET", "/v1/destinations")]
+
+
+def waiting(root: str, destination: str) -> dict[str, int]:
+    """Returns how many rows wait, by table; only tables of which some do. Raises LakeError."""
+    from spark_jobs.expectations.quarantine_table import QuarantineTable
+    from spark_jobs.lake.tables import Lake
+
+    lake = Lake(root)
+    found = {name: QuarantineTable(lake, destination, name).count() for name in lake.quarantines(destination)}
+    return {name: count for name, count in sorted(found.items()) if count}
 
 
 def switch(verb: Literal["start", "stop", "reload"], name: str, service: str, token: str, *, as_json: bool) -> int:

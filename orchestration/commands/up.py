@@ -22,15 +22,17 @@ from orchestration.stack.dagster import BROKEN, LOADABLE, WAITING, Dagster
 from orchestration.stack.defs import default_folder, users_folder
 from orchestration.stack.home import sluice_home
 from orchestration.stack.keeping import Keeping
+from orchestration.stack.metastore import metastore_in
 from orchestration.stack.ports import Ports, listening
 from orchestration.stack.progress import Progress
 from orchestration.stack.service import Service
-from orchestration.stack.spark import SparkConnect
+from orchestration.stack.spark import SPARK_PORT, SparkConnect
 from orchestration.stack.warming import FOLDER, Warming, holds_claims
 from orchestration.stack.zookeeper import ZooKeeper
-from spark_jobs.stores import scheme_of
+from spark_jobs.lake.catalog_names import SPARK_CATALOG
+from spark_jobs.lake.tables import Lake
+from spark_jobs.stores import location, scheme_of
 
-_SPARK_PORT = 15002  # the default of `spark` in defs.yaml
 _LOOK_SECONDS = 2.0  # between looks for destinations that can be loaded
 _LOAD_SECONDS = 60.0  # that Dagster may take to load the others
 _RUN_SECONDS = 60.0  # that runs may take to end before the code server is restarted
@@ -43,7 +45,7 @@ def run(conf: Path, lake: str, defs: Path | None, dagster_port: int, *, warm: bo
     for name in names:
         config.load_instance(conf, name)  # a mistake in it is reported before anything starts
     Ports(service.http_port, service.flight_port, dagster_port).check_free()
-    root = lake if "://" in lake else str(Path(lake).absolute())
+    root = location(lake)
     if scheme_of(root) != "file" and not os.environ.get("SPARK_REMOTE"):
         hint = "Set SPARK_REMOTE to a Spark Connect server that has them; docs/operations.md, Object stores."
         raise ConfigError("the Spark that is started here has no jars for this store", place=root, hint=hint)
@@ -56,12 +58,12 @@ def run(conf: Path, lake: str, defs: Path | None, dagster_port: int, *, warm: bo
         found, ca = local_doors(service), authorities(service.tls_ca)
         capture = Service(conf, state, url=found.http, ca=ca, wait_ready=False)
         keeping.launch(f"the capture service, {capture.url}", capture)
-        remote, warming = _start_spark(parts, keeping, state, progress, capture.url if warm else "", ca)
+        remote, spark = _start_spark(parts, keeping, state, progress, root, capture.url if warm else "", ca)
         folder = own or default_folder(names, root, conf, service, remote, state / "defs")
         doors = {"SLUICE_SERVICE": found.http, "SLUICE_FLIGHT": found.flight}
         if service.tls_ca is not None:
             doors[CA_VARIABLE] = os.environ.get(CA_VARIABLE) or str(service.tls_ca.absolute())
-        used = {**doors, "SPARK_REMOTE": remote, **warming}  # where a defs.yaml names none
+        used = {**doors, "SPARK_REMOTE": remote, **spark}  # where a defs.yaml names none
         environment = {"SLUICE_LAKE": root, CONF_VARIABLE: str(conf.absolute()), **used}
         dagster = Dagster(state / "dagster", port=dagster_port, defs=folder, environment=environment)
         keeping.launch(f"Dagster, {dagster.url}", *dagster.processes)
@@ -144,17 +146,25 @@ def _start_zookeeper(keeping: Keeping, service: ServiceConfig, state: Path) -> N
 
 
 def _start_spark(
-    parts: ExitStack, keeping: Keeping, state: Path, progress: Progress, service: str, ca: str = ""
+    parts: ExitStack,
+    keeping: Keeping,
+    state: Path,
+    progress: Progress,
+    lake: str,
+    service: str,
+    ca: str = "",
 ) -> tuple[str, dict[str, str]]:
-    """The value of SPARK_REMOTE, or the address of a local server that is started here. It is warmed until a client of
-    `service` has a batch, and by the variables returned runs know of it; with "" it is not."""
+    """The value of SPARK_REMOTE, or the address of a local server that is started here, with a metastore in the lake.
+    It is warmed until a client of `service` has a batch; with "" it is not. By the variables returned runs know of
+    both."""
     if remote := os.environ.get("SPARK_REMOTE"):
         return remote, {}
-    if listening(_SPARK_PORT):
+    if listening(SPARK_PORT):
         hint = "Stop what listens there, or set SPARK_REMOTE to the cluster to use."
-        raise ConfigError(f"port {_SPARK_PORT} is taken", place=f"127.0.0.1:{_SPARK_PORT}", hint=hint)
+        raise ConfigError(f"port {SPARK_PORT} is taken", place=f"127.0.0.1:{SPARK_PORT}", hint=hint)
+    Lake(lake).check_writable()
     with progress.step("Delta's and Spark's jars") as notify:
-        server = SparkConnect(state / "spark", _SPARK_PORT, notify)
+        server = SparkConnect(state / "spark", SPARK_PORT, notify, metastore=metastore_in(lake))
     claimed = partial(holds_claims, service, os.environ.get("SLUICE_TOKEN", ""), ca)
     warming = Warming(server.remote, server.scratch / FOLDER, progress, claimed)
     warming.clean()
@@ -163,4 +173,5 @@ def _start_spark(
     parts.callback(warming.stop)
     if service:
         warming.start()
-    return server.remote, warming.environment
+    catalog = os.environ.get("SLUICE_CATALOG", SPARK_CATALOG)
+    return server.remote, {"SLUICE_CATALOG": catalog, **warming.environment}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cdc_core import config
 from cdc_core.client.connector import Connector
@@ -11,10 +12,15 @@ from cdc_core.contract.doors import local_doors
 from cdc_core.errors import ConfigError
 from cdc_core.serve import token_of
 from orchestration.commands.terminal import Terminal
-from orchestration.verbs.access import Access
+from orchestration.verbs.access import Access, Declared
 from orchestration.verbs.orders import Order
+from spark_jobs.catalog.notes import noted_rules
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
+from spark_jobs.union.settled import noted_unions
+
+if TYPE_CHECKING:
+    from orchestration.settings import Settings
 
 
 def run(order: Order, at: Access, *, as_json: bool, reason: str = "") -> int:
@@ -44,9 +50,16 @@ def access_of(
     spark_token: str = "",
     service: str | None = None,
     token: str = "",
+    declared: Settings | None = None,
 ) -> Access:
-    """What a verb works with. Without `conf`, the service is at the URL `service`."""
-    known = Lake(lake) if lake else None
+    """What a verb works with. Without `conf`, the service is at the URL `service`. `declared`: by a defs.yaml, where
+    one is given."""
+    layouts, catalog = (declared.layouts, declared.catalog_rules) if declared else (None, None)
+    known = None
+    if lake:
+        catalog = catalog or noted_rules(Lake(lake), name, client)
+        unions = declared.unions if declared else noted_unions(Lake(lake), name)
+        known = Lake(lake, catalog=catalog, layouts=layouts, unions=unions)
     return Access(
         name,
         client,
@@ -54,6 +67,7 @@ def access_of(
         lambda: Sessions(spark, spark_token, lake or ""),
         known,
         conf,
+        declared=Declared.of(declared) if declared else Declared(),
     )
 
 

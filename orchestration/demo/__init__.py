@@ -1,1 +1,2 @@
-"""The demo: a shop, its workload, and the figures of its way into the lake. Starts servers of `stack`."""
+"""The demo: a shop, its workload, a mart downstream, and the figures of its way into the lake. Starts servers of
+`stack`."""

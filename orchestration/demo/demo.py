@@ -29,11 +29,12 @@ from orchestration.demo.freshness import batches, percentiles
 from orchestration.demo.workload import Workload, add_history, open_shop
 from orchestration.stack.dagster import Dagster
 from orchestration.stack.home import sluice_home
+from orchestration.stack.metastore import metastore_in
 from orchestration.stack.mysql.server import MySqlServer
-from orchestration.stack.ports import Ports, free_port
+from orchestration.stack.ports import Ports, free_port, listening
 from orchestration.stack.progress import Progress
 from orchestration.stack.service import Service
-from orchestration.stack.spark import SparkConnect
+from orchestration.stack.spark import SPARK_PORT, SparkConnect
 from orchestration.stack.warming import FOLDER, Warming, holds_claims
 from orchestration.stack.zookeeper import ZooKeeper
 
@@ -95,7 +96,9 @@ class Demo:
         """Starts every server, Spark in parallel to the others. `parts` stops them in reverse order."""
         with ThreadPoolExecutor(1) as threads:
             with self.progress.step("Delta's and Spark's jars") as notify:
-                spark = self.spark = SparkConnect(self.state / "spark", free_port(), notify)
+                port = free_port() if listening(SPARK_PORT) else SPARK_PORT
+                metastore = metastore_in(str(self.lake))
+                spark = self.spark = SparkConnect(self.state / "spark", port, notify, metastore=metastore)
             warming = Warming(spark.remote, spark.scratch / FOLDER, self.progress, self._claimed)
             parts.callback(warming.clean)  # after Spark's end
             parts.callback(spark.stop)
@@ -106,6 +109,7 @@ class Demo:
                 spark_ready.result()
         place = self.state / "defs", self.state / "conf"
         demo_files.write_defs(*place, self.ports, self.lake, spark.remote, self.settings)
+        demo_files.write_mart(self.state / "defs", self.lake, spark.remote)
         self.dagster = Dagster(
             self.state / "dagster",
             port=self.ports.dagster,

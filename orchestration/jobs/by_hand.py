@@ -17,8 +17,6 @@ from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
 from orchestration.verbs.access import Access, Declared
 from orchestration.verbs.orders import Order
-from spark_jobs.landing.modes import Mode
-from spark_jobs.maintain.logs import Retention
 from spark_jobs.session import Sessions
 
 LONG_RUN = {dg.MAX_RUNTIME_SECONDS_TAG: str(30 * 86_400)}  # tags: Dagster ends other runs after an hour
@@ -54,7 +52,8 @@ def job_of(order: type[Order], settings: Settings) -> dg.JobDefinition:
         processes.note(context)
         history = History(context, names, config, config.reason)  # type: ignore[attr-defined]
         try:
-            config.run(access_of(context.resources, settings, context.run_id), history)  # type: ignore[attr-defined]
+            at = access_of(context.resources, settings, context.run_id, reads=order.READS)
+            config.run(at, history)  # type: ignore[attr-defined]
         except SluiceError as error:
             raise failure(error) from error
         history.end()
@@ -98,24 +97,20 @@ def maintain_schedule(settings: Settings, job: dg.JobDefinition) -> dg.ScheduleD
     )
 
 
-def access_of(resources: Any, settings: Settings, run_id: str) -> Access:
-    """Returns what a verb works with in a run."""
+def access_of(resources: Any, settings: Settings, run_id: str, *, reads: bool = True) -> Access:
+    """Returns what a verb works with in a run. `reads`: as `Order.READS`."""
     canal: CanalResource = getattr(resources, settings.names.canal)
     lake: LakeResource = getattr(resources, settings.names.lake)
-
-    def kept(table: str) -> Retention:
-        alone = settings.modes.of(table) is Mode.APPEND
-        return Retention(settings.logs_kept.of(table, alone=alone), alone)
 
     return Access(
         settings.destination,
         settings.client_id,
-        canal.connect,
+        canal.reading if reads else canal.connect,
         lambda: Sessions(lake.remote, lake.token or "", lake.root),
         lake.lake,
         Path(lake.conf) if lake.conf else None,
         run_id,
-        Declared(settings.freshness, settings.linger_seconds, settings.limits.max_seconds, settings.stays, kept),
+        Declared.of(settings),
     )
 
 

@@ -16,7 +16,7 @@ import dagster as dg
 from cdc_core.errors import ConfigError, SluiceError
 from orchestration.failures import error_metadata, failure
 from orchestration.internals import SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
-from orchestration.names import Names
+from orchestration.names import Names, place_tags
 from orchestration.verbs.orders import Order
 from orchestration.verbs.report import Done, Kind, Report
 
@@ -68,6 +68,17 @@ class History(Report):
             self._logged = self._clock()
             self._context.log.info(text)
 
+    def waiting(self, table: str, rows: Mapping[str, int]) -> None:
+        log_event: Callable[[Any], None] = self._context.log_event  # takes an evaluation too, though no type says so
+        for check, count in rows.items():
+            text = f"{count} rows wait in the quarantine" if count else "no row waits in the quarantine"
+            log_event(
+                dg.AssetCheckEvaluation(
+                    asset_key=self._names.delta(table), check_name=check, passed=not count, description=text,
+                    severity=dg.AssetCheckSeverity.WARN, metadata={"quarantined": count},
+                )
+            )  # fmt: skip
+
     def stopped(self, table: str, position: str) -> None:
         self._observe(self._names.delta(table), "stopped", {"position": position})
 
@@ -101,7 +112,8 @@ class History(Report):
                 raise dg.Failure(done.text, metadata=dict(done.facts), allow_retries=False)
         self._observe(key, "done", done.facts)
         if done.reloaded:
-            context.log_event(dg.AssetMaterialization(key, metadata=self._facts | known(done.facts)))
+            metadata = self._facts | known(done.facts)
+            context.log_event(dg.AssetMaterialization(key, metadata=metadata, tags=place_tags(metadata)))
         context.log.info(done.text if kind == "store" else f"{name}: {done.text}")
         return done
 

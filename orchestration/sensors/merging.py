@@ -21,8 +21,8 @@ from orchestration.sensors.runs import Runs, hash_of, recent
 from orchestration.settings import Settings, Trigger
 from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.history.standing import Histories, lacks
-from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Follows, Pending
+from spark_jobs.landing.parked import Parking
 
 
 def merging_sensor(

@@ -11,11 +11,13 @@ from cdc_core.config import ServiceConfig
 from cdc_core.contract.doors import local_doors
 from cdc_core.errors import ConfigError
 
+DESTINATION = "orchestration.destination.CdcDestination"
 
-def write_component(file: Path, attributes: Mapping[str, object]) -> None:
-    """Writes one destination's `defs.yaml`."""
+
+def write_component(file: Path, attributes: Mapping[str, object], kind: str = DESTINATION) -> None:
+    """Writes one component's `defs.yaml`: that of a destination, or of another `kind`."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    component = {"type": "orchestration.destination.CdcDestination", "attributes": dict(attributes)}
+    component = {"type": kind, "attributes": dict(attributes)}
     file.write_text(yaml.safe_dump(component, sort_keys=False))
 
 

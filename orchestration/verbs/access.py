@@ -13,6 +13,8 @@ from cdc_core.errors import ConfigError
 if TYPE_CHECKING:
     from cdc_core.client.connector import Connector
     from cdc_core.config import InstanceConfig
+    from orchestration.settings import Settings
+    from spark_jobs.expectations.expectation import Expectations
     from spark_jobs.lake.tables import Lake
     from spark_jobs.maintain.logs import Retention
     from spark_jobs.session import Sessions
@@ -21,13 +23,28 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Declared:
     """What a defs.yaml declares that keeping files healthy goes by. `stays`: a run is always there. `kept`: how long a
-    table's change log keeps its rows; None: as long as a log's default says."""
+    table's change log keeps its rows; None: as long as a log's default says. `expected`: what is expected of tables;
+    None if that is not known."""
 
     freshness: str = ""
     linger_seconds: float = 10.0
     max_seconds: float = 3000.0
     stays: bool = False
     kept: Callable[[str], Retention] | None = None
+    expected: Expectations | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Declared:
+        """Returns what these settings declare."""
+        from spark_jobs.landing.modes import Mode
+        from spark_jobs.maintain.logs import Retention
+
+        def kept(table: str) -> Retention:
+            alone = settings.modes.of(table) is Mode.APPEND
+            return Retention(settings.logs_kept.of(table, alone=alone), alone)
+
+        most = settings.limits.max_seconds
+        return cls(settings.freshness, settings.linger_seconds, most, settings.stays, kept, settings.expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +67,15 @@ class Access:
         if self.known_lake is None:
             raise ConfigError("the lake is not named", place=self.destination, hint="Give --lake, or set SLUICE_LAKE.")
         return self.known_lake
+
+    def publish(self) -> None:
+        """Publishes the lake's unions, if it has some. Raises LakeError."""
+        if self.known_lake is None or not self.known_lake.unions:
+            return
+        from spark_jobs.union.publish import publish
+
+        for union in self.known_lake.unions.all:
+            publish(self.known_lake, union)
 
     @property
     def instance(self) -> InstanceConfig:

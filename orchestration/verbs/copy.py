@@ -12,9 +12,11 @@ from typing import Any
 
 from cdc_core.client.connector import Connector
 from cdc_core.schema.names import full_name, split_name
+from orchestration.names import PLACE, place_text
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Copy
 from orchestration.verbs.report import Done, Report
+from spark_jobs.expectations.expectation import NO_EXPECTATIONS
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.reader import Manner
 from spark_jobs.load.result import Copied, NoSuchTable
@@ -34,7 +36,8 @@ def opened_loader(at: Access, connector: Connector, read_on: str = "driver") -> 
     source's configuration is unknown."""
     instance = at.instance
     with at.sessions() as sessions:
-        yield Loader(connector, instance, at.lake, sessions, Manner(read_on=read_on), at.run_id)
+        expected = at.declared.expected or NO_EXPECTATIONS
+        yield Loader(connector, instance, at.lake, sessions, Manner(read_on=read_on), at.run_id, expected)
 
 
 def reloaded(loader: Loader, table: str, report: Report) -> Done:
@@ -57,4 +60,8 @@ def outcome(found: Copied | NoSuchTable) -> Done:
         )
         return Done(text, NOT_COPIED | where, good=False)
     facts = {"copied": True, "rows": found.rows, "delta_version": found.delta_version} | where
-    return Done(f"{found.rows:,} rows as of {place.low}", facts, reloaded=True)
+    bad = sum(one.bad for one in found.expected)
+    facts |= {"bad_rows": bad} if found.expected else {}
+    facts |= {PLACE: place_text(*found.exact)} if found.exact else {}
+    failing = f", of which {bad:,} fail what is expected" if bad else ""
+    return Done(f"{found.rows:,} rows as of {place.low}{failing}", facts, reloaded=True)

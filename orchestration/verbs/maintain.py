@@ -15,13 +15,16 @@ from cdc_core.schema.names import split_name
 from orchestration.freshness import parse_freshness
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Maintain
+from orchestration.verbs.register import register
 from orchestration.verbs.report import Done, Report
 from spark_jobs.following.now import refresh_view
 from spark_jobs.following.pending import Follows
+from spark_jobs.lake.catalog_names import CatalogRules
 from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.maintain.retention import log_hours
 from spark_jobs.maintain.upkeep import Upkeep
+from spark_jobs.session import Sessions
 
 _QUIET_SECONDS = 20.0  # more than a run lingers and waits for rows
 
@@ -31,9 +34,9 @@ def run(order: Maintain, at: Access, report: Report) -> None:
     kept = _kept(order, at)
     with at.connect() as connector, at.sessions() as sessions:
         quiet, stays = _rhythm(order, at)
-        upkeep = Upkeep(connector, lake, sessions, quiet, stays)
+        upkeep = Upkeep(connector, lake, sessions, quiet, stays, readers=order.readers)
         follows = Follows(lake, at.destination, at.client_id)
-        logs = LogUpkeep(follows, view=partial(refresh_view, sessions, follows))
+        logs = LogUpkeep(follows, view=partial(refresh_view, sessions, follows), readers=order.readers)
         for table in order.tables or [one.name for one in connector.tables()]:
             report.each(table, partial(_work, upkeep.table, *split_name(table)))
         for table in lake.logs(at.destination):
@@ -42,6 +45,20 @@ def run(order: Maintain, at: Access, report: Report) -> None:
             report.each(table, partial(_work, logs.log, table, kept(table)), "log")
             if _may_have_history(upkeep, table):
                 report.each(table, partial(_work, upkeep.history, table), "history")
+        if lake.catalog is not None and not asked:
+            _register(lake.catalog, at, sessions, report)
+
+
+def _register(rules: CatalogRules, at: Access, sessions: Sessions, report: Report) -> None:
+    """Repairs the catalog. One that is away fails this alone."""
+    try:
+        register(rules, at, sessions, report)
+    except SluiceError as error:
+        report.each(at.destination, partial(_fail, error), "store")
+
+
+def _fail(error: SluiceError) -> Done:
+    raise error
 
 
 def _may_have_history(upkeep: Upkeep, table: str) -> bool:

@@ -5,22 +5,21 @@ The models import nothing heavy, so that `--help` answers at once. Each names th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from cdc_core.schema.names import split_name
+from cdc_core.written import moment_of, position_of
 from orchestration.verbs.access import Access
 from orchestration.verbs.report import Report
+from spark_jobs.lake.catalog_names import check_catalog
 
 Pool = Literal["drain", "merges", "own"]
 WHOLE = "*"  # the destination, where a table could be named
-_POSITION = re.compile(r"(\S+\.\d+):(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +39,14 @@ _ALL = "database.table, one or more; all captured tables without one."
 
 class Order(BaseModel):
     """What a person asks for. `VERB`: the name of the command and of the module, and how the job's name begins; `POOL`:
-    with whose runs the job takes turns; `SUMS`: facts of tables that a run's summary adds up."""
+    with whose runs the job takes turns; `SUMS`: facts of tables that a run's summary adds up; `READS`: whether it may
+    read rows of the source, so that the service must have the rules of defs.yaml first. One that does not also goes on
+    while the source has failed."""
 
     VERB: ClassVar[str]
     POOL: ClassVar[Pool] = "drain"
     SUMS: ClassVar[tuple[str, ...]] = ()
+    READS: ClassVar[bool] = True
 
     @property
     def action(self) -> str:
@@ -73,9 +75,13 @@ class Order(BaseModel):
         return read_on
 
     def run(self, at: Access, report: Report) -> None:
-        """Does it. Raises SluiceError for what keeps all of it from being done; what becomes of a table is reported."""
+        """Does it; unions then have what their shards have. Raises SluiceError for what keeps all of it from being
+        done; what becomes of a table is reported."""
         module = import_module(f"orchestration.verbs.{self.VERB}")
-        cast(Callable[[Order, Access, Report], None], module.run)(self, at, report)
+        try:
+            cast(Callable[[Order, Access, Report], None], module.run)(self, at, report)
+        finally:
+            at.publish()
 
 
 class Copy(Order):
@@ -93,7 +99,7 @@ class Copy(Order):
 class Snapshot(Order):
     """Bring tables into the lake, or reload them, while the stream goes on.
 
-    One that was ended in the middle goes on where it was when it is started again."""
+    An interrupted snapshot goes on where it was when it is started again."""
 
     VERB, POOL = "snapshot", "own"
     SUMS = ("rows",)
@@ -142,6 +148,89 @@ class Remake(Order):
         return begin
 
 
+class _Past(Order):
+    """The fields of orders about a part of the past."""
+
+    SUMS = ("put",)
+
+    tables: Tables = Field([], description="database.table, one or more; all that the changes touched without one.")
+    force: bool = Field(False, description="Also rows that were changed since; without it they are listed, and left.")
+    dry_run: Annotated[bool, Cli("--dry-run/--yes")] = Field(
+        True, description="Only show what would be done; without it, do it."
+    )
+
+
+class _Changes(_Past):
+    """The fields that say which changes."""
+
+    batch: Annotated[str, Cli(metavar="N|N..M")] = Field(
+        "", description="A batch, or several: a batch_id in the metadata of a table's materializations."
+    )
+    gtid: Annotated[str, Cli(metavar="GTID")] = Field("", description="One transaction.")
+    since: Annotated[str, Cli(metavar="TIME")] = Field(
+        "", description="All batches that ended then or later: 2026-11-26T12:00:00Z; without a zone it is local time."
+    )
+    until: Annotated[str, Cli(metavar="TIME")] = Field("", description="All batches that ended then or before.")
+
+    @model_validator(mode="after")
+    def _one_part(self) -> Self:
+        if sum(map(bool, (self.batch, self.gtid, self.since or self.until))) != 1:
+            raise ValueError("not exactly one part of the past; give one of batch, gtid, since with or without until")
+        return self
+
+
+class Undo(_Changes):
+    """Set rows of the lake back to what they were before batches or a transaction.
+
+    A row that was changed since is listed and left. What is done is noted with its reason, `sluice verify` knows it,
+    and `sluice redo` takes it back. By default only what it would mean is shown."""
+
+    VERB, POOL = "undo", "own"
+
+
+class Replay(_Changes):
+    """Apply batches or a transaction to the lake's rows again.
+
+    A row that is neither as before the changes nor as after them is listed and left. By default only what it would mean
+    is shown."""
+
+    VERB, POOL = "replay", "own"
+
+
+class Redo(_Past):
+    """Take an undo back: its rows become again what they were.
+
+    A row that was changed since is listed and left. By default only what it would mean is shown."""
+
+    VERB, POOL = "redo", "own"
+
+    number: int = Field(0, ge=0, description="The number of the undo, as it was reported.")
+
+    @field_validator("number")
+    @classmethod
+    def _is_number(cls, number: int) -> int:
+        if not number:
+            raise ValueError("give the number of the undo, as it was reported")
+        return number
+
+
+class Restore(Order):
+    """Set the lake and the cursor back to one place of the source, together.
+
+    All tables get the rows that they had there, and the next run goes on from there. Killed in between, it may be
+    started again; without that the tables are right when reading has come to where it was. By default only what it
+    would mean is shown."""
+
+    VERB = "restore"
+
+    to: Annotated[str, Cli(metavar="PLACE")] = Field(
+        description="FILE:OFFSET, GTIDs, a time or a batch_id, as `sluice now --as-of` takes it."
+    )
+    dry_run: Annotated[bool, Cli("--dry-run/--yes")] = Field(
+        True, description="Only show what would be done; without it, do it."
+    )
+
+
 class Maintain(Order):
     """Rewrite small files of the lake's tables, change logs and histories as large ones, and delete old ones.
 
@@ -152,19 +241,41 @@ class Maintain(Order):
     SUMS = ("files_deleted",)
 
     tables: Tables = Field([], description=_ALL)
+    readers: bool = Field(
+        False, description="Bring tables to their layout, and to the features that their columns need: docs/readers.md."
+    )
     log_retention: str = Field(
         "", description="How long change logs keep rows that their tables have: 30d, 8w. Without it, as defs.yaml says."
     )
     freshness: str = Field(
         "",
-        description="What defs.yaml declares, which a job knows. Of `asap`, files wait for a claim that can be held.",
+        description="The destination's freshness in defs.yaml, which the job knows, and the command by --defs. "
+        "With asap a run is always there: files are rewritten while a claim can be held.",
     )
+
+
+class Register(Order):
+    """Register the lake's tables, change logs and histories in a catalog, as external tables at their paths.
+
+    Missing names are made, and names that are no longer right are dropped. No file is touched, and no table that Sluice
+    did not register. The stream goes on meanwhile."""
+
+    VERB, POOL = "register", "own"
+
+    catalog: str = Field("", description="A catalog of Spark's session. Without it: the one of the last registration.")
+
+    @field_validator("catalog")
+    @classmethod
+    def _is_catalog(cls, name: str) -> str:
+        if name:
+            check_catalog(name)
+        return name
 
 
 class Verify(Order):
     """Compare source and lake, table by table, while others write.
 
-    With `repair`, rows of tables with a key that differ are brought right; a table without a key is compared alone."""
+    `repair` corrects rows that differ, of tables with a key. A table without a key is only compared."""
 
     VERB, POOL = "verify", "own"
     SUMS = ("repaired",)
@@ -209,7 +320,7 @@ class Pause(Order):
     table from the source. A paused destination reads nothing, and its cursor stays: resume it before the source purges
     its binlogs. A restart of the service resumes it too."""
 
-    VERB = "pause"
+    VERB, READS = "pause", False
 
     table: Annotated[str, Cli(argument="table")] = Field(
         description="database.table, or '*', in quotes, for the whole destination."
@@ -228,14 +339,72 @@ class Resume(Order):
     )
 
 
+class Accept(Order):
+    """Take the batch at which an expectation blocked a table, as it is.
+
+    What blocks the table is a warning until it has passed the batch. If its changes were acked meanwhile, it is copied
+    from the source; a table that is merged from its change log is tried again at once."""
+
+    VERB = "accept"
+
+    table: Annotated[str, Cli(argument="table")] = Field(description="database.table, as its stop names it.")
+
+
+class Drop(Order):
+    """Drop rows of a table's quarantine. The table stays as it is.
+
+    Their next change at the source is evaluated like any other."""
+
+    VERB = "drop"
+
+    table: Annotated[str, Cli(argument="table")] = Field(description="database.table, whose rows wait.")
+    check: str = Field("", description="Only rows that failed this check.")
+    keys: Annotated[list[str], Cli("--key")] = Field(
+        [], description="Only rows with these keys, as the check shows them: id=5. All rows without one."
+    )
+
+
+class Requeue(Order):
+    """Bring rows of a table's quarantine into the table, in one commit: as they are, or with other values.
+
+    The rows are the last ones that the source had. They are not evaluated again. With values, the lake differs from the
+    source on purpose, until the next change of the row."""
+
+    VERB = "requeue"
+
+    table: Annotated[str, Cli(argument="table")] = Field(description="database.table, whose rows wait.")
+    check: str = Field("", description="Only rows that failed this check.")
+    keys: Annotated[list[str], Cli("--key")] = Field(
+        [], description="Only rows with these keys, as the check shows them: id=5. All rows without one."
+    )
+    values: Annotated[list[str], Cli("--set", metavar="COLUMN=VALUE")] = Field(
+        [], description="Values for all of these rows: amount=0, NULL for no value."
+    )
+
+    @property
+    def given(self) -> dict[str, str]:
+        """Returns the values by column."""
+        return {column: value for column, _, value in (one.partition("=") for one in self.values)}
+
+    @field_validator("values")
+    @classmethod
+    def _are_values(cls, values: list[str]) -> list[str]:
+        columns = [one.partition("=")[0] for one in values]
+        if any("=" not in one for one in values) or len(set(columns)) < len(columns):
+            raise ValueError("write COLUMN=VALUE, each column once")
+        return values
+
+
 class Rollback(Order):
     """Give claimed batches back to the store; they are claimed again.
 
     This is safe: a batch that was merged before is recognised by its version."""
 
-    VERB = "rollback"
+    VERB, READS = "rollback", False
 
-    batch_id: int | None = Field(None, description="Give back what its claimer holds; without it, all claims.")
+    batch_id: int | None = Field(
+        None, description="Give back this batch, and all else that its run holds; without it, all claims."
+    )
 
 
 class Reset(Order):
@@ -243,7 +412,7 @@ class Reset(Order):
 
     Repeated rows are in the lake once. By default only what it would mean is shown."""
 
-    VERB = "reset"
+    VERB, READS = "reset", False
 
     position: Annotated[str | None, Cli(metavar="FILE:OFFSET")] = Field(
         None, description="FILE:OFFSET, where a transaction begins."
@@ -265,10 +434,10 @@ class Reset(Order):
     earliest: bool = Field(False, description="The oldest binlog of the source.")
     latest: bool = Field(False, description="The end of the source; set `skip` as well.")
     anew: bool = Field(False, description="The end of the source; all tables stop until they are reloaded.")
-    skip: bool = Field(False, description="Skip what lies before a place ahead of the cursor: the lake never gets it.")
+    skip: bool = Field(False, description="Allow a place ahead of the cursor: the lake never gets what is skipped.")
     all_clients: Annotated[bool, Cli("--all")] = Field(False, description="Set the cursors of all clients.")
     moved: bool = Field(False, description="The source is another server now.")
-    epoch: int = Field(0, ge=0, description="The least number of the new epoch, where the lake knows of later ones.")
+    epoch: int = Field(0, ge=0, description="Number the new epoch so at least: where the lake has later ones.")
     identity: str = Field("", description="Take over this identity, by which the lake knows its writer.")
     dry_run: Annotated[bool, Cli("--dry-run/--yes")] = Field(
         True, description="Only show what would be done; without it, do it."
@@ -279,8 +448,12 @@ class Reset(Order):
         names = ("position", "timestamp", "gtid", "batch", "materialized_by", "earliest", "latest", "anew")
         values = [getattr(self, name) for name in names]
         given = [value for value in values if value is not None and value is not False]
-        if len(given) != 1 or (self.batch is None and self.materialized_by is None and self.to is None):
-            raise ValueError(f"not exactly one place, or not well formed; give one of {', '.join(names)}")
+        if len(given) != 1:
+            raise ValueError(f"not exactly one place; give one of {', '.join(names)}")
+        if self.position is not None and self.to is None:
+            raise ValueError("position is not FILE:OFFSET; write it as in mysql-bin.000003:4711")
+        if self.timestamp is not None and self.to is None:
+            raise ValueError("timestamp is no time; write it as in 2026-11-21T12:00:00Z, or as milliseconds since 1970")
         return self
 
     @property
@@ -291,21 +464,29 @@ class Reset(Order):
         if self.timestamp is not None:
             return _milliseconds(self.timestamp)
         if self.position is not None:
-            parts = _POSITION.fullmatch(self.position)
-            return {"journalName": parts[1], "position": int(parts[2])} if parts else None
+            place = position_of(self.position)
+            return {"journalName": place.journal_name, "position": place.position} if place else None
         return next((end for end in ("earliest", "latest", "anew") if getattr(self, end)), None)
 
 
 JOBS: tuple[type[Order], ...] = (
+    Accept,
     Copy,
     Ddl,
+    Drop,
     Maintain,
     Pause,
+    Redo,
+    Register,
     Remake,
+    Replay,
+    Requeue,
     Reset,
+    Restore,
     Resume,
     Rollback,
     Snapshot,
+    Undo,
     Verify,
 )
 
@@ -322,7 +503,5 @@ def _milliseconds(timestamp: str) -> int | None:
     """From milliseconds, or from a date and time; without a time zone it is local time."""
     if timestamp.isascii() and timestamp.isdigit():
         return int(timestamp)
-    try:
-        return int(datetime.fromisoformat(timestamp).timestamp() * 1000)
-    except ValueError:
-        return None
+    moment = moment_of(timestamp)
+    return int(moment.timestamp() * 1000) if moment else None

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from orchestration.names import PLACE, place_text
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Remake
 from orchestration.verbs.report import Done, Report
-from spark_jobs.following.base import RebuildBase, base_of, copied_version
+from spark_jobs.following.now import refresh_view
 from spark_jobs.following.pending import Follows
-from spark_jobs.following.remake import Remaker
+from spark_jobs.load.base import RebuildBase, base_of, copied_version
+from spark_jobs.load.remake import Remaker
 
 
 def run(order: Remake, at: Access, report: Report) -> None:
@@ -27,11 +29,12 @@ def _remade(order: Remake, at: Access) -> Done:
         base = base_of(follows, order.table, version)
         return Done(f"{_text(base)}. Nothing was done.", _facts(base) | {"dry_run": True})
     with at.sessions() as sessions:
-        made = Remaker(follows, sessions, at.run_id, views=True).table(order.table, version)
+        made = Remaker(follows, sessions, at.run_id).table(order.table, version)
+        view_error = refresh_view(sessions, follows, order.table)
     facts = _facts(made.base) | {"dry_run": False, "rows": made.rows, "delta_version": made.delta_version}
-    facts |= {"seconds": round(made.seconds, 1)} | ({"view_error": made.view_error} if made.view_error else {})
+    facts |= {"seconds": round(made.seconds, 1)} | ({"view_error": view_error} if view_error else {})
     text = f"{_text(made.base)}: {made.rows:,} rows, in version {made.delta_version}"
-    return Done(f"{text}\n{made.view_error}".strip(), facts, reloaded=True)
+    return Done(f"{text}\n{view_error}".strip(), facts, reloaded=True)
 
 
 def begin_of(follows: Follows, table: str, begin: str) -> int | None:
@@ -46,6 +49,7 @@ def _facts(base: RebuildBase) -> dict[str, Any]:
     epoch, place = base.place
     begin = "nothing" if base.version is None else base.version
     facts = {"begin": begin, "epoch": epoch, "applied": place, "log_rows_at_most": base.rows}
+    facts[PLACE] = place_text(epoch, place)
     return facts | ({"undone": "; ".join(base.undone)[:2000]} if base.undone else {})
 
 

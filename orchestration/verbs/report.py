@@ -46,5 +46,8 @@ class Report(ABC):
     def progress(self, text: str) -> None:
         """Shows how far the work is that is under way."""
 
+    def waiting(self, table: str, rows: Mapping[str, int]) -> None:  # noqa: B027 - a terminal shows it otherwise
+        """Reports how many rows of a table wait in its quarantine, by the checks that they failed."""
+
     def stopped(self, table: str, position: str) -> None:  # noqa: B027 - a terminal shows it otherwise
         """Reports that the work has stopped a table."""

@@ -21,10 +21,11 @@ def run(order: Resume, at: Access, report: Report) -> None:
         if order.table == WHOLE:
             report.one(WHOLE, lambda: Done("resumed", {"servers": connector.by_hand.start()}), "store")
         else:
-            report.one(order.table, lambda: _resumed(at, connector, order.table, report))
+            report.one(order.table, lambda: resumed(at, connector, order.table, report))
 
 
-def _resumed(at: Access, connector: Connector, table: str, report: Report) -> Done:
+def resumed(at: Access, connector: Connector, table: str, report: Report) -> Done:
+    """Ends a table's stop, and copies the table if its changes have passed. Raises what `lift` and the copy raise."""
     stop = lift(connector, table)
     if stop is None:
         return Done("resumed", {"copied": False})

@@ -11,6 +11,7 @@ from orchestration.verbs.access import Access
 from orchestration.verbs.copy import NOT_COPIED, outcome
 from orchestration.verbs.orders import Snapshot
 from orchestration.verbs.report import Done, Report
+from spark_jobs.expectations.expectation import NO_EXPECTATIONS
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.reader import Manner, Read
 from spark_jobs.load.result import Copied
@@ -23,7 +24,8 @@ _CANCELLED = {True: "its snapshot is cancelled; the lake's table is as it was", 
 def run(order: Snapshot, at: Access, report: Report) -> None:
     instance = at.instance
     with at.connect() as connector, at.sessions() as sessions:
-        loader = Loader(connector, instance, at.lake, sessions, manner_of(order), at.run_id)
+        expected = at.declared.expected or NO_EXPECTATIONS
+        loader = Loader(connector, instance, at.lake, sessions, manner_of(order), at.run_id, expected)
         tables, begun = order.tables or [one.name for one in connector.tables()], time.monotonic()
         if order.cancel:
             for table in tables:

@@ -67,7 +67,10 @@ def text(found: Verified) -> str:
     if counted is None:
         return f"not compared: {found.error}"
     repaired = f"{found.repaired:,} rows repaired; " if found.repaired else ""
+    if counted.quarantined:
+        repaired += f"{counted.quarantined:,} rows wait in the quarantine; "
+    purposely = "".join(f"; {count:,} different on purpose by {name}" for name, count in found.on_purpose.items())
     if not found.differences:
-        return f"{repaired}{counted.lake_rows:,} rows, as at the source"
+        return f"{repaired}{counted.lake_rows:,} rows, as at the source{purposely}"
     rows = f"{counted.missing:,} rows missing, {counted.extra:,} extra, {counted.different:,} different"
-    return "; ".join([f"{repaired}{rows}", *found.definition])
+    return "; ".join([f"{repaired}{rows}", *found.definition]) + purposely

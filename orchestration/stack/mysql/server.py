@@ -19,6 +19,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from cdc_core.source.authentication import GuardedConnection
 from orchestration.stack.mysql.install import MARIADB, copy_template, install
 from orchestration.stack.ports import free_port
 from orchestration.stack.process import Process
@@ -29,6 +30,8 @@ _COMMON: dict[str, Option] = {
     "bind-address": "127.0.0.1",
     "skip-name-resolve": True,
     "innodb-buffer-pool-size": "64M",
+    "innodb-read-io-threads": 1,  # each takes 256 of the 65,536 slots that a machine has for asynchronous I/O
+    "innodb-write-io-threads": 1,
     "innodb-flush-log-at-trx-commit": 2,
     "sync-binlog": 0,
     "performance-schema": "OFF",
@@ -107,14 +110,14 @@ class MySqlServer:
 
     def root(self, database: str | None = None) -> Connection[Any]:
         """A new connection with all privileges, autocommit on. The caller closes it."""
-        return pymysql.connect(
-            unix_socket=str(self._socket), user="root", password=self._passwords["root"], database=database,
-            autocommit=True, charset="utf8mb4",
+        return GuardedConnection(
+            unix_socket=str(self._socket), ssl_disabled=True, user="root", password=self._passwords["root"],
+            database=database, autocommit=True, charset="utf8mb4",
         )  # fmt: skip
 
     def connect(self, database: str | None = None) -> Connection[Any]:
         """A new connection of the capturing account, over TCP. The caller closes it."""
-        return pymysql.connect(
+        return GuardedConnection(
             host=self.host, port=self.port, user=self.user, password=self.password, database=database,
             autocommit=True, charset="utf8mb4",
         )  # fmt: skip
