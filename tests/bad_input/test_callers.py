@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_core.client.changes import flight_info, read_split
 from cdc_core.errors import AccessDenied, RangeGone
 from orchestration.jobs import routine
 from spark_jobs.apply.spark_lake import SparkLake
 from tests.bad_input.world import MakeWorld, World, until
+from tests.support.flight_calls import flight_info, read_split
 
 pytestmark = pytest.mark.integration
 

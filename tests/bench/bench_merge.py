@@ -27,7 +27,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdc_core.client.changes import TableRead, flight_info, read_split
+from cdc_core.client.changes import TableRead
 from cdc_core.client.connector import Connector
 from orchestration.settings import Limits
 from orchestration.stack.mysql.server import MySqlServer
@@ -42,6 +42,7 @@ from spark_jobs.lake.types import OP, lake_columns, spark_type
 from spark_jobs.session import Sessions
 from spark_jobs.write.statements import append_upserts, merge_keyed
 from tests.bench.bench_service import OPTIONS, Service, serving
+from tests.support.flight_calls import flight_info, read_split
 
 TABLES, PARALLEL, RING_MB = 10, 4, 512
 _STORE = 8 << 30  # as shipped

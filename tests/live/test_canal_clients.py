@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from cdc_core.canal.protocol.declared import CanalEventType, EntryType, Messages
+from cdc_core.canal.entries.kinds import CanalEventType, EntryType
+from cdc_core.canal.protocol.declared import Messages
 from cdc_core.canal.tcp import TcpDoor
 from orchestration.commands.consume import connector_of, run
 from orchestration.stack.mysql.server import MySqlServer

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cdc_core.canal.protocol.declared import CanalEventType, EntryType
+from cdc_core.canal.entries.kinds import CanalEventType, EntryType
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.canal_client import connected
 from tests.support.canal_service import canal_service

@@ -70,7 +70,7 @@ _THEN = ("a", "b", "c", "d", "wood", "loose")
 
 
 @pytest.mark.parametrize(
-    "version", ["8.0.31", *(pytest.param(name, marks=pytest.mark.full) for name in ("5.7.22", "9", "mariadb"))]
+    "version", ["9", *(pytest.param(name, marks=pytest.mark.full) for name in ("5.7.22", "8.0.31", "mariadb"))]
 )
 def test_cascades_reach_the_lake(
     version: str, request: pytest.FixtureRequest, spark_remote: str, tmp_path: Path

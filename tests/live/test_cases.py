@@ -27,7 +27,7 @@ from tests.support.shop import opened_shop
 pytestmark = pytest.mark.integration
 
 CASES = sorted(path.stem for path in Path("tests/fixtures/cases").glob("*.sql"))
-LONG = ("cascade-chains",)  # a hundred seconds of CPU
+LONG = ("cascade-chains", "cascade-keys", "rename-of-pairs", "f12-hidden-columns-of-8015")  # of 15 seconds or more
 _FIXTURES = {"8.0.31": "mysql8", "5.7.22": "mysql57", "9": "mysql9", "mariadb": "mariadb"}
 _CAPTURE, _DRAIN = "@capture", "@drain"
 

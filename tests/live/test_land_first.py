@@ -14,11 +14,11 @@ from spark_jobs.following.catch_up import CatchUp
 from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
-from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes
+from spark_jobs.landing.parked import Parked, Parking
 from spark_jobs.verify.comparer import TableComparer, compared
 from tests.support.copying import loader_of
 from tests.support.shop import Shop, opened_shop

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from orchestration.names import Names
 from orchestration.stack.mysql.server import MySqlServer
+from spark_jobs.expectations.quarantine_table import QuarantineTable
 from tests.support.launchpad import Launchpad, browser
 from tests.support.operated import Operated, operated, until
 
@@ -23,8 +24,10 @@ NAMES = Names("shop")
 
 @pytest.fixture(scope="module")
 def shop(mysql8: MySqlServer, spark_remote: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
-    """Both tables are in the lake, with their first rows."""
-    with operated(mysql8, spark_remote, tmp_path_factory.mktemp("launchpad"), "orders", "users") as shop:
+    """Both tables are in the lake, with their first rows; of letters something is expected."""
+    folder, tables = tmp_path_factory.mktemp("launchpad"), ("orders", "users", "letters")
+    expected = [{"length": {"note": {"max": 5}}, "severity": "quarantine"}, {"not_null": "note", "severity": "block"}]
+    with operated(mysql8, spark_remote, folder, *tables, expectations={"*.letters": expected}) as shop:
         shop.sql("INSERT INTO orders VALUES (1, 'a'), (2, 'b'), (3, 'c')", "INSERT INTO users VALUES (1, 'ann')")
         assert shop.differences("orders", "users") == []
         yield shop
@@ -146,6 +149,54 @@ def told(shop: Operated, key: dg.AssetKey) -> list[tuple[str, str, str]]:
     return [(str(one["action"]), str(one["reason"]), str(one["outcome"])) for one in wanted]
 
 
+def test_rows_that_wait_are_requeued_or_dropped_and_a_block_is_accepted(shop: Operated, launchpad: Launchpad) -> None:
+    """Two rows fail: one comes into the table with another value, the other is dropped. A row that blocks the table
+    comes in when a person accepts it. The check and the table's history show what happened."""
+    table, path = f"{shop.database}.letters", shop.lake.path(shop.database, "letters")
+    quarantine = QuarantineTable(shop.lake, "shop", table)
+
+    def has(rows: dict[int, str | None], waiting: int) -> bool:
+        if not (quarantine.exists and DeltaTable.is_deltatable(path)) or quarantine.count() != waiting:
+            return False
+        found = DeltaTable(path).to_pyarrow_table()
+        return dict(zip(found["id"].to_pylist(), found["note"].to_pylist(), strict=True)) == rows
+
+    shop.sql("INSERT INTO letters VALUES (1, 'short'), (2, 'much too long'), (3, 'far too long')")
+    until("two rows wait", lambda: has({1: "short"}, 2))
+    launchpad.check(NAMES.delta(table), "length_note")
+    launchpad.shows("2 of 3 rows fail", "quarantined")
+
+    launchpad.open("requeue_shop")
+    launchpad.fill("reason", "the writer agreed")
+    launchpad.fill("keys", "[id=2]")
+    launchpad.fill("table", table)
+    launchpad.fill("values", "[note=cut]")
+    assert succeeded(shop, launchpad.launch())
+    assert has({1: "short", 2: "cut"}, 1)
+    launchpad.open("drop_shop")
+    launchpad.fill("reason", "a duplicate")
+    launchpad.fill("table", table)
+    assert succeeded(shop, launchpad.launch())
+    assert has({1: "short", 2: "cut"}, 0)
+    launchpad.check(NAMES.delta(table), "length_note")
+    launchpad.shows("no row waits in the quarantine")
+
+    shop.sql("INSERT INTO letters VALUES (4, NULL)", "INSERT INTO users VALUES (40, 'zoe')")
+    (stop,) = until("the table is blocked", lambda: shop.connector.client_status().stopped)
+    assert stop.table == table
+    assert "1 rows fail not_null_note (id=4)" in stop.reason
+    assert "accept_shop" in stop.hint
+    assert shop.differences("users") == []
+    assert has({1: "short", 2: "cut"}, 0)
+    launchpad.open("accept_shop")
+    launchpad.fill("reason", "it is empty on purpose")
+    launchpad.fill("table", table)
+    assert succeeded(shop, launchpad.launch())
+    launchpad.history(NAMES.delta(table))
+    launchpad.shows("it is empty on purpose")
+    assert shop.connector.client_status().stopped == ()
+
+
 def test_wrong_orders_say_what_to_do(shop: Operated, launchpad: Launchpad) -> None:
     """A wrong type is reported before the launch, a wrong value by the run, by the field and with the remedy. Nothing
     is changed."""
@@ -162,7 +213,7 @@ def test_wrong_orders_say_what_to_do(shop: Operated, launchpad: Launchpad) -> No
     launchpad.fill("reason", "a report is made")
     launchpad.fill("table", f"{shop.database}.order")
     assert not succeeded(shop, launchpad.launch())
-    launchpad.shows(f"{shop.database}.order is not captured", f"Captured: {shop.database}.orders")
+    launchpad.shows(f"{shop.database}.order is not captured", f"Captured: {shop.database}.letters")
 
     launchpad.open("snapshot_shop")
     launchpad.fill("reason", "slowly")

@@ -10,9 +10,8 @@ import pytest
 from deltalake import DeltaTable
 
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.apply import together
 from spark_jobs.lake import tables
-from spark_jobs.write import preparation
+from spark_jobs.write import preparation, ready
 from tests.support.shop import Shop, opened_shop
 
 pytestmark = pytest.mark.integration
@@ -32,7 +31,7 @@ def test_the_lake_follows_the_source(shop: Shop, small: int, monkeypatch: pytest
     monkeypatch.setattr(tables, "SMALL_TABLE", small)
     if small < 0:
         monkeypatch.setattr(preparation, "MOST_BYTES", -1)
-        monkeypatch.setattr(together, "form_of", lambda *_: None)
+        monkeypatch.setattr(ready, "form_of", lambda *_: None)
     shop.execute(
         "CREATE TABLE a (id BIGINT PRIMARY KEY, name VARCHAR(20), `odd name` INT, at DATETIME(3))",
         "CREATE TABLE b (x INT, y VARCHAR(20))",

@@ -107,7 +107,7 @@ def test_a_refused_row_names_its_table(world: World) -> None:
     world.write("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)")
     world.run()
     world.other.execute("DROP TABLE b", database=world.database)
-    world.write("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1)")
+    world.write("BEGIN", "INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1)", "COMMIT")  # so one batch has both
     with pytest.raises(TableStopped, match="the target refuses rows") as refused:
         world.run()
     assert refused.value.place == f"{world.database}.b"
@@ -209,6 +209,7 @@ def test_a_mirror_that_is_killed_ends_equal(world: World, tmp_path: Path) -> Non
 
 
 @pytest.mark.fault
+@pytest.mark.full
 def test_a_target_whose_connections_are_cut(world: World) -> None:
     """Cut again and again, also where nobody knows whether a commit was done: nothing is lost or applied twice, also in
     a table without a key."""

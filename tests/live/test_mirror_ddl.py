@@ -254,6 +254,7 @@ def test_what_mysql_decides_is_equal_or_refused(both: Both, mode: str, columns: 
     both.check()
 
 
+@pytest.mark.full
 def test_random_clauses_together(both: Both) -> None:
     """Renames, types, keys and columns of one statement, many at once: equal, or refused by one of the three."""
     chance, done = random.Random(7), 0

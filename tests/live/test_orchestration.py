@@ -139,6 +139,7 @@ def test_a_destination_end_to_end(shop: Shop) -> None:
     assert empty.get_asset_check_evaluations() == []
 
 
+@pytest.mark.full
 def test_a_table_that_others_wrote_holds_up_no_other(shop: Shop) -> None:
     """A missing row is mended and stays a warning of its table; a key that is there twice stops it. Every run acks."""
     assert shop.run().success
@@ -160,7 +161,7 @@ def test_a_table_that_others_wrote_holds_up_no_other(shop: Shop) -> None:
     shop.sql("UPDATE orders SET note = 'd' WHERE id = 3", "INSERT INTO log VALUES ('z', 4)")
     stopping = shop.run()
     assert stopping.success
-    assert set(verdicts(stopping)) == {"orders key_unique", "orders takes_changes"}
+    assert set(verdicts(stopping)) == {"orders key_unique", "orders rows_add_up", "orders takes_changes"}
     assert red(shop) == ["orders key_unique", "orders rows_add_up", "orders takes_changes"]
     assert shop.rows("log") == [("x", 1), ("x", 1), ("y", 2), ("z", 3), ("z", 4)]
     (stop,) = shop.connector.client_status().stopped
@@ -216,6 +217,7 @@ def test_a_paused_table_goes_on_where_the_source_is(shop: Shop, monkeypatch: pyt
     assert shop.rows("log") == [("x", 1), ("x", 1), ("z", 3)]
 
 
+@pytest.mark.full
 def test_a_spark_that_is_away_fails_with_its_remedy(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch goes back, the cursor stays, and Dagster shows message, place and hint."""
     monkeypatch.setattr(routine, "RETRY_SECONDS", 0.01)

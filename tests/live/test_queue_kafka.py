@@ -216,7 +216,8 @@ def _checked(kafka: Kafka, topic: str, written: list[int]) -> None:
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [1, 2])
 def test_killed_brokers_and_services(seed: int, mysql8: MySqlServer, database: str, tmp_path: Path) -> None:
     """Under steady writes the broker and the service are killed at random. Nothing is lost, nothing comes twice, and
     each partition has its rows in order: a new service asks the broker what it has."""

@@ -16,12 +16,12 @@ from cdc_core.errors import LakeError
 from cdc_core.position import split_version
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.apply.ddl.consent import waits_for_consent
-from spark_jobs.following.remake import Remaker
 from spark_jobs.lake import ddl
 from spark_jobs.lake.own_columns import COMMIT_TIME, DELETED, LAST_OP, POSITION
 from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
 from spark_jobs.landing.modes import Mode, Modes
+from spark_jobs.load.remake import Remaker
 from spark_jobs.verify.comparer import TableComparer, compared
 from spark_jobs.verify.repair import RowRepair
 from tests.support.copying import loader_of

@@ -122,7 +122,7 @@ def test_a_batch_that_was_applied_and_not_acked(pair: Pair, shop: Shop) -> None:
 
 
 @by_place
-@pytest.mark.parametrize("made_again", [False, True])
+@pytest.mark.parametrize("made_again", [pytest.param(False, marks=pytest.mark.full), True])
 def test_rows_come_again_without_gtids(pair: Pair, shop: Shop, *, made_again: bool) -> None:
     """Without GTIDs a table with a key stays right, and one without stops, until it is emptied or made again. Where its
     CREATE comes again with the rows, it stays right as well."""

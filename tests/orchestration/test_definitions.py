@@ -129,10 +129,14 @@ def test_jobs_sensors_checks_and_pool(shop: dg.Definitions) -> None:
         "drain_shop",
         "maintain_shop",
         "pause_shop",
+        "redo_shop",
+        "replay_shop",
         "reset_shop",
+        "restore_shop",
         "resume_shop",
         "rollback_shop",
         "snapshot_shop",
+        "undo_shop",
         "verify_shop",
     ]
     assert sorted(sensor.name for sensor in shop.sensors or []) == [
@@ -294,6 +298,26 @@ def test_listed_tables_need_no_service(tmp_path: Path, monkeypatch: pytest.Monke
     node = load_folder(tmp_path).resolve_asset_graph().get(dg.AssetKey(["delta", "shop", "shop", "users"]))
 
     assert "dagster/column_schema" not in node.metadata
+
+
+def test_an_expectation_that_a_table_cannot_meet_concerns_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A column may be dropped at the source at any time: the code location loads, with the check, and says so."""
+    monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS, USERS])
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    head = "type: orchestration.destination.CdcDestination\nattributes:\n  destination: shop\n  lake: /lake\n"
+    file.write_text(f"{head}  expectations: {{shop.orders: [{{not_null: [id, gone], severity: block}}]}}\n")
+
+    graph = load_folder(tmp_path).resolve_asset_graph()
+
+    keys = {name: dg.AssetKey(["delta", "shop", "shop", name]) for name in ("orders", "users")}
+    found = {key.name for key in graph.get_check_keys_for_assets({keys["orders"]})}
+    assert {"not_null_id", "not_null_gone"} <= found
+    assert keys["users"] in graph.get_all_asset_keys()
+    assert "not_null_gone cannot be expected of shop.orders: the table has no column gone" in caplog.text
+    assert "its next rows stop it" in caplog.text
 
 
 def test_a_runs_process_loads_what_the_code_location_knew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

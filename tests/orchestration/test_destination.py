@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from pathlib import Path
 
 import dagster as dg
@@ -10,11 +13,13 @@ import pytest
 from cdc_core.client.connector import Connector
 from cdc_core.client.failures import unavailable
 from cdc_core.errors import ConfigError, UnknownDestination
+from cdc_core.schema.column_rule import Cast
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.destination import CdcDestination
-from orchestration.loading import SHIPPED, load_destination, load_folder
+from orchestration.loading import SHIPPED, load_destination, load_folder, load_settings
 from orchestration.resources import CanalResource
 from orchestration.stack.dagster import LOADABLE
+from spark_jobs.lake.layout import Layouts, Vectors
 from spark_jobs.lake.tables import Lake
 from tests.support.canal_double import USERS
 
@@ -55,6 +60,25 @@ def test_values_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytes
     assert (read.lake, read.limits.batch_size) == ("/mnt/lake", 1234)
 
 
+def test_commands_read_what_a_file_declares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the client that they are for, whatever the service does, and though another file has a mistake."""
+    monkeypatch.setattr(Connector, "tables", lambda _self: pytest.fail("the service is asked"))
+    monkeypatch.setenv("MY_LAKE", "/mnt/lake")
+    write(tmp_path, "a", "  destination: shop\n  lake: /l\n  client_id: 7\n")
+    write(tmp_path, "b", "  destination: shop\n  lake: /l\n  cluster_by: 7\n")
+    file = write(tmp_path, "c", '  destination: shop\n  lake: "{{ env.MY_LAKE }}"\n  deletion_vectors: never\n')
+
+    for place in (tmp_path, file):
+        found = load_settings(place, "shop", 1001)
+        assert (found.lake, found.layouts) == ("/mnt/lake", Layouts(Vectors.NEVER))
+    with pytest.raises(ConfigError, match="cluster_by"):
+        load_settings(tmp_path, "bank", 1001)
+    with pytest.raises(ConfigError, match=r"no defs.yaml has client 8 of destination shop"):
+        load_settings(file, "shop", 8)
+    with pytest.raises(ConfigError, match=r"no defs.yaml has"):
+        load_settings(tmp_path / "none.yaml", "shop", 1001)
+
+
 def test_a_service_may_be_found_by_zookeeper(tmp_path: Path) -> None:
     """Runs and sensors follow it, and people see ZooKeeper instead of an address."""
     definitions = load_destination(write(tmp_path, "a", GOOD + "  service: {zookeeper: 'zk1:2181,zk2:2181/cdc'}\n"))
@@ -82,6 +106,60 @@ def test_the_example_says_the_defaults(tmp_path: Path, monkeypatch: pytest.Monke
     assert {k: v for k, v in example.items() if k not in chosen} == {k: v for k, v in plain.items() if k not in chosen}
 
 
+def test_rules_are_read_as_written(tmp_path: Path) -> None:
+    """Of all kinds of masks; the resource for runs has them as the service keeps them."""
+    lines = """
+  rules:
+    salt: {env: LAKE_SALT}
+    tables:
+      shop.users:
+        exclude: [password]
+        rename: {email: mail}
+        mask: {email: sha256, name: {truncate: 1}, phone: {keep_last: 4}, age: {constant: 0}, note: null, city: "null"}
+        types: {tinyint1: boolean}
+        where: " country = 'DE' "
+      "shop.*": {include: [id]}
+"""
+    loaded = load_destination(write(tmp_path, "a", GOOD + lines))
+
+    rules = component(loaded).rules.rules
+
+    assert list(rules.tables) == ["shop.users", "shop.*"]
+    users = rules.tables["shop.users"]
+    assert {name: mask.kind.value for name, mask in users.masks} == {
+        "email": "sha256", "name": "truncate", "phone": "keep_last", "age": "constant", "note": "null", "city": "null",
+    }  # fmt: skip
+    assert users.casts == (Cast.TINYINT1,)
+    assert users.where == "country = 'DE'"
+    canal = (loaded.resources or {})["canal_shop"]
+    assert isinstance(canal, CanalResource)
+    assert canal.rules == rules.to_json()
+
+
+def test_a_code_location_notes_what_the_lake_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster keeps the notes with each run: a default of a hidden column is a value."""
+    ssn, phone = (Column(name, 15, 80, charset=255, default="geheim") for name in ("ssn", "phone"))
+    table = TableSchema("shop", "users", (USERS.columns[0], ssn, phone), (USERS.columns[0].name,))
+    monkeypatch.setattr(Connector, "tables", lambda _self: [table])
+    lines = "  rules: {tables: {shop.users: {exclude: [ssn], mask: {phone: {truncate: 1}}}}}\n"
+
+    loaded = load_destination(write(tmp_path, "a", GOOD + lines))
+
+    note = str((loaded.metadata or {})["sluice/shop/tables"].value)
+    text = zlib.decompress(base64.b64decode(note)).decode()
+    assert "geheim" not in text
+    assert [column["name"] for column in json.loads(text)[0]["columns"]] == [USERS.columns[0].name, "", "phone"]
+
+
+def test_an_asset_says_that_its_rule_does_not_fit(tmp_path: Path) -> None:
+    """Before its rows come and it stops."""
+    loaded = load_destination(write(tmp_path, "a", GOOD + "  rules: {tables: {shop.users: {exclude: [ssn]}}}\n"))
+
+    key = dg.AssetKey(["delta", "shop", "shop", "users"])
+    text = loaded.resolve_asset_graph().get(key).description or ""
+    assert "**It cannot be in the lake:** its rule names a column that the table does not have: 'ssn'" in text
+
+
 @pytest.mark.parametrize(
     ("attributes", "line", "message"),
     [
@@ -96,6 +174,11 @@ def test_the_example_says_the_defaults(tmp_path: Path, monkeypatch: pytest.Monke
         (GOOD + "  owners: [\n", 6, "not YAML"),
         (GOOD + "  owners: [somebody]\n", 0, "somebody"),
         (GOOD + "  tables: []\n", 5, "tables: is empty"),
+        (GOOD + "  rules: {tables: {a.b: {exclude: [x], mask: {x: sha256}}}}\n", 5, "leaves out the column 'x' and"),
+        (GOOD + "  rules: {tables: {a.b: {mask: {x: sha256}}}}\n", 5, "the mask sha256 of the column 'x' has no salt"),
+        (GOOD + "  rules: {tables: {a.b: {where: x ~ 1}}}\n", 5, "'x ~ 1' is no condition: Invalid expression"),
+        (GOOD + "  rules: {tables: {a.b: {mask: {x: md5}}}}\n", 5, "rules: 'md5' is no mask (rules, x); Write sha256"),
+        (GOOD + "  rules: {tables: {a.b: {mask: {x: {truncate: 1, constant: 2}}}}}\n", 5, "'constant': 2} is no mask"),
     ],
 )
 def test_a_malformed_file_is_reported_with_place_and_remedy(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from cdc_core.client.connector import Connector
 from cdc_core.contract.snapshot import Snapshot
 from cdc_core.contract.stopped_table import CHANGES_PURGED, StoppedTable
+from cdc_core.rules.claims import HIDING
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.table import TableSchema
 from orchestration.first_rows import PAUSED, REASON, FirstRows, waiting
@@ -68,3 +69,12 @@ def test_what_the_stream_cannot_complete_is_reloaded() -> None:
     client = replace(MemoryCanal().client_status(), stopped=stops, snapshots=opened)
     assert waiting(client, now=100.0, complete=True) == ["s.passed", "s.wrong"]
     assert waiting(client, now=100.0, complete=False) == []
+
+
+def test_what_could_show_hidden_values_waits_for_a_person() -> None:
+    """Also if the table was not known to be another one when its first snapshot began; not what a job read."""
+    names = ("s.renamed", "s.begun", "s.job")
+    stops = tuple(StoppedTable(name, f"{HIDING}...", "", None, copy_needed=True) for name in names)
+    opened = Snapshot("s.begun", "1", "a", 30, 90.0, 0), Snapshot("s.job", "2", "job-1", 30, 90.0, 0)
+    client = replace(MemoryCanal().client_status(), stopped=stops, snapshots=opened)
+    assert waiting(client, now=100.0, complete=True) == ["s.job"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cdc_core.client.changes import RowsDoor, flight_info
+from cdc_core.client.changes import RowsDoor
 from cdc_core.doors.certificate import Certificate, CertificateFiles
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.errors import LakeError
@@ -19,6 +19,7 @@ from spark_jobs.write.view import create_view
 from tests.support.certificates import Authority
 from tests.support.door_double import TABLE as TABLE_OF_SHOP
 from tests.support.door_double import Destination, Server, opened
+from tests.support.flight_calls import flight_info
 from tests.support.spark_feed import Change, Feed, Table, feed
 
 pytestmark = pytest.mark.integration

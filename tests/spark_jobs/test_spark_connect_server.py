@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,25 @@ def test_the_command_line_and_its_environment(tmp_path: Path, monkeypatch: pytes
     assert line[line.index("--driver-memory") + 1] == "3g"
     assert {f"{key}={value}" for key, value in spark_conf(settings).items()} < set(line)
     assert environment(settings)["SPARK_REMOTE"] is None
+
+
+@pytest.mark.parametrize("folder", ["lake", "the;lake 'of\" $x\\y"])
+def test_no_path_is_in_the_metastores_address(folder: str, tmp_path: Path) -> None:
+    """A `;` would end it. Derby's home and log are options of Java, of which Spark's launcher takes each as one word;
+    what Hive writes for itself is in the scratch folder."""
+    settings = SparkSettings(7, tmp_path, tmp_path / folder / "spark", metastore=tmp_path / folder / "metastore")
+    asked, line = spark_conf(settings), command(settings)
+    options = line[line.index("--driver-java-options") + 1]
+
+    assert asked["spark.hadoop.javax.jdo.option.ConnectionURL"] == "jdbc:derby:;databaseName=derby;create=true"
+    assert launched(options)[-2:] == [
+        f"-Dderby.system.home={settings.metastore}",
+        f"-Dderby.stream.error.file={settings.directory / 'derby.log'}",
+    ]
+    for key in ("hive.exec.scratchdir", "hive.exec.local.scratchdir", "hive.downloaded.resources.dir"):
+        assert Path(asked[f"spark.hadoop.{key}"]).is_relative_to(settings.directory / "scratch")
+
+
+def launched(options: str) -> list[str]:
+    """The words that Spark's launcher makes of them, as a shell does."""
+    return shlex.split(options)

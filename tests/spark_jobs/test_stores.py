@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cdc_core.errors import LakeError
-from spark_jobs.stores import check_root, check_spark
+from spark_jobs.stores import check_root, check_spark, local_folder
 
 CREATE = {"spark.hadoop.fs.s3a.performance.flags": "create"}
 S3_LOCKS, GCS = "io.delta.storage.S3DynamoDBLogStore", "io.delta.storage.GCSLogStore"
@@ -53,3 +55,20 @@ def test_settings_of_spark_that_lose_commits(root: str, settings: dict[str, str]
     with pytest.raises(LakeError, match=why) as refused:
         check_spark(root, lambda key, default: settings.get(key, default))
     assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("/data/my lake", "/data/my lake"),
+        ("/data/50%", "/data/50%"),
+        ("lake", "lake"),
+        ("file:///data/my%20lake", "/data/my lake"),
+        ("file:///data/my lake/t", "/data/my lake/t"),
+        ("FILE:///data", "/data"),
+        ("s3a://bucket/data", None),
+    ],
+)
+def test_the_local_folder_of_a_path(path: str, folder: str | None) -> None:
+    """A URI has its blanks as delta-rs writes them; a path is taken as it is."""
+    assert local_folder(path) == (folder and Path(folder))

@@ -19,6 +19,7 @@ from cdc_core.contract.claim import Claim
 from cdc_core.errors import SessionError
 from cdc_core.meta.epoch import Epoch
 from cdc_core.position import EntryPosition
+from cdc_core.schema.table import TableSchema
 from cdc_core.session.session import Session
 from cdc_core.store.ring import Ring
 from tests.support.doubles import Clock, Event, Tables, block, create_select, ddl, table, transaction
@@ -41,17 +42,18 @@ def items(slices: list[BlockSlice]) -> list[int]:
 
 class Sessions(RuleBasedStateMachine):
     """Events are named by their end offset. `log` has all rows events put and, with 0 rows, all DDL statements; `names`
-    by end the table of the rows, or the one that the statement is on; `commits` the ends of all transactions."""
+    by end the table of the rows, or those that the statement is on; `commits` the ends of all transactions."""
 
     @initialize(capacity=st.sampled_from([600, 2500, 10_000]), isolates=st.booleans())
     def start(self, capacity: int, isolates: bool) -> None:
-        self.tables = Tables([table(), table(), table("shop.items"), table("shop.items", 2)])
+        both = TableSchema.of_statement([("shop", "orders"), ("shop", "items")])
+        self.tables = Tables([table(), table(), table("shop.items"), table("shop.items", 2), both])
         self.ring = Ring(self.tables.get, capacity, merge_bytes=2000, isolates_ddl=isolates)
         self.session = Session("d", self.ring, self.tables.get, first_batch=1000)
         self.clock = Clock()
         self.end, self.pending = 4, list[Event]()
         self.log: list[tuple[int, int]] = []  # (end, rows)
-        self.names: dict[int, str] = {}
+        self.names: dict[int, set[str]] = {}
         self.commits: list[int] = []
         self.acked: dict[int, list[int]] = defaultdict(list)
         self.out: dict[int, list[tuple[Claim, list[int]]]] = defaultdict(list)
@@ -72,11 +74,11 @@ class Sessions(RuleBasedStateMachine):
             self.pending += ddl(shown=number % 2 == 0)
         self.pending += create_select(*rows) if inside else []
 
-    @rule(turns=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans()), min_size=1, max_size=6))
+    @rule(turns=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans()), min_size=1, max_size=6))
     def take_turns(self, turns: list[tuple[int, int, bool]]) -> None:
-        """The source runs statements on one table each, before its rows or after them, or without any."""
+        """The source runs statements on one table or two, before rows of it or after them, or without any."""
         for schema, rows, before in turns:
-            changed = transaction(rows, schema=schema) if rows else []
+            changed = transaction(rows, schema=min(schema, 3)) if rows else []
             self.pending += ddl(on=schema) + changed if before else changed + ddl(on=schema)
 
     @precondition(lambda self: self.pending)
@@ -90,7 +92,7 @@ class Sessions(RuleBasedStateMachine):
             for event, end in zip(events, new.index["end"].tolist(), strict=True):
                 if event.kind in ITEMS:
                     self.log.append((end, event.rows))
-                    self.names[end] = self.tables.get(event.schema).name if event.schema >= 0 else ""
+                    self.names[end] = {*self.tables.get(event.schema).all_names} if event.schema >= 0 else set()
                 if event.kind in ENDS:
                     self.commits.append(end)
             self.end = new.end
@@ -121,8 +123,8 @@ class Sessions(RuleBasedStateMachine):
         if client == READS_ENTRIES:
             assert sizes == [0] * sizes.count(0) + [rows for rows in sizes if rows]  # all statements before all rows
         for at, (end, rows) in enumerate(expected):
-            before_it = {self.names[other] for other, changed in expected[:at] if changed}
-            assert rows or not before_it or self.names[end] not in {"", *before_it}
+            before_it = {name for other, changed in expected[:at] if changed for name in self.names[other]}
+            assert rows or not before_it or (self.names[end] and not self.names[end] & before_it)
         if self.ring.isolates_ddl:
             kinds = [kind for part in slices for kind in part.index["kind"].tolist()]
             alone = [Kind.DDL, Kind.DDL_UNSHOWN] if client == READS_ENTRIES else [Kind.DDL]

@@ -28,6 +28,7 @@ from spark_jobs.apply.decision import Decision
 from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import BatchResult, Refusal, TableResult
 from spark_jobs.lake.doubt import Doubt
+from spark_jobs.lake.tables import Lake
 
 ORDERS = TableSchema(
     "shop",
@@ -87,6 +88,8 @@ class MemoryCanal(Connector):
     def connect(self) -> Iterator[MemoryCanal]:
         """Connects as the resource does."""
         yield self
+
+    draining = reading = connect
 
     def status(self) -> Status:
         state = "failed" if self.error else "running"
@@ -179,6 +182,7 @@ class MemoryLake:
     had before."""
 
     conf = "/conf"
+    lake = Lake("/nowhere")
 
     def __init__(
         self, spoil: Callable[[Claim, BatchResult], BatchResult] | None = None, there: Sequence[TableSchema] = ()

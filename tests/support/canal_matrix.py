@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cdc_core.canal.protocol.declared import CanalEventType, EntryType
+from cdc_core.canal.entries.kinds import CanalEventType, EntryType
 from tests.support.entries import store_of
 
 SETTINGS = ("SET sql_mode = ''", "SET time_zone = '+00:00'", "SET NAMES utf8mb4")

@@ -23,7 +23,9 @@ from cdc_core.destination.positions import ClientPosition, Positions
 from cdc_core.destination.rewind import Move, Reset, RewindPlan, RewindTarget
 from cdc_core.errors import CursorError, RangeGone, SessionError, SluiceError, SourceUnavailable, UnknownDestination
 from cdc_core.position import EntryPosition, LogPosition
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.rules.claims import seen_claim
+from cdc_core.rules.rules import Rules, fingerprint_of, salted
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.session.upcoming import Upcoming
@@ -86,6 +88,8 @@ class Destination:
     config: Config = field(default_factory=Config)
     blocks: list[Block] = field(default_factory=list)
     held: dict[int, tuple[Claim, Block]] = field(default_factory=dict)
+    rules: str = ""
+    seen: dict[int, Rules] = field(default_factory=dict)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     stopped: list[StoppedTable] = field(default_factory=list)
     numbers: dict[str, Any] = field(default_factory=dict)
@@ -144,6 +148,7 @@ class Destination:
             stopped=tuple(self.stopped),
             rollbacks=0,
             generation=1_700_000_000_000_000,
+            rules=fingerprint_of(self.rules),
         )
 
     @property
@@ -183,16 +188,20 @@ class Destination:
     ) -> Claim | None:
         if self.fail:
             raise self.fail
+        seen = salted(self.rules)
         with self.changed:
             if not self.changed.wait_for(lambda: self.blocks, timeout_seconds):
                 return None
             block = self.blocks.pop(0)
             claim = self._claim(block, client_id, owner, time.time() + lease_seconds)
             self.held[claim.batch_id] = (claim, block)
+            self.seen[claim.batch_id] = seen
             self.next_batch += 1
-            return claim
+            return seen_claim(claim, seen)
 
     def span(self, client_id: int, batch_id: int) -> tuple[int, int] | None:
+        if batch_id not in self.held:
+            return None
         block = self.held[batch_id][1]
         return id(block), block.end
 
@@ -252,6 +261,16 @@ class Destination:
 
     def lift_stop(self, client_id: int, table: str, copied: EntryPosition | None, owner: str = "") -> None:
         self.stopped = [entry for entry in self.stopped if entry.table != table]
+
+    def rules_of(self, client_id: int) -> str:
+        return self.rules
+
+    def set_rules(self, client_id: int, text: str) -> None:
+        self.rules = text if salted(text) else ""
+
+    def seen_by(self, client_id: int, batch_id: int) -> Rules:
+        self.slices(client_id, batch_id)
+        return self.seen[batch_id]
 
     def slices(self, client_id: int, batch_id: int) -> list[BlockSlice]:
         if batch_id not in self.held:

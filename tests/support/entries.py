@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from cdc_core.canal.entries.kinds import EntryType
 from cdc_core.canal.protocol import declared
-from cdc_core.canal.protocol.declared import EntryType
 
 _STORES = {
     EntryType.TRANSACTIONBEGIN: declared.TransactionBegin,

@@ -51,6 +51,7 @@ def executed(
     conf: Path,
     tags: dict[str, str] | None = None,
     settings: Settings | None = None,
+    rules: str = "",
     **config: Any,
 ) -> Executed:
     """One job of the destination `shop`, with this configuration of its op."""
@@ -58,7 +59,7 @@ def executed(
     with dg.DagsterInstance.ephemeral() as instance:
         run = job.execute_in_process(
             run_config(job.name, **config),
-            resources=resources(conf, http_url),
+            resources=resources(conf, http_url, rules),
             raise_on_error=False,
             tags=tags,
             instance=instance,
@@ -67,10 +68,10 @@ def executed(
     return Executed(run.run_id, run.success, list(_history(events)), _failure(events), _summary(events))
 
 
-def resources(conf: Path, http_url: str = "http://127.0.0.1:1") -> dict[str, Any]:
+def resources(conf: Path, http_url: str = "http://127.0.0.1:1", rules: str = "") -> dict[str, Any]:
     """Those of the destination."""
     return {
-        "canal_shop": CanalResource(destination="shop", http_url=http_url),
+        "canal_shop": CanalResource(destination="shop", http_url=http_url, rules=rules),
         "lake_shop": LakeResource(root=str(conf / "lake"), remote=NOWHERE, conf=str(conf)),
     }
 

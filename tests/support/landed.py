@@ -25,12 +25,12 @@ from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.merged import Merged
-from spark_jobs.following.now import make_view, refresh_landed_view, view_name
-from spark_jobs.following.parked import Parked, Parking
+from spark_jobs.following.now import build_view, refresh_landed_view, view_name
 from spark_jobs.following.pending import PART_ROWS, Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes
+from spark_jobs.landing.parked import Parked, Parking
 from spark_jobs.session import Sessions
 from tests.support.shop import Shop, opened_shop, until_running
 
@@ -179,8 +179,8 @@ class LandedShop(Shop):
         """The rows of the view, which is rebuilt before if `anew`."""
         with self.lake.sessions.take() as spark:
             if anew:
-                make_view(spark, self.follows, self.named(table))
-            return _counted(spark.sql(f"SELECT * FROM {view_name(self.named(table))}").toArrow())
+                build_view(spark, self.follows, self.named(table))
+            return _counted(spark.sql(f"SELECT * FROM {view_name(self.follows, self.named(table)).sql}").toArrow())
 
     def source(self, table: str) -> Counter[Any]:
         with self.mysql.root(self.database) as connection, connection.cursor() as cursor:

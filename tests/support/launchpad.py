@@ -68,6 +68,10 @@ class Launchpad:
         """Shows the events of an asset, the last one with its metadata."""
         self.page.goto(f"{self._url}/assets/{'/'.join(key.path)}?view=events")
 
+    def check(self, key: dg.AssetKey, name: str) -> None:
+        """Shows a check of an asset, with its last result."""
+        self.page.goto(f"{self._url}/assets/{'/'.join(key.path)}?view=checks&checkDetail={name}")
+
     def _line(self, field: str) -> Locator:
         return self.page.locator(".CodeMirror-line", has_text=re.compile(rf"^\s*{field}:")).first
 

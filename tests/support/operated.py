@@ -39,6 +39,7 @@ class Operated:
     lake: Lake
     dagster: Dagster
     instance: dg.DagsterInstance
+    service: str  # its HTTP door
 
     def sql(self, *statements: str) -> None:
         self.mysql.execute(*statements, database=self.database)
@@ -103,4 +104,4 @@ def operated(mysql: MySqlServer, spark: str, folder: Path, *tables: str, **setti
         started.start()
         instance = parts.enter_context(dg.DagsterInstance.from_config(str(started.home)))
         connector = parts.enter_context(Connector(service.url, "shop", flight_url=doors["flight"]))
-        yield Operated(mysql, database, connector, lake, started, instance)
+        yield Operated(mysql, database, connector, lake, started, instance, service.url)

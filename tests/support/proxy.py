@@ -43,8 +43,12 @@ class Proxy:
 
     def move(self, port: int, host: str = "127.0.0.1") -> None:
         """Stands in front of another server from now on."""
-        self._target = (host, port)
+        self.lead(port, host)
         self.disconnect()
+
+    def lead(self, port: int, host: str = "127.0.0.1") -> None:
+        """New connections go to another server, as a load balancer's do; those that are open stay."""
+        self._target = (host, port)
 
     def lose_next_answer(self) -> None:
         """The server's next answer is swallowed, and its connection ends."""

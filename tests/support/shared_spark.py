@@ -12,13 +12,23 @@ from orchestration.stack.spark import SparkConnect
 from spark_jobs.session import Sessions
 from tests.support.waiting import until
 
+_JAVA = (  # it lives long enough for Java's second compiler, but not for the dearest passes of it
+    "-XX:TieredStopAtLevel=4",
+    "-XX:FreqInlineSize=100",
+    "-XX:InlineSmallCode=1000",
+    "-XX:LoopUnrollLimit=0",
+    "-XX:-DoEscapeAnalysis",
+    "-XX:-UseSuperWord",
+    "-XX:ReservedCodeCacheSize=512m",  # of thousands of statements
+)
+
 
 class SharedSpark:
     """Started by the process that hands out the tests, while the others still read them."""
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="sluice-spark-", ignore_cleanup_errors=True)
-        conf = {"spark.driver.defaultJavaOptions": "-XX:ReservedCodeCacheSize=512m"}  # of thousands of statements
+        conf = {"spark.driver.defaultJavaOptions": " ".join(_JAVA)}
         self._server = SparkConnect(Path(self._directory.name), free_port(), driver_memory="3g", conf=conf)
         self._starter = threading.Thread(target=self._server.start)
         self._starter.start()

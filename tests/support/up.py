@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import psutil
 
+from cdc_core.client.trust import Trust
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.ports import free_port
 
@@ -54,7 +55,9 @@ class Up:
         return {sensor["name"] for sensor in self._query(query)["sensorsOrError"].get("results", [])}
 
     def _query(self, query: str) -> dict[str, Any]:
-        answer = httpx.post(f"{self.url}/graphql", json={"query": query}, timeout=30, trust_env=False)
+        answer = httpx.post(
+            f"{self.url}/graphql", json={"query": query}, timeout=30, trust_env=False, verify=Trust().context()
+        )
         return dict(answer.json()["data"])
 
 

@@ -262,7 +262,7 @@ def test_whatever_ends_a_transaction_is_found_again(
             kill_dumps(server)
             until(lambda: capture._dump.status.reconnects > before, capture)  # noqa: B023
             until(lambda: capture.status().state == "running", capture)
-            while found := capture.service.claim(CLIENT, 1000, 0.5, "run-1", 60):
+            while found := capture.service.claim(CLIENT, 1000, 0.0, "run-1", 60):
                 capture.service.ack(CLIENT, found.batch_id, "run-1")
             cursor = Cursors(nodes, "shop").read(CLIENT)
             assert cursor is not None

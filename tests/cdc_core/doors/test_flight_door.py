@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 
 import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from cdc_core.client.changes import FlightRows, TableRead, changes, flight_info, read_split
+from cdc_core.client.changes import FlightRows, RowsDoor, TableRead, changes
 from cdc_core.contract.claim import Claim
 from cdc_core.doors.connections import peer_at, peer_of
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.flight.plans import Plans
-from cdc_core.doors.flight.tickets import Read, read_ticket
+from cdc_core.doors.flight.rows import ServedRows
+from cdc_core.doors.flight.tickets import ClaimId, Read, read_ticket
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import (
     AccessDenied,
@@ -27,9 +30,15 @@ from cdc_core.errors import (
     SchemaError,
     ServiceUnavailable,
     SluiceError,
+    TableStopped,
     UnknownDestination,
 )
+from cdc_core.rules.rules import NO_RULES, Rules
+from cdc_core.rules.table_rule import TableRule
+from cdc_core.schema.column_rule import Mask, MaskKind, Salt
 from tests.support.door_double import TABLE, Destination, Server, opened
+from tests.support.flight_calls import flight_info, read_split
+from tests.support.proxy import Proxy
 from tests.support.servers import free_port
 from tests.support.waiting import until
 
@@ -45,8 +54,9 @@ def door(destination: Destination) -> Iterator[FlightDoor]:
         yield door
 
 
-def claimed(destination: Destination, rows: int) -> Claim:
+def claimed(destination: Destination, rows: int, rules: Rules = NO_RULES) -> Claim:
     destination.put(rows)
+    destination.rules = rules.to_json() if rules else ""
     claim = destination.claim(1001, rows, 0, "run-1", 60)
     assert claim is not None
     return claim
@@ -62,6 +72,64 @@ def test_splits_together_are_the_claims_rows(destination: Destination, door: Fli
     assert len(read.tickets) == 3
     ids = [key for ticket in read.tickets for batch in read_split(door.url, ticket) for key in batch["id"].to_pylist()]
     assert sorted(ids) == list(range(1, 1001))
+
+
+def test_rows_come_as_the_rules_of_their_claim_have_them(
+    destination: Destination, door: FlightDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In both modes, with the definition that fits. Another claim of the same client has its own."""
+    monkeypatch.setenv("DOOR_SALT", "pepper")
+    hashed = Mask(MaskKind.SHA256, salt=Salt("DOOR_SALT"))
+    rules = Rules({TABLE: TableRule(exclude=("qty",), rename=(("name", "title"),), masks=(("name", hashed),))})
+    plain = claimed(destination, 2)
+    claim = claimed(destination, 2, rules)
+
+    for mode in ("net", "changes"):
+        read = flight_info(door.url, claim, TABLE, mode=mode)
+        assert [column.name for column in read.table.shown] == ["id", "title"]
+        found = changes(door.url, claim, TABLE, mode=mode).read_all()
+        assert found["title"].to_pylist() == [sha256(f"peppern{n}".encode()).hexdigest() for n in (1, 2)]
+        assert "qty" not in found.column_names
+        assert changes(door.url, plain, TABLE, mode=mode).read_all()["name"].to_pylist() == ["n1", "n2"]
+    assert claim.tables[0].schema == read.table
+    assert claim.rules == rules.fingerprint
+    assert (read.counts.min_key, read.counts.max_key) == (None, None)
+    net = flight_info(door.url, claim, TABLE)
+    assert (net.counts.min_key, net.counts.max_key) == (1, 2)
+
+
+def test_a_masked_key_has_no_bounds(
+    destination: Destination, door: FlightDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are values of rows."""
+    monkeypatch.setenv("DOOR_SALT", "pepper")
+    rules = Rules({TABLE: TableRule(masks=(("id", Mask(MaskKind.SHA256, salt=Salt("DOOR_SALT"))),))})
+
+    read = flight_info(door.url, claimed(destination, 2, rules), TABLE)
+
+    assert (read.rows, read.counts.min_key, read.counts.max_key) == (2, None, None)
+
+
+def test_rows_that_meet_a_condition_come_alone(destination: Destination, door: FlightDoor) -> None:
+    """In both modes and in several splits, also where none does."""
+    claim = claimed(destination, 3, Rules({TABLE: TableRule(where="name IN ('n1', 'n3')")}))
+    none = claimed(destination, 2, Rules({TABLE: TableRule(where="id > 9000")}))
+
+    for mode in ("net", "changes"):
+        read = flight_info(door.url, claim, TABLE, mode=mode, splits=4)
+        assert (read.rows, read.table.where) == (2, "name IN ('n1', 'n3')")
+        assert changes(door.url, claim, TABLE, mode=mode).read_all()["name"].to_pylist() == ["n1", "n3"]
+        assert flight_info(door.url, none, TABLE, mode=mode).tickets == ()
+
+
+def test_a_rule_that_does_not_fit_stops_the_table(destination: Destination, door: FlightDoor) -> None:
+    """The claim says so, and none of its rows is planned."""
+    claim = claimed(destination, 2, Rules({TABLE: TableRule(exclude=("ssn",))}))
+
+    assert claim.tables[0].schema.defect is not None
+    with pytest.raises(TableStopped, match="names a column that the table does not have: 'ssn'") as refused:
+        flight_info(door.url, claim, TABLE)
+    assert refused.value.place == TABLE
 
 
 def test_one_connection_serves_threads_and_outlives_the_door(destination: Destination) -> None:
@@ -245,6 +313,33 @@ def test_what_is_sent_is_counted(destination: Destination) -> None:
     assert calls.nbytes > 100 * 12
 
 
+@pytest.mark.parametrize("failing", ["info", "split"])
+def test_a_connection_is_kept_until_a_call_fails(destination: Destination, failing: str) -> None:
+    """An address may lead to another service meanwhile: it is asked after an error of the one before. Streams that have
+    begun go on."""
+    claim, before = claimed(destination, 300), Server(destination)
+    with (
+        opened(FlightDoor(before, "127.0.0.1", 0)) as former,
+        opened(FlightDoor(Server(destination), "127.0.0.1", 0)) as other,
+        Proxy(former.port) as proxy,
+    ):
+        door = RowsDoor(f"grpc://{proxy.address}")
+        (ticket,) = door.info(claim, TABLE).tickets
+        begun = door.split(ticket)
+        read = next(begun).num_rows
+        proxy.lead(other.port)
+        assert sum(batch.num_rows for batch in door.split(ticket)) == 300
+        assert (len(former.connections), len(other.connections)) == (1, 0)
+
+        before.by_name.clear()
+        with pytest.raises(UnknownDestination):
+            _ = door.info(claim, TABLE) if failing == "info" else list(door.split(ticket))
+        assert door.info(claim, TABLE).tickets == (ticket,)
+        assert sum(batch.num_rows for batch in door.split(ticket)) == 300
+        assert len(other.connections) == 1
+        assert read + sum(batch.num_rows for batch in begun) == 300
+
+
 def test_plans_are_made_once_and_forgotten_with_their_claim() -> None:
     """Concurrent callers share one plan; the sweep drops plans of claims that are gone."""
     made: list[Read] = []
@@ -256,11 +351,11 @@ def test_plans_are_made_once_and_forgotten_with_their_claim() -> None:
         made.append(read)
         return f"plan {read.batch_id}"
 
-    def alive(read: Read) -> None:
-        if read.batch_id in gone:
+    def check(claim: ClaimId) -> None:
+        if claim.batch_id in gone:
             raise RangeGone("gone", hint="Claim again.")
 
-    plans = Plans(plan, alive, size=2)
+    plans = Plans(plan, check, lambda _: False, size=2)
     with ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(plans.get, Read("shop", 1, 1, TABLE)) for _ in range(4)]
         go.set()
@@ -268,12 +363,72 @@ def test_plans_are_made_once_and_forgotten_with_their_claim() -> None:
     assert len(made) == 1
     for batch in (2, 3):
         plans.get(Read("shop", 1, batch, TABLE))
-    assert repr(plans) == "<Plans 2 of 2>"
+    assert repr(plans) == "<Plans 2 of 2 small=0>"
     gone.update((2, 3))
     plans.sweep()
-    assert repr(plans) == "<Plans 0 of 2>"
+    assert repr(plans) == "<Plans 0 of 2 small=0>"
     with pytest.raises(RangeGone):
         plans.get(Read("shop", 1, 3, TABLE))
+
+
+def test_small_plans_are_made_once_for_many_tables() -> None:
+    """A claim of many tables is planned before the first of them is read. Large plans leave room for small ones."""
+    made: list[str] = []
+
+    def plan(read: Read) -> str:
+        made.append(read.table)
+        return read.table
+
+    plans = Plans(plan, lambda _: None, lambda name: name.startswith("small"), size=2)
+    names = [f"small{n}" for n in range(300)]
+    for name in [*names, "a", "b", "c", *names, "b", "c", "a"]:
+        assert plans.get(Read("shop", 1, 1, name)) == name
+    assert made == [*names, "a", "b", "c", "a"]
+
+
+def test_the_least_recently_used_plan_goes() -> None:
+    """Of the small plans as of the others: one that is asked for again stays."""
+    made: list[str] = []
+
+    def plan(read: Read) -> str:
+        made.append(read.table)
+        return read.table
+
+    for is_small in (False, True):
+        made.clear()
+        plans = Plans(plan, lambda _: None, lambda _, small=is_small: small, size=2, small_size=2)
+        for name in "abacab":
+            plans.get(Read("shop", 1, 1, name))
+        assert made == ["a", "b", "c", "b"]
+
+
+def test_the_sweep_checks_each_claim_once() -> None:
+    """However many tables of it are planned."""
+    checked: list[ClaimId] = []
+    plans = Plans(lambda read: read.table, checked.append, lambda name: name != "t0")
+    for client, batch, table in itertools.product((1, 2), (1, 2), range(100)):
+        plans.get(Read("shop", client, batch, f"t{table}"))
+    checked.clear()
+    plans.sweep()
+    assert sorted(checked) == [("shop", client, batch) for client in (1, 2) for batch in (1, 2)]
+    assert repr(plans) == "<Plans 4 of 32 small=396>"
+
+
+def test_the_sweep_reads_no_blocks(destination: Destination, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a claim is outstanding is known without the blocks of its range."""
+    claim = claimed(destination, 10)
+    rows = ServedRows(Server(destination), Traffic())
+    read = Read("shop", 1001, claim.batch_id, TABLE)
+    planned = rows.info(read)
+    with monkeypatch.context() as patched:
+        patched.setattr(destination, "slices", None)
+        rows.plans.sweep()
+        assert rows.info(read) == planned
+    destination.ack(1001, claim.batch_id, "run-1")
+    rows.plans.sweep()
+    assert repr(rows.plans) == "<Plans 0 of 32 small=0>"
+    with pytest.raises(RangeGone, match="batch 1 is gone"):
+        rows.info(read)
 
 
 def test_a_plan_that_failed_is_not_kept() -> None:
@@ -286,7 +441,7 @@ def test_a_plan_that_failed_is_not_kept() -> None:
             raise answer
         return answer
 
-    plans = Plans(plan, lambda _: None)
+    plans = Plans(plan, lambda _: None, lambda _: False)
     with pytest.raises(SchemaError):
         plans.get(Read("shop", 1, 1, TABLE))
     assert plans.get(Read("shop", 1, 1, TABLE)) == "plan"

@@ -12,11 +12,15 @@ from contextlib import ExitStack, suppress
 import httpx
 import pytest
 
+from cdc_core.client.connector import Connector
 from cdc_core.contract.status import ErrorReport
 from cdc_core.destination.rewind import RewindTarget
 from cdc_core.doors.http import HttpDoor, bounds
 from cdc_core.errors import ConfigError
 from cdc_core.position import EntryPosition
+from cdc_core.rules.rules import NO_RULES, Rules
+from cdc_core.rules.table_rule import TableRule
+from cdc_core.schema.column_rule import Mask, MaskKind, Salt
 from tests.support.door_double import TABLE, Destination, Server, cursor_store_away, opened
 
 CLIENT = "/v1/destinations/shop/clients/1001"
@@ -54,6 +58,49 @@ def test_claim_renew_ack(http: httpx.Client, destination: Destination) -> None:
     acked = http.post(f"{CLIENT}/claims/1/ack", json={"owner": "run-1"})
     assert acked.json()["cursor"]["position"] == claim["end"]["position"]
     assert http.post(f"{CLIENT}/claims", json=CLAIM).status_code == 204
+
+
+def test_a_claim_is_as_the_clients_rules_have_it(http: httpx.Client, destination: Destination) -> None:
+    """Rules count from the next claim on. A claim without rules has no word of them."""
+    rules = Rules({TABLE: TableRule(exclude=("qty",))})
+    with Connector(str(http.base_url), "shop") as connector:
+        destination.put(1)
+        plain = connector.get_without_ack(100, owner="run-1")
+        connector.set_rules(rules)
+        destination.put(1)
+        claim = connector.get_without_ack(100, owner="run-1")
+        assert plain is not None
+        assert claim is not None
+        assert (plain.rules, claim.rules) == ("", rules.fingerprint)
+        assert [column.name for column in claim.tables[0].schema.shown] == ["id", "name"]
+        assert connector.rules() == rules
+        connector.set_rules(NO_RULES)
+        assert connector.rules() == NO_RULES
+    assert "rules" not in http.post(f"{CLIENT}/claims", json=CLAIM).text
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ("{", "the text is no rules"),
+        (Rules({TABLE: TableRule(("a",), ("b",))}).to_json(), "both include and exclude"),
+        (
+            Rules({TABLE: TableRule(masks=(("name", Mask(MaskKind.SHA256, salt=Salt("NO_SUCH_SALT"))),))}).to_json(),
+            "a salt is missing",
+        ),
+    ],
+)
+def test_rules_that_cannot_be_applied_are_refused(
+    http: httpx.Client, destination: Destination, rules: str, message: str
+) -> None:
+    """The rules of before stay. A missing salt is named."""
+    answer = http.put(f"{CLIENT}/rules", json={"rules": rules})
+
+    assert answer.json()["error"] == "ConfigError"
+    assert message in answer.json()["message"]
+    assert not destination.rules
+    if "salt" in message:
+        assert "NO_SUCH_SALT" in answer.json()["hint"]
 
 
 def test_rollback_of_one_and_of_all(http: httpx.Client, destination: Destination) -> None:

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from cdc_core.canal.protocol.scramble import stored
 from cdc_core.canal.tcp import TcpDoor
-from cdc_core.client.changes import FlightRows, RowsDoor, flight_info, read_split
+from cdc_core.client.changes import FlightRows, RowsDoor
 from cdc_core.client.connector import Connector
 from cdc_core.client.trust import Trust, read_authorities
 from cdc_core.config import load_service
@@ -30,6 +30,7 @@ from cdc_core.serve import check_open
 from tests.support.canal_client import CanalClient
 from tests.support.certificates import Authority
 from tests.support.door_double import TABLE, Destination, Server, opened
+from tests.support.flight_calls import flight_info, read_split
 from tests.support.waiting import until
 
 TOKEN = "s3cret"

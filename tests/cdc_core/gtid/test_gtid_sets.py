@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from cdc_core.errors import PositionError
-from cdc_core.gtid import Gtid, GtidPosition, GtidSet, parse_gtid_field, parse_gtids
+from cdc_core.gtid import Gtid, GtidPosition, GtidSet, parse_gtid_field, parse_gtids, was_executed
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.binlog_files import capture
 
@@ -126,3 +126,28 @@ def test_as_the_server_does(server: str, request: pytest.FixtureRequest) -> None
     assert body == GtidSet.parse(executed).encode()
     assert str(GtidSet.decode(body)) == executed.replace("\n", "").replace(" ", "")
     assert ("of_mine" in executed) == bool(tag)
+
+
+class TestWasExecuted:
+    @pytest.mark.parametrize(
+        ("there", "asked", "expected"),
+        [
+            (f"{A}:1-5", f"{A}:5", True),
+            (f"{A}:1-5", f"{A}:6", False),
+            (f"{A}:7", f"{A}:6", True),
+            (f"{A}:7", f"{A}:8", False),
+            (f"{A}:7", "4e11fa47-71ca-11e1-9e33-c80aa9429562:1", False),
+            ("0-1-9", "0-2-9", True),
+            ("0-1-9", "0-1-10", False),
+            ("0-1-9", f"{A}:1", False),
+            ("", f"{A}:1", False),
+        ],
+    )
+    def test_forms(self, there: str, asked: str, expected: bool) -> None:
+        """A set, the last transaction without GTID mode, and MariaDB's."""
+        flavor = "mariadb" if asked.startswith("0") else "mysql"
+        assert was_executed(parse_gtids(asked, flavor), there) is expected
+
+    def test_text_of_one(self) -> None:
+        """A single GTID, which without GTID mode a batch has, is taken for the last transaction."""
+        assert was_executed(GtidSet.parse(f"{A}:2"), str(Gtid(A, "", 3)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc_core.binlog.block import Block
-from cdc_core.errors import DecodeError, PositionError, SourceError
+from cdc_core.errors import DecodeError, PositionError, SourceError, SourceUnavailable
 from cdc_core.position import EntryPosition
 from cdc_core.source.checks import ServerInfo, check_server
 from cdc_core.source.connection import Connection, connect
@@ -289,14 +291,51 @@ def test_delays_double_up_to_a_limit() -> None:
 
     def sleep(seconds: float) -> None:
         delays.append(seconds)
-        if len(delays) == 7:
+        if len(delays) == 9:
             stop.set()
 
     settings = SourceSettings("127.0.0.1", free_port(), "u", "p")
     dump = Dump(settings, on_block=lambda _: None, sleep=sleep, jitter=lambda: 1.0)
     dump.run(lambda _: EntryPosition("mysql-bin.000001", 4), stop)
-    assert delays == [1, 2, 4, 8, 16, 30, 30]
-    assert repr(dump) == f"<Dump u@127.0.0.1:{settings.port} away reconnects=7>"
+    assert delays == [0.25, 0.5, 1, 2, 4, 8, 16, 30, 30]
+    assert repr(dump) == f"<Dump u@127.0.0.1:{settings.port} away reconnects=9>"
+
+
+def test_delays_begin_anew_after_a_connection_that_lasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that brought a block and broke soon is a failure too, however long the block took to be worked on. It lasts
+    when bytes come for five seconds, and for longer than the delay before it."""
+    lasting = [0, 0, 4.9, 5.1, 0, 0, 0, 0, 0, 7, 17, 0]
+    now, delays, script = 1000.0, list[float](), list[float]()
+    stop = threading.Event()
+
+    def connect(_: SourceSettings) -> SimpleNamespace:
+        script[:] = [lasting[len(delays)]]
+        return SimpleNamespace(_sock=socket.socket(), _force_close=lambda: None)
+
+    def receive(*_: object) -> int:
+        nonlocal now
+        if not script:
+            raise SourceUnavailable("the connection broke", place="127.0.0.1", hint="Try again.")
+        now += script.pop()
+        return 100
+
+    def work(_: Block) -> None:
+        nonlocal now
+        now += 60
+
+    def sleep(seconds: float) -> None:
+        delays.append(seconds)
+        if len(delays) == len(lasting):
+            stop.set()
+
+    framer = SimpleNamespace(journal_name="b.1", heartbeats=0, blocks=lambda **_: [SimpleNamespace(journal_name="b.1")])
+    monkeypatch.setattr("cdc_core.source.dump.connect", connect)
+    monkeypatch.setattr("cdc_core.source.dump.receive", receive)
+    monkeypatch.setattr(Dump, "_begin", lambda *_: framer)
+    settings = SourceSettings("127.0.0.1", 1, "u", "p")
+    dump = Dump(settings, on_block=work, clock=lambda: now, sleep=sleep, jitter=lambda: 1.0)
+    dump.run(lambda _: EntryPosition("b.1", 4), stop)
+    assert delays == [0.25, 0.5, 1, 0.25, 0.5, 1, 2, 4, 8, 16, 0.25, 0.5]
 
 
 @pytest.mark.parametrize("name", ["mysql8", "mysql57", "mysql9", "mariadb"])

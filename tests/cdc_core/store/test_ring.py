@@ -11,6 +11,7 @@ from cdc_core.binlog.block import Block, Kind
 from cdc_core.binlog.events import HEADER, STATEMENT_END, EventType
 from cdc_core.errors import RangeGone, SessionError, StoreError
 from cdc_core.position import EntryPosition
+from cdc_core.schema.table import TableSchema
 from cdc_core.store.range import Range
 from cdc_core.store.ring import Ring
 from tests.support.doubles import WRITE, Event, Tables, block, create_select, ddl, table, transaction
@@ -284,6 +285,16 @@ def test_a_statement_on_one_table_does_not_end_a_range_with_rows_of_others() -> 
 
     assert statements(make(blocks, tables=tables)) == [(2, 3), (1, 1), (2, 1), (1, 1)]
     assert statements(make(blocks, tables=tables), max_rows=2) == [(2, 2), (0, 1), (1, 1), (2, 1), (1, 1)]
+
+
+def test_a_statement_on_several_tables_ends_a_range_after_rows_of_any_of_them() -> None:
+    """A RENAME among rows of other tables is in their range."""
+    several = TableSchema.of_statement([("shop", "a"), ("shop", "B")])
+    tables = Tables([table("shop.a"), table("shop.b"), table("shop.c"), several])
+    rename, rows = ddl(on=3), [transaction(1, schema=n) for n in range(3)]
+    blocks = block(rows[2] + rename + rows[2] + rename + rows[1] + rows[2] + rename + rows[0] + rename)
+
+    assert statements(make(blocks, tables=tables)) == [(2, 4), (1, 1), (1, 0)]
 
 
 def test_readers_of_entries_get_no_statement_after_rows() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from cdc_core.errors import DecodeError
 from cdc_core.schema.registry import SchemaRegistry
+from cdc_core.schema.sql_text import Dialect, without_literals
 from cdc_core.stream.annotate import Annotator
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.binlog_files import capture
@@ -30,7 +31,7 @@ MARIA = (
 def test_no_change_of_a_captured_table_passes(
     request: pytest.FixtureRequest, fixture: str, statements: tuple[str, ...]
 ) -> None:
-    """Each is refused with its text, however a server lets it be written."""
+    """Each is refused with its text but for values, however a server lets it be written."""
     server: MySqlServer = request.getfixturevalue(fixture)
     with server.database() as db:
         server.execute("CREATE TABLE t (a INT)", database=db)
@@ -39,7 +40,8 @@ def test_no_change_of_a_captured_table_passes(
             block = capture(server, *session, statement)
             with pytest.raises(DecodeError, match="statement-format change") as caught:
                 _annotator().push(block)
-            assert statement[:60] in caught.value.message
+            dialect = Dialect(mariadb=fixture == "mariadb", ansi_quotes=True)
+            assert repr(without_literals(statement, dialect)) in caught.value.message
 
 
 @pytest.mark.parametrize("fixture", ["mysql8", "mysql57", "mysql9", "mariadb"])

@@ -25,15 +25,22 @@ from orchestration.assets.drain_asset import delta_asset, drain_job
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared
 from orchestration.jobs import routine
-from orchestration.names import LEFT_TAG, UNTIL_TAG, Names
+from orchestration.names import LEFT_TAG, PLACE_TAG, UNTIL_TAG, Names, place_text
 from orchestration.settings import Settings
 from spark_jobs.apply.result import BatchResult, Followed, Refusal, TableResult
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.ledger import TableNote
+from spark_jobs.union.publish import Published
 from tests.support import canal_double
 from tests.support.canal_double import ORDERS, SERVER, USERS, MemoryCanal, MemoryLake
 
 CHECKS = ("key_unique", "position_monotone", "rows_add_up", "takes_changes")
+
+
+@pytest.fixture(autouse=True)
+def _time_for_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The events of a quick batch have a second, also on a slow machine."""
+    monkeypatch.setattr(reports, "LEAST", reports.MOMENT)
 
 
 def drain(
@@ -228,7 +235,25 @@ def test_a_materialization_has_rows_positions_lag_and_version() -> None:
         "lag_seconds_p50": 10.0,
         "lag_seconds_max": 10.0,
         "delta_version": 1,
+        "explain": "sluice explain shop shop.orders --batch 1",
+        "place": place_text(0, EntryPosition("mysql-bin.000007", 1000).version()),
     }
+    assert materialized(result)[0].tags == {PLACE_TAG: metadata["place"]}
+
+
+def test_a_union_whose_files_changed_is_materialized() -> None:
+    """Once a batch, with the place that its rows are of."""
+
+    def unions(_: Claim, batch: BatchResult) -> BatchResult:
+        return replace(batch, published=(Published("all.orders", 3, 2, 1), Published("all.users", 1)))
+
+    (found,) = [
+        one for one in materialized(drain(MemoryCanal(batches=1), MemoryLake(unions))) if "all" in one.asset_key.path
+    ]
+    assert found.asset_key.path == ["delta", "shop", "all", "orders"]
+    metadata = {key: value.value for key, value in found.metadata.items() if key != "run_id"}
+    place = place_text(0, EntryPosition("mysql-bin.000007", 1000).version())
+    assert metadata == {"delta_version": 3, "files_added": 2, "files_removed": 1, "place": place}
 
 
 def test_the_run_is_tagged_with_destination_and_last_position() -> None:
@@ -312,6 +337,19 @@ def test_a_doubtful_table_stays_a_warning_in_later_runs() -> None:
     assert shown.metadata["keys"].value == ["id=5", "id=6"]
     assert "1 inserts met a row in the lake; 2 updates or deletes found no row, such as id=5; id=6" in str(shown)
     assert "`sluice copy shop shop.users`" in str(shown)
+
+
+def test_a_doubtful_table_is_a_warning_in_each_run_that_changes_it() -> None:
+    """Once a run: with a newer materialization Dagster shows no check that an earlier run evaluated."""
+    lake, instance = MemoryLake(), dg.DagsterInstance.ephemeral()
+    lake.known_doubts["shop.users"] = Doubt(met=1)
+    drain(MemoryCanal(batches=1), lake, instance=instance, with_checks=False)
+
+    result = drain(MemoryCanal(batches=2), lake, instance=instance, with_checks=False)
+
+    (shown,) = result.get_asset_check_evaluations()
+    assert (shown.asset_key.path[-1], shown.check_name, shown.passed) == ("users", "rows_add_up", False)
+    assert drain(MemoryCanal(), lake, instance=instance, with_checks=False).get_asset_check_evaluations() == []
 
 
 def test_a_doubt_goes_with_the_rows_of_a_renamed_table() -> None:

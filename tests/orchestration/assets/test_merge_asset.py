@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_core.errors import LakeError, TableStopped
+from cdc_core.errors import LakeError, ServiceUnavailable, TableStopped
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared
 from orchestration.assets.merge_asset import MERGED, merge_asset
@@ -21,8 +21,10 @@ from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.pending import Part, Pending
 from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.unions import Union, Unions
 from spark_jobs.landing.modes import Mode, Modes
 from tests.support.canal_double import ORDERS, USERS, MemoryCanal
+from tests.support.registered import made
 
 
 class LoggedLake(Lake):
@@ -97,6 +99,21 @@ def merge(
         instance=dg.DagsterInstance.ephemeral(),
         raise_on_error=False,
     )
+
+
+def test_a_union_has_what_its_shards_merged(tmp_path: Path) -> None:
+    """It is materialized with them, once for each merge that changed it."""
+    into = Unions("shop", (Union("all.orders", r"(shop)\.orders", ("of",)),))
+    lake = LoggedLake(tmp_path, unions=into)
+    made(lake, "orders")
+
+    result = merge(MemoryLogs(lake, {"shop.orders": 2, "shop.users": 1}))
+
+    assert result.success
+    union = lake.open(lake.path("all", "orders"))
+    assert union.to_pyarrow_table().to_pylist() == [{"id": 0, "of": "shop"}]
+    keys = [event.asset_key.path for event in result.get_asset_materialization_events() if event.asset_key]
+    assert keys.count(["delta", "shop", "all", "orders"]) == 1
 
 
 def checks(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
@@ -180,6 +197,25 @@ def test_a_table_that_contradicts_its_log_stops(tmp_path: Path) -> None:
     merge(MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1}, contradiction="a key is there twice"), canal)
 
     assert [(one.table, one.reason) for one in canal.stopped] == [("shop.orders", "a key is there twice")]
+
+
+def test_a_service_that_is_away_loses_no_contradiction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is stopped when the other merges are done, and these are reported."""
+    canal, away = MemoryCanal(), iter([ServiceUnavailable("no answer", place="http", hint="Start it.")])
+    stop = canal.stop_table
+
+    def refused(table: str, **named: Any) -> None:
+        for error in away:
+            raise error
+        stop(table, **named)
+
+    monkeypatch.setattr(canal, "stop_table", refused)
+    logs = MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1, "shop.users": 1}, contradiction="a key is there twice")
+    result = merge(logs, canal)
+
+    assert result.success
+    assert sorted(one.table for one in canal.stopped) == ["shop.orders", "shop.users"]
+    assert len(result.get_asset_materialization_events()) == 2
 
 
 def test_a_run_stays_where_rows_are_wanted_as_soon_as_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

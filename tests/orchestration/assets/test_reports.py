@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dagster as dg
+import pytest
 
-from orchestration.assets.reports import Reports
+from orchestration.assets.reports import MOMENT, Reports, moment
 from tests.support.doubles import Clock
 
 
@@ -29,3 +30,51 @@ def test_many_reports_do_not_keep_the_next_batch_waiting() -> None:
     assert [one.metadata["rows"].value for one in written] == [1, 1, 1, 1, 3, 1]
     reports.write_all()
     assert [one.asset_key.to_user_string() for one in written] == list("abcdefa")
+
+
+def test_a_materialization_is_tagged_with_its_last_place() -> None:
+    """Several batches are as of the last one's end; without a place there is no tag."""
+    clock, written = Clock(), list[dg.AssetMaterialization]()
+    reports = Reports(written.append, seconds=60, clock=clock)
+    reports.add(dg.AssetKey("a"), {"rows": 1, "place": "0.100"})
+    reports.add(dg.AssetKey("a"), {"rows": 1, "place": "0.200"})
+    reports.add(dg.AssetKey("b"), {"rows": 1})
+    reports.write_all()
+    assert [dict(one.tags or {}) for one in written] == [{"cdc/place": "0.200"}, {}]
+
+
+def test_reports_after_a_quick_batch_take_a_part_of_its_time() -> None:
+    """What is left is written later."""
+    clock, written = Clock(), list[str]()
+
+    def write(event: dg.AssetMaterialization) -> None:
+        written.append(event.asset_key.to_user_string())
+        clock.turn(0.15)
+
+    reports = Reports(write, seconds=60, clock=clock)
+    for table in "abcdef":
+        reports.add(dg.AssetKey(table), {"rows": 1})
+    reports.write_due(moment(0.5))
+    assert written == ["a", "b"]
+    reports.write_due(moment(4.0))
+    assert written == ["a", "b", "c", "d", "e"]
+    assert moment(60.0) == MOMENT
+
+
+def test_a_report_that_dagster_did_not_take_is_written_later() -> None:
+    """Its rows are in the next one."""
+    clock, written, failures = Clock(), list[int](), iter([OSError("the database is locked")])
+
+    def write(event: dg.AssetMaterialization) -> None:
+        for failure in failures:
+            raise failure
+        written.append(int(str(event.metadata["rows"].value)))
+
+    reports = Reports(write, seconds=60, clock=clock)
+    reports.add(dg.AssetKey("a"), {"rows": 1})
+    with pytest.raises(OSError, match="locked"):
+        reports.write_due()
+    assert reports.behind
+    reports.add(dg.AssetKey("a"), {"rows": 2})
+    reports.write_all()
+    assert (written, reports.behind) == ([3], False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from cdc_core.destination.rewind import RewindTarget
 from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import ConfigError
 from cdc_core.position import EntryPosition
+from orchestration.commands.mirror import server_of
 from orchestration.stack.ports import Ports, free_port
 from orchestration.stack.service import Service
 from spark_jobs.apply.ddl.consent import PROPOSAL
@@ -30,7 +32,8 @@ def sluice(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "up", "server", "status", "check", "positions", "reset", "verify", "copy", "maintain"]
+    "command",
+    ["demo", "up", "server", "status", "check", "alert", "positions", "reset", "verify", "copy", "maintain", "explain"],
 )
 def test_every_command_explains_itself(command: str) -> None:
     """Each command has help, with --json among its options."""
@@ -40,9 +43,36 @@ def test_every_command_explains_itself(command: str) -> None:
     assert "--json" in done.stdout
 
 
+def test_help_fits_eighty_columns() -> None:
+    """No word is cut, and no paragraph has a line break of its own."""
+    code = (
+        "import typer, orchestration.cli as cli; from typer.testing import CliRunner\n"
+        "def walk(command, *path):\n"
+        "    print(CliRunner().invoke(cli.app, [*path, '--help']).output)\n"
+        "    for name, one in getattr(command, 'commands', {}).items():\n"
+        "        assert not [part for part in (one.help or '').split('\\n\\n') if '\\n' in part.strip()], name\n"
+        "        walk(one, *path, name)\n"
+        "walk(typer.main.get_command(cli.app))"
+    )
+    environment = os.environ | {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if "…" in line or len(line) > 80] == []
+
+
+@pytest.mark.parametrize("target", ["mysql://me@host:three/shop", "mysql://me@[::1/shop", "shop", "mysql://host/shop"])
+def test_a_malformed_target_has_its_form_as_the_remedy(target: str) -> None:
+    """Whatever part of it is wrong."""
+    with pytest.raises(ConfigError, match="malformed") as failed:
+        server_of(target, "")
+    assert "mysql://user@host:port/database" in failed.value.hint
+
+
 def test_help_imports_nothing_heavy() -> None:
-    """Help answers at once: neither Dagster nor Spark nor the compiler is loaded."""
-    code = "import sys, orchestration.cli; print([m for m in ('dagster', 'pyspark', 'numba') if m in sys.modules])"
+    """Help answers at once: neither Dagster nor Spark nor the compiler nor apprise is loaded."""
+    heavy = ("dagster", "pyspark", "numba", "apprise")
+    code = f"import sys, orchestration.cli; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
@@ -246,3 +276,16 @@ def test_the_server_reports_its_open_doors(tmp_path: Path, settings: str, also: 
         taken.close()
     assert told.returncode == 1
     assert json.loads(told.stdout.splitlines()[0]) == {"http": http, "flight": 11113, **also}
+
+
+def test_what_a_command_starts_in_the_background_ignores_no_signal() -> None:
+    """A shell without job control starts a program in the background with an ignored SIGINT. What it starts in turn
+    must not have it: Dagster takes its own handling of SIGTERM from there."""
+    code = (
+        "import subprocess, orchestration.cli as cli\n"
+        "cli.app = lambda **_: print(subprocess.check_output(['grep', 'SigIgn', '/proc/self/status'], text=True))\n"
+        "cli.main()\n"
+    )
+    started = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", code]
+    ignored = int(subprocess.check_output(started, text=True, timeout=60).split()[1], 16)
+    assert not ignored & 1 << signal.SIGINT - 1

@@ -7,13 +7,20 @@ import signal
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from cryptography import x509
 
+from cdc_core.errors import LakeError
+from orchestration.commands.sql import run
+from orchestration.stack.artifacts import artifacts_dir
+from orchestration.stack.metastore import metastore_in
 from orchestration.stack.mysql.server import MySqlServer
+from orchestration.stack.ports import listening
+from orchestration.stack.spark import SPARK_PORT
 from spark_jobs.lake.tables import Lake
 from tests.support.certificates import Authority
 from tests.support.plain_lake import rows_of
@@ -105,3 +112,27 @@ def shown(port: int, authority: Authority) -> int:
     """The number of the certificate that the service shows."""
     pem = ssl.get_server_certificate(("127.0.0.1", port), ca_certs=str(authority.path))
     return x509.load_pem_x509_certificate(pem.encode()).serial_number
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_a_table_has_a_name_in_the_spark_that_is_started(
+    mysql8: MySqlServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody asks for it in defs.yaml; `sluice sql` reads it by that name. The metastore is in the lake."""
+    if listening(SPARK_PORT):
+        pytest.skip(f"port {SPARK_PORT} is taken")
+    (tmp_path / "artifacts").symlink_to(artifacts_dir())
+    with launched(mysql8, tmp_path, "") as one:
+        mysql8.execute(
+            f"CREATE TABLE {one.database}.t (id int PRIMARY KEY)", f"INSERT INTO {one.database}.t VALUES (7)"
+        )
+
+        def answered() -> bool:
+            with suppress(LakeError):
+                return run(f"SELECT id FROM {one.database}.t", f"sc://127.0.0.1:{SPARK_PORT}", "", 1, as_json=True) == 0
+            return False
+
+        until(answered, 400)
+        assert capsys.readouterr().out.splitlines()[-1] == '{"id": 7}'
+    assert (metastore_in(str(tmp_path / "lake")) / "derby").is_dir()

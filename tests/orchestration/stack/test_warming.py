@@ -148,7 +148,7 @@ def test_a_spark_of_others_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(up, "Warming", fails(AssertionError("warmed")))
     with ExitStack() as parts:
         keeping = Keeping(parts, Lines())
-        assert up._start_spark(parts, keeping, tmp_path, Lines(), "http://127.0.0.1:1") == ("sc://elsewhere:15002", {})
+        assert up._start_spark(parts, keeping, tmp_path, Lines(), "/lake", "") == ("sc://elsewhere:15002", {})
 
 
 @contextmanager

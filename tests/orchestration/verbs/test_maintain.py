@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cdc_core.errors import LakeError
+from orchestration.commands.verb import access_of
+from orchestration.commands.verb import run as run_verb
 from orchestration.settings import ApplyRules, Settings
 from orchestration.verbs import maintain
+from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Maintain
+from spark_jobs.lake.catalog_names import CatalogRules
+from spark_jobs.lake.layout import Layouts, Vectors
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode
 from spark_jobs.maintain.logs import LogUpkeep, Retention
 from spark_jobs.maintain.result import Maintained
 from spark_jobs.maintain.shape import Shape
 from spark_jobs.maintain.upkeep import Upkeep
-from tests.support.jobs import executed
+from spark_jobs.session import Sessions
+from tests.support.jobs import NOWHERE, executed, write_conf
+from tests.support.registered import Said
 
 
 @pytest.fixture
@@ -75,6 +84,34 @@ def test_change_logs_are_maintained_as_log_retention_says(conf: Path, monkeypatc
     assert "orders__log" in {asset.rpartition("/")[2] for asset, _ in done.history}
 
 
+def test_the_command_does_what_a_defs_yaml_declares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one is given: its layouts, its time for logs, its freshness. Logs are brought to fewer features too."""
+    seen: list[Any] = []
+
+    def table(upkeep: Upkeep, *_: str) -> Maintained:
+        seen.append((upkeep.readers, upkeep.lake.layouts, upkeep.lake.catalog, upkeep.stays))
+        return Maintained("shop.orders", left="none")
+
+    def log(upkeep: LogUpkeep, table: str, kept: Retention) -> Maintained:
+        seen.append((upkeep.readers, kept))
+        return Maintained(f"{table}__log", left="none")
+
+    monkeypatch.setattr(maintain.Upkeep, "table", table)
+    monkeypatch.setattr(maintain.LogUpkeep, "log", log)
+    monkeypatch.setattr(Lake, "logs", lambda *_: ["shop.orders"])
+    monkeypatch.setattr(maintain.Upkeep, "has_history", lambda *_: False)
+    settings = Settings(
+        destination="shop", lake="/lake", freshness="asap", log_retention="30d", deletion_vectors=Vectors.NEVER,
+        catalog="hive",
+    )  # fmt: skip
+    conf, order = write_conf(tmp_path / "conf"), Maintain(tables=["shop.orders"], readers=True)
+    for declared in (settings, None):
+        at = access_of("shop", lake=str(tmp_path), conf=conf, spark=NOWHERE, declared=declared)
+        assert run_verb(order, at, as_json=True) == 0
+    assert seen[:2] == [(True, Layouts(Vectors.NEVER), CatalogRules("hive"), True), (True, Retention(720))]
+    assert seen[2:] == [(True, None, None, False), (True, Retention())]
+
+
 def test_a_time_that_is_asked_for_is_not_that_of_logs_alone(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of a table whose mode is `append` are nowhere else: only defs.yaml says how long they are kept."""
     asked = {}
@@ -123,3 +160,20 @@ def test_histories_are_maintained(conf: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_an_empty_reason_is_refused(conf: Path) -> None:
     """Before anything is done."""
     assert "the reason is empty" in run(conf, "shop.orders", reason=" ").failure
+
+
+def test_a_catalog_that_is_away_fails_alone(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables are maintained, and the run says what became of the catalog."""
+
+    def away(*_: Any) -> None:
+        raise LakeError("the catalog does not answer", place="unity", hint="Start it.")
+
+    monkeypatch.setattr(maintain, "register", away)
+    lake, said = Lake(conf / "lake", catalog=CatalogRules("unity")), Said()
+    service: Any = nullcontext(SimpleNamespace(tables=lambda: [SimpleNamespace(name="shop.orders")]))
+    at = Access("shop", 1001, lambda: service, lambda: Sessions("sc://127.0.0.1:1"), lake)
+
+    maintain.run(Maintain(), at, said)
+
+    assert set(said.done) == {"orders"}
+    assert said.failed == {"shop": "the catalog does not answer at unity. Start it."}

@@ -68,6 +68,13 @@ def test_the_first_batch_is_a_place() -> None:
         Reset(earliest=False)
 
 
+@pytest.mark.parametrize(("field", "text"), [("position", "bin.000001"), ("timestamp", "yesterday")])
+def test_a_place_that_is_malformed_is_named_with_its_form(field: str, text: str) -> None:
+    """Also where there is exactly one."""
+    with pytest.raises(ValidationError, match=f"{field} is no.*; write it as in"):
+        Reset(**{field: text})
+
+
 @pytest.mark.parametrize("order", [order for order in JOBS if order.POOL == "drain"])
 def test_a_job_that_takes_turns_with_the_drain_promises_no_more(order: type[Order]) -> None:
     """The destination does not go on while such a job runs, and its description says so once."""

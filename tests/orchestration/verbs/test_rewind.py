@@ -65,7 +65,7 @@ def test_a_destination_is_rewound_to_where_a_batch_began(
         for wrong, words in (
             ({"batch": 999_999_999}, "the lake has no batch 999999999"),
             ({"batch": second.batch_id, "latest": True}, "not exactly one place"),
-            ({"position": "bin.000001"}, "not exactly one place, or not well formed"),
+            ({"position": "bin.000001"}, "position is not FILE:OFFSET"),
             ({}, "not exactly one place"),
             ({"position": f"{second.start.journal_name}:{second.start.position + 1}"}, "no transaction begins there"),
             ({"batch": second.batch_id, "moved": True}, "another server was read"),

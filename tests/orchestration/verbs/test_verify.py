@@ -18,7 +18,7 @@ from tests.support.small_lake import brought
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("store", ["disk", "s3"])
+@pytest.mark.parametrize("store", ["disk", pytest.param("s3", marks=pytest.mark.full)])
 def test_tables_are_compared_each_in_its_way(
     mysql8: MySqlServer,
     tmp_path: Path,

@@ -25,7 +25,7 @@ from spark_jobs.apply.result import TableResult
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
-from spark_jobs.write import net_file
+from spark_jobs.write import net_file, seen
 from spark_jobs.write.order import Engine
 from tests.support.spark_feed import Change, Feed, Table, feed
 
@@ -311,14 +311,14 @@ def test_many_changes_are_staged_for_their_statement(
     What a run left that died is removed after a day."""
     monkeypatch.setattr(net_file, "LEAST_ROWS", 2)
     files: list[str | None] = []
-    create_view = apply_table.create_view
+    create_view = seen.create_view
 
     def noted(*arguments: Any, **named: Any) -> None:
         files.append(arguments[-1])
         assert arguments[-1] is None or Path(arguments[-1]).stat().st_size
         create_view(*arguments, **named)
 
-    monkeypatch.setattr(apply_table, "create_view", noted)
+    monkeypatch.setattr(seen, "create_view", noted)
     lake, (table, full, empty) = Lake(tmp_path), every_type()
     folder = Path(lake.staging_path("d", "net"))
     if room:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager, nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +13,8 @@ import pytest
 
 from cdc_core.contract.claim import TableRange
 from cdc_core.position import EntryPosition
+from cdc_core.rules.rules import Rules
+from cdc_core.rules.table_rule import TableRule
 from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.apply import cascade, in_snapshots
 from spark_jobs.apply.cascade import Cascades
@@ -37,21 +40,24 @@ class Memory:
         self.written: list[str] = []
         self.left = 100  # statements until the run dies
         self.views: dict[str, Any] = {}
+        self.notes: list[dict[str, Any]] = []
+        self.now = EntryPosition("binlog.000002", 4)
         columns = (Column("id", 3, 0), Column("up", 3, 0))
         parent = TableRange(TableSchema("d", "a", columns, ("id",)), 0, 0, 1)
         claim = SimpleNamespace(
             tables=(parent,), ddl=(), snapshots=(), destination="d", client_id=1, epoch=0, table_names=("d.a",),
-            start=EntryPosition("binlog.000001", 4),
+            start=EntryPosition("binlog.000001", 4), end=EntryPosition("binlog.000001", 400), batch_id=1,
         )  # fmt: skip
         lake = SimpleNamespace(path=lambda _, table: table, state=self._state, rules=None)
         sessions, fence = SimpleNamespace(take=self._take), SimpleNamespace(enter=lambda *of: of[2])
-        self.batch = cast(Any, SimpleNamespace(claim=claim, lake=lake, sessions=sessions, fence=fence))
+        self.batch = cast(Any, SimpleNamespace(claim=claim, lake=lake, sessions=sessions, fence=fence, run_id="run"))
         self.cascades = Cascades(lambda: cast(Any, MagicMock()), self._captured)
         replaced: dict[str, Any] = {
             "read_foreign_keys": lambda *_: keys,
             "create_keys": self._create_keys,
             "may_lose": lambda *_: True,
-            "transaction": lambda *_, **__: nullcontext(),
+            "transaction": self._transaction,
+            "position": lambda _: self.now,
             "run_statement": self._run,
         }
         for name, double in replaced.items():
@@ -59,8 +65,12 @@ class Memory:
         monkeypatch.setattr(Cascades, "_candidates", self._candidates)
         monkeypatch.setattr(Cascades, "_fixed", lambda _, found, *__: (self._fixed(found), ("up",)))
 
-    def follow(self, *stopped: str) -> None:
-        self.cascades.follow(self.batch, stopped)
+    def follow(self, *stopped: str) -> cascade.Done:
+        return self.cascades.follow(self.batch, stopped)
+
+    def _transaction(self, _spark: Any, _app: str, _version: int, note: str, **_: Any) -> Any:
+        self.notes.append(json.loads(note))
+        return nullcontext()
 
     def _captured(self) -> set[tuple[str, str]]:
         return {("d", name) for name in "abc"}
@@ -115,6 +125,25 @@ def test_what_a_dead_run_left_is_found_again(monkeypatch: pytest.MonkeyPatch) ->
     memory.left = 100
     memory.follow()
     assert memory.tables == {"b": {11: 2}, "c": {110: 11}}
+
+
+def test_rows_are_of_the_place_at_which_the_source_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be ahead of the claim: commits and the claim's outcome say so, also for a table where nothing changed.
+    A place in other journals says nothing."""
+    memory = Memory(monkeypatch, key("b", "a"), key("c", "b"))
+    memory.back = {10, 11, 100, 110}
+    high = memory.now.version()
+    assert memory.follow().looked_up == {"d.b": high, "d.c": high}
+    assert memory.notes == []
+    memory.back = set()
+    assert memory.follow().looked_up == {"d.b": high, "d.c": high}
+    assert [(one["table"], one["cascade"]) for one in memory.notes] == [
+        ("d.c", {"high": high}),
+        ("d.b", {"high": high}),
+    ]
+    memory = Memory(monkeypatch, key("b", "a"))
+    memory.now = EntryPosition("other.000002", 4)
+    assert memory.follow().looked_up == {"d.b": None}
 
 
 def test_a_row_that_came_back_does_not_hide_what_went_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,3 +205,24 @@ def test_open_snapshots_learn_what_was_lost(monkeypatch: pytest.MonkeyPatch) -> 
     kept.clear()
     done = memory.cascades.follow(memory.batch, ("d.b",))
     assert (kept, sorted(done.unlogged)) == ([("b", "1")], ["d.c", "d.e"])
+
+
+@pytest.mark.parametrize(
+    "hidden", [{"d.b": TableRule(exclude=("up",))}, {"d.a": TableRule(rename=(("id", "number"),))}]
+)
+def test_a_child_stops_whose_foreign_key_a_rule_hides(
+    monkeypatch: pytest.MonkeyPatch, hidden: dict[str, TableRule]
+) -> None:
+    """On either side: the lake could not find the rows that the source deletes. A rule of another column is none."""
+    memory = Memory(monkeypatch, key("b", "a"))
+    memory.cascades = Cascades(lambda: cast(Any, MagicMock()), memory._captured, rules=Rules(hidden))
+    done = memory.cascades.follow(memory.batch, ())
+    (refused,) = done.refused
+    assert refused.table == "d.b"
+    assert "a rule hides, masks or renames its columns" in refused.error.message
+    assert (memory.written, memory.asked) == ([], [])
+    memory.cascades = Cascades(
+        lambda: cast(Any, MagicMock()), memory._captured, rules=Rules({"d.*": TableRule(exclude=("password",))})
+    )
+    assert memory.cascades.follow(memory.batch, ()).refused == ()
+    assert memory.written == ["b"]

@@ -17,7 +17,6 @@ from cdc_core.contract.claim import Claim
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.checks import judge
 from spark_jobs.apply.result import TableResult
-from spark_jobs.apply.table import FUSED, SQL
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.policies import Changed, Policies, TablePolicy
@@ -27,7 +26,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import transaction
 from spark_jobs.session import Sessions
 from spark_jobs.write import fused, order
-from spark_jobs.write.order import Engine
+from spark_jobs.write.order import FUSED, SQL, Engine
 from tests.support.random_changes import rows, scripts
 from tests.support.spark_feed import Change, Feed, Table, feed
 

@@ -18,13 +18,12 @@ from pyspark.sql.connect.session import SparkSession
 from cdc_core.client.changes import TableRead
 from cdc_core.errors import LakeError
 from cdc_core.schema.table import TableSchema
-from spark_jobs.apply import table as apply_table
 from spark_jobs.apply import together
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
-from spark_jobs.write import fused, net_file
+from spark_jobs.write import fused, net_file, seen
 from spark_jobs.write.order import Claimed, Engine, Order, Outcome
 from tests.support.marks import mostly_full
 from tests.support.spark_feed import Change, Feed, Table
@@ -92,7 +91,7 @@ def test_a_statement_of_a_dead_run_is_not_applied_twice(
     if first:
         apply_batch(service.claim(1, 0, first), lake, sessions, service.url)
     dead, longer = service.claim(2, first, 8), service.claim(3, first if epoch == 1 else 0, 10, epoch)
-    create_view = apply_table.create_view
+    create_view = seen.create_view
 
     def create_view_late(spark: SparkSession, read: TableRead, *rest: Any, **named: Any) -> None:
         """Between reading the state and the statement of batch 3, batch 2 comes to its end."""
@@ -109,7 +108,7 @@ def test_a_statement_of_a_dead_run_is_not_applied_twice(
             left_over.exception(60)
         return fused.write_all(spark, orders, tasks)
 
-    monkeypatch.setattr(apply_table, "create_view", create_view_late)
+    monkeypatch.setattr(seen, "create_view", create_view_late)
     monkeypatch.setattr(together, "write_all", write_all_late)
     with ThreadPoolExecutor(1) as beside:
         left_over = beside.submit(apply_batch, dead, lake, sessions, service.url, sent_rows=0, engine=engine)

@@ -14,16 +14,17 @@ from hypothesis import strategies as st
 
 from spark_jobs.changes.columns import DELETE, EPOCH, INSERT, NTH, OP, UPDATE_AFTER, UPDATE_BEFORE, VERSION
 from spark_jobs.changes.in_order import in_order
-from spark_jobs.changes.net import ImageQuery
+from spark_jobs.changes.net import ImageQuery, repeated
 from spark_jobs.lake.types import COUNT, LakeColumn
 from spark_jobs.session import Sessions
 
-COLUMNS = (LakeColumn("a", "int"), LakeColumn("b", "string"), LakeColumn("f", "double"))
+# Spark calls what `explode` gives `col`, and a column of the source may have that name.
+COLUMNS = (LakeColumn("a", "int"), LakeColumn("b", "string"), LakeColumn("col", "double"))
 SCHEMA = pa.schema(
     {
         "a": pa.int32(),
         "b": pa.string(),
-        "f": pa.float64(),
+        "col": pa.float64(),
         OP: pa.string(),
         EPOCH: pa.int32(),
         VERSION: pa.int64(),
@@ -38,7 +39,7 @@ images = st.lists(
         {
             "a": st.integers(0, 2),
             "b": st.sampled_from(["x", "X", "x ", ""]),
-            "f": st.sampled_from([0.0, -0.0, 1.5, None]),
+            "col": st.sampled_from([0.0, -0.0, 1.5, None]),
             OP: st.sampled_from([*THERE, DELETE, UPDATE_BEFORE]),
             EPOCH: st.integers(0, 1),
             VERSION: st.integers(0, 3),
@@ -55,7 +56,7 @@ def shown(values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def row(image: Image) -> tuple[Any, ...]:
-    return shown([image["a"], image["b"], image["f"]])
+    return shown([image["a"], image["b"], image["col"]])
 
 
 def last(drawn: Sequence[Image]) -> dict[tuple[Any, ...], Image]:
@@ -92,8 +93,10 @@ def test_spark_finds_the_same(sessions: Sessions, drawn: list[Image]) -> None:
         spark.createDataFrame(pa.Table.from_pylist(drawn, SCHEMA)).createOrReplaceTempView("drawn")
         keyed, keyless = ImageQuery("drawn", COLUMNS, ("a", "b")), ImageQuery("drawn", COLUMNS, ())
         one_each = {tuple(one): one for one in spark.sql(f"SELECT * FROM {keyed.net()}").collect()}
-        counts = spark.sql(f"SELECT a, b, f, {COUNT} FROM {keyless.net()}").collect()
-        before = "(SELECT explode(array(0, 9)) AS a, 'x' AS b, CAST(2.5 AS DOUBLE) AS f)"
+        there = f"(SELECT * FROM {keyless.net()} WHERE {COUNT} > 0)"
+        again = Counter(shown(one) for one in spark.sql(f"SELECT * FROM {repeated(there, COLUMNS)}").collect())
+        counts = spark.sql(f"SELECT a, b, col, {COUNT} FROM {keyless.net()}").collect()
+        before = "(SELECT explode(array(0, 9)) AS a, 'x' AS b, CAST(2.5 AS DOUBLE) AS col)"
         over = [shown(one) for one in spark.sql(keyed.over(before, COLUMNS)).collect()]
         grown = ImageQuery("drawn", COLUMNS, (), f"{OP} IN ('{INSERT}', '{UPDATE_AFTER}')")
         more = Counter(shown(one) for one in spark.sql(grown.over(before, COLUMNS)).collect())
@@ -103,6 +106,7 @@ def test_spark_finds_the_same(sessions: Sessions, drawn: list[Image]) -> None:
         (*row(one), 1 if one[OP] in THERE else 2) for one in expected.values()
     }
     assert {shown(one[:3]): one[3] for one in counts} == {key: n for key, n in copies(drawn).items() if n}
+    assert again == +copies(drawn)
     kept = [shown((a, "x", 2.5)) for a in (0, 9) if (a, "x") not in expected]
     assert Counter(over) == Counter([*kept, *(row(one) for one in expected.values() if one[OP] in THERE)])
     came = [one for one in drawn if one[OP] in THERE]

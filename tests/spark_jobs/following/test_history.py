@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from cdc_core.errors import TableStopped
+from cdc_core.rules.rules import Rules
+from cdc_core.rules.table_rule import TableRule
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.changes.in_order import images_in_order
 from spark_jobs.changes.versions import CURRENT, VALID_FROM, VALID_TO
 from spark_jobs.following.history import historian as keeping
-from spark_jobs.following.history import staged as staging
 from spark_jobs.following.history.columns import lacking
 from spark_jobs.following.history.historian import Historian
 from spark_jobs.following.history.own import OwnHistories
@@ -27,6 +27,7 @@ from spark_jobs.lake.progress import Epoch
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.modes import Mode
 from spark_jobs.maintain.logs import LogUpkeep, Retention
+from spark_jobs.write import sorted_images as staging
 from tests.support.landed import Killed, LandedShop, changes, dies, opened_landed
 
 pytestmark = pytest.mark.integration
@@ -62,20 +63,41 @@ def check(shop: LandedShop, table: str) -> None:
     assert shop.current(table) == shop.source(table)
 
 
-@pytest.mark.parametrize("large", [False, True])
+def test_a_rule_computes_columns_of_every_version(shop: LandedShop) -> None:
+    """In the log, the merged table, the history and the view, before and after a statement."""
+    rule = TableRule(rename=(("v", "name"),), computed=(("label", "CONCAT_WS('-', CAST(id AS CHAR), UPPER(v))"),))
+    shop.connector.set_rules(Rules({"*.t": rule}))
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))", "INSERT INTO t VALUES (1, 'a'), (2, NULL)")
+    shop.land()
+    shop.execute("UPDATE t SET v = 'b' WHERE id = 1", "ALTER TABLE t ADD n INT DEFAULT 5 FIRST")
+    shop.execute("UPDATE t SET id = 3 WHERE id = 1", "DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (0, 4, 'd')")
+    shop.land()
+    shop.keep("t")
+
+    found = [(row["id"], row["name"], row["label"], row[CURRENT]) for row in shop.history("t")]
+    assert found == [
+        (1, "a", "1-A", False), (1, "b", "1-B", False), (2, None, "2", False), (3, "b", "3-B", True),
+        (4, "d", "4-D", True),
+    ]  # fmt: skip
+    assert shop.merged("t") == shop.now("t") == shop.current("t")
+
+
+@pytest.mark.parametrize("large", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_every_change_is_a_version(shop: LandedShop, monkeypatch: pytest.MonkeyPatch, *, large: bool) -> None:
     """Many of one key in one second, a key that changes, a row that goes and comes, a TRUNCATE. The same where parts
     are taken for large ones, which Spark reads as files."""
     read: list[bool] = []
 
+    staged = staging._versions
+
     def noted(*args: Any) -> Any:
         read.append(True)
-        return images_in_order(*args)
+        return staged(*args)
 
     if large:
         monkeypatch.setattr(staging, "LEAST_ROWS", 1)
         monkeypatch.setattr(keeping, "MANY_ROWS", 1)
-    monkeypatch.setattr(staging, "images_in_order", noted)
+    monkeypatch.setattr(staging, "_versions", noted)
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))")
     shop.execute("INSERT INTO t VALUES (1, 'a'), (2, 'a')", "UPDATE t SET v = 'b' WHERE id = 1")
     shop.land()

@@ -13,14 +13,14 @@ import pytest
 
 from cdc_core.errors import TableStopped
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.following import merge as merging
 from spark_jobs.following import ready as preparing
 from spark_jobs.following.agreed import Agreed
-from spark_jobs.following.merge import Merger
 from spark_jobs.following.now import now_sql
-from spark_jobs.following.remake import Remaker
 from spark_jobs.lake.transaction import transaction
 from spark_jobs.landing.modes import Mode
+from spark_jobs.load.remake import Remaker
+from spark_jobs.write import by_statement, seen
+from spark_jobs.write.by_statement import StatementWriter
 from spark_jobs.write.transaction import run_statement
 from tests.support.landed import Killed, LandedShop, copies, dies, opened_landed
 from tests.support.snapshot_trial import SnapshotTrial
@@ -36,6 +36,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Lan
         yield shop
 
 
+@pytest.mark.full
 def test_random_changes_merged_at_random_moments_are_the_source(shop: LandedShop) -> None:
     """Claims of any size; equal rows, NULLs and zeros with a sign; modes that change. The view is the source at each
     moment, the merged table when all is merged."""
@@ -60,9 +61,9 @@ def test_random_changes_merged_at_random_moments_are_the_source(shop: LandedShop
 STEPS = (
     (preparing, "prepare", False),
     (Agreed, "part", True),
-    (merging, "run_statement", False),
-    (merging, "run_statement", True),
-    (Merger, "_committed", True),
+    (by_statement, "run_statement", False),
+    (by_statement, "run_statement", True),
+    (StatementWriter, "committed", True),
 )
 
 
@@ -107,8 +108,8 @@ def late_statement(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(merging, "last_images", lambda *_: nullcontext())  # which are the dead run's session's
-        patch.setattr(merging, "run_statement", keep)
+        patch.setattr(seen, "last_images", lambda *_: nullcontext())  # which are the dead run's session's
+        patch.setattr(by_statement, "run_statement", keep)
         with pytest.raises(Killed):
             shop.merger(part_rows).whole(shop.named("t"))
     return kept[0]
@@ -150,7 +151,7 @@ def test_a_statement_of_a_dead_run_counts_once(
         sent.append(1)
 
     with monkeypatch.context() as patch:
-        patch.setattr(merging, "run_statement", beside)
+        patch.setattr(by_statement, "run_statement", beside)
         shop.merger(part_rows=1).whole(shop.named("t"))
     send(shop, late)
 
@@ -303,7 +304,7 @@ def test_a_part_of_which_delta_makes_no_commit_is_passed(shop: LandedShop, monke
     shop.execute("INSERT INTO t VALUES ('b', 1, 0)", "DELETE FROM t WHERE v = 'b'")
     shop.land()
     with monkeypatch.context() as patch:
-        patch.setattr(merging, "run_statement", lambda *_: None)
+        patch.setattr(by_statement, "run_statement", lambda *_: None)
         shop.merger().whole(shop.named("t"))
 
     assert shop.follows.pending(shop.named("t")) is None

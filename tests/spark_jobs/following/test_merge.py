@@ -12,14 +12,14 @@ import pytest
 from cdc_core.errors import LakeError, TableStopped
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.changes import in_order
-from spark_jobs.following import merge as merging
 from spark_jobs.following import ready as preparing
-from spark_jobs.following.last_images import LastImages
-from spark_jobs.following.merge import Merger
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.ready import PartPreparer
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.transaction import transaction
+from spark_jobs.write import by_statement
+from spark_jobs.write.by_statement import StatementWriter
+from spark_jobs.write.sorted_images import SortedImages
 from spark_jobs.write.transaction import run_statement
 from tests.support.landed import Killed, LandedShop, changes, dies, opened_landed
 
@@ -92,8 +92,8 @@ def test_a_backlog_becomes_several_commits(shop: LandedShop) -> None:
 
 
 STEPS: dict[str, Any] = {
-    "_entered": PartPreparer, "prepare": preparing, "_statement": Merger, "run_statement": merging,
-    "_committed": Merger,
+    "_entered": PartPreparer, "prepare": preparing, "statement": by_statement, "run_statement": by_statement,
+    "committed": StatementWriter,
 }  # fmt: skip
 
 
@@ -135,14 +135,14 @@ def test_a_statement_of_a_dead_run_changes_nothing(
     shop.execute("INSERT INTO t VALUES (1, 'a', 1), (2, 'a', 1)")
     shop.land()
     late: list[tuple[Any, ...]] = []
-    views: list[tuple[LastImages, str]] = []
+    views: list[tuple[SortedImages, str]] = []
     real = run_statement
 
-    def seen(self: LastImages, spark: Any, view: str) -> None:
+    def seen(self: SortedImages, spark: Any, view: str) -> None:
         views.append((self, view))
         create(self, spark, view)
 
-    create = LastImages.create_view
+    create = SortedImages.create_view
 
     def keep(spark: Any, statement: str, path: str) -> None:
         late.append((statement, path, spark.conf.get("spark.databricks.delta.write.txnAppId"),
@@ -150,8 +150,8 @@ def test_a_statement_of_a_dead_run_changes_nothing(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(merging, "run_statement", keep)
-        patch.setattr(LastImages, "create_view", seen)
+        patch.setattr(by_statement, "run_statement", keep)
+        patch.setattr(SortedImages, "create_view", seen)
         with pytest.raises(Killed):
             shop.merger().whole(shop.named("t"))
     assert len(views) == (0 if reads_log else 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -10,11 +11,12 @@ from typing import Any, cast
 
 import pytest
 
+from cdc_core.errors import LakeError
 from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.merged import Merged
-from spark_jobs.following.parked import Parking
 from spark_jobs.following.pending import Pending
 from spark_jobs.following.together import LeftToStatement
+from spark_jobs.landing.parked import Parking
 
 
 @dataclass
@@ -117,3 +119,23 @@ def test_what_a_job_left_goes_by_statements_for_a_minute() -> None:
     assert logs.merged == {"a": 1200, "b": 1200}
     assert logs.jobs[:2] == [1001, 1061]
     assert len(logs.jobs) > 60
+
+
+def test_the_results_of_merges_are_yielded_although_another_one_fails() -> None:
+    """One of them may say that its table must stop. The run ends by the error."""
+    ended = threading.Event()
+
+    class Failing(Logs):
+        def next(self, table: str) -> Merged:
+            if table == "a":
+                ended.set()
+                raise LakeError("Spark is away", place="spark", hint="Start it.")
+            ended.wait(10)
+            return super().next(table)
+
+    logs, merged = Failing(("a", "b", "c"), ends=1200, now=1001), list[str]()
+    parking = cast(Parking, SimpleNamespace(tables=dict, free=lambda _: None, taken=logs.taken))
+    run = Follow(logs, parking, lambda: logs.tables, FollowOptions(parallelism=3), sleep=logs.sleep).run()
+    with pytest.raises(LakeError, match="Spark is away"):
+        merged.extend(one.table for one in run)
+    assert sorted(merged) == ["b", "c"]

@@ -14,7 +14,6 @@ from spark_jobs.changes.log_images import Emptied
 from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
-from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.record import FOLLOWED
@@ -22,6 +21,7 @@ from spark_jobs.lake.state import DESTINATION, FENCE, TABLE, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.append import LandingTask, append
 from spark_jobs.landing.log import TableLog
+from spark_jobs.landing.parked import Parked, Parking
 from spark_jobs.session import Sessions
 from tests.support.lake_trial import version
 from tests.support.spark_feed import Change, Feed, Table

@@ -9,9 +9,9 @@ from shutil import rmtree
 import pytest
 
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.following.parked import Parked
 from spark_jobs.lake.sql import quote
 from spark_jobs.landing.modes import Mode
+from spark_jobs.landing.parked import Parked
 from tests.support.landed import LandedShop, opened_landed
 
 pytestmark = pytest.mark.integration

@@ -18,13 +18,13 @@ from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.merged import Merged
-from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import PART_ROWS, Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode, Modes
+from spark_jobs.landing.parked import Parked, Parking
 from spark_jobs.session import Sessions
 from spark_jobs.write import fused
 from spark_jobs.write.order import Engine, Order, Outcome

@@ -6,20 +6,26 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from cdc_core.client.changes import RowsDoor
 from cdc_core.errors import LakeError
+from spark_jobs.changes.net import GONE
 from spark_jobs.lake import probe as probing
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.noted import Noted
-from spark_jobs.lake.state import DESTINATION, LOG, TABLE, DeltaCommit
+from spark_jobs.lake.state import DESTINATION, FENCE, LOG, TABLE, DeltaCommit
 from spark_jobs.lake.tables import Lake
 from spark_jobs.maintain.as_of import committed_at
 from spark_jobs.maintain.shape import shape
+from spark_jobs.write import small_table
+from spark_jobs.write.order import Claimed, Form, Order
+from spark_jobs.write.order_changes import Unfit
 
 pytestmark = pytest.mark.integration
 _APPENDS = """
@@ -43,6 +49,27 @@ def made(lake: Lake, table: str, **properties: str) -> str:
     owner = {DESTINATION: "d", TABLE: f"shop.{table}"} | properties
     lake.open(path).alter.set_table_properties(owner, raise_if_not_exists=False)
     return path
+
+
+def test_a_small_table_is_written_again_and_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one process, which keeps the table, also when another one has committed or taken it over meanwhile."""
+    path = made(lake, "t", **{FENCE: "mine"})
+    first = Order(
+        path, "app", 1, "{}", "mine", Form.KEYED, ("id",), ("id",), Claimed(RowsDoor("grpc://127.0.0.1:1"), ())
+    )
+    for order, ids, gone in (
+        (first, [1, 2], [True, False]),
+        (replace(first, version=2), [2, 3, 4], [True, False, False]),
+    ):
+        changes = pa.table({"id": ids, GONE: gone})
+        monkeypatch.setattr(small_table, "changes_of", lambda _, changes=changes: changes)
+        outcome = small_table.written(order)
+        assert (outcome.inserted, outcome.deleted) == (gone.count(False), 1)
+        lake.open(path).alter.set_table_properties({"a.b": str(order.version)}, raise_if_not_exists=False)
+    assert sorted(lake.open(path).to_pyarrow_table()["id"].to_pylist()) == [3, 4]
+    lake.open(path).alter.set_table_properties({FENCE: "another's"}, raise_if_not_exists=False)
+    with pytest.raises(Unfit):
+        small_table.written(replace(first, version=3))
 
 
 def test_what_a_lake_has_is_found(lake: Lake) -> None:
@@ -76,7 +103,7 @@ def test_notes_and_writer(lake: Lake) -> None:
     ledger.check_writer(1, None, "mine")
     with pytest.raises(LakeError, match="another service writes this lake"):
         ledger.check_writer(1, None, "other")
-    assert lake._folders(f"{lake.root}/_sluice/probe") == []
+    assert lake.folders_in(f"{lake.root}/_sluice/probe") == []
 
 
 def test_two_processes_lose_no_commit(lake: Lake) -> None:
@@ -119,4 +146,4 @@ def test_a_configuration_that_loses_commits_is_refused(lake: Lake, monkeypatch: 
     monkeypatch.setenv("AWS_S3_LOCKING_PROVIDER", "dynamodb")
     with pytest.raises(LakeError, match="AWS_S3_LOCKING_PROVIDER"):
         Ledger(lake, "d", 1).check_writer(1, None, "mine")
-    assert lake._folders(lake.root) == []
+    assert lake.folders_in(lake.root) == []

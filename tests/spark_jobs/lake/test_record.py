@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from spark_jobs.lake.copying import CopyNeeded
-from spark_jobs.lake.record import FORM, MARKS, PROGRESS, REPAIRS, ROOM, Mark, Marks
+from spark_jobs.lake.record import FORM, MARKS, PROGRESS, REPAIRS, ROOM, Mark, Marks, app_versions
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 
@@ -56,6 +58,17 @@ def test_the_state_of_a_table_knows(tmp_path: Path) -> None:
         state = lake.state(path, app)
         assert state is not None
         assert state.applied == meant
+
+
+def test_a_version_is_recorded_with_its_time(tmp_path: Path) -> None:
+    """Delta's log has it in milliseconds: without it Spark may take the record for an old one."""
+    before = time.time() * 1000 - 1
+    noted = CommitProperties(app_transactions=app_versions({"one": 7, "other": 9}))
+    write_deltalake(tmp_path, pa.table({"id": [1]}), commit_properties=noted)
+    lines = map(json.loads, (tmp_path / "_delta_log" / f"{0:020}.json").read_text().splitlines())
+    recorded = {line["txn"]["appId"]: line["txn"] for line in lines if "txn" in line}
+    assert {app: one["version"] for app, one in recorded.items()} == {"one": 7, "other": 9}
+    assert all(before < one["lastUpdated"] < time.time() * 1000 + 1 for one in recorded.values())
 
 
 @pytest.mark.parametrize(("properties", "said"), [({}, "an older version"), ({PROGRESS: "7"}, "form 7")])

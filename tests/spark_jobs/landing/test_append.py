@@ -235,6 +235,20 @@ def test_columns_come_and_go(service: Feed, lake: Lake) -> None:
     assert [found[name].to_pylist() for name in ("id", "v", "w")] == [[10, 8, 9], ["x", "z", None], [None, None, "w"]]
 
 
+def test_a_log_with_datetimes_gets_no_further_feature(service: Feed, tmp_path: Path) -> None:
+    """What its properties say of its rows changes with their definition, and with an epoch."""
+    lake = Lake(tmp_path)
+    columns_of(service, ("id", pa.int32()), ("at", pa.timestamp("us")))
+    service.put(service.tables[NAME], [Change(80, None, (8, None))])
+    append(share(lake, service, service.claim(1, 70, 90)))
+    columns_of(service, ("id", pa.int32()), ("at", pa.timestamp("us")), ("w", pa.string()))
+    service.put(service.tables[NAME], [Change(100, None, (9, None, "w"))])
+    append(share(lake, service, service.claim(2, 90, 110)))
+    append(share(lake, service, service.claim(3, 70, 110, epoch=2)))
+    table = lake.open(lake.log_path("shop", "orders"))
+    assert (table.to_pyarrow_table().num_rows, table.protocol().reader_features) == (3, ["timestampNtz"])
+
+
 @pytest.mark.parametrize("field", [("v", pa.int64()), ("V", pa.string())])
 def test_a_column_that_the_log_cannot_hold_begins_it_again(
     service: Feed, lake: Lake, field: tuple[str, pa.DataType]

@@ -13,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, 
 from deltalake.schema import PrimitiveType
 
 from cdc_core.schema.table import Column, TableSchema
+from spark_jobs.lake import properties
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.record import FOLLOWED, CopyNote, Mark
 from spark_jobs.lake.state import DESTINATION, TABLE, UNFILLED, TableState
@@ -68,7 +69,9 @@ class Trial:
 
     def append(self) -> None:
         """As others might."""
-        write_deltalake(self.target.path, pa.table(OLD).cast(pa.schema(self.table.schema().to_arrow())), mode="append")
+        schema, there = pa.schema(self.table.schema().to_arrow()), OLD.schema.names
+        columns = [OLD.column(one.name) if one.name in there else pa.nulls(len(OLD), one.type) for one in schema]
+        write_deltalake(self.target.path, pa.table(columns, schema.names).cast(schema), mode="append")
 
     def adopt(self, new: Replacement | None = None) -> None:
         staged = self.lake.open(self.staging.path)
@@ -87,6 +90,7 @@ def test_one_commit_has_the_new_rows_and_none_of_the_old(tmp_path: Path) -> None
     after = trial.lake.open(trial.target.path, before.version() + 1)
     assert after.to_pyarrow_table().to_pylist() == ROWS.to_pylist()
     assert after.transaction_version(trial.target.app) == 70
+    assert all(pa.table(after.get_add_actions()).column("modification_time").to_pylist())
     assert after.metadata().configuration == before.metadata().configuration
     assert trial.target.committed("about") == after.version()
     now, state = trial.table, trial.lake.state(trial.target.path, trial.target.app)
@@ -147,6 +151,32 @@ def test_a_table_that_went_on_is_not_touched(other: str, tmp_path: Path) -> None
     with pytest.raises(WentOn):
         exchange(table, [], trial.new)
     assert trial.table.version() == version
+
+
+@pytest.mark.parametrize("datetime", [False, True], ids=["by delta-rs", "by its own commit"])
+def test_rows_that_come_after_the_mark_are_not_replaced(
+    datetime: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run enters the table and writes it between the commits of the mark and of the files."""
+    more = [("at", "timestamp_ntz")] if datetime else []
+    trial = Trial(tmp_path, schema=Schema([*FIELDS, *(Field(name, PrimitiveType(kind)) for name, kind in more)]))
+    columns = (*COLUMNS, *(LakeColumn(name, kind) for name, kind in more))
+    where, name = (properties, "_written") if datetime else (adopting, "set_properties")
+    commit = getattr(where, name)
+
+    def followed(*how: Any) -> Any:
+        done = commit(*how)
+        monkeypatch.undo()
+        Fence(trial.lake, Sessions("sc://127.0.0.1:1")).enter(trial.target.path, trial.target.app, trial.present)
+        noted = CommitProperties(app_transactions=[Transaction(trial.target.app, 100)])
+        write_deltalake(trial.table, trial.table.to_pyarrow_table(), mode="append", commit_properties=noted)
+        return done
+
+    monkeypatch.setattr(where, name, followed)
+    with pytest.raises(WentOn):
+        exchange(trial.table, [], replace(trial.new, columns=columns, mark=Mark(2, 70, 71)))
+    assert len(trial.rows()) == 2 * OLD.num_rows
+    assert trial.table.transaction_version(trial.target.app) == 100
 
 
 def others(**fields: Any) -> Callable[[Trial], Replacement]:

@@ -9,10 +9,14 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
+from cdc_core.rules.table_rule import TableRule
+from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.state import DESTINATION, LOG, TABLE, app_id, log_app_id
+from spark_jobs.lake.record import CopyNote, Mark
+from spark_jobs.lake.seen_columns import check_rules
+from spark_jobs.lake.state import DESTINATION, LOG, RULES, TABLE, TableState, app_id, log_app_id
 from spark_jobs.lake.tables import Lake
-from spark_jobs.load.replacement import Target
+from spark_jobs.load.replacement import Replacement, Target
 from spark_jobs.load.result import LakeClient, WentOn
 from spark_jobs.session import Sessions
 
@@ -62,3 +66,19 @@ def test_what_comes_after_a_copy_in_its_epoch_is_right(target: Target) -> None:
     write(target.lake, {"epoch": 2}, Transaction(app_id("d", 1, NAME, 2), 70))
     write_deltalake(target.path, pa.table({"id": [1]}), mode="append")
     assert target.committed(ABOUT) == 2
+
+
+def test_a_copy_without_rules_says_that_it_has_none(target: Target) -> None:
+    """A table whose files are exchanged keeps the properties that nobody sets."""
+    plain = TableSchema("shop", "orders", (Column("id", 3, 0), Column("note", 15, 80, charset=255)), ("id",))
+    seen = TableRule(rename=(("note", "text"),)).view(plain)
+    note, mark = CopyNote(2, 60, 60), Mark(2, 60, 60)
+    ruled = Replacement(target, seen, (), None, note, mark, ABOUT)
+    state = TableState(1, None, (), ruled.properties)
+
+    again = Replacement(target, plain, (), state, note, mark, ABOUT)
+
+    assert json.loads(ruled.properties[RULES])["note"]["name"] == "text"
+    assert again.properties[RULES] == "{}"
+    check_rules(plain, TableState(1, None, (), again.properties))
+    assert RULES not in Replacement(target, plain, (), None, note, mark, ABOUT).properties

@@ -50,7 +50,7 @@ for loading in loader.tables(names):
 """
 
 
-@pytest.mark.parametrize("where", ["cutover:switch", "Cutover:_end"])
+@pytest.mark.parametrize("where", ["cutover:switch", pytest.param("Cutover:_end", marks=pytest.mark.full)])
 def test_a_loader_that_is_killed_between_two_tables(
     mysql8: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.apply import together
 from spark_jobs.maintain.key_order import KeyOrder, Reorder
 from spark_jobs.maintain.slices import RewriteLimits
 from spark_jobs.maintain.upkeep import Upkeep
-from spark_jobs.write import preparation
+from spark_jobs.write import preparation, ready
 from tests.support.landed import Killed, dies
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import app_of
@@ -33,7 +32,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
 @pytest.fixture(autouse=True)
 def by_statements(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table is written as a large one is: by Spark's statements, with deletion vectors."""
-    monkeypatch.setattr(together, "form_of", lambda *_: None)
+    monkeypatch.setattr(ready, "form_of", lambda *_: None)
     monkeypatch.setattr(preparation, "MOST_BYTES", -1)
 
 

@@ -16,12 +16,12 @@ from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.merged import Merged
-from spark_jobs.following.parked import Parked, Parking
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import is_conflict
 from spark_jobs.landing.modes import Mode, Modes
+from spark_jobs.landing.parked import Parked, Parking
 from spark_jobs.maintain.turns import Turns
 from spark_jobs.session import Sessions
 from tests.support.random_changes import rows

@@ -7,14 +7,26 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
+from typer.testing import CliRunner
 
+from orchestration.cli import app
 from orchestration.commands.verb import access_of, run
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.verbs.orders import Maintain
+from spark_jobs.expectations.quarantine_table import QuarantineTable
+from spark_jobs.lake import tables
+from spark_jobs.lake.features import CHANGE_FEED, ENABLE_VECTORS
+from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.layout import LAYOUT, Layout, Layouts, Vectors
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState
+from spark_jobs.lake.tables import Lake
+from spark_jobs.maintain.retention import RETENTION
 from spark_jobs.maintain.shape import shape
 from spark_jobs.maintain.upkeep import Upkeep
 from tests.support.shop import Shop, opened_shop
@@ -99,6 +111,14 @@ def test_small_files_become_one_and_old_ones_go(shop: Shop) -> None:
     assert was - set(parquet(shop)) == {orphan}
     assert shop.differences("t") == RIGHT
 
+    quarantine = QuarantineTable(shop.lake.lake, shop.connector.destination, f"{shop.database}.t")
+    quarantine.entered(Fence(shop.lake.lake, shop.lake.sessions), pa.schema({"id": pa.int32()}))
+    left = Path(quarantine.path) / orphan.name
+    left.write_bytes(b"rows of an earlier version")
+    os.utime(left, (left.stat().st_mtime - EIGHT_DAYS,) * 2)
+    assert upkeep(shop).table(shop.database, "t").deleted == 1
+    assert not left.exists()
+
 
 def test_beside_a_run_that_stays_a_claim_is_needed(shop: Shop) -> None:
     """Where nothing waits, small files stay, and the metadata say so; with a row that waits they go."""
@@ -129,3 +149,102 @@ def test_what_is_not_its_own_is_left_alone(shop: Shop, tmp_path: Path, capsys: p
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     assert [one["left_alone"] for one in told] == ["it is stopped: paused", "the lake has no such table"]
     assert state_of(shop).version == version + 1
+
+
+def test_a_table_is_brought_to_what_readers_read(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors and a feature that nothing needs go, what defs.yaml declares comes, and no row changes. What comes from
+    then on applies; done again there is nothing to do."""
+    monkeypatch.setattr(tables, "SMALL_TABLE", -1)  # a MERGE adds vectors
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, at DATETIME(3))", "INSERT INTO t VALUES (1, NULL), (2, NOW())")
+    assert shop.drain() == []
+    in_lake(shop, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    shop.lake.lake.open(path_of(shop)).alter.set_table_properties({"a.b": "c"}, raise_if_not_exists=False)
+    shop.execute("UPDATE t SET at = NOW() WHERE id = 1")
+    assert shop.drain() == []
+    assert any(one.count("numTargetDeletionVectorsAdded") for one in shop.lake.lake.commits(path_of(shop)))
+    assert {"deletionVectors", "variantType"} <= state_of(shop).features
+
+    lake = Lake(
+        shop.lake.lake.root,
+        layouts=Layouts(properties={"*": {"delta.deletedFileRetentionDuration": "interval 9 days"}}),
+    )
+    readers, applied = replace(upkeep(shop), lake=lake, readers=True), state_of(shop).applied
+    found = readers.table(shop.database, "t")
+    assert found.changed[:2] == (f"set {RETENTION} = interval 9 days", "without deletionVectors")
+    assert "without variantType" in found.text
+    assert state_of(shop).features <= {"timestampNtz", "appendOnly", "invariants"}
+    assert (state_of(shop).applied, state_of(shop).properties[RETENTION]) == (
+        applied,
+        "interval 9 days",
+    )
+    assert len(DeltaTable(path_of(shop)).to_pandas()) == 2
+    again = readers.table(shop.database, "t")
+    assert (again.changed, again.lasting, again.compacted) == ((), (), False)
+    shop.execute("UPDATE t SET at = NULL", "INSERT INTO t VALUES (3, NOW())")
+    assert shop.drain() == []
+    assert shop.differences("t") == RIGHT
+
+
+def test_the_command_does_what_a_defs_yaml_declares(shop: Shop, tmp_path: Path) -> None:
+    """With --defs the table gets the layout of the file, and without it keeps that one. A folder without the
+    destination is refused before anything is done."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 0), (2, 0)")
+    assert shop.drain() == []
+    file = tmp_path / "defs" / "shop" / "defs.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        f"type: orchestration.destination.CdcDestination\nattributes:\n  destination: shop\n  lake: {tmp_path}/lake\n"
+        f"  table_properties: {{'*': {{{CHANGE_FEED}: true}}}}\n  cluster_by: {{'*': [v]}}\n"
+    )
+
+    def maintained(*more: str) -> Any:
+        at = ["--lake", f"{tmp_path}/lake", "--spark", shop.lake.sessions.remote, "--service", shop.connector.http_url]
+        named = ["maintain", "shop", f"{shop.database}.t", "--readers", "--json"]
+        return CliRunner().invoke(app, [*named, *at, "--conf", f"{tmp_path}/conf", *more])
+
+    def changed(*more: str) -> list[str]:
+        done = maintained(*more)
+        assert done.exit_code == 0, done.output
+        (found,) = (one for line in done.stdout.splitlines() if "table" in (one := json.loads(line)))
+        return list(found.get("changed", ()))
+
+    missing = maintained("--defs", str(tmp_path / "none"))
+    assert missing.exit_code == 1
+    assert "no defs.yaml has client 1001 of destination shop" in str(missing.exception)
+    assert changed("--defs", str(tmp_path / "defs")) == [f"set {CHANGE_FEED} = true", "clustered by v"]
+    in_lake(shop, f"ALTER TABLE {{}} UNSET TBLPROPERTIES ('{CHANGE_FEED}')")
+    assert changed() == [f"set {CHANGE_FEED} = true"]
+    assert changed("--defs", str(file)) == []
+    shop.execute("UPDATE t SET v = 1 WHERE id = 1")
+    assert shop.drain() == []
+    assert shop.differences("t") == RIGHT
+
+
+def test_a_table_keeps_the_layout_to_which_it_was_brought(shop: Shop) -> None:
+    """Without a defs.yaml too: it notes it, and a property that somebody removed comes back. Another layout takes its
+    place, and a plain one leaves no note. What comes from then on applies."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 0), (2, 0)")
+    assert shop.drain() == []
+    root, unknown = shop.lake.lake.root, replace(upkeep(shop), readers=True)
+
+    def brought(layouts: Layouts) -> tuple[str, ...]:
+        return replace(unknown, lake=Lake(root, layouts=layouts)).table(shop.database, "t").changed
+
+    wanted = Layouts(Vectors.ALWAYS, properties={"*": {CHANGE_FEED: "true"}}, cluster_by={"*": ("v",)})
+    assert brought(wanted) == (f"set {CHANGE_FEED} = true, {ENABLE_VECTORS} = true", "clustered by v")
+    assert Layout.noted(state_of(shop).properties) == wanted.of("t")
+    assert unknown.table(shop.database, "t").changed == brought(wanted) == ()
+    in_lake(shop, f"ALTER TABLE {{}} UNSET TBLPROPERTIES ('{CHANGE_FEED}')")
+    assert unknown.table(shop.database, "t").changed == (f"set {CHANGE_FEED} = true",)
+    shop.execute("UPDATE t SET v = 1 WHERE id = 1")
+    assert shop.drain() == []
+
+    assert brought(Layouts(Vectors.NEVER))[:2] == (f"set {ENABLE_VECTORS} = false", "clustered by nothing")
+    assert LAYOUT not in state_of(shop).properties
+    assert Layout.noted(state_of(shop).properties) == Layout(Vectors.NEVER)
+    assert unknown.table(shop.database, "t").changed == ()
+    assert brought(Layouts()) == ("deletionVectors again when it gains by them",)
+    assert ENABLE_VECTORS not in state_of(shop).properties
+    shop.execute("UPDATE t SET v = 2", "INSERT INTO t VALUES (3, 3)")
+    assert shop.drain() == []
+    assert shop.differences("t") == RIGHT

@@ -151,16 +151,23 @@ def test_rows_over_tls(mysql8: MySqlServer) -> None:
     assert sorted(found["id"].to_pylist()) == list(range(1000))
 
 
-def test_a_copy_uses_tls_as_the_service_does(mysql8: MySqlServer) -> None:
-    """By default where the server has it, never with DISABLED."""
+def test_a_copy_uses_tls_as_the_service_does(mysql8: MySqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default where the server has it, never with DISABLED. The system's certificates are read to verify alone."""
+    read: list[object] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda *_: read.append(1))
     status = SourceStatus(f"{mysql8.host}:{mysql8.port}", "8.0.31", None, True)
     fields = {"canal.instance.destination": "shop", "canal.instance.master.address": status.address}
     fields |= {"canal.instance.dbUsername": mysql8.user, "canal.instance.dbPassword": mysql8.password}
-    for mode, encrypted in ({}, True), ({"canal.instance.master.sslMode": "DISABLED"}, False):
-        instance = InstanceConfig.model_validate(fields | mode)
+    for mode, encrypted in ("PREFERRED", True), ("REQUIRED", True), ("DISABLED", False):
+        instance = InstanceConfig.model_validate(fields | {"canal.instance.master.sslMode": mode})
         with connect(captured_source(instance, status)) as connection, connection.cursor() as cursor:
             cursor.execute("SHOW STATUS LIKE 'Ssl_cipher'")
             assert bool((cursor.fetchone() or ("", ""))[1]) is encrypted
+    assert not read
+    verified = InstanceConfig.model_validate(fields | {"canal.instance.master.sslMode": "VERIFY_CA"})
+    with pytest.raises(SourceUnavailable):
+        connect(captured_source(verified, status))
+    assert read
 
 
 def test_a_query_that_is_killed_is_an_error(server: MySqlServer, database: str) -> None:

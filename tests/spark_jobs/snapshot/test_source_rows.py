@@ -12,7 +12,7 @@ import pymysql
 import pytest
 
 from cdc_core.charsets.east_asian import NAMES as EAST_ASIAN
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.information_schema import definition
 from cdc_core.schema.table import TableSchema
 from orchestration.stack.mysql.server import MySqlServer

@@ -12,7 +12,7 @@ import pytest
 
 from cdc_core.errors import DecodeError
 from cdc_core.position import EntryPosition
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.information_schema import complete
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from cdc_core.rows.columns.cells import ZeroDates
+from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.table import TableSchema
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.load.view import Opened, opened

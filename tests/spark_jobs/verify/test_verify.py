@@ -103,7 +103,7 @@ def test_each_kind_of_difference_is_counted(server: Any, database: str, tmp_path
     assert (k["source_rows"], k["lake_rows"], k["missing"], k["extra"], k["different"]) == (3, 4, 1, 2, 1)
     assert (m["source_rows"], m["lake_rows"], m["missing"], m["extra"], m["different"]) == (3, 4, 1, 2, 0)
     counts = {"source_rows", "lake_rows", "missing", "extra", "different"}
-    assert set(k) == {"table", *counts, "position", "definition", "error", "repaired", "remedy"}
+    assert set(k) == {"table", *counts, "position", "definition", "error", "repaired", "remedy", "on_purpose"}
     assert k["position"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, TableFeatures, Transaction, 
 from deltalake.exceptions import CommitFailedError
 
 from cdc_core.client.changes import RowsDoor
+from spark_jobs.changes.table_changes import Changes
 from spark_jobs.lake.ddl import create_table
 from spark_jobs.lake.state import FENCE, app_id
 from spark_jobs.lake.tables import Lake
@@ -49,7 +51,7 @@ def ordered(service: Feed, lake: Lake, table: Table, changes: list[Change], batc
         create_table(Sessions("sc://127.0.0.1:1"), lake, path, "d", table.schema, columns, "mine")
     state = lake.state(path, app)
     assert state is not None
-    form = form_of(read, state)
+    form = form_of(Changes.claimed(claim, read, door, None), state)
     assert form is not None
     names = tuple(column.name for column in columns)
     return Order(path, app, claim.end.version(), "{}", "mine", form, names, table.key, Claimed(door, read.tickets))
@@ -104,3 +106,19 @@ def test_a_table_that_got_deletion_vectors_meanwhile_is_left_alone(service: Feed
     with pytest.raises(Unfit, match="a feature that delta-rs does not write"):
         small_table.written(order)
     assert DeltaTable(order.path).version() == delta.version()
+
+
+@pytest.mark.parametrize("form", SCRIPTS)
+def test_a_claim_of_which_no_row_is_left_is_a_commit(service: Feed, tmp_path: Path, form: Form) -> None:
+    """The table has its version, and its rows stay. The service is not asked for any."""
+    lake, (table, changes) = Lake(tmp_path), SCRIPTS[form]
+    first = [Change(1, None, (1, "x")), Change(2, None, (2, "x"))]
+    small_table.written(ordered(service, lake, table, first, 1, 0, 2))
+    order = ordered(service, lake, table, changes, 2, 2, 4)
+
+    outcome = small_table.written(replace(order, changes=Claimed(RowsDoor("grpc://127.0.0.1:1"), ())))
+
+    assert (outcome.inserted, outcome.updated, outcome.deleted, outcome.sources) == (0, 0, 0, 0)
+    delta = DeltaTable(order.path)
+    assert (delta.version(), delta.transaction_version(order.app)) == (outcome.version, order.version)
+    assert rows(lake, table.name) == Counter(["(1, 'x')", "(2, 'x')"])

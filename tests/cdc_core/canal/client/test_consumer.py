@@ -15,7 +15,7 @@ from cdc_core.canal.client import CanalConnector, Consumer, Handler, Policy, Row
 from cdc_core.canal.client.connector import FOREVER
 from cdc_core.canal.client.events import Event, Header, Statement
 from cdc_core.canal.client.quarantine import Quarantine
-from cdc_core.canal.protocol.declared import CanalEventType
+from cdc_core.canal.entries.kinds import CanalEventType
 from cdc_core.canal.protocol.scramble import stored
 from cdc_core.canal.tcp import TcpDoor
 from cdc_core.errors import ConfigError, ServiceUnavailable, SessionError

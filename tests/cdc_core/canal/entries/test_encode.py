@@ -9,8 +9,8 @@ import pytest
 from cdc_core.binlog.block import BlockSlice
 from cdc_core.binlog.payload import expand
 from cdc_core.canal.entries.encode import Encoder
+from cdc_core.canal.entries.kinds import CanalEventType, EntryType
 from cdc_core.canal.entries.options import Options
-from cdc_core.canal.protocol.declared import CanalEventType, EntryType
 from cdc_core.gtid import parse_gtids
 from cdc_core.stream.ddl_events import DdlReader
 from orchestration.stack.mysql.server import MySqlServer

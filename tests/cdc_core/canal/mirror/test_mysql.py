@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pymysql.err import DataError, IntegrityError, InterfaceError, InternalError, OperationalError
 
 from cdc_core.canal.mirror.mysql import MySql
-from cdc_core.canal.mirror.mysql_rows import dialect_of, literal
+from cdc_core.canal.mirror.mysql_rows import dialect_of
 
 
 @pytest.mark.parametrize(
@@ -46,12 +44,3 @@ def test_what_is_refused(error: Exception, refuses: bool) -> None:
 def test_how_rows_are_replaced(version: str, ending: str) -> None:
     """By the way of which that server does not warn, row by row of its answer."""
     assert dialect_of(version).replaces(("a",), ("a",)) == ending
-
-
-_HARD = st.sampled_from(["'", "\\", "\0", "\n", "\r", "\x1a", "\x1f", "', '", "\x1f\x1f", ""])
-
-
-@given(st.lists(st.one_of(_HARD, st.text(max_size=4)), min_size=1, max_size=4))
-def test_texts_of_a_row_are_escaped_as_each_alone(row: list[str]) -> None:
-    """Also where they have the character that stands between them."""
-    assert dialect_of("8.0.31").listed(tuple(row)) == ", ".join(map(literal, row))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_core.canal.queues.place import Numbering, QueuePlace, behind
-from cdc_core.canal.queues.scan import ENTRY
+from cdc_core.canal.scan.entries import ENTRY
 from cdc_core.position import OFFSET_BITS
 
 PLACES = st.builds(QueuePlace, st.integers(0, 9), st.integers(0, 1 << 62), st.integers(0, 1 << 30), st.integers(0, 99))

@@ -132,6 +132,51 @@ def test_statements_among_rows_of_other_tables_come_in_one_claim(
     assert trial.rows("orders") == {(7, "x"): 1}
 
 
+@pytest.mark.parametrize("died", [None, 1, 2, 3, 4])
+def test_statements_on_several_tables_among_rows_of_others_come_in_one_claim(
+    trial: LakeTrial, monkeypatch: pytest.MonkeyPatch, died: int | None
+) -> None:
+    """A swap by RENAME, a DROP of two tables and a RENAME of one without a key, with rows of another table before and
+    between them. Wherever an earlier try died, and a claim ends then, each row is there once, under its present
+    name."""
+    renamed, dropped, moved = (
+        statement(100, effect(EffectKind.RENAME, "live", to="old"), effect(EffectKind.RENAME, "next", to="live")),
+        statement(200, effect(EffectKind.DROP, "one"), effect(EffectKind.DROP, "other")),
+        statement(300, effect(EffectKind.RENAME, "bag", to="sack")),
+    )
+    for name, ids in (("live", (1, 2)), ("next", (5, 6)), ("one", (1,)), ("other", (1,))):
+        trial.service.put(Table(name, FIELDS, ("id",)), inserts(*ids, at=50))
+    trial.service.put(Table("bag", FIELDS), inserts(1, 2, at=50))
+    trial.apply(0, 50)
+    trial.service.tables.clear()
+    trial.service.changes.clear()
+    changes = [Change(350, (5, "x"), (5, "y")), Change(350, None, (7, "x"))]
+    trial.service.put(Table("live", FIELDS, ("id",)), changes)
+    trial.service.put(Table("sack", FIELDS), [Change(360, (1, "x"), None), Change(360, None, (2, "x"))])
+    trial.service.put(ORDERS, [*inserts(7, at=90), *inserts(8, at=150), *inserts(9, at=250)])
+    if died is not None:
+        calls, outcomes = itertools.count(1), follow._outcomes
+
+        def dies(*given: Any) -> Iterator[Any]:
+            for one in outcomes(*given):
+                if next(calls) == died:
+                    raise LakeError("the run died", hint="None.")
+                yield one
+
+        with monkeypatch.context() as patched:
+            patched.setattr(follow, "_outcomes", dies)
+            with pytest.raises(LakeError, match="the run died"):
+                trial.apply(50, 370, renamed, dropped, moved)
+    for end in (120, 350, 260):
+        trial.apply(50, end, *(one for one in (renamed, dropped, moved) if one.position.position <= end))
+    trial.apply(50, 370, renamed, dropped, moved)
+    assert trial.rows("live") == {(5, "y"): 1, (6, "x"): 1, (7, "x"): 1}
+    assert trial.rows("old") == {(1, "x"): 1, (2, "x"): 1}
+    assert trial.rows("sack") == {(2, "x"): 2}
+    assert trial.rows("orders") == {(7, "x"): 1, (8, "x"): 1, (9, "x"): 1}
+    assert all(trial.state(name).dropped for name in ("next", "one", "other", "bag"))
+
+
 def test_statements_of_different_tables_are_followed_side_by_side(
     trial: LakeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:

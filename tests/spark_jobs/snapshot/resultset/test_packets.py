@@ -19,33 +19,7 @@ from spark_jobs.snapshot.resultset.columns import decode
 from spark_jobs.snapshot.resultset.packets import Packets
 from spark_jobs.snapshot.resultset.statement import answers
 from tests.support import result_packets as written
-
-_TOP = 10**38 - 1
-_TIME = 838 * 3_600_000_000 + 59 * 61_000_000
-VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "tiny": st.integers(-128, 127),
-    "int": st.integers(-(1 << 31), (1 << 31) - 1),
-    "big": st.integers(-(1 << 63), (1 << 63) - 1),
-    "unsigned": st.integers(0, (1 << 64) - 1),
-    "double": st.floats(allow_nan=False),
-    "decimal": st.integers(-_TOP, _TOP).map(lambda value: Decimal(f"{value}e-9")),
-    "text": st.text(max_size=300),
-    "bytes": st.binary(max_size=400),
-    "date": st.dates(),
-    "datetime": st.datetimes(),
-    "time": st.integers(-_TIME, _TIME),
-}
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> tuple[list[str], list[list[Any]]]:
-    kinds = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=12))
-    return kinds, draw(st.lists(st.tuples(*(st.none() | VALUES[kind] for kind in kinds)).map(list), max_size=20))
-
-
-def stream(kinds: Sequence[str], rows: Sequence[Sequence[Any]], last: bytes, *, deprecate_eof: bool = False) -> bytes:
-    before = written.definitions(kinds) + ([] if deprecate_eof else [written.eof()])
-    return written.packets([*before, *(written.row(kinds, values) for values in rows), last])
+from tests.support.result_rows import TIME, TOP, VALUES, stream, tables
 
 
 def read(
@@ -186,8 +160,8 @@ def test_values_at_their_edges() -> None:
     """Widest decimals, first and last days, negative zero, empty texts."""
     kinds = ["decimal", "datetime", "time", "double", "text"]
     values = [
-        [Decimal(f"{_TOP}e-9"), datetime(1, 1, 1), -_TIME, -0.0, ""],
-        [Decimal(f"-{_TOP}e-9"), datetime(9999, 12, 31, 23, 59, 59, 999999), 1, 5e-324, "x" * 70_000],
+        [Decimal(f"{TOP}e-9"), datetime(1, 1, 1), -TIME, -0.0, ""],
+        [Decimal(f"-{TOP}e-9"), datetime(9999, 12, 31, 23, 59, 59, 999999), 1, 5e-324, "x" * 70_000],
     ]
     (batch,) = read(kinds, written.pieces(stream(kinds, values, written.eof()), []), size=1 << 18)
     assert batch == values

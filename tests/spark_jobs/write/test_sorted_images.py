@@ -16,14 +16,14 @@ from deltalake import DeltaTable, write_deltalake
 from spark_jobs.changes import in_order as reading
 from spark_jobs.changes.columns import DELETE, EPOCH, INSERT, NTH, OP, TRUNCATE, UPDATE_AFTER, UPDATE_BEFORE, VERSION
 from spark_jobs.changes.net import ImageQuery
-from spark_jobs.following import last_images as module
-from spark_jobs.following.last_images import LastImages, last_images
-from spark_jobs.following.net import bounds
 from spark_jobs.following.pending import Part
 from spark_jobs.lake.sql import table_at
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.session import Sessions
+from spark_jobs.write import net_file
+from spark_jobs.write import sorted_images as module
+from spark_jobs.write.sorted_images import SortedImages, last_images
 from tests.support.change_images import COLUMNS, KEY, SCHEMA, image, part_of
 
 OPS = (INSERT, UPDATE_AFTER, UPDATE_BEFORE, DELETE)
@@ -47,12 +47,12 @@ def expected(images: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
     return {(*(one[name] for name in COLUMNS), 1 if one[OP] in OPS[:2] else 2) for one in last.values()}
 
 
-def rows_of(found: LastImages) -> list[tuple[Any, ...]]:
+def rows_of(found: SortedImages) -> list[tuple[Any, ...]]:
     table = found.sent if found.sent is not None else pq.read_table(found.file)
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
-def of(lake: Lake, log: DeltaTable, part: Part) -> AbstractContextManager[LastImages | None]:
+def of(lake: Lake, log: DeltaTable, part: Part) -> AbstractContextManager[SortedImages | None]:
     return last_images(lake, "shop", log, part, COLUMNS, KEY)
 
 
@@ -99,7 +99,7 @@ def test_a_disk_without_room_is_no_error(tmp_path: Path, monkeypatch: pytest.Mon
     def full(_: Path) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(module, "make_room", full)
+    monkeypatch.setattr(net_file, "make_room", full)
     made = part_of(tmp_path, [image(1, "x", INSERT, 20, 1)])
     with of(*made) as found:
         assert found is not None
@@ -138,7 +138,7 @@ def test_spark_says_the_same(spark_remote: str, tmp_path: Path, monkeypatch: pyt
     write_deltalake(path, pa.Table.from_pylist(images, schema), mode="append")
     log, part = DeltaTable(path), Part(0, 10, 90, len(images), 0.0)
     columns = tuple(LakeColumn(name, "") for name in names)
-    read = ImageQuery(table_at(path, log.version()), columns, KEY, bounds(part)).net()
+    read = ImageQuery(table_at(path, log.version()), columns, KEY, part.sql).net()
     images_of = last_images(Lake(tmp_path / "lake"), "shop", log, part, names, KEY)
     with Sessions(spark_remote) as sessions, sessions.take() as spark, images_of as found:
         assert found is not None

@@ -16,8 +16,9 @@ from spark_jobs.changes import in_order as reading
 from spark_jobs.changes import versions
 from spark_jobs.changes.columns import DELETE, EPOCH, INSERT, NTH, OP, TIME, TRUNCATE, UPDATE_AFTER, VERSION
 from spark_jobs.changes.versions import CURRENT, KIND, VALID_FROM, VALID_TO
-from spark_jobs.following.history import staged as module
-from spark_jobs.following.history.staged import staged
+from spark_jobs.write import net_file
+from spark_jobs.write import sorted_images as module
+from spark_jobs.write.sorted_images import row_versions
 from tests.support.change_images import COLUMNS, KEY, image, part_of
 
 
@@ -70,7 +71,7 @@ def test_every_image_closes_or_opens(tmp_path: Path, monkeypatch: pytest.MonkeyP
     rng.shuffle(images)
     lake, log, part = part_of(tmp_path, images)
 
-    with staged(lake, "shop", log, part, COLUMNS, KEY) as found:
+    with row_versions(lake, "shop", log, part, part.rows, COLUMNS, KEY) as found:
         assert found is not None
         assert in_order(read(found.file)) == in_order(expected(images))
         assert found.schema.names[:3] == COLUMNS
@@ -94,7 +95,7 @@ def test_what_spark_should_read(
     for name, value in limits.items():
         monkeypatch.setattr(reading if hasattr(reading, name) else module, name, value)
     lake, log, part = part_of(tmp_path, images)
-    with staged(lake, "shop", log, part, COLUMNS, KEY) as found:
+    with row_versions(lake, "shop", log, part, part.rows, COLUMNS, KEY) as found:
         assert found is None
 
 
@@ -104,7 +105,7 @@ def test_a_disk_without_room_is_no_error(tmp_path: Path, monkeypatch: pytest.Mon
     def full(_: Path) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(module, "make_room", full)
+    monkeypatch.setattr(net_file, "make_room", full)
     lake, log, part = part_of(tmp_path, [image(1, "x", INSERT, 20, 1)])
-    with staged(lake, "shop", log, part, COLUMNS, KEY) as found:
+    with row_versions(lake, "shop", log, part, part.rows, COLUMNS, KEY) as found:
         assert found is None

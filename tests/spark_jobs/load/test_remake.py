@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from cdc_core.errors import LakeError
+from cdc_core.rules.rules import Rules
+from cdc_core.rules.table_rule import TableRule
+from cdc_core.schema.column_rule import Mask, MaskKind
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.following import remake as remaking
-from spark_jobs.following.base import base_of, copied_version
-from spark_jobs.following.remake import Remaker
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import TableState
 from spark_jobs.landing.modes import Mode
+from spark_jobs.load import remake as remaking
+from spark_jobs.load.base import base_of, copied_version
+from spark_jobs.load.remake import Remaker
 from tests.support.landed import Killed, LandedShop, dies, opened_landed
 
 pytestmark = pytest.mark.integration
@@ -121,7 +124,7 @@ def test_killed_at_its_commit_it_is_done_again(shop: LandedShop, monkeypatch: py
     with monkeypatch.context() as patch:
         dies(patch, remaking, "_commit", behind=behind)
         with pytest.raises(Killed):
-            Remaker(shop.follows, shop.lake.sessions, views=True).table(shop.named("t"), None)
+            Remaker(shop.follows, shop.lake.sessions).table(shop.named("t"), None)
     assert state(shop).applied == place
     remaker(shop).table(shop.named("t"), None)
     assert shop.merged("t") == shop.source("t")
@@ -148,3 +151,15 @@ def test_a_merge_in_between_is_not_lost(shop: LandedShop, monkeypatch: pytest.Mo
     assert merged == [1]
     assert shop.merged("t") == shop.source("t")
     assert shop.differences("t") == {"t": (0, 0, 0)}
+
+
+def test_rows_by_other_rules_are_not_brought_back(shop: LandedShop) -> None:
+    """An earlier version of the table has values that a rule hides now."""
+    step(shop, TABLE, "INSERT INTO t VALUES (1, 'secret', 1)")
+    shop.connector.set_rules(Rules({"*.t": TableRule(masks=(("v", Mask(MaskKind.TRUNCATE, 1)),))}))
+    shop.execute("INSERT INTO t VALUES (2, 'secret', 2)")
+    shop.land()
+
+    for version in (None, state(shop).version):
+        with pytest.raises(LakeError, match="cannot be rebuilt"):
+            remaker(shop).table(shop.named("t"), version)

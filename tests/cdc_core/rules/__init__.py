@@ -1,0 +1,1 @@
+"""Rules of a lake: what they make of definitions, statements and claims."""

@@ -1,0 +1,1 @@
+"""Alerts: what is news, its words, and its way to real receivers."""

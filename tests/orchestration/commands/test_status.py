@@ -1,0 +1,44 @@
+"""`sluice status` with a lake: the rows that wait in quarantines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from orchestration.commands import status
+from spark_jobs.apply.batch import apply_batch
+from spark_jobs.expectations.column_tests import Bounded
+from spark_jobs.expectations.expectation import Expectation, Expectations, Severity
+from spark_jobs.lake.tables import Lake
+from tests.support.local_job import NO_SPARK, run_job_here
+from tests.support.spark_feed import Change, Table, feed
+
+FIELDS = pa.schema({"id": pa.int64(), "n": pa.int32()})
+EXPECTED = Expectations({"shop.*": (Expectation("small", Bounded(0, 9), ("n",), Severity.QUARANTINE),)})
+
+
+def test_rows_that_wait_are_counted_by_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what to do about them; a table whose quarantine is empty is not named, nor any without the lake."""
+    run_job_here(monkeypatch)
+    with feed() as service:
+        for name, n in (("orders", 50), ("users", 5)):
+            rows = [Change(at, None, (at, n)) for at in (1, 2)]
+            service.put(Table(name, FIELDS, key=("id",)), rows)
+        apply_batch(service.claim(1, 0, 2), Lake(tmp_path), NO_SPARK, service.url, expectations=EXPECTED)
+    one = SimpleNamespace(destination="d", error=None, to_dict=lambda: {"destination": "d"})
+    monkeypatch.setattr(status, "statuses", lambda *_: [one])
+    monkeypatch.setattr(status, "show", lambda _: None)
+    assert status.run("http://x", "", as_json=True, lake=str(tmp_path)) == 0
+    assert json.loads(capsys.readouterr().out) == [{"destination": "d", "quarantined": {"shop.orders": 2}}]
+    status.run("http://x", "", as_json=False, lake=str(tmp_path))
+    assert capsys.readouterr().out == (
+        "shop.orders: 2 rows wait in its quarantine (sluice requeue|drop d shop.orders)\n"
+    )
+    status.run("http://x", "", as_json=True)
+    assert json.loads(capsys.readouterr().out) == [{"destination": "d"}]

@@ -1,0 +1,1 @@
+"""As of a place: a version for each table."""

@@ -1,0 +1,1 @@
+"""Tests of what is expected of a batch's rows, without Spark."""

@@ -1,0 +1,1 @@
+"""What a part of the past changed."""

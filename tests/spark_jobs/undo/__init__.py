@@ -1,0 +1,1 @@
+"""Tests of rows, tables and cursors that are set back on purpose."""

@@ -1,0 +1,1 @@
+"""Unions: their columns, and the publishing of their shards' files."""

@@ -1,0 +1,306 @@
+"""spark_jobs.union.publish: a union has the rows of its shards, however they came there. delta-rs writes all tables."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from cdc_core.errors import LakeError
+from cdc_core.schema.names import split_name
+from spark_jobs.lake.state import DESTINATION, TABLE
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.unions import Union, Unions
+from spark_jobs.union import publish as publishing
+from spark_jobs.union.publish import publish
+
+ORDERS = Union("shop.orders", r"shop_(.+)\.orders", ("shop",))
+BOTH = Union("shop.orders", r"shop_(.+)\.orders", ("shop",), "region")
+
+
+def lake_of(root: Path, destination: str = "eu", union: Union = ORDERS) -> Lake:
+    return Lake(root, unions=Unions(destination, (union,)))
+
+
+def write(lake: Lake, table: str, rows: dict[str, Any], mode: Literal["append", "overwrite"] = "overwrite") -> None:
+    path, found = lake.path(*split_name(table)), pa.table(rows)
+    if not DeltaTable.is_deltatable(path):
+        noted = {DESTINATION: lake.unions.destination, TABLE: table}
+        DeltaTable.create(path, found.schema, configuration=noted, raise_if_key_not_exists=False)
+    write_deltalake(path, found, mode=mode, schema_mode="overwrite" if mode == "overwrite" else None)
+
+
+def rows(lake: Lake) -> list[dict[str, Any]]:
+    found = lake.open(lake.path("shop", "orders")).to_pyarrow_table().to_pylist()
+    return sorted(found, key=lambda row: sorted((key, str(value)) for key, value in row.items()))
+
+
+def test_a_union_has_the_rows_of_its_shards(tmp_path: Path) -> None:
+    """In one commit, with whose they are; and the same again changes nothing."""
+    lake = lake_of(tmp_path)
+    assert publish(lake, ORDERS).version is None
+    write(lake, "shop_1.orders", {"id": [1, 2]})
+    write(lake, "shop_2.orders", {"id": [1]})
+    done = publish(lake, ORDERS)
+    assert (done.version, done.added, done.removed) == (1, 2, 0)
+    assert rows(lake) == [{"id": 1, "shop": "1"}, {"id": 1, "shop": "2"}, {"id": 2, "shop": "1"}]
+    again = publish(lake, ORDERS)
+    assert (again.version, again.added, again.removed) == (1, 0, 0)
+    table = lake.open(lake.path("shop", "orders"))
+    assert table.metadata().partition_columns == ["shop"]
+
+
+def test_a_shard_changes_its_own_rows(tmp_path: Path) -> None:
+    """Emptied, written anew, extended or gone: the others' files stay."""
+    lake = lake_of(tmp_path)
+    for shop in "123":
+        write(lake, f"shop_{shop}.orders", {"id": [1, 2]})
+    publish(lake, ORDERS)
+    write(lake, "shop_1.orders", {"id": [9]})
+    lake.open(lake.path("shop_2", "orders")).delete()
+    write(lake, "shop_3.orders", {"id": [3]}, "append")
+    done = publish(lake, ORDERS)
+    assert (done.added, done.removed) == (2, 2)
+    expected = [{"id": 1, "shop": "3"}, {"id": 2, "shop": "3"}, {"id": 3, "shop": "3"}, {"id": 9, "shop": "1"}]
+    assert rows(lake) == expected
+    shutil.rmtree(lake.path("shop_3", "orders"))
+    publish(lake, ORDERS)
+    assert rows(lake) == [{"id": 9, "shop": "1"}]
+
+
+def test_shapes_come_shard_by_shard(tmp_path: Path) -> None:
+    """The widest wins until all have it; rows of before have NULL."""
+    lake = lake_of(tmp_path)
+    for shop in "12":
+        write(lake, f"shop_{shop}.orders", {"id": pa.array([1], pa.int32())})
+    publish(lake, ORDERS)
+    write(lake, "shop_2.orders", {"id": pa.array([1 << 40], pa.int64()), "note": ["n"]})
+    publish(lake, ORDERS)
+    assert rows(lake) == [
+        {"id": 1, "note": None, "shop": "1"},
+        {"id": 1 << 40, "note": "n", "shop": "2"},
+    ]
+    when = pa.array([0], pa.timestamp("us"))
+    write(lake, "shop_1.orders", {"id": pa.array([2], pa.int64()), "note": ["m"], "at": when})
+    publish(lake, ORDERS)
+    assert [row["at"] is None for row in rows(lake)] == [False, True]
+    assert [row["id"] for row in rows(lake)] == [2, 1 << 40]
+
+
+def test_a_shard_that_does_not_fit_stays_as_it_was(tmp_path: Path) -> None:
+    """The others go on."""
+    lake = lake_of(tmp_path)
+    for shop in "12":
+        write(lake, f"shop_{shop}.orders", {"id": [1], "v": ["a"]})
+    publish(lake, ORDERS)
+    write(lake, "shop_1.orders", {"id": [1], "v": [1.5]})
+    write(lake, "shop_2.orders", {"id": [2], "v": ["b"]})
+    done = publish(lake, ORDERS)
+    assert list(done.refused) == ["shop_1.orders"]
+    error = done.refused["shop_1.orders"]
+    assert "'v' is double, and string in the union" in error.message
+    assert "sluice copy eu shop_1.orders" in error.hint
+    assert rows(lake) == [{"id": 1, "shop": "1", "v": "a"}, {"id": 2, "shop": "2", "v": "b"}]
+
+
+def test_a_damaged_shard_stays_as_it_was(tmp_path: Path) -> None:
+    """Its log is unreadable, and its files are there."""
+    lake = lake_of(tmp_path)
+    write(lake, "shop_1.orders", {"id": [1]})
+    publish(lake, ORDERS)
+    (Path(lake.path("shop_1", "orders")) / "_delta_log" / f"{0:020}.json").write_text("no JSON")
+    done = publish(lake, ORDERS)
+    assert "damaged" in done.refused["shop_1.orders"].message
+    assert rows(lake) == [{"id": 1, "shop": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("table", "values"), [("shop_a b+c.orders", "a b+c"), ("shop_%41é.orders", "%41é"), ("shop_=&?#.orders", "=&?#")]
+)
+def test_names_may_have_any_character(tmp_path: Path, table: str, values: str) -> None:
+    """In the folder, in the log, as a value: also when the shard's files change."""
+    lake = lake_of(tmp_path / "la ke")
+    for number in range(3):
+        write(lake, table, {"id": [number]})
+        publish(lake, ORDERS)
+        assert rows(lake) == [{"id": number, "shop": values}]
+
+
+def test_folders_that_are_no_shard_are_left_out(tmp_path: Path) -> None:
+    """Of a switch that was killed before it named the owner, and of a pattern of before."""
+    lake = lake_of(tmp_path)
+    write(lake, "shop_1.orders", {"id": [1]})
+    write_deltalake(lake.path("shop_2", "orders"), pa.table({"id": [2]}))
+    narrow = Union("shop.orders", r"shop_([2-9])\.orders", ("shop",))
+    publish(lake, ORDERS)
+    assert rows(lake) == [{"id": 1, "shop": "1"}]
+    publish(lake_of(tmp_path, union=narrow), narrow)
+    assert rows(lake) == []
+
+
+def test_destinations_leave_each_others_shards_alone(tmp_path: Path) -> None:
+    """One union has the rows of both."""
+    eu, us = lake_of(tmp_path, "eu", BOTH), lake_of(tmp_path, "us", BOTH)
+    write(eu, "shop_1.orders", {"id": [1]})
+    write(us, "shop_1.orders", {"id": [1], "v": ["a"]})
+    publish(eu, BOTH)
+    publish(us, BOTH)
+    expected = [{"id": 1, "v": None, "shop": "1", "region": "eu"}, {"id": 1, "v": "a", "shop": "1", "region": "us"}]
+    assert sorted(rows(eu), key=lambda row: row["region"]) == expected
+    write(eu, "shop_1.orders", {"id": [5]})
+    publish(eu, BOTH)
+    assert sorted(row["id"] for row in rows(us)) == [1, 5]
+
+
+def test_a_commit_in_between_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another publisher takes a shard further, after this one has read it: it is not taken back."""
+    lake = lake_of(tmp_path)
+    write(lake, "shop_1.orders", {"id": [1]})
+    publish(lake, ORDERS)
+    write(lake, "shop_1.orders", {"id": [2]}, "append")
+    between, commit = [lambda: (write(lake, "shop_1.orders", {"id": [3]}), publish(lake, ORDERS))], publishing._commit
+
+    def late(*args: Any) -> None:
+        if between:
+            between.pop()()
+        commit(*args)
+
+    monkeypatch.setattr(publishing, "_commit", late)
+    publish(lake, ORDERS, sleep=lambda _: None)
+    assert rows(lake) == [{"id": 3, "shop": "1"}]
+
+
+def test_writers_that_never_rest_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch goes back; the shards have their rows."""
+    lake = lake_of(tmp_path)
+    write(lake, "shop_1.orders", {"id": [1]})
+    commit: Callable[..., None] = publishing._commit
+
+    def late(table: DeltaTable, *args: Any) -> None:
+        DeltaTable(table.table_uri).alter.set_table_properties({"a": "b"}, raise_if_not_exists=False)
+        commit(table, *args)
+
+    monkeypatch.setattr(publishing, "_commit", late)
+    with pytest.raises(LakeError, match="other writers"):
+        publish(lake, ORDERS, sleep=lambda _: None)
+
+
+def test_rows_that_are_no_shards_go(tmp_path: Path) -> None:
+    """Somebody compacted the union: its shards' rows would be there twice."""
+    lake = lake_of(tmp_path)
+    for shop in "12":
+        write(lake, f"shop_{shop}.orders", {"id": [1]})
+        write(lake, f"shop_{shop}.orders", {"id": [2]}, "append")
+    publish(lake, ORDERS)
+    there = rows(lake)
+    lake.open(lake.path("shop", "orders")).optimize.compact()
+    publish(lake, ORDERS)
+    assert rows(lake) == there
+    files = DeltaTable(lake.path("shop", "orders")).file_uris()
+    assert len(files) == 4
+    assert all("_sluice_shards/eu" in one for one in files)
+
+
+@pytest.mark.parametrize(
+    ("union", "said"),
+    [
+        (Union("shop.orders", r"shop_(.)(.)\.orders", ("shop", "part")), "begun with other columns: shop"),
+        (Union("shop.orders", r"shop_(.+)\.orders", ("store",)), "begun with other columns: shop"),
+    ],
+)
+def test_a_union_keeps_its_columns(tmp_path: Path, union: Union, said: str) -> None:
+    """Readers' queries name them."""
+    lake = lake_of(tmp_path)
+    write(lake, "shop_11.orders", {"id": [1]})
+    publish(lake, ORDERS)
+    with pytest.raises(LakeError, match=said):
+        publish(lake_of(tmp_path, union=union), union)
+
+
+def test_another_table_is_not_taken_over(tmp_path: Path) -> None:
+    """It may be of another destination, or not Sluice's."""
+    lake = lake_of(tmp_path)
+    write_deltalake(lake.path("shop", "orders"), pa.table({"id": [7]}))
+    write(lake, "shop_1.orders", {"id": [1]})
+    with pytest.raises(LakeError, match="is a table of its own"):
+        publish(lake, ORDERS)
+    assert rows(lake) == [{"id": 7}]
+
+
+def test_two_shards_of_one_place_do_not_share_it(tmp_path: Path) -> None:
+    """Their keys would meet."""
+    blurred = Union("shop.orders", r"(shop)_.+\.orders", ("shop",))
+    lake = lake_of(tmp_path, union=blurred)
+    write(lake, "shop_1.orders", {"id": [1]})
+    write(lake, "shop_2.orders", {"id": [1]})
+    done = publish(lake, blurred)
+    assert list(done.refused) == ["shop_2.orders"]
+    assert rows(lake) == [{"id": 1, "shop": "shop"}]
+
+
+def test_two_destinations_of_one_place_do_not_share_it(tmp_path: Path) -> None:
+    """A union of several needs a column for them."""
+    eu, us = lake_of(tmp_path, "eu"), lake_of(tmp_path, "us")
+    write(eu, "shop_1.orders", {"id": [1]})
+    write(us, "shop_1.orders", {"id": [1]})
+    write(us, "shop_2.orders", {"id": [1]})
+    publish(eu, ORDERS)
+    for only in (None, ["shop_1.orders", "shop_2.orders"]):
+        done = publish(us, ORDERS, only)
+        assert "shop_1.orders of eu has the same columns" in done.refused["shop_1.orders"].message
+        assert rows(eu) == [{"id": 1, "shop": "1"}, {"id": 1, "shop": "2"}]
+
+
+def test_a_batch_publishes_its_own_shards_alone(tmp_path: Path) -> None:
+    """The others stay as they are in the union; tables that are no shards of it do not matter."""
+    lake = lake_of(tmp_path)
+    for shop in "123":
+        write(lake, f"shop_{shop}.orders", {"id": [0]})
+    publish(lake, ORDERS)
+    for shop in "12":
+        write(lake, f"shop_{shop}.orders", {"id": [9], "v": ["a"]})
+    shutil.rmtree(lake.path("shop_3", "orders"))
+    done = publish(lake, ORDERS, ["shop_2.orders", "shop_3.orders", "shop_4.orders", "shop.users"])
+    assert (done.added, done.removed, done.refused) == (1, 2, {})
+    assert rows(lake) == [{"id": 0, "shop": "1", "v": None}, {"id": 9, "shop": "2", "v": "a"}]
+    assert publish(lake, ORDERS).added == 1
+
+
+def test_a_new_shard_of_a_taken_place_is_refused(tmp_path: Path) -> None:
+    """Also when the one that has the place is not in the batch."""
+    blurred = Union("shop.orders", r"(shop)_.+\.orders", ("shop",))
+    lake = lake_of(tmp_path, union=blurred)
+    for shop in "12":
+        write(lake, f"shop_{shop}.orders", {"id": [1]})
+        refused = publish(lake, blurred, [f"shop_{shop}.orders"]).refused
+    assert "shop_1.orders of eu has the same columns" in refused["shop_2.orders"].message
+
+
+def test_a_damaged_union_is_made_again(tmp_path: Path) -> None:
+    """As its error says: it has nothing of its own."""
+    lake = lake_of(tmp_path)
+    write(lake, "shop_1.orders", {"id": [1]})
+    publish(lake, ORDERS)
+    log = Path(lake.path("shop", "orders")) / "_delta_log"
+    (log / f"{1:020}.json").write_text("no JSON")
+    with pytest.raises(LakeError, match="the union is damaged") as error:
+        publish(lake, ORDERS)
+    assert "made again" in error.value.hint
+    shutil.rmtree(log)
+    publish(lake, ORDERS)
+    assert rows(lake) == [{"id": 1, "shop": "1"}]
+
+
+def test_a_lost_commit_is_made_again(tmp_path: Path) -> None:
+    """A power cut leaves its file empty, which Delta takes for a commit of nothing."""
+    lake = lake_of(tmp_path)
+    write(lake, "shop_1.orders", {"id": [1]})
+    publish(lake, ORDERS)
+    (Path(lake.path("shop", "orders")) / "_delta_log" / f"{1:020}.json").write_text("")
+    publish(lake, ORDERS)
+    assert rows(lake) == [{"id": 1, "shop": "1"}]

@@ -1,0 +1,85 @@
+"""spark_jobs.union.settled: what a run does about unions before its first batch."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from cdc_core.errors import LakeError
+from cdc_core.schema.names import split_name
+from spark_jobs.lake.state import DESTINATION, TABLE
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.unions import NO_UNIONS, Union, Unions
+from spark_jobs.union.settled import needed_by_union, noted_unions, settle
+
+ORDERS = Union("shop.orders", r"shop_(\d+)\.orders", ("shop",))
+UNIONS = Unions("eu", (ORDERS,))
+
+
+def made(lake: Lake, name: str) -> str:
+    path, rows = lake.path(*split_name(name)), pa.table({"id": [1]})
+    noted = {DESTINATION: "eu", TABLE: name}
+    DeltaTable.create(path, rows.schema, configuration=noted, raise_if_key_not_exists=False)
+    write_deltalake(path, rows, mode="append")
+    return path
+
+
+def test_unions_are_noted_and_published(tmp_path: Path) -> None:
+    """So that a command finds their shards, and a run that died is made up for."""
+    lake = Lake(tmp_path, unions=UNIONS)
+    assert noted_unions(Lake(tmp_path), "eu") == NO_UNIONS
+    made(lake, "shop_1.orders")
+    for _ in range(2):
+        settle(lake, "eu")
+        assert noted_unions(Lake(tmp_path), "eu") == UNIONS
+        assert noted_unions(Lake(tmp_path), "us") == NO_UNIONS
+        assert lake.open(lake.path("shop", "orders")).to_pyarrow_table().to_pylist() == [{"id": 1, "shop": "1"}]
+
+
+def test_a_union_needs_no_old_file_of_its_shards(tmp_path: Path) -> None:
+    """It is published first. Of a shard that cannot be in it any more, it may have old ones: they stay."""
+    lake = Lake(tmp_path, unions=UNIONS)
+    path = made(lake, "shop_1.orders")
+    settle(lake, "eu")
+    write_deltalake(path, pa.table({"id": [2]}), mode="overwrite")
+    assert needed_by_union(lake, "shop_1.orders") == ""
+    union = lake.path("shop", "orders")
+    assert lake.open(union).to_pyarrow_table().to_pylist() == [{"id": 2, "shop": "1"}]
+    write_deltalake(path, pa.table({"id": ["three"]}), mode="overwrite", schema_mode="overwrite")
+    assert "shop.orders may need them: it cannot be in shop.orders" in needed_by_union(lake, "shop_1.orders")
+    assert lake.open(union).to_pyarrow_table().num_rows == 1
+    made(lake, "shop.users")
+    assert needed_by_union(lake, "shop.users") == ""
+
+
+def test_a_lake_without_unions_is_left_alone(tmp_path: Path) -> None:
+    """No note is made of them."""
+    lake = Lake(tmp_path)
+    made(lake, "shop_1.orders")
+    settle(lake, "eu")
+    assert not Path(lake.unions_path("eu")).exists()
+
+
+def test_a_table_that_becomes_a_shard_is_moved_by_hand(tmp_path: Path) -> None:
+    """Or back, when `into` no longer names it. Its log is its own, whatever its folder."""
+    plain, united = Lake(tmp_path), Lake(tmp_path, unions=UNIONS)
+    old = made(plain, "shop_1.orders")
+    made(plain, "shop.users")
+    settle(plain, "eu")
+    with pytest.raises(LakeError, match=r"gives the table shop_1\.orders another folder") as error:
+        settle(united, "eu")
+    new = united.path("shop_1", "orders")
+    assert f"Move {old} to {new}" in error.value.hint
+    assert noted_unions(plain, "eu") == NO_UNIONS
+    shutil.move(old, new)
+    settle(united, "eu")
+    assert united.open(united.path("shop", "orders")).to_pyarrow_table().num_rows == 1
+    with pytest.raises(LakeError, match="another folder"):
+        settle(plain, "eu")
+    shutil.move(new, old)
+    settle(plain, "eu")
+    assert noted_unions(plain, "eu") == NO_UNIONS

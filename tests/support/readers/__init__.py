@@ -1,0 +1,1 @@
+"""Programs of others that read the lake, in an environment of their own."""
