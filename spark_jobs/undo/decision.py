@@ -132,8 +132,10 @@ class RowDecision:
         return len(self.changed.keys() - self.puts.keys())
 
     def source(self) -> pa.Table:
-        """Returns the source of a MERGE: keys whose rows go, and rows that come, told apart by `OP`."""
-        gone = self.pool.table([put.was[0] for put in self.puts.values() if put.was])
+        """Returns the source of a MERGE: keys whose rows go, and rows that come, told apart by `OP`. A key without a
+        living row may have one that soft deletes marked, so each key's rows go."""
+        keys = (put.was[0] if put.was else put.then for put in self.puts.values())
+        gone = self.pool.table([row for row in keys if row is not None])
         added = self.pool.table([put.then for put in self.puts.values() if put.then is not None])
         kinds = pa.array([GONE] * gone.num_rows + [ADDED] * added.num_rows, pa.int8())
         return pa.concat_tables([gone, added]).append_column(pa.field(OP, pa.int8()), kinds)

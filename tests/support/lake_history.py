@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import (
     CommitProperties,
     DeltaTable,
@@ -42,6 +43,7 @@ from spark_jobs.changes.columns import EPOCH, INSERT, NTH, OP, SYSTEM, VERSION
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.ddl import table_properties
 from spark_jobs.lake.ledger import Ledger, TableNote
+from spark_jobs.lake.own_columns import DELETED, Own
 from spark_jobs.lake.progress import Range
 from spark_jobs.lake.properties import set_properties
 from spark_jobs.lake.record import (
@@ -91,7 +93,10 @@ class Transactional:
 
 
 class LakeHistory:
-    """`tables` are merged when they are claimed, `landed` from their change logs."""
+    """`tables` are merged when they are claimed, `landed` from their change logs. `soft`: deleted rows of these merged
+    tables stay, marked."""
+
+    soft: tuple[str, ...] = ()
 
     def __init__(self, root: Path, rng: random.Random, tables: list[str], landed: list[str] = []) -> None:  # noqa: B006
         self.lake, self.rng = Lake(root, complete=True), rng
@@ -220,10 +225,14 @@ class LakeHistory:
         return app_id("d", 1, name, self.epoch if epoch is None else epoch)
 
     def current(self, name: str, version: int | None = None) -> Rows:
-        """Returns the rows of a table in the lake, or of a version of it."""
+        """Returns the living rows of a table in the lake, or of a version of it. With a primary key no key is there
+        twice, not even as a deleted row."""
         table = self.lake.open(self.path(name), version)
-        found = pa.table(QueryBuilder().register("t", table).execute("SELECT id, v FROM t").read_all())
-        return dict(zip(*(found.column(one).to_pylist() for one in ("id", "v")), strict=True))
+        living = Own.of_table(table).living
+        asked = f"SELECT id, v, {living} AS lives FROM t"
+        found = pa.table(QueryBuilder().register("t", table).execute(asked).read_all()).to_pylist()
+        assert not schema(name).primary_key or len({one["id"] for one in found}) == len(found), (name, found)
+        return {one["id"]: one["v"] for one in found if one["lives"]}
 
     def write(self, name: str, rows: Rows, about: str, *applied: Transaction) -> None:
         """Puts rows in the place of a table's."""
@@ -233,13 +242,18 @@ class LakeHistory:
         for field_ in pa.schema(there.schema().to_arrow()):
             if field_.name not in table.column_names:
                 table = table.append_column(field_, pa.nulls(table.num_rows, field_.type))
+        if Own.of_table(there).soft:
+            table = pa.concat_tables([table, _marked(there, ids)])
         noted = CommitProperties(custom_metadata={"userMetadata": about} if about else {}, app_transactions=[*applied])
         write_deltalake(there, table, mode="overwrite", commit_properties=noted)
 
     def _create(self, name: str, more: dict[str, str] | None = None, noted: CommitProperties | None = None) -> None:
         properties = table_properties(self.lake, "d", schema(name), "token") | (more or {})
+        columns = _ROWS
+        if name in self.soft:
+            properties, columns = properties | Own.made((), soft=True).note, _ROWS.append(pa.field(DELETED, pa.bool_()))
         DeltaTable.create(
-            self.path(name), _ROWS, configuration=properties, raise_if_key_not_exists=False,
+            self.path(name), columns, configuration=properties, raise_if_key_not_exists=False,
             commit_properties=noted,
         )  # fmt: skip
 
@@ -304,6 +318,8 @@ class LakeHistory:
         kept = {key: v for key, v in there.metadata().configuration.items() if key != DROPPED}
         ids = sorted(rows)
         table = pa.table([pa.array(ids, pa.int64()), pa.array([rows[one] for one in ids], pa.int64())], schema=_ROWS)
+        if Own.of_table(there).soft:
+            table = table.append_column(DELETED, pa.nulls(table.num_rows, pa.bool_()))
         noted = CommitProperties(custom_metadata={"userMetadata": about}, app_transactions=[step])
         write_deltalake(
             self.path(name), table, mode="overwrite", schema_mode="overwrite", commit_properties=noted,
@@ -485,6 +501,14 @@ def _rows(log: DeltaTable, where: str) -> list[dict[str, Any]]:
     names = f"id, v, {OP}, {EPOCH}, {VERSION}, {NTH}"
     asked = f"SELECT {names} FROM log WHERE {where} ORDER BY {EPOCH}, {VERSION}, {NTH}"
     return list(pa.table(QueryBuilder().register("log", log).execute(asked).read_all()).to_pylist())
+
+
+def _marked(table: DeltaTable, living: list[int]) -> pa.Table:
+    """Returns a table's rows of the keys that are not living, marked as deleted."""
+    there = pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
+    dead = there.filter(pc.invert(pc.is_in(there["id"], value_set=pa.array(living, pa.int64()))))
+    at = dead.schema.get_field_index(DELETED)
+    return dead.set_column(at, dead.schema.field(at), pa.array([True] * dead.num_rows, pa.bool_()))
 
 
 def _folded(rows: Rows, images: list[dict[str, Any]]) -> Rows:

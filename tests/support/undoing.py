@@ -37,8 +37,11 @@ class Killed(BaseException):
 class Undoing:
     """A lake with a history, and its corrections."""
 
-    def __init__(self, root: Path, seed: int = 1, names: Sequence[str] = (A, "shop.b", "shop.keyless")) -> None:
+    def __init__(
+        self, root: Path, seed: int = 1, names: Sequence[str] = (A, "shop.b", "shop.keyless"), soft: Sequence[str] = ()
+    ) -> None:
         self.lake = LakeHistory(root, random.Random(seed), list(names))
+        self.lake.soft = tuple(soft)
         self.tables = self.lake.follows
 
     @property

@@ -74,6 +74,22 @@ class TestUndo:
         assert undoing.undo(number).version is None
         assert [one.state for one in undoing.noted()] == ["done"]
 
+    def test_soft_deletes(self, tmp_path: Path) -> None:
+        """A deleted row that comes back takes the place of its marked row, by an undo, a redo and a replay."""
+        undoing = Undoing(tmp_path, soft=[A])
+        undoing.batch({1: 10, 2: 20})
+        number = undoing.batch({1: None, 2: 21})
+        undoing.undo(number)
+        assert undoing.rows == {1: 10, 2: 20}
+        undoing.redo(1)
+        assert undoing.rows == {2: 21}
+        undoing.redo(2)
+        undoing.batch({1: None})
+        number = undoing.batch({1: 12})
+        undoing.batch({1: None})
+        undoing.corrected(undoing.planner(number, toward="after"), Correction("replay", 0, number, number), A)
+        assert undoing.rows == {1: 12, 2: 20}
+
     def test_replay(self, undoing: Undoing) -> None:
         """A batch whose rows somebody set back is applied again."""
         undoing.batch({1: 10})

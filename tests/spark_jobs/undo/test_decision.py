@@ -58,7 +58,7 @@ def put(decision: RowDecision, now: Rows) -> Rows:
     there, source = dict(now), decision.source().to_pylist()
     for one in source:
         if one["_sluice_op"] == GONE:
-            there.pop(one["id"])
+            there.pop(one["id"], None)
     for one in source:
         if one["_sluice_op"] == ADDED:
             assert one["id"] not in there

@@ -1,4 +1,5 @@
-"""Random sequences of batches, undos, redos, restores, rewinds and kills on a lake, beside a model of its rows."""
+"""Random sequences of batches, undos, redos, restores, rewinds and kills on a lake, beside a model of its rows. One of
+its tables has soft deletes."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ class Walk:
     """One random sequence. `did` counts what was not refused."""
 
     def __init__(self, root: Path, seed: int) -> None:
-        self.rng, self.undoing = random.Random(seed), Undoing(root, seed, NAMES)
+        self.rng, self.undoing = random.Random(seed), Undoing(root, seed, NAMES, soft=["shop.b"])
         self.lake, self.model = self.undoing.lake, {name: ModelTable() for name in NAMES}
         self.changes: dict[int, dict[str, Sides | None]] = {}  # by batch
         self.puts: dict[tuple[int, str], Sides] = {}  # by correction
