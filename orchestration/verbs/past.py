@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.reread.binlog import BinlogReader
+from cdc_core.reread.transaction import Transaction
 from orchestration.verbs.access import Access
 from orchestration.verbs.correcting import tables_of
 from orchestration.verbs.orders import Replay, Undo
@@ -20,13 +22,15 @@ from spark_jobs.undo.plan import PastPart
 
 @dataclass(frozen=True, slots=True)
 class AskedPart:
-    """The changes of a span in the tables `names`. `binlog` reads the source, None where it cannot be read."""
+    """The changes of a span in the tables `names`. `binlog` reads the source, None where it cannot be read. `wide`: of
+    a table that only the transaction that was asked for changed in its batches, those batches."""
 
     tables: ClientTables
     span: Span
     names: list[str]
     text: str
     binlog: BinlogReader | None
+    wide: Mapping[str, Span] = field(default_factory=dict)
 
     @property
     def bounds(self) -> tuple[int, int, int]:
@@ -34,7 +38,7 @@ class AskedPart:
         return self.span.epoch, self.span.start.version(), self.span.end.version()
 
     def part_of(self, table: str) -> PastPart:
-        return past_part(self.tables, table, self.span, self.binlog)
+        return past_part(self.tables, table, self.wide.get(table, self.span), self.binlog)
 
 
 def asked_part(order: Undo | Replay, at: Access) -> AskedPart:
@@ -43,27 +47,47 @@ def asked_part(order: Undo | Replay, at: Access) -> AskedPart:
     asked = AskedPast(order.batch, gtid=order.gtid, since=order.since, until=order.until)
     span = asked.span(PastBatches(tables.ledger))
     binlog, why = _binlog(at, tables, span)
-    touched = span.tables
-    if order.gtid and sum(batch.transactions for batch in span.batches) > 1:
-        span, touched = _narrowed(span, order.gtid, binlog, why)
-    names = order.tables or touched
-    if not names:
+    found = AskedPart(tables, span, order.tables or span.tables, asked.text, binlog)
+    if order.gtid:
+        found = _narrowed(found, order, why)
+    if not found.names:
         hint = "`sluice explain` shows what batches did."
         raise ConfigError("no table has changes there", place=asked.text, hint=hint)
-    return AskedPart(tables, span, names, asked.text, binlog)
+    return found
 
 
-def _narrowed(span: Span, gtid: str, binlog: BinlogReader | None, why: str) -> tuple[Span, list[str]]:
-    """Returns the span of the one transaction, and the tables that it changed. Raises ConfigError if the source cannot
-    tell it from the others of its batch."""
-    hint = f"Name its batch: --batch {span.batches[0].number} has it, and others."
+def _narrowed(found: AskedPart, order: Undo | Replay, why: str) -> AskedPart:
+    """Returns the one transaction of its batches, and the tables that it changed. Raises ConfigError if neither the
+    source nor GTIDs tell it from the others, or a part of it is yet to come."""
+    span, gtid = found.span, order.gtid
+    if span.batches[-1].partial:
+        hint = "Wait until its last batch is merged, then do it again."
+        raise ConfigError("a part of the transaction is not in the lake yet", place=gtid, hint=hint)
+    hint = f"Ask for the batches that have it: --batch {span.numbers}. They may have others too."
+    mine, others = None, set[str]()
+    try:
+        for one in _transactions(found.binlog, why, span):
+            if mine is None and with_gtid(gtid)(one):
+                mine = replace(one, slices=[])
+            else:
+                others |= one.rows.keys()
+    except SluiceError as error:
+        if span.only:
+            return found
+        message = f"the transaction cannot be told from others of its batches: {error.message}"
+        raise ConfigError(message, place=gtid, hint=hint) from error
+    if mine is None:
+        raise ConfigError("the source's binlog does not have the transaction", place=gtid, hint=hint)
+    own = replace(span, start=mine.start, end=mine.end or span.end, begin=mine.start)
+    wide = {table: span for table in mine.rows if table not in others}
+    return replace(found, span=own, names=order.tables or sorted(mine.rows), wide=wide)
+
+
+def _transactions(binlog: BinlogReader | None, why: str, span: Span) -> Iterator[Transaction]:
+    """Yields the transactions of a span. Raises SluiceError, also without a `binlog`, with the reason."""
     if binlog is None:
-        raise ConfigError(f"the transaction is one of several of its batch, and {why}", place=gtid, hint=hint)
-    for one in binlog.transactions(span.begin or span.start, span.end, span.start):
-        if with_gtid(gtid)(one):
-            end = one.end or span.end
-            return replace(span, start=one.start, end=end, begin=one.start), sorted(one.rows)
-    raise ConfigError("the source's binlog does not have the transaction", place=gtid, hint=hint)
+        raise SluiceError(why, hint="")
+    yield from binlog.transactions(span.begin or span.start, span.end, span.start)
 
 
 def _binlog(at: Access, tables: ClientTables, span: Span) -> tuple[BinlogReader | None, str]:

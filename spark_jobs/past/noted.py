@@ -18,7 +18,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from cdc_core.errors import ConfigError
-from cdc_core.gtid import Gtid, Gtids, GtidSet, as_gtids, parse_gtid_field, was_executed
+from cdc_core.gtid import Gtid, GtidPosition, Gtids, GtidSet, as_gtids, parse_gtid_field, was_executed
 from cdc_core.position import EntryPosition
 from spark_jobs.lake.ledger import Ledger
 
@@ -54,7 +54,8 @@ class PastBatch:
 class Span:
     """The changes that are asked about: those of `epoch` after `start` up to `end`, in these batches; none of them if
     the lake does not have it yet. `begin`: a place at or before `start` where a transaction begins. `until`: the latest
-    epoch of which the ledger says that it was read from the same server."""
+    epoch of which the ledger says that it was read from the same server. `only`: GTIDs prove that it has the one
+    transaction that was asked for, and no other."""
 
     epoch: int
     start: EntryPosition
@@ -62,6 +63,18 @@ class Span:
     batches: tuple[PastBatch, ...] = ()
     begin: EntryPosition | None = None
     until: int = 0
+    only: bool = False
+
+    @property
+    def numbers(self) -> str:
+        """The numbers of its batches, as `--batch` takes them."""
+        first, last = self.batches[0].number, self.batches[-1].number
+        return str(first) if first == last else f"{first}..{last}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all changes of its batches are in it."""
+        return bool(self.batches) and (self.start, self.end) == (self.batches[0].start, self.batches[-1].end)
 
     @property
     def tables(self) -> list[str]:
@@ -83,16 +96,15 @@ class PastBatches:
     ledger: Ledger
 
     def numbered(self, first: int, last: int) -> Span:
-        """Returns the span of the batches of these numbers, of the latest epoch that has them."""
+        """Returns the span of the batches of these numbers. Raises ConfigError too if they are of several epochs."""
         found = self._select(f"batch_id >= {first:d} AND batch_id <= {last:d} {_LAST} LIMIT {MOST + 1:d}")
         if len(found) > MOST:
             hint = f"Ask for fewer, or for one: --batch {first}."
             raise ConfigError(f"more than {MOST:,} batches have these numbers", place=self.ledger.path, hint=hint)
-        own = [one for one in found if one.epoch == found[0].epoch]
-        if not own:
+        if not found:
             what = f"batch {first}" if first == last else f"batches {first} to {last}"
             raise self._unknown(what)
-        return self._span(own)
+        return self._of_one_epoch(found)
 
     def at(self, position: EntryPosition) -> Span:
         """Returns the span of the batch that has the event which ends at a position, or the one around it: the latest,
@@ -125,8 +137,8 @@ class PastBatches:
         return self._span(found)
 
     def ran_between(self, since: datetime | None, until: datetime | None) -> Span:
-        """Returns the span of the batches of the latest epoch that ended at or after `since`, and at or before `until`;
-        None for the first and the last."""
+        """Returns the span of the batches that ended at or after `since`, and at or before `until`; None for the first
+        and the last. Raises ConfigError too if they are of several epochs."""
         named = "coalesce(executed_at, committed_at)" if "executed_at" in self._there else "committed_at"
         bounds = [f"{named} >= TIMESTAMP '{since.isoformat()}'"] if since else []
         bounds += [f"{named} <= TIMESTAMP '{until.isoformat()}'"] if until else []
@@ -136,10 +148,11 @@ class PastBatches:
             raise ConfigError(f"more than {MOST:,} batches ended in that time", place=self.ledger.path, hint=hint)
         if not found:
             raise self._unknown("batch that ended in that time")
-        return self._span([one for one in found if one.epoch == found[0].epoch])
+        return self._of_one_epoch(found)
 
     def of_gtid(self, gtid: str) -> Span:
-        """Returns the span of the batch in which a transaction was executed."""
+        """Returns the span of the batch in which a transaction was executed, or of all batches that have a part of
+        it."""
         asked = _one_gtid(gtid)
         noted = self._table("epoch, end_version, gtid", "gtid <> '' ORDER BY epoch, end_version")
         epochs, gtids = noted["epoch"].to_numpy(), noted["gtid"]
@@ -151,13 +164,28 @@ class PastBatches:
             low, high = np.searchsorted(epochs, (epoch, epoch + 1)).tolist()
             if has(high - 1):  # in an epoch sets only grow
                 end = noted["end_version"][bisect_left(range(high - 1), True, low, key=has)].as_py()
-                return self._span(self._select(f"epoch = {epoch:d} AND end_version = {end:d}"))
+                (found,) = self._select(f"epoch = {epoch:d} AND end_version = {end:d}")
+                batches = [*self._parts_before(found), found, *self._parts_after(found)]
+                return replace(self._span(batches), only=self._has_only(batches))
         raise self._unknown(f"batch with the transaction {gtid}")
 
     def _span(self, batches: Sequence[PastBatch]) -> Span:
         own = sorted(batches, key=lambda one: one.end.order)
         first = own[0]
         return Span(first.epoch, first.start, own[-1].end, tuple(own), self._begin(first), self._until(first.epoch))
+
+    def _of_one_epoch(self, batches: Sequence[PastBatch]) -> Span:
+        """Returns their span. Raises ConfigError for several epochs: what is between a batch and another epoch's is no
+        range of the source's changes."""
+        by_epoch = dict[int, list[PastBatch]]()
+        for one in batches:
+            by_epoch.setdefault(one.epoch, []).append(one)
+        spans = [self._span(own) for _, own in sorted(by_epoch.items())]
+        if len(spans) > 1:
+            parts = " or ".join(f"--batch {one.numbers}" for one in reversed(spans))
+            hint = f"A rewind or a move to another server is between them. Ask for one part, the latest first: {parts}."
+            raise ConfigError("these batches are of several epochs", place=self.ledger.path, hint=hint)
+        return spans[0]
 
     def _until(self, epoch: int) -> int:
         """Returns the latest epoch that was read from the server of this one, as far as the ledger says."""
@@ -175,13 +203,38 @@ class PastBatches:
 
     def _begin(self, batch: PastBatch) -> EntryPosition:
         """Returns where the transaction begins in which a batch begins."""
-        begin, version = batch.start, batch.start.version()
+        return next(iter(self._parts_before(batch)), batch).start
+
+    def _parts_before(self, batch: PastBatch) -> list[PastBatch]:
+        """Returns the batches that have earlier parts of the transaction in which a batch begins, in order."""
+        found, first = list[PastBatch](), batch
         while "partial" in self._there:
-            before = self._select(f"epoch = {batch.epoch:d} AND end_version = {version:d} AND partial")
+            ends = f"end_version = {first.start.version():d} AND partial"
+            before = self._select(f"epoch = {batch.epoch:d} AND {ends}")
             if not before:
                 break
-            begin, version = before[0].start, before[0].start.version()
-        return begin
+            first = before[0]
+            found.insert(0, first)
+        return found
+
+    def _parts_after(self, batch: PastBatch) -> list[PastBatch]:
+        """Returns the batches that have later parts of the transaction in which a batch ends, in order."""
+        found, last = list[PastBatch](), batch
+        while last.partial:
+            begins = f"end_version > {last.end.version():d} ORDER BY end_version LIMIT 1"
+            after = self._select(f"epoch = {batch.epoch:d} AND {begins}")
+            if not after:
+                break
+            last = after[0]
+            found.append(last)
+        return found
+
+    def _has_only(self, batches: Sequence[PastBatch]) -> bool:
+        """Whether the batches have one transaction."""
+        first, last = batches[0], batches[-1]
+        before = self._select(f"epoch = {first.epoch:d} AND end_version = {first.start.version():d}")
+        one = sum(batch.transactions for batch in batches) == 1 and not last.partial
+        return one and bool(before) and follows(before[0].gtid, last.gtid)
 
     def _select(self, condition: str) -> list[PastBatch]:
         names = [*_COLUMNS, *(name for name in _LATER if name in self._there)]
@@ -223,6 +276,20 @@ def _batch(row: dict[str, Any]) -> PastBatch:
         row["gtid"] or "", row["run_id"] or "", row["rows"], row["transactions"], json.loads(row["tables"]),
         row["committed_at"], row.get("executed_at"), bool(row.get("partial")),
     )  # fmt: skip
+
+
+def follows(before: str, after: str) -> bool:
+    """Whether one transaction is between two places with these GTIDs, as the ledger has them. Pure."""
+    one, other = parse_gtid_field(before), parse_gtid_field(after)
+    match one, other:
+        case GtidSet(), GtidSet():
+            return len(other - one) == 1
+        case Gtid(), Gtid():
+            return replace(one, number=one.number + 1) == other
+        case GtidPosition(), GtidPosition():
+            ends = {domain: number for domain, _, number in one.parts}
+            return [number - ends.get(domain, 0) for domain, _, number in (other - one).parts] == [1]
+    return False
 
 
 def _one_gtid(text: str) -> Gtids:

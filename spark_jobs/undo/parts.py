@@ -6,8 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from cdc_core.errors import LakeError
 from cdc_core.reread.binlog import BinlogReader
+from spark_jobs.changes.columns import OP, UPDATE_BEFORE
 from spark_jobs.lake.corrections import CorrectedTable, Corrections
 from spark_jobs.lake.seen_columns import noted_rules
 from spark_jobs.landing.client_tables import ClientTables
@@ -20,7 +23,7 @@ def past_part(tables: ClientTables, table: str, span: Span, binlog: BinlogReader
     """Returns what a span changed in a table: by the lake, and where it cannot say that, by the `binlog`, if rules make
     no row of the table."""
     own = span.of_table(table)
-    if _cancel_out(own, table):  # then there is no commit
+    if own.is_whole and _cancel_out(own, table):  # then there is no commit
         return PastPart(span.epoch, own.start.version(), own.start.version(), "ledger", "", lambda: iter(()))
     past = past_images(tables, table, span)
     part = PastPart(span.epoch, own.start.version(), own.end.version(), past.origin, past.unknown, past.read)
@@ -43,8 +46,15 @@ def _cancel_out(span: Span, table: str) -> bool:
 def _from_binlog(binlog: BinlogReader, table: str, span: Span) -> Callable[[], Iterator[pa.RecordBatch]]:
     def read() -> Iterator[pa.RecordBatch]:
         for one in binlog.transactions(span.begin or span.start, span.end, span.start):
-            if table in one.rows:
-                yield from binlog.images(one, table)
+            if table not in one.rows:
+                continue
+            left = one.rows[table].rows
+            for batch in binlog.images(one, table):
+                left -= batch.num_rows - pc.sum(pc.equal(batch.column(OP), UPDATE_BEFORE)).as_py()
+                yield batch
+            if left:
+                hint = "Ask for fewer batches or tables, or restore the lake to a place before them."
+                raise LakeError("a transaction has more rows than can be read at once", place=str(one.start), hint=hint)
 
     return read
 

@@ -14,7 +14,7 @@ from cdc_core.gtid import GtidSet
 from cdc_core.position import EntryPosition
 from spark_jobs.lake.ledger import Ledger, TableNote
 from spark_jobs.lake.tables import Lake
-from spark_jobs.past.noted import PastBatches, Span
+from spark_jobs.past.noted import PastBatches, Span, follows
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 TEN = 10  # transactions of each batch, and seconds between two
@@ -52,15 +52,26 @@ def numbers(span: Span) -> list[int]:
 
 class TestPastBatches:
     def test_by_number(self, batches: PastBatches) -> None:
-        """One batch or several that follow each other, of the latest epoch that has such numbers."""
+        """One batch or several that follow each other."""
         one, several = batches.numbered(102, 102), batches.numbered(102, 104)
         assert (numbers(one), one.start, one.end) == ([102], at(200), at(300))
         assert (numbers(several), several.start, several.end) == ([102, 103, 104], at(200), at(500))
         assert several.tables == ["shop.t0", "shop.t1"]
-        assert (numbers(batches.numbered(101, 999)), one.batches[0].run_id) == ([204, 205], "run2")
+        assert (numbers(batches.numbered(204, 999)), one.batches[0].run_id) == ([204, 205], "run2")
         with pytest.raises(ConfigError, match="no batch 7") as caught:
             batches.numbered(7, 7)
         assert "from 101 to 205" in caught.value.hint
+
+    def test_several_epochs(self, batches: PastBatches) -> None:
+        """Batches of several epochs are not one range: the error names the range of each."""
+        for ask in (
+            lambda: batches.numbered(103, 204),
+            lambda: batches.ran_between(BEGUN + timedelta(seconds=30), BEGUN + timedelta(seconds=140)),
+        ):
+            with pytest.raises(ConfigError, match="of several epochs") as caught:
+                ask()
+            assert caught.value.hint.endswith("--batch 204 or --batch 103..105.")
+        assert numbers(batches.ran_between(None, BEGUN + timedelta(seconds=50))) == [101, 102, 103, 104, 105]
 
     def test_by_position(self, batches: PastBatches) -> None:
         """The batch around a position, its end included, and the later one where it was repeated."""
@@ -87,6 +98,47 @@ class TestPastBatches:
         for several in (f"{SERVER}:1,4e11fa47-71ca-11e1-9e33-c80aa9429562:1", f"{SERVER}:2-3"):
             with pytest.raises(ConfigError, match="not one transaction"):
                 batches.of_gtid(several)
+
+    def test_parts_of_a_transaction(self, batches: PastBatches) -> None:
+        """All batches that have a part of the transaction, whether its GTID is noted with the first part or the last.
+        GTIDs prove that there is no other in them, where one alone came since the batch before."""
+        ledger = batches.ledger
+
+        def part(number: int, gtid: str, *, partial: bool, count: int) -> None:
+            one = claim(number, epoch=2)
+            end = replace(one.end, gtid=GtidSet.parse(f"{SERVER}:{gtid}"))
+            ledger.note(replace(one, end=end, partial=partial, transactions=count), {}, "run", noted(number + 10))
+
+        part(6, "1-51", partial=True, count=0)
+        part(7, "1-51", partial=True, count=0)
+        part(8, "1-51", partial=False, count=1)
+        part(9, "1-52", partial=True, count=1)
+        part(10, "1-54", partial=False, count=2)
+        part(11, "1-55", partial=True, count=0)
+        found = PastBatches(ledger)
+        for number, expected, only in (
+            (51, [206, 207, 208], True), (52, [209, 210], False), (54, [209, 210], False), (55, [211], False)
+        ):  # fmt: skip
+            span = found.of_gtid(f"{SERVER}:{number}")
+            assert (numbers(span), span.only, span.start) == (expected, only, at(100 * (expected[0] - 200)))
+
+    @pytest.mark.parametrize(
+        ("before", "after", "one"),
+        [
+            (f"{SERVER}:1-9", f"{SERVER}:1-10", True),
+            (f"{SERVER}:1-9", f"{SERVER}:1-11", False),
+            (f"{SERVER}:9", f"{SERVER}:10", True),
+            (f"{SERVER}:9", f"{SERVER}:11", False),
+            ("0-1-9", "0-1-10", True),
+            ("0-1-9,1-1-5", "0-1-10,1-1-5", True),
+            ("0-1-9,1-1-5", "0-1-10,1-1-6", False),
+            ("0-1-9", "0-1-11", False),
+            ("", "0-1-11", False),
+        ],
+    )
+    def test_follows(self, before: str, after: str, one: bool) -> None:
+        """Whether one transaction is between two places, by their GTIDs."""
+        assert follows(before, after) is one
 
     def test_by_time(self, batches: PastBatches) -> None:
         """The first batch that ended at that time or later."""
