@@ -7,7 +7,7 @@ Does not promise whole transactions: the ring drops the rows of one whose end ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from cdc_core.schema.sql_text import shown, without_literals, without_values
 from cdc_core.schema.table import Defect, TableSchema
 from cdc_core.stream.ddl_events import DdlReader
 from cdc_core.stream.definitions import FILTERED, Definitions
+from cdc_core.stream.group import part
 from cdc_core.stream.online_ddl import base_of
 from cdc_core.stream.scan import STATE, TABLE, Stop, scan
 
@@ -59,6 +60,7 @@ class Annotator:
         self._definitions = Definitions()
         self._states = np.zeros(1, STATE)
         self._tables = np.zeros(_TABLE_IDS, TABLE)
+        self._row = 0  # of the block that is annotated: the events before it are done
 
     def __repr__(self) -> str:
         return f"<Annotator definitions={len(self._definitions)} in_transaction={bool(self._state['open'])}>"
@@ -83,25 +85,35 @@ class Annotator:
         self._definitions.clear()
         return True
 
-    def push(self, block: Block) -> tuple[Block]:
-        """The block itself, its index filled in place. After an error its index is not complete."""
+    def push(self, block: Block) -> Iterator[Block]:
+        """The block itself, its index filled in place. Raises as `annotate` does, after the events before that one."""
+        try:
+            self.annotate(block)
+        except Exception:
+            if self._row:
+                yield part(block, 0, self._row)
+            raise
+        yield block
+
+    def annotate(self, block: Block) -> None:
+        """Fills the index of the block in place. Raises DecodeError or SchemaError at an event that it cannot read: the
+        index is filled for the events before it, and `reset` is due."""
         data, index = block.data, block.index
-        row = 0
-        while row < len(index):
-            stop, row = scan(data, index, row, self._states, self._tables, self._definitions.known)
+        self._row = 0
+        while self._row < len(index):
+            stop, self._row = scan(data, index, self._row, self._states, self._tables, self._definitions.known)
             if stop == Stop.UNSEEN_TABLE:
-                self._define(block, row)
+                self._define(block, self._row)
             elif stop == Stop.STATEMENT:
-                self._statement(block, row)
-                row += 1
+                self._statement(block, self._row)
+                self._row += 1
             elif stop == Stop.UNREADABLE:
-                self._mark_unreadable(index[row])
-                row += 1
+                self._mark_unreadable(index[self._row])
+                self._row += 1
             elif stop == Stop.FULL:
                 self._tables = np.concatenate([self._tables, np.zeros_like(self._tables)])
             elif stop != Stop.DONE:
-                raise _failure(Stop(stop), int(index[row]["type"]), block.place(row))
-        return (block,)
+                raise _failure(Stop(stop), int(index[self._row]["type"]), block.place(self._row))
 
     def _define(self, block: Block, row: int) -> None:
         """Adds the definition that a TABLE_MAP event contains."""

@@ -63,7 +63,7 @@ def ranges(stream: bytes, begin: tuple[str, int]) -> Iterator[tuple[list[BlockSl
         framer.received(count)
         at += count
         for block in framer.blocks(flush=at == len(view)):
-            annotator.push(block)
+            annotator.annotate(block)
             slices.append(BlockSlice(block, 0, len(block.index)))
         if len(slices) * BLOCK_BYTES >= RING or at == len(view):
             yield slices, registry

@@ -50,7 +50,7 @@ def _decoded(events: list[bytes]) -> Decoded:
         ends.append(ends[-1] + len(event))
     annotator = Annotator(found.registry, lambda schema, _: schema, lambda *_: True)
     for piece in expand(block(list(zip(ends[1:], events, strict=True)), JOURNAL)):
-        annotator.push(piece)
+        annotator.annotate(piece)
         found.blocks.append(piece)
         last_gtid(whole(piece))
     return found

@@ -16,7 +16,7 @@ def annotated(server: MySqlServer, block: Block) -> tuple[list[BlockSlice], Sche
     accept = Annotator(
         registry, lambda schema, _: complete(schema, server.connect), lambda database, _: database != "mysql"
     )
-    accept.push(block)
+    accept.annotate(block)
     return [BlockSlice(block, 0, len(block.index))], registry
 
 
@@ -27,5 +27,5 @@ def slices_of(log: Log, cuts: int = 1) -> tuple[list[BlockSlice], SchemaRegistry
     size = max(1, len(log.events) // cuts)
     blocks = [block(log.events[at : at + size]) for at in range(0, len(log.events), size)]
     for one in blocks:
-        annotator.push(one)
+        annotator.annotate(one)
     return [BlockSlice(one, 0, len(one.index)) for one in blocks], registry

@@ -75,7 +75,7 @@ def orders(first: int, count: int, registry: SchemaRegistry, start: int = 4) -> 
         log.rows(30, 9, 3, images, flags=int(at + 100 >= count))
     log.add(16, (7).to_bytes(8, "little"))
     block = log.block()
-    Annotator(registry, lambda schema, _: schema, lambda database, table: True).push(block)
+    Annotator(registry, lambda schema, _: schema, lambda database, table: True).annotate(block)
     return block
 
 

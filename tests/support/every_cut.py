@@ -59,7 +59,7 @@ def cut_events(log: Captured) -> Iterator[int]:
         for length in range(HEADER, len(event)):
             one = block([(length + 4, event[:9] + length.to_bytes(4, "little") + event[13:length])])
             try:
-                Annotator(SchemaRegistry(), log.resolve, lambda *_: True).push(one)
+                Annotator(SchemaRegistry(), log.resolve, lambda *_: True).annotate(one)
             except SluiceError as error:
                 told(error)
             yield length

@@ -129,7 +129,7 @@ def decoded(
     registry = SchemaRegistry()
     Annotator(
         registry, resolve or (lambda schema, _: complete(schema, server.connect)), lambda name, _: name == database
-    ).push(block)
+    ).annotate(block)
     tables: dict[str, dict[str, list[pa.RecordBatch]]] = {}
     for number in range(len(registry)):
         schema = registry.get(number)

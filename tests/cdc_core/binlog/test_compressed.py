@@ -26,7 +26,7 @@ def changes(one: Block, table: str) -> list[tuple[Any, ...]]:
     by = Annotator(registry, lambda schema, _: schema, lambda *_: True)
     pieces = list(expand(one))
     for piece in pieces:
-        by.push(piece)
+        by.annotate(piece)
     slices = [BlockSlice(piece, 0, len(piece.index)) for piece in pieces]
     assert pieces[-1].end == one.end
     return [tuple(row.values()) for batch in read(plan_changes(slices, registry, table)) for row in batch.to_pylist()]
@@ -97,7 +97,7 @@ def test_rows_of_each_kind_and_version(kind: int) -> None:
     one = sent(query(packed(b"BEGIN")), TABLE_MAP, rows(kind, packed(IMAGES)), (16, bytes(8)))
 
     (piece,) = expand(one)
-    Annotator(SchemaRegistry(), lambda schema, _: schema, lambda *_: True).push(piece)
+    Annotator(SchemaRegistry(), lambda schema, _: schema, lambda *_: True).annotate(piece)
 
     assert piece.index["kind"].tolist() == [Kind.BEGIN, Kind.OTHER, Kind.ROWS, Kind.COMMIT]
     assert piece.index["rows"][2] == (1 if kind in (167, 170) else 2)

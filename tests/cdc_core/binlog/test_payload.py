@@ -29,7 +29,7 @@ def opened(one: Block, registry: SchemaRegistry | None = None) -> list[Block]:
     by = Annotator(SchemaRegistry() if registry is None else registry, lambda schema, _: schema, lambda *_: True)
     pieces = list(expand(one))
     for piece in pieces:
-        by.push(piece)
+        by.annotate(piece)
     return pieces
 
 

@@ -180,13 +180,17 @@ def test_a_wrong_password_fails_with_its_remedy_and_heals(mysql8: MySqlServer, s
             cursor.execute("DROP USER wrong@'%'")
 
 
-def test_what_cannot_be_decoded_stops_before_it(mysql8: MySqlServer, shop: str) -> None:
+@pytest.mark.parametrize("together", [False, True], ids=["", "in one block"])
+def test_what_cannot_be_decoded_stops_before_it(mysql8: MySqlServer, shop: str, *, together: bool) -> None:
     """A change in statement format fails with its place. The cursor stays, and earlier rows are served."""
-    with running(config(mysql8, shop), MemoryNodes()) as capture:
-        execute(mysql8, shop, "INSERT INTO orders VALUES (1, 'a')")
-        with mysql8.root(shop) as connection, connection.cursor() as cursor:
-            cursor.execute("SET SESSION binlog_format = STATEMENT")
-            cursor.execute("INSERT INTO orders VALUES (2, 'b')")
+    nodes = MemoryNodes()
+    if together:  # the cursor is before both when the capture starts
+        with running(config(mysql8, shop), nodes):
+            pass
+        _row_and_statement(mysql8, shop)
+    with running(config(mysql8, shop), nodes, wait=not together) as capture:
+        if not together:
+            _row_and_statement(mysql8, shop)
         error = until(lambda: capture.status().error, capture)
         assert (error.error, "mysql-bin." in error.place) == ("DecodeError", True)
         assert drain(capture, 1) == 1
@@ -195,6 +199,14 @@ def test_what_cannot_be_decoded_stops_before_it(mysql8: MySqlServer, shop: str) 
         assert capture.service.client(CLIENT).cursor == cursor_then
         assert capture.status().state == "failed"
         assert capture.metrics().parse_errors >= 1
+
+
+def _row_and_statement(mysql: MySqlServer, shop: str) -> None:
+    """A row as one transaction, and a change in statement format as the next."""
+    execute(mysql, shop, "INSERT INTO orders VALUES (1, 'a')")
+    with mysql.root(shop) as connection, connection.cursor() as cursor:
+        cursor.execute("SET SESSION binlog_format = STATEMENT")
+        cursor.execute("INSERT INTO orders VALUES (2, 'b')")
 
 
 def test_the_cursor_of_a_quiet_schema_moves(mysql8: MySqlServer, shop: str) -> None:

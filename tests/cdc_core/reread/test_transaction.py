@@ -67,7 +67,7 @@ def found(log: Log, size: int = 1000, after: int = 0, keep: int = 100) -> tuple[
         part = log.events[at : at + size]
         one = block(part, start=start)
         start = part[-1][0]
-        annotator.push(one)
+        annotator.annotate(one)
         transactions += gathered.push(one)
     rest = gathered.rest()
     return [*transactions, *([rest] if rest else [])], registry

@@ -135,7 +135,7 @@ def test_a_chunk_holds_one_table_of_many_small_blocks() -> None:
             log.table_map(1, table_map_body(table, columns, [0]))
             log.rows(31, 1, 2, image(columns, (number, "old")) + image(columns, (number, None)))
         block = log.block()
-        annotator.push(block)
+        annotator.annotate(block)
         slices.append(BlockSlice(block, 0, len(block.index)))
 
     (chunk,) = gather(slices, [1])
@@ -157,7 +157,7 @@ def test_chunks_are_bounded_but_for_one_large_event() -> None:
         log.table_map(1, table_map_body("t", columns, []))
         log.rows(30, 1, 1, image(columns, ("x" * 200,)) * size)
     block, registry = log.block(), SchemaRegistry()
-    Annotator(registry, lambda schema, _: schema, lambda *_: True).push(block)
+    Annotator(registry, lambda schema, _: schema, lambda *_: True).annotate(block)
 
     chunks = list(gather([BlockSlice(block, 0, len(block.index))], [0], max_bytes=600))
 
@@ -172,7 +172,7 @@ def test_a_damaged_chunk_names_its_place() -> None:
     log.table_map(1, table_map_body("t", columns, []))
     log.rows(30, 1, 1, image(columns, ("abc",)))
     block, registry = log.block(), SchemaRegistry()
-    Annotator(registry, lambda schema, _: schema, lambda *_: True).push(block)
+    Annotator(registry, lambda schema, _: schema, lambda *_: True).annotate(block)
     (chunk,) = gather([BlockSlice(block, 0, len(block.index))], [0])
     chunk.data[len(chunk.data) - 4] += 1
 

@@ -40,7 +40,7 @@ def kinds(one: Block) -> list[Kind]:
 
 def annotated(log: Log, by: Annotator | None = None) -> Block:
     one = log.block()
-    (by or annotator()).push(one)
+    (by or annotator()).annotate(one)
     return one
 
 
@@ -86,14 +86,31 @@ def test_what_spans_blocks_is_kept() -> None:
     head, tail = block(log.events[:2]), block(log.events[2:])
 
     for one in (head, tail):
-        by.push(one)
+        by.annotate(one)
 
     assert repr(by) == "<Annotator definitions=1 in_transaction=True>"
     assert kinds(tail) == [Kind.ROWS]
     by.reset()
     assert repr(by) == "<Annotator definitions=1 in_transaction=False>"
     with pytest.raises(DecodeError, match="names a table that no TABLE_MAP"):
-        by.push(tail)
+        by.annotate(tail)
+
+
+def test_events_before_a_bad_one_go_on() -> None:
+    """A transaction that came in one block with an event that cannot be read is there for readers."""
+    log = Log()
+    log.query("BEGIN")
+    change(log)
+    log.add(16, bytes(8))
+    sound = len(log.events)
+    log.query("INSERT INTO t VALUES (1)")
+    one = log.block()
+    found = annotator().push(one)
+    piece = next(found)
+    assert (len(piece.index), piece.start, piece.end) == (sound, one.start, int(one.index["end"][sound - 1]))
+    assert kinds(piece)[-1] == Kind.COMMIT
+    with pytest.raises(DecodeError, match="statement-format change"):
+        next(found)
 
 
 def test_filtered_tables_are_marked_and_not_parsed() -> None:
@@ -487,7 +504,7 @@ def test_rows_that_do_not_fit_their_definition_stop_their_table_alone(add: Calla
     change(log)
     registry = SchemaRegistry()
     block = log.block()
-    Annotator(registry, lambda schema, _: schema, lambda *_: True).push(block)
+    Annotator(registry, lambda schema, _: schema, lambda *_: True).annotate(block)
     rows = [row for row in range(len(block.index)) if block.index["kind"][row] == Kind.ROWS]
     defects = [registry.get(int(block.index["schema"][row])).defect for row in rows]
 
@@ -517,7 +534,7 @@ def test_a_definition_that_cannot_be_read_stops_its_table_alone(body: str) -> No
             raise SchemaError("the table has changed since", place=schema.name, hint="Start later.")
         return schema
 
-    Annotator(registry, resolve, lambda *_: True).push(block)
+    Annotator(registry, resolve, lambda *_: True).annotate(block)
 
     with pytest.raises(TableStopped) as caught:
         plan_net([BlockSlice(block, 0, len(block.index))], registry, "shop.t")
@@ -543,4 +560,4 @@ def test_flipped_bits_never_crash() -> None:
         data = good.data.copy()
         data[at] ^= 0xFF
         with contextlib.suppress(DecodeError):
-            annotator().push(Block(good.journal_name, good.start, data, good.index.copy()))
+            annotator().annotate(Block(good.journal_name, good.start, data, good.index.copy()))

@@ -106,7 +106,7 @@ def annotated(source: Source, journal: str = JOURNAL, start: int = 4, by: Settle
     blocks = []
     for read in source.read(journal, start):
         for piece in settler.push(read):
-            annotator.push(piece)
+            annotator.annotate(piece)
             blocks.append(piece)
     assert repr(settler).startswith("<Settler held=")
     return blocks

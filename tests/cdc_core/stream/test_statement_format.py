@@ -39,7 +39,7 @@ def test_no_change_of_a_captured_table_passes(
         for statement in statements:
             block = capture(server, *session, statement)
             with pytest.raises(DecodeError, match="statement-format change") as caught:
-                _annotator().push(block)
+                _annotator().annotate(block)
             dialect = Dialect(mariadb=fixture == "mariadb", ansi_quotes=True)
             assert repr(without_literals(statement, dialect)) in caught.value.message
 
@@ -57,7 +57,7 @@ def test_what_changes_no_captured_row_passes(request: pytest.FixtureRequest, fix
             'INSERT INTO "a SELECT" VALUES (1)',
             f"CREATE TABLE {db}.table (a INT)",
         )
-    _annotator().push(block)
+    _annotator().annotate(block)
 
 
 def _annotator() -> Annotator:

@@ -57,7 +57,7 @@ def written(server: MySqlServer, database: str, groups: Iterable[Group]) -> str:
 def streamed(server: MySqlServer, journal: str, database: str, registry: SchemaRegistry) -> dict[str, TableSchema]:
     """The definitions that the stream interns, by table."""
     block = read_binlog(Path(server.log).parent / "data" / journal)
-    Annotator(registry, lambda one, _: complete(one, server.connect), lambda name, _: name == database).push(block)
+    Annotator(registry, lambda one, _: complete(one, server.connect), lambda name, _: name == database).annotate(block)
     return {registry.get(number).table: registry.get(number) for number in range(len(registry))}
 
 
