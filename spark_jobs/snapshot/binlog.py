@@ -17,7 +17,7 @@ from cdc_core.position import EntryPosition
 _NO_ROWS = ("Format_desc", "Previous_gtids", "Rotate", "Stop", "Gtid_list", "Binlog_checkpoint", "Start_encryption")
 _OPAQUE = ("Transaction_payload", "XA_prepare", "Incident")
 _EVENTS = 5_000  # asked for at once
-_TRIES = 5  # to be shown events
+_TRIES = 30  # to be shown events, 0.1 s apart: a server may write a large event for so long
 _WHOLE = ("drop database", "drop schema")  # name no table
 _WITH_TEXT = ("Query", "Table_map")  # events whose text counts
 

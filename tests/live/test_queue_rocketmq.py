@@ -13,6 +13,7 @@ from cdc_core.canal.queues.place import HEADER
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.queue_service import configure, queue_service
 from tests.support.rocketmq import RocketMQ
+from tests.support.reading import until_read
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
@@ -57,13 +58,13 @@ def test_rows_arrive_in_order_also_when_the_broker_was_killed(
         conf = _conf(rocketmq, mysql8, database, tmp_path, "orders")
         with queue_service(conf) as server:
             _write(mysql8, database, 0, 20)
-            until(lambda: _acked(server))
+            _all_acked(server, mysql8)
             rocketmq.broker.kill()
             _write(mysql8, database, 20, 40)
             until(lambda: (error := server.destination("shop").status().error) and "RocketMQ at" in error.message)
             rocketmq.broker.start()
             _write(mysql8, database, 40, 60)
-            until(lambda: _acked(server), 300)
+            _all_acked(server, mysql8)
             assert server.destination("shop").status().error is None
         found = _rows(rocketmq.messages("orders", 3 * 60))  # each step in three partitions
     assert set(found) == {str(key) for key in range(10)}
@@ -76,10 +77,11 @@ def _write(mysql: MySqlServer, database: str, first: int, last: int) -> None:
         mysql.execute(f"REPLACE INTO t VALUES {rows}" if step == 0 else f"UPDATE t SET v = {step}", database=database)
 
 
-def _acked(server: Any) -> bool:
-    """Nothing waits: all that was written is at the broker."""
-    client = server.destination("shop").service().client(1001)
-    return not client.claims and client.backlog_rows == 0
+def _all_acked(server: Any, mysql: MySqlServer) -> None:
+    """Waits until all that was written is at the broker."""
+    one = server.destination("shop")
+    until_read(one.status, mysql, 300)
+    until(lambda: (client := one.service().client(1001)).backlog_rows == 0 and not client.claims, 300)
 
 
 def test_a_topic_without_order_is_refused(rocketmq: RocketMQ, mysql8: MySqlServer, tmp_path: Path) -> None:

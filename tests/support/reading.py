@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pymysql
+from pymysql.constants import ER
+
 from cdc_core.contract.status import Status
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
@@ -21,8 +24,13 @@ def until_read(status: Callable[[], Status], mysql: MySqlServer, seconds: float 
 
 
 def nothing_between(mysql: MySqlServer, place: EntryPosition | None, end: EntryPosition) -> bool:
-    """Whether a place is known, and no rows are between it and `end`."""
+    """Whether a place is known, and the server shows no rows between it and `end`."""
     if place is None or place >= end:
         return place is not None
     with mysql.root() as connection:
-        return reaches(connection, place, end)
+        try:
+            return reaches(connection, place, end)
+        except pymysql.err.OperationalError as error:
+            if error.args[0] != ER.ERROR_WHEN_EXECUTING_COMMAND:
+                raise
+            return False  # it found half an event: the caller asks again
