@@ -59,7 +59,8 @@ up: $(READY) ## start the service, Spark and Dagster on your own MySQL and lake
 
 test: export PYTHONDONTWRITEBYTECODE =  # hundreds of processes would compile the packages anew
 test: lint ## run the tests, on real servers
-	@$(BIN)/python -m pytest $(if $(ALL),--all) $(or $(PYTEST_ARGS),$(SIDE_BY_SIDE))
+	@$(if $(PYTEST_ARGS),$(BIN)/python -m pytest,scripts/test $(BIN)/python) $(if $(ALL),--all) \
+		$(or $(PYTEST_ARGS),$(SIDE_BY_SIDE))
 
 lint: $(READY) ## check style and formatting (ruff), layering (import-linter) and types (mypy --strict)
 	@$(BIN)/ruff check --quiet .
