@@ -12,8 +12,8 @@ import pytest
 from cdc_core.canal.queues.place import HEADER
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.queue_service import configure, queue_service
-from tests.support.rocketmq import RocketMQ
 from tests.support.reading import until_read
+from tests.support.rocketmq import RocketMQ
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
