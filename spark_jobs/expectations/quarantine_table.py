@@ -28,6 +28,7 @@ from spark_jobs.lake.statistics import exact_statistics
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.tidy import tidy
 
+AFTER_STATEMENT = 1  # after the place of a RENAME: there is what it brought; no event ends there
 _NOTE = "quarantine"  # in the user metadata of a batch's commit
 _HINT = "Make it readable and writable; the batch stays claimable."
 
@@ -111,12 +112,12 @@ class QuarantineTable:
         return OpenedQuarantine(table, counted, belonging is not table or counted.num_rows < rows.num_rows)
 
     def _belonging(self, table: DeltaTable, place: tuple[int, int], app: str) -> DeltaTable:
-        """Returns the last version of the table that a batch up to that place committed."""
-        last = table.transaction_version(_app(app))
-        if last is None or last <= place[1]:
+        """Returns the last version of the table that a batch up to that place, or a RENAME there, committed."""
+        last, reached = table.transaction_version(_app(app)), (place[0], place[1] + AFTER_STATEMENT)
+        if last is None or last <= reached[1]:
             return table
         noted = ((entry["version"], _place(entry)) for entry in table.history())
-        version = next((version for version, at in noted if at is not None and at <= place), 0)
+        version = next((version for version, at in noted if at is not None and at <= reached), 0)
         return self.lake.open(self.path, version)
 
     def commit(self, opened: OpenedQuarantine, rows: pa.Table, token: str, end: BatchEnd, app: str) -> None:

@@ -27,7 +27,9 @@ class Notes:
     quarantines: frozenset[str] | None = None
 
     def forget(self, renamed: Collection[str]) -> None:
-        """Forgets tables that have other tables' rows by now, which went past their logs."""
+        """Forgets tables that have other tables' rows by now, which went past their logs, and their quarantines."""
+        if renamed:
+            self.quarantines = None
         self.checked = {one for one in self.checked if one[0] not in renamed}
 
     def unreported(self) -> dict[str, str]:

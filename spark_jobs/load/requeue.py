@@ -19,7 +19,7 @@ from cdc_core.errors import ConfigError
 from spark_jobs.changes.keys import key_texts
 from spark_jobs.expectations import quarantine as waiting
 from spark_jobs.expectations.quarantine import BatchEnd, by_check
-from spark_jobs.expectations.quarantine_table import OpenedQuarantine, QuarantineTable
+from spark_jobs.expectations.quarantine_table import AFTER_STATEMENT, OpenedQuarantine, QuarantineTable
 from spark_jobs.expectations.row_judge import CHECK
 from spark_jobs.lake import own_columns as own
 from spark_jobs.lake.sql import quote
@@ -108,7 +108,7 @@ class Requeuer:
     def _left(self, opened: OpenedQuarantine, state: TableState, taken: np.ndarray, version: int | None) -> Requeued:
         """Commits the quarantine without these rows."""
         left, target = opened.rows.filter(pa.array(~taken)), self.target
-        end = BatchEnd(None, target.client.epoch, state.applied or 0)
+        end = BatchEnd(None, target.client.epoch, (state.applied or 0) + AFTER_STATEMENT)
         self._place.commit(opened, left, target.fence.token, end, target.app)
         before, after = by_check(opened.rows), by_check(left)
         return Requeued(int(taken.sum()), left.num_rows, {name: after[name] for name in before}, version)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from pyspark.sql import DataFrame
@@ -26,7 +26,7 @@ from spark_jobs.as_of.batches import Batches, Place
 from spark_jobs.as_of.choice import Chosen
 from spark_jobs.as_of.reading import read_batches
 from spark_jobs.as_of.views import as_of_sql
-from spark_jobs.expectations.quarantine_table import QuarantineTable
+from spark_jobs.expectations.quarantine_table import AFTER_STATEMENT, QuarantineTable
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.record import CopyNote, Mark, copied_properties
 from spark_jobs.lake.remedy import copy_hint
@@ -121,11 +121,11 @@ class Restorer:
 def waited(noted: Sequence[tuple[int, int, int]], place: Place, batches: Batches, then: TableState | None) -> bool:
     """Whether rows waited at a place, as far as the quarantine's commits say: epoch, version and count of rows of each,
     in order. Rows from before the base of the table as it was `then` did not count. Pure."""
-    base = then.base if then is not None else None
+    base, reached = then.base if then is not None else None, replace(place, version=place.version + AFTER_STATEMENT)
     for (epoch, version, rows), later in zip_longest(noted, noted[1:]):
         counts = rows and (base is None or (epoch, version) > (base.epoch, base.low))
-        ended = later is not None and later[0] == epoch and batches.place(*later[:2]) <= place
-        if counts and not ended and batches.place(epoch, version) <= place:
+        ended = later is not None and later[0] == epoch and batches.place(*later[:2]) <= reached
+        if counts and not ended and batches.place(epoch, version) <= reached:
             return True
     return False
 

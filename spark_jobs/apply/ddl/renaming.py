@@ -110,6 +110,7 @@ class _RenameWork:
         if table in self.stopped:
             return self._followed(table, mend_old_name(at, self.step))
         if at.live is not None and not at.has(self.step):
+            take_over(at, self.step, None)
             retire(at, self.step)
         return self._followed(table, "renamed")
 

@@ -1,7 +1,7 @@
 """The rows of a quarantine go with their table to its new name.
 
-They are committed there before the table is, and belong to it from the statement on. The old name's quarantine stays as
-it was: it is no longer of a table.
+They are committed there before the table is, and belong to it from the statement on. The old name's quarantine is
+emptied likewise: what it had before the statement is read again if the run dies in between.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pyarrow as pa
 from spark_jobs.apply.ddl.standing import DdlTarget
 from spark_jobs.apply.ddl.steps import Step
 from spark_jobs.expectations.quarantine import EPOCH, SYSTEM, VERSION, BatchEnd
-from spark_jobs.expectations.quarantine_table import OpenedQuarantine, QuarantineTable
+from spark_jobs.expectations.quarantine_table import AFTER_STATEMENT, OpenedQuarantine, QuarantineTable
 from spark_jobs.lake.state import TableState
 
 
@@ -29,7 +29,7 @@ def take_over(at: DdlTarget, step: Step, rows: pa.Table | None) -> None:
         return
     if rows is None:
         rows = pa.schema(at.batch.lake.open(place.path).schema().to_arrow()).empty_table()
-    end = BatchEnd(at.batch.claim.batch_id, epoch, step.version + 1)  # after the statement, and before its next row
+    end = BatchEnd(at.batch.claim.batch_id, epoch, step.version + AFTER_STATEMENT)
     for name, value in ((EPOCH, end.epoch), (VERSION, end.version)):
         values = pa.array([value] * rows.num_rows, SYSTEM.field(name).type)
         rows = rows.set_column(rows.schema.get_field_index(name), name, values)
