@@ -77,12 +77,13 @@ class Requeuer:
     def requeue(self, chosen: ChosenRows, values: Mapping[str, str]) -> Requeued:
         """Brings the rows into the table, with these values by column, "NULL" for NULL. Raises ConfigError for rows or
         values that there cannot be, WentOn if another run wrote the table meanwhile."""
-        state, opened = self._opened()
+        state = self._state()
+        rewrite = Rewrite.begun(self.target, self.sessions, state.applied or 0)
+        state, opened = rewrite.state, self._opened(rewrite.state)
         taken = chosen.of(opened.rows, state.primary_key)
         rows = requeued_rows(opened.rows.filter(pa.array(taken)), state, values)
         if not rows.num_rows:
             return Requeued(0, opened.rows.num_rows, by_check(opened.rows))
-        rewrite = Rewrite.begun(self.target, self.sessions, state.applied or 0)
         about = rewrite.about("requeue", {"rows": rows.num_rows, "epoch": self.target.client.epoch})
         made = rewrite.commit(about, partial(_merge, self.target.path, rows, state), "Reload the table (sluice copy).")
         return self._left(opened, state, taken, made.version)
@@ -90,20 +91,29 @@ class Requeuer:
     def drop(self, chosen: ChosenRows) -> Requeued:
         """Drops the rows, and those from before the table's base: the table stays as it is. Raises ConfigError for rows
         that there are not."""
-        state, opened = self._opened()
+        self._state()  # first: nothing is written to a table that has no quarantine
+        state = self.target.entered()
+        assert state is not None
+        opened = self._opened(state)
         taken = chosen.of(opened.rows, state.primary_key)
         if not taken.any() and not opened.is_stale:
             return Requeued(0, opened.rows.num_rows, by_check(opened.rows))
         return self._left(opened, state, taken, None)
 
-    def _opened(self) -> tuple[TableState, OpenedQuarantine]:
+    def _state(self) -> TableState:
         target = self.target
-        state, place = target.lake.state(target.path, target.app), self._place
-        if state is None or not place.exists:
-            raise ConfigError(f"{target.name} has no quarantine", place=place.path, hint="No row waits.")
+        state = target.lake.state(target.path, target.app)
+        if state is None or not self._place.exists:
+            raise ConfigError(f"{target.name} has no quarantine", place=self._place.path, hint="No row waits.")
         state.check_owner(target.client.destination, target.name, target.path)
+        return state
+
+    def _opened(self, state: TableState) -> OpenedQuarantine:
+        """Returns the quarantine of the table, which is fenced before it: a batch of which the quarantine has its rows
+        and the table has none yet is refused by the table, so that both are without it."""
+        target, place = self.target, self._place
         place.entered(target.fence, pa.schema([]))
-        return state, place.read(state, target.client.epoch, target.app)
+        return place.read(state, target.client.epoch, target.app)
 
     def _left(self, opened: OpenedQuarantine, state: TableState, taken: np.ndarray, version: int | None) -> Requeued:
         """Commits the quarantine without these rows."""

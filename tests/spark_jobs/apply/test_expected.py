@@ -41,6 +41,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.load.replacement import Target
 from spark_jobs.load.requeue import ChosenRows, Requeuer
 from spark_jobs.load.result import LakeClient
+from spark_jobs.write.order_changes import Unfit
 from tests.support.local_job import NO_SPARK, run_job_here
 from tests.support.spark_feed import Change, Feed, Row, Table, feed
 
@@ -376,6 +377,30 @@ def test_a_late_run_does_not_write_a_quarantine(world: World, monkeypatch: pytes
     with pytest.raises(LakeError, match="another run has taken the quarantine over"):
         world.apply(SMALL_ONLY)
     assert world.waiting("orders") == {1: 50}
+
+
+def test_a_drop_between_the_commits_of_a_batch_is_before_the_batch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table refuses the batch, which is evaluated again: its rows wait once, and those that were dropped do not."""
+    world.put(ORDERS, (None, (1, 50, 0)), (None, (2, 60, 0)))
+    world.apply(SMALL_ONLY)
+    world.put(ORDERS, (None, (3, 70, 0)), (None, (4, 4, 0)))
+    commit, target = QuarantineTable.commit, LakeClient("d", 1, 1, "run")
+
+    def then_dropped(self: QuarantineTable, *given: Any) -> None:
+        commit(self, *given)
+        with monkeypatch.context() as patched:
+            patched.setattr(QuarantineTable, "commit", commit)
+            Requeuer(Target.fenced(world.lake, NO_SPARK, target, "shop.orders"), NO_SPARK).drop(ChosenRows())
+
+    with monkeypatch.context() as patched:
+        patched.setattr(QuarantineTable, "commit", then_dropped)
+        with pytest.raises(Unfit, match="another run has taken the table over"):
+            world.apply(SMALL_ONLY)
+    assert (world.rows("orders"), world.waiting("orders")) == ({}, {})
+    world.apply(SMALL_ONLY)
+    assert (world.rows("orders"), world.waiting("orders")) == ({4: 4}, {3: 70})
 
 
 class _Killed(BaseException):
