@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
 from cdc_core.errors import SluiceError
+from cdc_core.packages import EXTRAS, missing, version
 from orchestration.cli_canal import consume, mirror
 from orchestration.cli_verbs import add_verbs
 from orchestration.options import (
@@ -39,7 +39,6 @@ from orchestration.options import (
 app = typer.Typer(
     help="Change data capture from MySQL into a Delta lakehouse, operated from Dagster.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -309,7 +308,7 @@ def _options(
     show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False, as_json: Json = False
 ) -> None:
     if show:
-        number = version("sluice")
+        number = version()
         typer.echo(json.dumps({"version": number}) if as_json else f"sluice {number}")
         raise typer.Exit
 
@@ -320,9 +319,13 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts programs so in the background
         signal.signal(signal.SIGINT, lambda *_: None)  # servers do not inherit it; Dagster's ignored SIGTERM too
     try:
-        app(standalone_mode=True)
+        app(prog_name="sluice")
     except SluiceError as error:
         _fail(error)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRAS:
+            raise
+        _fail(missing(error, error.name or "", f"sluice {' '.join(sys.argv[1:2])}"))
 
 
 def _terminate(*_: Any) -> NoReturn:

@@ -13,7 +13,7 @@ from cdc_core.client.connector import Connector
 from cdc_core.contract.claim import Claim
 from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.snapshot import FIRST_START
-from cdc_core.contract.stopped_table import CHANGES_PURGED, FILTERED_OUT, StoppedTable
+from cdc_core.contract.stopped_table import CHANGES_PURGED, FILTERED_OUT, PAUSED, StoppedTable
 from cdc_core.position import EntryPosition
 from cdc_core.rules.claims import HIDING
 from cdc_core.schema.ddl import EffectKind
@@ -24,7 +24,6 @@ from spark_jobs.load.loader import is_job
 
 REASON = "its first rows are not in the lake yet"
 _COPIED = (REASON, CHANGES_PURGED, FILTERED_OUT)  # a copy ends these stops
-PAUSED = "paused: "  # how the reason of a table begins that the job `pause` stopped
 _MADE = (EffectKind.CREATE, EffectKind.CREATE_FILLED, EffectKind.RENAME)
 
 

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 from cdc_core.errors import ConfigError
-from orchestration.internals import is_valid_cron_schedule
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LENGTH = re.compile(r"(\d+)\s*([smh])")
@@ -32,6 +31,8 @@ def parse_freshness(text: str | None) -> Freshness:
         return Freshness(asap=True)
     if (length := _LENGTH.fullmatch(text)) and int(length[1]):
         return Freshness(float(int(length[1]) * _UNITS[length[2]]))
+    from orchestration.internals import is_valid_cron_schedule  # it is Dagster's
+
     if is_valid_cron_schedule(text):
         return Freshness(cron=text)
     raise ConfigError(

@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import dagster as dg
+from typing import TYPE_CHECKING, Any
 
 from cdc_core.errors import safe_name
 from cdc_core.schema.names import escaped, full_name, split_name, unescaped
 from spark_jobs.following.history.columns import table_of
+
+if TYPE_CHECKING:
+    import dagster as dg  # the verbs of the command line do without it
 
 DESTINATION_TAG = "cdc/destination"
 JOB_TAG = "cdc/job_of"  # the destination of a run of any job but the drain
@@ -86,21 +87,21 @@ class Names:
 
     @property
     def store(self) -> dg.AssetKey:
-        return dg.AssetKey(["cdc", self.destination, "store"])
+        return _key("cdc", self.destination, "store")
 
     def source(self, table: str) -> dg.AssetKey:
-        return dg.AssetKey(["mysql", self.destination, *_parts(table)])
+        return _key("mysql", self.destination, *_parts(table))
 
     def delta(self, table: str) -> dg.AssetKey:
-        return dg.AssetKey(["delta", self.destination, *_parts(table)])
+        return _key("delta", self.destination, *_parts(table))
 
     def log(self, table: str) -> dg.AssetKey:
         *database, name = _parts(table)
-        return dg.AssetKey(["delta", self.destination, *database, f"{name}__log"])
+        return _key("delta", self.destination, *database, f"{name}__log")
 
     def history(self, table: str) -> dg.AssetKey:
         *database, name = _parts(table)
-        return dg.AssetKey(["delta", self.destination, *database, f"{name}__history"])
+        return _key("delta", self.destination, *database, f"{name}__history")
 
     def followed(self, work: str) -> dg.AssetKey:
         """The asset of what a run that merges logs works on: a table, or its history."""
@@ -127,6 +128,12 @@ def subject_of(key: dg.AssetKey) -> str:
     """Returns `database.table` of an asset of a table, as people write it; the last part of any other."""
     *database, name = (unescaped(part, "-") for part in key.path[2:])
     return full_name(database[0], name) if database else name
+
+
+def _key(*parts: str) -> dg.AssetKey:
+    from dagster import AssetKey
+
+    return AssetKey(list(parts))
 
 
 def _parts(table: str) -> list[str]:

@@ -11,6 +11,7 @@ from cdc_core.position import EntryPosition
 # reasons of stops that a copy of the table ends
 CHANGES_PURGED = "the source no longer has all its changes"
 FILTERED_OUT = "the filter left it out for a time: the lake misses its changes"
+PAUSED = "paused: "  # how the reason of a table begins that the verb `pause` stopped
 
 
 @dataclass(frozen=True, slots=True)

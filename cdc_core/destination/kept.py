@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 
 import structlog
 
@@ -18,6 +17,7 @@ from cdc_core.destination.anchor import Match, holds, match, set_back
 from cdc_core.destination.kept_places import KeptPlaces
 from cdc_core.destination.kept_room import room_now
 from cdc_core.errors import PositionError, PositionPurged, StoreError
+from cdc_core.packages import version
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.source.connection import Connection
@@ -145,7 +145,7 @@ def _belongs_to(config: InstanceConfig, identity: str) -> dict[str, str]:
     return {
         "server": identity,
         "destination": config.destination,
-        "sluice": version("sluice"),
+        "sluice": version(),
         "filter": config.filter_regex,
         "black filter": config.filter_black_regex,
         "zero dates": config.zero_dates,

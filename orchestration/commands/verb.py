@@ -14,13 +14,10 @@ from cdc_core.serve import token_of
 from orchestration.commands.terminal import Terminal
 from orchestration.verbs.access import Access, Declared
 from orchestration.verbs.orders import Order
-from spark_jobs.catalog.notes import noted_rules
-from spark_jobs.lake.tables import Lake
-from spark_jobs.session import Sessions
-from spark_jobs.union.settled import noted_unions
 
 if TYPE_CHECKING:
     from orchestration.settings import Settings
+    from spark_jobs.session import Sessions
 
 
 def run(order: Order, at: Access, *, as_json: bool, reason: str = "") -> int:
@@ -57,6 +54,10 @@ def access_of(
     layouts, catalog = (declared.layouts, declared.catalog_rules) if declared else (None, None)
     known = None
     if lake:
+        from spark_jobs.catalog.notes import noted_rules
+        from spark_jobs.lake.tables import Lake
+        from spark_jobs.union.settled import noted_unions
+
         catalog = catalog or noted_rules(Lake(lake), name, client)
         unions = declared.unions if declared else noted_unions(Lake(lake), name)
         known = Lake(lake, catalog=catalog, layouts=layouts, unions=unions)
@@ -64,11 +65,17 @@ def access_of(
         name,
         client,
         lambda: connector_of(name, conf, service, token, client),
-        lambda: Sessions(spark, spark_token, lake or ""),
+        lambda: _sessions(spark, spark_token, lake or ""),
         known,
         conf,
         declared=Declared.of(declared) if declared else Declared(),
     )
+
+
+def _sessions(spark: str, token: str, lake: str) -> Sessions:
+    from spark_jobs.session import Sessions
+
+    return Sessions(spark, token, lake)
 
 
 def connector_of(name: str, conf: Path | None, url: str | None, token: str, client: int) -> Connector:

@@ -7,8 +7,8 @@ from the source when it is resumed. A paused destination reads nothing; its curs
 from __future__ import annotations
 
 from cdc_core.client.connector import Connector
+from cdc_core.contract.stopped_table import PAUSED
 from cdc_core.errors import ConfigError, SessionError, safe_name
-from orchestration.first_rows import PAUSED
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import WHOLE, Pause
 from orchestration.verbs.report import Done, Report

@@ -6,7 +6,7 @@ the same place, and the lake leaves out what it has or merges it by the key.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.operator_calls import ResetResult
@@ -14,7 +14,9 @@ from cdc_core.errors import ConfigError, PositionError
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import WHOLE, Reset
 from orchestration.verbs.report import Done, Report
-from spark_jobs.lake.ledger import Begun, Ledger
+
+if TYPE_CHECKING:
+    from spark_jobs.lake.ledger import Begun
 
 
 def run(order: Reset, at: Access, report: Report) -> None:
@@ -47,6 +49,8 @@ def _begun(order: Reset, at: Access) -> Begun | None:
     that the lake does not have."""
     if order.batch is None and order.materialized_by is None:
         return None
+    from spark_jobs.lake.ledger import Ledger
+
     ledger = Ledger(at.lake, at.destination, at.client_id)
     if order.batch is not None:
         found, what = ledger.begun_by_batch(order.batch), f"batch {order.batch}"

@@ -77,11 +77,11 @@ def _of(asked: Asked, driver: Facts, look: Looked, seen: Collection[str]) -> Ite
 
 def _project(driver: Facts, facts: Facts) -> tuple[str, str]:
     if not facts.code:
-        return "not installed", f"{_INSTALL} the same wheel of sluice (docs/cluster.md)."
+        return "not installed", f"{_INSTALL} the same wheel of sluice-cdc (docs/cluster.md)."
     if facts.code != driver.code:
-        return f"another version than here ({facts.code}, {driver.code})", f"{_INSTALL} the same wheel of sluice."
+        return f"another version than here ({facts.code}, {driver.code})", f"{_INSTALL} the same wheel of sluice-cdc."
     if facts.imports:
-        return facts.imports, f"{_INSTALL} sluice with all that it needs (docs/cluster.md)."
+        return facts.imports, f"{_INSTALL} sluice-cdc[spark] with all that it needs (docs/cluster.md)."
     return "as here", ""
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from cdc_core.client.connector import Connector
 from cdc_core.contract.snapshot import Snapshot
-from cdc_core.contract.stopped_table import CHANGES_PURGED, StoppedTable
+from cdc_core.contract.stopped_table import CHANGES_PURGED, PAUSED, StoppedTable
 from cdc_core.rules.claims import HIDING
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.table import TableSchema
-from orchestration.first_rows import PAUSED, REASON, FirstRows, waiting
+from orchestration.first_rows import REASON, FirstRows, waiting
 from spark_jobs.apply.ddl.consent import PROPOSAL
 from tests.support.canal_double import ORDERS, USERS, MemoryCanal, position
 

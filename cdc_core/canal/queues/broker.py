@@ -10,6 +10,7 @@ from cdc_core.canal.queues.messages import Outgoing
 from cdc_core.canal.queues.place import QueuePlace
 from cdc_core.config.queue import QueueConfig
 from cdc_core.errors import QueueError
+from cdc_core.packages import required
 
 
 class Broker(Protocol):
@@ -29,6 +30,7 @@ class Broker(Protocol):
 def connected(config: QueueConfig, writer: str) -> Broker:
     """The broker of the configuration; its client is loaded with it. Raises ConfigError."""
     if config.mode == "kafka":
+        required("confluent_kafka", "canal.serverMode=kafka")
         from cdc_core.canal.queues.kafka import Kafka
 
         return Kafka(config.kafka, writer)

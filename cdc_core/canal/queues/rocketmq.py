@@ -7,7 +7,6 @@ property. Source: RocketMQ 5, "Ordered Message".
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import logging
 import threading
@@ -18,7 +17,8 @@ from typing import Any
 from cdc_core.canal.queues.messages import Outgoing
 from cdc_core.canal.queues.place import HEADER, QueuePlace
 from cdc_core.config.queue import QueueConfig
-from cdc_core.errors import ConfigError, QueueError
+from cdc_core.errors import QueueError
+from cdc_core.packages import required
 
 _AT_A_TIME = 2000  # messages that wait to be sent
 _REQUEST_SECONDS = 10
@@ -116,14 +116,7 @@ def _too_large(message: Outgoing, most: int) -> QueueError:
 
 def _loaded() -> Any:
     """RocketMQ's client, without the log file that it writes in the home directory."""
-    try:
-        client = importlib.import_module("rocketmq")
-    except ImportError as error:
-        raise ConfigError(
-            f"RocketMQ's client is not installed: {error}",
-            place="canal.serverMode=rocketMQ",
-            hint="Install it: pip install 'sluice[rocketmq]'.",
-        ) from None
+    client = required("rocketmq", "canal.serverMode=rocketMQ")
     logger = logging.getLogger("rocketmq-python-client")
     for handler in list(logger.handlers):
         logger.removeHandler(handler)

@@ -5,7 +5,6 @@ Source: PostgreSQL 15 manual, "INSERT", "System Catalogs", "Appendix A. Error Co
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,7 @@ from cdc_core.canal.mirror.postgresql.ddl import translated
 from cdc_core.canal.mirror.postgresql.sql import literal, quoted
 from cdc_core.canal.mirror.sql import NO_ROW, Kinds, TargetDialect, Unfit
 from cdc_core.canal.mirror.work import RowGroup
-from cdc_core.errors import ConfigError
+from cdc_core.packages import required
 
 _TABLE = """CREATE TABLE IF NOT EXISTS public.sluice_mirror (
     destination VARCHAR(100) NOT NULL, client_id INT NOT NULL, server_id BIGINT NOT NULL,
@@ -146,11 +145,4 @@ _DIALECT = TargetDialect(
 
 
 def _driver() -> Any:
-    try:
-        return importlib.import_module("psycopg")
-    except ImportError as error:
-        raise ConfigError(
-            f"PostgreSQL's driver is not installed: {error}",
-            place="--target",
-            hint="Install it: pip install 'sluice[postgresql]'.",
-        ) from None
+    return required("psycopg", "--target")
