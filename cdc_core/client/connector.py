@@ -26,6 +26,7 @@ from cdc_core.contract.claim import Claim
 from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.doors import Doors
 from cdc_core.contract.status import Status
+from cdc_core.contract.stopped_table import BLOCKED, StopKind
 from cdc_core.errors import ConfigError, CursorError, RunsElsewhere, ServiceUnavailable, SluiceError
 from cdc_core.position import EntryPosition
 from cdc_core.rules.rules import NO_RULES, Rules
@@ -206,11 +207,19 @@ class Connector:
         return [int(batch_id) for batch_id in self._call("POST", path, body)["rolled_back"]]
 
     def stop_table(
-        self, table: str, *, reason: str, hint: str, position: EntryPosition, copy_needed: bool = False
+        self,
+        table: str,
+        *,
+        reason: str,
+        hint: str,
+        position: EntryPosition,
+        copy_needed: bool = False,
+        kind: StopKind = "stopped",
     ) -> None:
         """Notes with the cursor that `table` takes no more changes from `position` on. `copy_needed`: its rows in the
-        lake are wrong, and only a copy lifts the stop."""
+        lake are wrong, and only a copy lifts the stop. `kind`: "blocked" if its rows break what is expected of them."""
         body = {"reason": reason, "hint": hint, "position": position.to_dict(), "copy_needed": copy_needed}
+        body |= {"kind": kind} if kind == BLOCKED else {}  # an older service refuses what it does not know
         self._call("PUT", f"{self._client}/stopped/{quote(table, safe='')}", body)
 
     def lift_stop(self, table: str, *, copied: EntryPosition | None = None, owner: str | None = None) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from cdc_core.position import EntryPosition
+
+StopKind = Literal["stopped", "blocked"]
+BLOCKED: StopKind = "blocked"
 
 # reasons of stops that a copy of the table ends
 CHANGES_PURGED = "the source no longer has all its changes"
@@ -20,7 +23,8 @@ class StoppedTable:
 
     Up to `passed`, changes of the table were acked that the lake does not have; None when there are none. A table that
     is reloaded from the source at that position or after it has them. `copy_needed`: the rows that the lake has are
-    wrong, so that nothing else mends the table.
+    wrong, so that nothing else mends the table. `kind`: "blocked" if its rows break what is expected of them, so that a
+    person may accept them.
     """
 
     table: str
@@ -29,6 +33,11 @@ class StoppedTable:
     position: EntryPosition | None
     passed: EntryPosition | None = None
     copy_needed: bool = False
+    kind: StopKind = "stopped"
+
+    @property
+    def is_blocked(self) -> bool:
+        return self.kind == BLOCKED
 
     def at(self, place: EntryPosition, *, moved: bool) -> StoppedTable:
         """The same after the client's cursor was set to `place`, which with `moved` is on another server: what comes
@@ -57,6 +66,7 @@ class StoppedTable:
             "position": self.position.to_dict() if self.position else None,
             "passed": self.passed.to_dict() if self.passed else None,
             "copy_needed": self.copy_needed,
+            "kind": self.kind,
         }
 
     @classmethod
@@ -65,5 +75,11 @@ class StoppedTable:
             EntryPosition.from_dict(fields[name]) if fields.get(name) else None for name in ("position", "passed")
         )
         return cls(
-            fields["table"], fields["reason"], fields["hint"], position, passed, fields.get("copy_needed", False)
+            fields["table"],
+            fields["reason"],
+            fields["hint"],
+            position,
+            passed,
+            fields.get("copy_needed", False),
+            fields.get("kind", "stopped"),
         )

@@ -35,6 +35,7 @@ class Metrics:
     schema_versions: int | None = None
     heartbeat_age_seconds: float | None = None
     stopped_tables: int | None = None
+    blocked_tables: int | None = None
     source_standby: int | None = None
     source_switches: int | None = None
     source_failed_heartbeats: int | None = None

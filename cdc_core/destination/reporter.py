@@ -116,6 +116,7 @@ class Reporter:
             cursors = [client.cursor for client in clients]
             put_delay = _delay([ring.log.last_commit], now)
             blocked = self.store.blocked_seconds * 1000
+            stops = [stop for tables in self.sessions.stops.of.values() for stop in tables.values()]
             binlog, detected, heard = self.expiry.report, self.detected(), self.dump.last_received
             return Metrics(
                 leader=1,
@@ -142,7 +143,8 @@ class Reporter:
                 reconnects=self.dump.reconnects,
                 schema_versions=self.registry.held,
                 heartbeat_age_seconds=time.monotonic() - heard if heard else None,
-                stopped_tables=sum(map(len, self.sessions.stops.of.values())),
+                stopped_tables=len(stops),
+                blocked_tables=sum(stop.is_blocked for stop in stops),
                 source_standby=int(detected.role == "standby"),
                 source_switches=detected.switches,
                 source_failed_heartbeats=detected.failures,

@@ -43,8 +43,8 @@ class Stops:
         with self._writing():
             before = self.of[client_id].get(stopped.table)
             if before is not None:
-                reason, hint = stopped.reason, stopped.hint
-                stopped = replace(stopped.besides(before), reason=reason, hint=hint)
+                reason, hint, kind = stopped.reason, stopped.hint, stopped.kind
+                stopped = replace(stopped.besides(before), reason=reason, hint=hint, kind=kind)
             self._kept.stop(client_id, stopped)
             self.note(client_id, [stopped])
 

@@ -17,6 +17,7 @@ class Kind(StrEnum):
     """What may be wrong, as `kinds` in defs.yaml names it."""
 
     STOPPED = "stopped"
+    BLOCKED = "blocked"
     LAG = "lag"
     BINLOG = "binlog"
     DESTINATION = "destination"
@@ -50,6 +51,7 @@ class Words:
 
 WORDS: Mapping[Kind, Words] = {
     Kind.STOPPED: Words("{n} tables are stopped", "{n} tables go on", "a table is stopped", "a table goes on"),
+    Kind.BLOCKED: Words("{n} tables are blocked", "{n} tables go on", "a table is blocked", "a table goes on"),
     Kind.LAG: Words("the lake is behind", "the lake has caught up", wait=_BRIEF, level="warning"),
     Kind.BINLOG: Words(
         "the source may purge changes before they are read", "the source keeps all changes that are not read"

@@ -271,5 +271,11 @@ def _takes_changes(key: dg.AssetKey, stop: StoppedTable | None, copy: str) -> dg
         asset_key=key,
         check_name=TAKES_CHANGES,
         description=f"{stop.reason}. {stop.hint}",
-        metadata={"reason": stop.reason, "hint": stop.hint, "position": str(stop.position or ""), "copy": copy},
+        metadata={
+            "kind": stop.kind,
+            "reason": stop.reason,
+            "hint": stop.hint,
+            "position": str(stop.position or ""),
+            "copy": copy,
+        },
     )

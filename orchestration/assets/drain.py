@@ -21,7 +21,7 @@ import dagster as dg
 
 from cdc_core.client.connector import Connector
 from cdc_core.contract.claim import Claim
-from cdc_core.contract.stopped_table import StoppedTable
+from cdc_core.contract.stopped_table import BLOCKED, StopKind, StoppedTable
 from cdc_core.errors import LakeError
 from cdc_core.rules.claims import check_seen
 from cdc_core.rules.rules import NO_RULES, Rules
@@ -200,11 +200,12 @@ class Drain:
         """Has the service note, before the ack, that the table takes no more changes from here on."""
         table, error = refusal.table, refusal.error
         reason = f"{error.message} at {error.place}" if error.place else error.message
+        kind: StopKind = BLOCKED if refusal.is_blocked else "stopped"
         self.connector.stop_table(
-            table, reason=reason, hint=error.hint, position=claim.start, copy_needed=refusal.copy_needed
+            table, reason=reason, hint=error.hint, position=claim.start, copy_needed=refusal.copy_needed, kind=kind
         )
-        self.context.log.error(f"{table} stopped: {error}")
-        return StoppedTable(table, reason, error.hint, claim.start)
+        self.context.log.error(f"{table} {kind}: {error}")
+        return StoppedTable(table, reason, error.hint, claim.start, kind=kind)
 
     def _report(self, claim: Claim, batch: BatchResult, reports: Reports) -> None:
         """Adds a report of each table with changes, and writes the run's tags: the batch is checked and acked."""

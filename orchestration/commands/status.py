@@ -11,8 +11,11 @@ from rich.text import Text
 
 from cdc_core.contract.snapshot import FIRST_START, Snapshot
 from cdc_core.contract.status import Status
+from cdc_core.errors import naming
 from orchestration.commands.service import call, path_of
 from orchestration.commands.text import number, place, position, print_error, table, text
+
+MOST = 20  # stopped tables of a destination that are shown
 
 
 def run(service: str, token: str, *, as_json: bool, lake: str | None = None) -> int:
@@ -70,6 +73,12 @@ def show(found: Sequence[Status]) -> None:
     console.print(columns)
     for snapshot in (one for status in found for client in status.clients for one in client.snapshots):
         console.print(Text(snapshot_line(snapshot)))
+    for status in found:
+        stops = [stop for client in status.clients for stop in client.stopped]
+        for stop in stops[:MOST]:
+            console.print(Text(f"{stop.table} is {stop.kind}: {stop.reason}. {naming(stop.hint, status.destination)}"))
+        if len(stops) > MOST:
+            console.print(Text(f"{len(stops) - MOST:,} more tables of {status.destination} are stopped"))
     for status in found:
         if status.error:
             print_error(console, status.destination, status.error.as_error())

@@ -27,7 +27,8 @@ from orchestration.settings import Settings
 _RECENT_RUNS = 30  # of the jobs of a destination
 _NEAR = 0.1  # of the time that the source keeps a binlog
 _OWN_KINDS = {"takes_changes", "lag_seconds"}  # checks that say what a kind of its own says: `stopped`, `lag`
-_OF_STATUS = frozenset({Kind.STOPPED, Kind.LAG, Kind.BINLOG, Kind.DESTINATION})
+_STOPS = frozenset({Kind.STOPPED, Kind.BLOCKED})
+_OF_STATUS = _STOPS | {Kind.LAG, Kind.BINLOG, Kind.DESTINATION}
 
 
 def of_silence(settings: Settings, error: SluiceError) -> Look:
@@ -43,11 +44,11 @@ def of_status(settings: Settings, status: Status | None, now: float) -> Look:
         text = f"the service at {settings.service.place} has no destination of this name"
         remedy = "Correct `destination` in defs.yaml, or give the service its instance.properties."
         condition = Condition(Kind.DESTINATION, settings.destination, text, remedy, page=_store(settings))
-        return Look([condition], {Kind.STOPPED, Kind.LAG, Kind.BINLOG})
+        return Look([condition], _STOPS | {Kind.LAG, Kind.BINLOG})
     found, unknown = list(_trouble(settings, status)), set[Kind]()
     client = status.client(settings.client_id)
     if client is None:
-        unknown.add(Kind.STOPPED)
+        unknown |= _STOPS
     else:
         found += _stopped(settings, client, now)
     if status.state != "running" and status.lag_seconds is None:
@@ -81,7 +82,8 @@ def _stopped(settings: Settings, client: ClientStatus, now: float) -> Iterator[C
         if stop.table not in coming:
             hint = naming(stop.hint, settings.destination)
             page = _asset(settings.names.delta(stop.table))
-            yield Condition(Kind.STOPPED, stop.table, stop.reason, hint, page=page)
+            kind = Kind.BLOCKED if stop.is_blocked else Kind.STOPPED
+            yield Condition(kind, stop.table, stop.reason, hint, page=page)
 
 
 def _lag(settings: Settings, status: Status, now: float) -> Iterator[Condition]:

@@ -10,6 +10,7 @@ from cdc_core.position import EntryPosition
 from spark_jobs.apply.commits import Commit, Earlier, SourceCounts
 from spark_jobs.apply.decision import Decision
 from spark_jobs.expectations.results import ExpectationResult, summed
+from spark_jobs.lake.blocking import TableBlocked
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.ledger import TableNote
@@ -98,6 +99,11 @@ class Refusal:
     error: TableStopped
     copy_needed: bool = False
     expected: tuple[ExpectationResult, ...] = ()
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether its rows break what is expected of them, so that a person may accept them."""
+        return isinstance(self.error, TableBlocked)
 
     def with_remedy(self, destination: str) -> Refusal:
         """Returns the same with the destination in its hint; if only a copy helps, the hint is that command."""

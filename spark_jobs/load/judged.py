@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 
-from cdc_core.errors import TableStopped, safe_name
+from cdc_core.errors import safe_name
 from cdc_core.rows.columns.batch import arrow_fields
 from spark_jobs.changes.columns import VERSION
 from spark_jobs.changes.in_order import images_in_order
@@ -24,6 +24,7 @@ from spark_jobs.expectations.acceptance import Acceptances
 from spark_jobs.expectations.expectation import OF_COLUMN, Expectation, Expectations, Severity, misfit, named
 from spark_jobs.expectations.results import ExpectationResult
 from spark_jobs.expectations.row_judge import RowJudge
+from spark_jobs.lake.blocking import TableBlocked
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.tables import Lake
 from spark_jobs.load.change_log import ChangeLog
@@ -35,7 +36,7 @@ def judged(
     expectations: Expectations, target: Target, staged: StagedRows, log: ChangeLog | None, upto: int
 ) -> tuple[ExpectationResult, ...]:
     """Returns the results for the staged rows with the changes of the log up to version `upto` laid over them. Raises
-    TableStopped if the table must not have these rows, and no person has accepted them; LakeError."""
+    TableBlocked if the table must not have these rows, and no person has accepted them; LakeError."""
     listed = [one for one in _listed(expectations, target.name, staged) if isinstance(one.test, OF_COLUMN)]
     if not listed:
         return ()
@@ -124,7 +125,7 @@ def _accepted(one: ExpectationResult, reason: str) -> ExpectationResult:
     return ExpectationResult(one.name, one.severity, one.rows, one.bad, one.keys, one.why, reason)
 
 
-def _stop(target: Target, blocking: Sequence[ExpectationResult]) -> TableStopped:
+def _stop(target: Target, blocking: Sequence[ExpectationResult]) -> TableBlocked:
     said = [f"{one.name} cannot be evaluated: {one.why}" for one in blocking if one.why]
     said += [f"{one.bad} rows fail {one.name} ({'; '.join(one.keys[:3])})" for one in blocking if not one.why]
     name, table = target.client.destination, target.name
@@ -133,4 +134,4 @@ def _stop(target: Target, blocking: Sequence[ExpectationResult]) -> TableStopped
         f"defs.yaml, and load it again; or take the rows as they are: `sluice accept {name} {table} --reason ...`, or "
         f"in Dagster the job accept_{safe_name(name)}."
     )
-    return TableStopped("; ".join(said), place=table, hint=hint)
+    return TableBlocked("; ".join(said), place=table, hint=hint)

@@ -39,6 +39,7 @@ from spark_jobs.expectations.quarantine_table import OpenedQuarantine, Quarantin
 from spark_jobs.expectations.results import ExpectationResult
 from spark_jobs.expectations.row_judge import RowJudge
 from spark_jobs.expectations.values import plain_type
+from spark_jobs.lake.blocking import TableBlocked
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
@@ -229,7 +230,7 @@ class Evaluator:
             place.commit(opened, rows, self.fence.token, end, ready.app)
         return before, by_check(rows)
 
-    def _stop(self, table: str, judge: RowJudge) -> TableStopped:
+    def _stop(self, table: str, judge: RowJudge) -> TableBlocked:
         """Returns why the table stops, with some of the keys, and what to do."""
         said = [f"{one.name} cannot be evaluated: {one.why}" for one in judge.blocking if one.why]
         said += [f"{one.bad} rows fail {one.name}{_examples(one)}" for one in judge.blocking if not one.why]
@@ -241,7 +242,7 @@ class Evaluator:
             f"{name} {table}`. To take the batch as it is: `sluice accept {name} {table} --reason ...`, or in Dagster "
             f"the job accept_{safe_name(name)}."
         )
-        return TableStopped("; ".join(said), place=table, hint=hint)
+        return TableBlocked("; ".join(said), place=table, hint=hint)
 
 
 def _evaluate_batch(one: Expectation, judge: RowJudge, facts: BatchFacts) -> None:

@@ -18,7 +18,7 @@ from cdc_core.contract.client_status import ClaimStatus, ClientStatus
 from cdc_core.contract.reached import How, Reached
 from cdc_core.contract.snapshot import Snapshot
 from cdc_core.contract.status import ErrorReport, Status
-from cdc_core.contract.stopped_table import StoppedTable
+from cdc_core.contract.stopped_table import StopKind, StoppedTable
 from cdc_core.errors import SessionError
 from cdc_core.gtid import GtidSet
 from cdc_core.position import EntryPosition
@@ -171,10 +171,17 @@ class MemoryCanal(Connector):
         return [c.batch_id for c in mine]
 
     def stop_table(
-        self, table: str, *, reason: str, hint: str, position: EntryPosition, copy_needed: bool = False
+        self,
+        table: str,
+        *,
+        reason: str,
+        hint: str,
+        position: EntryPosition,
+        copy_needed: bool = False,
+        kind: StopKind = "stopped",
     ) -> None:
         self.log.append(f"stop {table}")
-        self.stopped.append(StoppedTable(table, reason, hint, position, copy_needed=copy_needed))
+        self.stopped.append(StoppedTable(table, reason, hint, position, copy_needed=copy_needed, kind=kind))
 
 
 class MemoryLake:

@@ -149,7 +149,7 @@ def _add_stopped(router: APIRouter, server: CanalServer) -> None:
         """Notes with the cursor that a table takes no more changes."""
         position = EntryPosition.from_dict(body.position.model_dump())
         passed = position if body.copy_needed else None
-        stopped = StoppedTable(table, body.reason, body.hint, position, passed, body.copy_needed)
+        stopped = StoppedTable(table, body.reason, body.hint, position, passed, body.copy_needed, body.kind)
         server.destination(destination).service().stop_table(client_id, stopped)
 
     @router.delete(STOPPED, status_code=204)

@@ -53,6 +53,7 @@ _OURS: tuple[tuple[str, str, str], ...] = (
     ("heartbeat_age_seconds", "gauge", "Time since anything was heard from the source"),
     ("lag_seconds", "gauge", "How far the store is behind the source"),
     ("stopped_tables", "gauge", "Tables that take no more changes"),
+    ("blocked_tables", "gauge", "Of these, tables whose rows break what is expected of them"),
     ("source_standby", "gauge", "1 while the standby is read instead of the master"),
     ("source_switches", "counter", "Switches to the other server that a heartbeat caused"),
     ("source_failed_heartbeats", "gauge", "Heartbeats that failed in a row, where detecting is on"),

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from cdc_core.contract.stopped_table import StopKind
+
 MAX_WAIT = 60.0  # seconds that one claim call may wait
 
 POSITION: dict[str, JsonValue] = {
@@ -72,6 +74,7 @@ class StopRequest(Request):
     hint: str = Field("", max_length=2000, examples=["Rebuild the table, then resume it."])
     position: Position
     copy_needed: bool = Field(False, description="the lake's rows are wrong: only a copy of the table lifts the stop")
+    kind: StopKind = Field("stopped", description="blocked: its rows break what is expected of them")
 
 
 class LiftRequest(Request):

@@ -179,6 +179,9 @@ def test_tables_stop_and_resume(connector: Connector, destination: Destination) 
     destination.put(1)
     connector.stop_table(TABLE, reason="r", hint="h", position=EntryPosition("b.000001", 9))
     assert connector.client_status().stopped[0].reason == "r"
+    assert not connector.client_status().stopped[0].is_blocked
+    connector.stop_table(TABLE, reason="r", hint="h", position=EntryPosition("b.000001", 9), kind="blocked")
+    assert connector.client_status().stopped[0].is_blocked
     connector.lift_stop(TABLE)
     assert connector.client_status().stopped == ()
     assert connector.tables()[0].name == TABLE

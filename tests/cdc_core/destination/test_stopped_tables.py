@@ -95,6 +95,17 @@ def test_what_comes_again_after_a_reset_has_not_passed() -> None:
         assert wrong.passed == place(to)
 
 
+def test_a_block_is_told_from_an_error_after_a_restart() -> None:
+    """A stop of an older version, which has no kind, is one by an error."""
+    nodes = MemoryNodes()
+    blocked = StoppedTable("shop.orders", "2 rows fail", "Accept it.", place(100), kind="blocked")
+    Cursors(nodes, "shop").stopped.stop(CLIENT, blocked)
+    assert Cursors(nodes, "shop").stopped.of(CLIENT) == [blocked]
+    fields = blocked.to_dict()
+    del fields["kind"]
+    assert not StoppedTable.from_dict(fields).is_blocked
+
+
 def test_a_stop_of_an_older_version_counts_as_passed() -> None:
     """Its node does not say whether changes passed: whatever was acked may have been some."""
     nodes = MemoryNodes()

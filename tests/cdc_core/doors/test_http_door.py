@@ -170,6 +170,10 @@ def test_stops_and_resumes_a_table(http: httpx.Client, destination: Destination)
 
     assert http.put(f"{CLIENT}/stopped/{TABLE}", json=body).status_code == 204
     assert destination.stopped[0].table == TABLE
+    assert not destination.stopped[0].is_blocked
+    assert http.put(f"{CLIENT}/stopped/{TABLE}", json={**body, "kind": "blocked"}).status_code == 204
+    assert http.get(CLIENT).json()["stopped"][0]["kind"] == "blocked"
+    assert http.put(f"{CLIENT}/stopped/{TABLE}", json={**body, "kind": "odd"}).status_code == 400
     assert http.delete(f"{CLIENT}/stopped/{TABLE}").status_code == 204
     assert destination.stopped == []
 

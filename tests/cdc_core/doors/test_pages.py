@@ -105,6 +105,8 @@ def test_an_error_shows_with_its_remedy_and_without_a_reload(page: Page) -> None
         expect(alert).to_contain_text("mysql-bin.000001:4")
         expect(page.get_by_text("not connected")).to_be_visible()
         expect(page.get_by_role("alert").filter(has_text="shop.orders stopped")).to_contain_text("Rebuild it.")
+        destination.stop_table(1001, StoppedTable("shop.users", "2 rows fail", "Accept it.", place, kind="blocked"))
+        expect(page.get_by_role("alert").filter(has_text="shop.users blocked")).to_contain_text("Remedy: Accept it.")
         destination.error = None
         expect(alert).to_have_count(0)
 

@@ -300,7 +300,7 @@ def test_a_receivers_kinds_take_the_place_of_the_destinations() -> None:
     rules = AlertRules.model_validate({"to": [{"url_env": "A"}, {"url_env": "B", "kinds": ["lag", "warnings"]}]})
 
     assert [sorted(rules.of(rule)) for rule in rules.to] == [
-        ["binlog", "checks", "destination", "lag", "quarantined", "runs", "service", "stopped"],
+        ["binlog", "blocked", "checks", "destination", "lag", "quarantined", "runs", "service", "stopped"],
         ["lag", "warnings"],
     ]
     assert "warnings" in rules.chosen

@@ -8,7 +8,6 @@ from dataclasses import replace
 import dagster as dg
 
 from cdc_core.contract.claim import Claim
-from cdc_core.errors import TableStopped
 from orchestration.assets.drain_asset import delta_asset, drain_job
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared
@@ -16,6 +15,7 @@ from orchestration.settings import Settings
 from spark_jobs.apply.result import BatchResult, Refusal
 from spark_jobs.expectations.expectation import Severity
 from spark_jobs.expectations.results import ExpectationResult
+from spark_jobs.lake.blocking import TableBlocked
 from tests.support.canal_double import ORDERS, USERS, MemoryCanal, MemoryLake
 
 EXPECTED = {
@@ -47,7 +47,7 @@ class Batches:
         stops = [one for one in results if one.stops]
         if not stops:
             return replace(batch, applied=applied)
-        error = TableStopped("3 rows fail not_null_id (id=1)", place="shop.orders", hint="Accept it.")
+        error = TableBlocked("3 rows fail not_null_id (id=1)", place="shop.orders", hint="Accept it.")
         left = tuple(one for one in applied if one.table != "shop.orders")
         return replace(batch, applied=left, refused=(Refusal("shop.orders", error, expected=results),))
 
@@ -114,6 +114,7 @@ def test_a_block_is_an_error_of_its_table_alone() -> None:
     assert (found["not_null_id"].passed, found["not_null_id"].severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert canal.log == ["claim 1", "ack 1", "claim 2", "stop shop.orders", "ack 2"]
     assert canal.stopped[0].hint == "Accept it."
+    assert canal.stopped[0].is_blocked
     assert not canal.stopped[0].copy_needed
 
 

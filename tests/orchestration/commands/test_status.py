@@ -1,4 +1,4 @@
-"""`sluice status` with a lake: the rows that wait in quarantines."""
+"""What `sluice status` says of tables: those that are stopped, and the rows that wait in quarantines."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from cdc_core.contract.status import Status
+from cdc_core.contract.stopped_table import StoppedTable
 from orchestration.commands import status
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.expectations.column_tests import Bounded
 from spark_jobs.expectations.expectation import Expectation, Expectations, Severity
 from spark_jobs.lake.tables import Lake
+from tests.support.canal_double import MemoryCanal, position
 from tests.support.local_job import NO_SPARK, run_job_here
 from tests.support.spark_feed import Change, Table, feed
 
@@ -42,3 +45,22 @@ def test_rows_that_wait_are_counted_by_table(
     )
     status.run("http://x", "", as_json=True)
     assert json.loads(capsys.readouterr().out) == [{"destination": "d"}]
+
+
+def test_stopped_tables_are_shown_with_their_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A blocked one is told from one that an error stopped; of very many the first are shown."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(status, "MOST", 2)
+    canal, remedy = MemoryCanal(), "Run `sluice accept DESTINATION shop.users`."
+    canal.stopped = [
+        StoppedTable("shop.orders", "its key was dropped", "Copy it.", position(1)),
+        StoppedTable("shop.users", "2 rows fail small", remedy, position(1), kind="blocked"),
+        StoppedTable("shop.more", "paused", "Resume it.", position(1)),
+    ]
+    status.show([Status("shop", "running", clients=(canal.client_status(),))])
+    lines = capsys.readouterr().out.splitlines()
+    assert "shop.orders is stopped: its key was dropped. Copy it." in lines
+    assert "shop.users is blocked: 2 rows fail small. Run `sluice accept shop shop.users`." in lines
+    assert "1 more tables of shop are stopped" in lines

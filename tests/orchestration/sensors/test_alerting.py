@@ -95,6 +95,17 @@ def test_stopped_tables_are_told_with_their_remedy() -> None:
     assert look.conditions[0].page == "assets/delta/shop/shop/orders"
 
 
+def test_a_blocked_table_is_told_as_such() -> None:
+    """Its remedy is another one than that of an error."""
+    canal, remedy = Troubled(), "Run `sluice accept DESTINATION shop.orders`."
+    canal.stopped = [StoppedTable("shop.orders", "2 rows fail small", remedy, position(1), kind="blocked")]
+
+    look = at(canal)
+
+    assert found(look) == [("blocked", "shop.orders")]
+    assert look.conditions[0].remedy == "Run `sluice accept shop shop.orders`."
+
+
 def test_tables_whose_snapshot_comes_are_in_no_trouble() -> None:
     """They are stopped as well until it is done."""
     canal = Troubled()
@@ -190,7 +201,7 @@ def test_a_destination_that_is_away_is_told() -> None:
     look = of_status(known(), None, NOW)
 
     assert found(look) == [("destination", "shop")]
-    assert set(look.unknown) == {Kind.STOPPED, Kind.LAG, Kind.BINLOG}
+    assert set(look.unknown) == {Kind.STOPPED, Kind.BLOCKED, Kind.LAG, Kind.BINLOG}
 
 
 def test_a_service_that_is_away_is_told_alone() -> None:
@@ -198,7 +209,7 @@ def test_a_service_that_is_away_is_told_alone() -> None:
     look = of_silence(known(), unavailable("http://127.0.0.1:1", "connection refused"))
 
     assert found(look) == [("service", "http://127.0.0.1:11112")]
-    assert set(look.unknown) == {Kind.STOPPED, Kind.LAG, Kind.BINLOG, Kind.DESTINATION}
+    assert set(look.unknown) == {Kind.STOPPED, Kind.BLOCKED, Kind.LAG, Kind.BINLOG, Kind.DESTINATION}
 
 
 @dg.op

@@ -158,6 +158,7 @@ def test_a_table_that_blocks_stays_as_it_was_while_others_go_on(world: World) ->
     (refusal,) = result.refused
     assert "1 rows fail some (id=2)" in refusal.error.message
     assert "sluice accept d shop.orders" in refusal.error.hint
+    assert refusal.is_blocked
     assert not refusal.copy_needed
     assert (world.rows("orders"), world.waiting("orders")) == ({1: 5}, {})
     assert world.rows("users") == {1: None, 2: None}
@@ -299,6 +300,7 @@ def test_too_many_rows_for_a_quarantine_block(world: World, monkeypatch: pytest.
     world.put(ORDERS, *((None, (key, 50, 0)) for key in range(5)))
     claim = world.claim()
     (refusal,) = apply_batch(claim, world.lake, NO_SPARK, world.service.url, expectations=SMALL_ONLY).refused
+    assert refusal.is_blocked
     assert "5 rows fail small" in refusal.error.message
     assert "more than 3 of them are too many" in refusal.error.message
     assert world.waiting("orders") == {}
@@ -318,6 +320,7 @@ def test_a_place_that_another_table_has_stops_the_table(world: World) -> None:
     result = world.apply(SMALL_ONLY)
     (refusal,) = result.refused
     assert "belongs to destination 'd', table 'shop.orders__quarantine'" in refusal.error.message
+    assert not refusal.is_blocked
     assert sorted(world.rows("users")) == [1, 2]
 
 

@@ -1,0 +1,9 @@
+"""The error for a table whose rows break what is expected of them."""
+
+from __future__ import annotations
+
+from cdc_core.errors import TableStopped
+
+
+class TableBlocked(TableStopped):
+    """A table stays as it was because of its rows, which a person may accept. Place: the table."""
