@@ -1,19 +1,23 @@
 """The lake and the cursor set back to one place, together: the cursor first, then each table in one commit.
 
 It may be killed and run again. The cursor is set whole or not at all; from then on the lake is as after any rewind, and
-a table that is not restored yet is right again when reading has come to where it was.
+a table that is not restored yet is right again when reading has come to where it was. If a run goes on from the place
+meanwhile, the cursor is set once more, and the tables are restored again.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from cdc_core.client.connector import Connector
+from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.reached import How
 from cdc_core.errors import SessionError, SluiceError, SourceUnavailable
 from cdc_core.position import EntryPosition
 from orchestration.names import PLACE, place_text
@@ -27,12 +31,18 @@ from spark_jobs.as_of.choice import Chosen
 from spark_jobs.lake.corrections import CorrectedTable, Correction, Corrections
 from spark_jobs.landing.parked import Parking
 from spark_jobs.load.hold import Hold, held
+from spark_jobs.load.result import WentOn
 from spark_jobs.past.asked import asked_position
 from spark_jobs.undo.restore import LakePlace, Restorer
 
 _START_SECONDS = 60.0  # until the destination has started at the place
 _LOOK_SECONDS = 0.2
+_TRIES = 5  # while runs are faster
 _WAIT_SECONDS = 20.0  # until the service hands out what comes after the place
+
+
+class RunWentOn(SessionError):
+    """A run has acked, or may have applied, changes after the place since the cursor was set there."""
 
 
 def run(order: Restore, at: Access, report: Report) -> None:
@@ -47,16 +57,62 @@ def run(order: Restore, at: Access, report: Report) -> None:
         epoch, version = found.place.server, position.version()
         about = Correction("restore", epoch, version, version, order.to, report.reason, at.run_id)
         numbered = corrections_of(at).asked(about, datetime.now(UTC))
-        report.one(WHOLE, lambda: _set_back(connector, at, found, position), "store")
-        place = LakePlace(_begun_epoch(connector), position)
         restorer = Restorer(restorer.tables, sessions, at.run_id, numbered.number)
-        with held(
-            connector, f"restore-{uuid.uuid4().hex[:8]}", reason="the lake was restored", wait=_WAIT_SECONDS
-        ) as hold:
-            _check_still_there(hold, position)
-            for chosen in found.tables.values():
-                work = partial(_restored, restorer, connector, numbered, chosen, place, hold)
-                report.each(chosen.table, work)
+        report.one(WHOLE, lambda: _set_back(connector, at, found, position), "store")
+        made = _until_still(connector, at, restorer, numbered, found, report)
+        for table, outcome in made.items():
+            report.each(table, outcome)
+
+
+def _until_still(
+    connector: Connector, at: Access, restorer: Restorer, correction: Correction, found: TablesAsOf, report: Report
+) -> dict[str, Callable[[], Done]]:
+    """Restores the tables, and sets the cursor once more whenever a run went on from the place meanwhile. Returns by
+    table what gives the outcome, or raises its error. Raises RunWentOn, WentOn if runs are always faster."""
+    position = asked_position(found.position)
+    for left in reversed(range(_TRIES)):
+        try:
+            return _tables(connector, restorer, correction, found, position, report)
+        except (RunWentOn, WentOn):
+            if not left:
+                raise
+        report.progress("a run went on from the place: the cursor is set once more")
+        _set_back(connector, at, found, position, again=True)
+    raise AssertionError("unreachable")
+
+
+def _tables(
+    connector: Connector,
+    restorer: Restorer,
+    correction: Correction,
+    found: TablesAsOf,
+    position: EntryPosition,
+    report: Report,
+) -> dict[str, Callable[[], Done]]:
+    """Restores the tables while a claim is held. Raises RunWentOn, WentOn if a run was faster."""
+    place = LakePlace(_begun_epoch(connector), position)
+    owner, made = f"restore-{uuid.uuid4().hex[:8]}", dict[str, Callable[[], Done]]()
+    with held(connector, owner, reason="the lake was restored", wait=_WAIT_SECONDS) as hold:
+        _check_still_there(connector, hold, place)
+        for chosen in found.tables.values():
+            report.progress(f"{chosen.table} is restored")
+            try:
+                done = _restored(restorer, connector, correction, chosen, place, hold)
+            except (RunWentOn, WentOn):
+                raise
+            except Exception as error:  # whatever it is, the next table may do well
+                made[chosen.table] = partial(_raised, error)
+            else:
+                made[chosen.table] = partial(_same, done)
+    return made
+
+
+def _same(done: Done) -> Done:
+    return done
+
+
+def _raised(error: Exception) -> Done:
+    raise error
 
 
 def _shown(connector: Connector, at: Access, found: TablesAsOf, position: EntryPosition) -> Done:
@@ -65,10 +121,13 @@ def _shown(connector: Connector, at: Access, found: TablesAsOf, position: EntryP
     return Done("\n".join(lines), reset.facts(answer) | _facts(found) | {"dry_run": True})
 
 
-def _set_back(connector: Connector, at: Access, found: TablesAsOf, position: EntryPosition) -> Done:
-    """Sets the cursor, unless it is there in an epoch of which the lake has nothing yet, as a killed run leaves it."""
+def _set_back(
+    connector: Connector, at: Access, found: TablesAsOf, position: EntryPosition, *, again: bool = False
+) -> Done:
+    """Sets the cursor, unless it is there in an epoch of which the lake has nothing yet, as a killed run leaves it.
+    `again`: in any case, because a run may have written tables in that epoch."""
     status, ledger = connector.client_status(), tables_of(at).ledger
-    if status.cursor == position and ledger.last_epoch(ledger.opened()) < status.epoch:
+    if not again and status.cursor == position and ledger.last_epoch(ledger.opened()) < status.epoch:
         return Done(f"the cursor is at {position} already", {"to": str(position), "done": True} | _facts(found))
     of_epoch = found.place.server
     answer = connector.by_hand.reset(_to(position), client_id=at.client_id, of_epoch=of_epoch, dry_run=False)
@@ -89,11 +148,23 @@ def _begun_epoch(connector: Connector) -> int:
         time.sleep(_LOOK_SECONDS)
 
 
-def _check_still_there(hold: Hold, position: EntryPosition) -> None:
-    """Raises SessionError if a run has acked changes after the place meanwhile."""
-    if hold.start is not None and hold.start != position:
+def _check_still_there(connector: Connector, hold: Hold, place: LakePlace) -> None:
+    """Raises RunWentOn if a run has acked changes after the place meanwhile, or has claimed some."""
+    if went_on(connector.client_status(), place, hold.claim.batch_id if hold.claim else None):
         hint = "Run it again: the cursor is set once more. In Dagster the job takes turns with the runs that drain."
-        raise SessionError(f"a run went on from the place to {hold.start}", place=str(position), hint=hint)
+        raise RunWentOn("a run went on from the place", place=str(place.position), hint=hint)
+
+
+def went_on(status: ClientStatus, place: LakePlace, held_batch: int | None) -> bool:
+    """Whether a run has acked changes after the place, or may have applied some, because another batch than the held
+    one is claimed. A table that the run left alone does not show it: one without a key, where rows come again. Pure."""
+    claimed = [claim.batch_id for claim in status.claims]
+    if status.epoch != place.epoch or claimed != ([] if held_batch is None else [held_batch]):
+        return True
+    reached = status.reached
+    if reached is None:
+        return status.cursor != place.position
+    return (reached.how, reached.epoch) == (How.BATCH, place.epoch)
 
 
 def _restored(
@@ -105,9 +176,10 @@ def _restored(
     hold: Hold,
 ) -> Done:
     tables, table = restorer.tables, chosen.table
-    hold.check()
     with Parking(tables.lake, tables.destination, tables.client_id).turn(table):
+        _check_still_there(connector, hold, place)
         made = restorer.table(chosen, place)
+        _check_still_there(connector, hold, place)
     facts: dict[str, Any] = {"from": chosen.version, "delta_version": made.version, "number": correction.number}
     facts[PLACE] = place_text(place.epoch, place.note.low)
     done = CorrectedTable(correction, table, "done", made.version, {"epoch": place.epoch, "at": place.note.low})
