@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError
 
 from spark_jobs.changes.keys import has_null, is_among, joined
 from spark_jobs.expectations.expectation import Expectation, References
@@ -36,7 +35,11 @@ Opened = Callable[[str], LookedUp]  # of `database.table`; raises ValueError, wi
 
 def look_up(judges: Mapping[str, RowJudge], opened: Opened, blocked: Callable[[str], bool]) -> None:
     """Evaluates the expectations of all tables of a batch, by name. `blocked`: whether a table stays as it was, by its
-    results so far."""
+    results so far.
+
+    It ends because each round puts more rows into quarantines or blocks more tables: one that is blocked stays so, also
+    if what another one keeps therefore would let it pass.
+    """
     asked = {name: judge for name, judge in judges.items() if judge.looked_up}
     while asked:
         before = _seen(judges, blocked)
@@ -46,6 +49,7 @@ def look_up(judges: Mapping[str, RowJudge], opened: Opened, blocked: Callable[[s
                     _evaluate(one, name, judges, opened, blocked)
         if _seen(judges, blocked) == before:
             return
+        asked = {name: judge for name, judge in asked.items() if not blocked(name)}
 
 
 def _seen(judges: Mapping[str, RowJudge], blocked: Callable[[str], bool]) -> list[tuple[int, bool]]:
@@ -62,6 +66,8 @@ def _evaluate(
     if rows is None or not rows.num_rows:
         return
     rows = rows.filter(pa.array(~has_null(rows.select(list(one.columns)))))
+    if not rows.num_rows:
+        return
     try:
         if isinstance(one.test, References):
             parent = one.test.table
@@ -71,10 +77,14 @@ def _evaluate(
             failing = _is_doubled(rows, one.columns, opened(name), judge)
     except ValueError as error:
         judge.give_up(one, str(error))
-    except (DeltaError, OSError, pa.ArrowException) as error:
-        judge.give_up(one, f"the rows of a table cannot be read: {first_line(error)}")
+    except Exception as error:  # of delta-rs or Arrow, or of the lake: it concerns the tables that look it up alone
+        judge.give_up(one, f"the rows of {_looked_up(one, name)} cannot be read: {first_line(error)}")
     else:
         judge.fail(one, rows, failing)
+
+
+def _looked_up(one: Expectation, name: str) -> str:
+    return one.test.table if isinstance(one.test, References) else name
 
 
 def _is_key(values: pa.Table, parent: LookedUp, changed: RowJudge | None) -> np.ndarray:

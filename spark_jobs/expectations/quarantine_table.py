@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from cdc_core.errors import LakeError
+from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import split_name
 from spark_jobs.expectations.quarantine import SYSTEM, BatchEnd, counting
 from spark_jobs.lake.failures import first_line
@@ -31,6 +31,7 @@ from spark_jobs.lake.tidy import tidy
 AFTER_STATEMENT = 1  # after the place of a RENAME: there is what it brought; no event ends there
 _NOTE = "quarantine"  # in the user metadata of a batch's commit
 _HINT = "Make it readable and writable; the batch stays claimable."
+_DAMAGED = "Restore it; or move it away and reload the table (sluice copy), which then has all rows of the source."
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +100,17 @@ class QuarantineTable:
     def read(self, state: TableState, epoch: int, app: str) -> OpenedQuarantine:
         """Returns the quarantine as it belongs to a table in this `state`, whose batches of `epoch` have the app id
         `app`: a batch that died may have committed more to it. Rows from before the table's base do not count. Raises
-        LakeError."""
+        TableStopped for a damaged one, LakeError."""
         try:
             table = self.lake.open(self.path)
             belonging = self._belonging(table, (epoch, state.applied or 0), app)
             rows = _rows(belonging)
-        except (DeltaError, OSError) as error:
+        except OSError as error:
             message = f"the quarantine cannot be read: {first_line(error)}"
             raise LakeError(message, place=self.path, hint=_HINT) from error
+        except Exception as error:  # delta-rs has no class for those of a file
+            message = f"the quarantine is damaged: {first_line(error)}"
+            raise TableStopped(message, place=self.path, hint=_DAMAGED) from error
         base = state.base
         counted = counting(rows, (base.epoch, base.low) if base else None)
         return OpenedQuarantine(table, counted, belonging is not table or counted.num_rows < rows.num_rows)
@@ -122,7 +126,7 @@ class QuarantineTable:
 
     def commit(self, opened: OpenedQuarantine, rows: pa.Table, token: str, end: BatchEnd, app: str) -> None:
         """Replaces the rows by those after a batch. `token`: of the run's fence; `app`: the app id of the table's
-        batches. Raises LakeError if it is another run's by now."""
+        batches. Raises TableStopped if it cannot have them, LakeError if it is another run's by now."""
         if opened.table.metadata().configuration.get(FENCE) != token:
             raise self._taken()
         about = {"userMetadata": json.dumps({_NOTE: {**asdict(end), "rows": rows.num_rows}})}
@@ -136,9 +140,12 @@ class QuarantineTable:
             )  # fmt: skip
         except CommitFailedError as error:
             raise self._taken() from error
-        except (DeltaError, OSError) as error:
+        except OSError as error:
             message = f"the quarantine cannot be written: {first_line(error)}"
             raise LakeError(message, place=self.path, hint=_HINT) from error
+        except DeltaError as error:
+            message = f"the quarantine does not take its rows: {first_line(error)}"
+            raise TableStopped(message, place=self.path, hint=_DAMAGED) from error
         with suppress(DeltaError, OSError):  # files that no version needs stay a little longer
             tidy(self.lake.open(self.path))
 

@@ -237,8 +237,9 @@ class Evaluator:
         if judge.overflows:
             said.append(f"more than {self.most_quarantined} of them are too many for its quarantine")
         name = self.destination
+        first = "Mend what it cannot be evaluated for. " if any(one.why for one in judge.blocking) else ""
         hint = (
-            "Correct the rows at the source, or its expectations in defs.yaml, then `sluice resume "
+            f"{first}Correct the rows at the source, or its expectations in defs.yaml, then `sluice resume "
             f"{name} {table}`. To take the batch as it is: `sluice accept {name} {table} --reason ...`, or in Dagster "
             f"the job accept_{safe_name(name)}."
         )

@@ -5,6 +5,7 @@ Without Spark: the job of small tables runs in the process of the test."""
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -216,6 +217,77 @@ def test_a_reference_to_itself_is_followed_to_its_end(world: World) -> None:
     world.put(ORDERS, (None, (1, 0, 99)), (None, (2, 0, 1)), (None, (3, 0, 2)), (None, (4, 0, 4)), (None, (5, 0, None)))
     world.apply(Expectations({"shop.orders": (parent,)}))
     assert (sorted(world.rows("orders")), sorted(world.waiting("orders"))) == ([4, 5], [1, 2, 3])
+
+
+@pytest.mark.parametrize("damage", ["no log", "no entry", "no file", "no words", "no place"])
+def test_a_damaged_table_stops_those_that_reference_it(world: World, damage: str) -> None:
+    """They alone cannot be evaluated; the others go on."""
+    parent = Expectation("parent", References("shop.users"), ("of",), Severity.QUARANTINE)
+    expected = Expectations({"shop.orders": (parent,), "shop.others": (SMALL,)})
+    world.put(USERS, (None, (1, 0, None)))
+    world.apply(expected)
+    users = Path(world.lake.path("shop", "users"))
+    (first, *_), (rows, *_) = sorted((users / "_delta_log").glob("*.json")), sorted(users.rglob("*.parquet"))
+    match damage:
+        case "no log":
+            shutil.rmtree(users / "_delta_log")
+        case "no entry":
+            first.unlink()
+        case "no file":
+            rows.unlink()
+        case "no words":
+            rows.write_bytes(b"PAR1" + b"x" * 100)
+        case "no place":
+            shutil.rmtree(users)
+    world.put(ORDERS, (None, (1, 0, 1)))
+    world.put(Table("others", FIELDS, key=("id",)), (None, (2, 0, None)))
+    result = world.apply(expected)
+    (refusal,) = result.refused
+    assert "parent cannot be evaluated: " in refusal.error.message
+    assert sorted(world.rows("others")) == [2]
+
+
+@pytest.mark.parametrize("damage", ["log", "file"])
+def test_a_damaged_quarantine_stops_its_table(world: World, damage: str) -> None:
+    """The others go on; once it is moved away, so does its table."""
+    others = Table("others", FIELDS, key=("id",))
+    world.put(ORDERS, (None, (1, 50, 0)))
+    world.apply(SMALL_ONLY)
+    path = Path(world.lake.quarantine_path("shop", "orders"))
+    kind = "_delta_log/*.json" if damage == "log" else "*.parquet"
+    for one in path.glob(kind):
+        one.write_bytes(b"{}")
+    world.put(ORDERS, ((1, 50, 0), (1, 5, 0)))
+    world.put(others, (None, (2, 0, None)))
+    (refusal,) = world.apply(SMALL_ONLY).refused
+    assert (refusal.table, sorted(world.rows("others"))) == ("shop.orders", [2])
+    assert "damaged" in refusal.error.message
+    shutil.rmtree(path)
+    world.put(ORDERS, ((1, 5, 0), (1, 6, 0)))
+    assert not world.apply(SMALL_ONLY).refused
+
+
+@pytest.mark.timeout(60)
+def test_tables_that_reference_each_other_block_each_other_and_nothing_else(world: World) -> None:
+    """An order of a user who is deleted blocks the orders, which blocks the users, who therefore stay: that does not
+    begin again."""
+    first, second = (
+        {f"shop.{child}": (Expectation("parent", References(f"shop.{parent}"), ("of",), Severity.BLOCK),)}
+        for child, parent in (("orders", "users"), ("users", "orders"))
+    )
+    expected = Expectations(first | second)
+    world.put(USERS, (None, (1, 0, None)))
+    world.put(Table("others", FIELDS, key=("id",)), (None, (1, 0, None)))
+    world.apply(expected)
+    world.put(USERS, ((1, 0, None), None), (None, (2, 0, 11)))
+    world.put(ORDERS, (None, (11, 0, 1)))
+    world.put(Table("others", FIELDS, key=("id",)), (None, (2, 0, None)))
+    result = world.apply(expected)
+    assert {one.table: one.error.message for one in result.refused} == {
+        "shop.orders": "1 rows fail parent (id=11)",
+        "shop.users": "1 rows fail parent (id=2)",
+    }
+    assert (sorted(world.rows("users")), sorted(world.rows("others"))) == ([1], [1, 2])
 
 
 @pytest.mark.parametrize("severity", Severity)
