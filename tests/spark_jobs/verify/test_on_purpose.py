@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -14,8 +16,10 @@ from cdc_core.schema.column_type import ColumnType
 from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.changes.columns import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
 from spark_jobs.lake.corrections import CorrectedTable, Correction, Corrections, redoable
+from spark_jobs.lake.record import COPIED, CopyNote
+from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
-from spark_jobs.verify.on_purpose import OnPurpose, Replaced, add, on_purpose
+from spark_jobs.verify.on_purpose import OnPurpose, Replaced, after, on_purpose
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = TableSchema("shop", "t", tuple(Column(one, ColumnType.LONGLONG, 0) for one in ("id", "v")), ("id",))
@@ -36,6 +40,10 @@ def noted(corrections: Corrections, rows: pa.Table, kind: str = "undo", table: s
     one = CorrectedTable(correction, table, "began", counts={"put": 1, "epoch": 0, "at": 2})
     corrections.began(one, rows, NOW)
     return one
+
+
+def done(corrections: Corrections, one: CorrectedTable) -> None:
+    corrections.note(replace(one, state="done", version=7), datetime.now(UTC))
 
 
 class TestOnPurpose:
@@ -80,12 +88,49 @@ class TestOnPurpose:
         noted(corrections, images((1, 11, DELETE)), kind="restore")
         assert on_purpose(corrections, SCHEMA) == OnPurpose()
 
-    def test_chain(self) -> None:
-        """A correction that goes on from another's row also stands for both."""
-        there = list[Replaced]()
-        add(there, Replaced(1, b"c", b"b"))
-        add(there, Replaced(2, b"b", b"a"))
-        assert there == [Replaced(1, b"c", b"b"), Replaced(2, b"c", b"a"), Replaced(2, b"b", b"a")]
+    def test_redone(self, corrections: Corrections) -> None:
+        """A row that was put back differs from nothing: a later difference has another reason, also the one between the
+        same two rows the other way round, as a change that the lake lost makes it. So does the first undo of a row that
+        was changed since and undone again."""
+        done(corrections, noted(corrections, images((1, 11, UPDATE_BEFORE), (1, 10, UPDATE_AFTER), (2, 20, DELETE))))
+        done(corrections, noted(corrections, images((1, 10, UPDATE_BEFORE), (1, 11, UPDATE_AFTER)), "redo"))
+        found = on_purpose(corrections, SCHEMA)
+        assert found.by(b"1", b"1,11", [b"1,10"]) == ""
+        assert found.by(b"1", b"1,10", [b"1,11"]) == ""
+        assert found.by(b"2", b"2,20", []).startswith("undo 1")
+        done(corrections, noted(corrections, images((2, 21, UPDATE_BEFORE), (2, 20, UPDATE_AFTER))))
+        found = on_purpose(corrections, SCHEMA)
+        assert found.by(b"2", b"2,20", []) == ""
+        assert found.by(b"2", b"2,21", [b"2,20"]).startswith("undo 3")
+
+    def test_replaced_since(self, corrections: Corrections) -> None:
+        """A copy at the place of the correction, or later, has other rows; one from before it has not."""
+        done(corrections, noted(corrections, images((1, 11, DELETE))))
+        for low, counts in ((1, True), (2, False), (9, False)):
+            about = {COPIED: CopyNote(0, low, low).to_json()}
+            with mock.patch.object(Lake, "state", lambda *_, about=about: TableState(5, 2, (), about)):
+                assert bool(on_purpose(corrections, SCHEMA).by(b"1", b"1,11", [])) is counts
+
+    def test_restored_since(self, corrections: Corrections) -> None:
+        """A restore to a later place brings the row that was put again, one to an earlier place does not."""
+        done(corrections, noted(corrections, images((1, 11, DELETE))))
+        for at, counts in ((2, True), (9, True), (1, False)):
+            asked = corrections.asked(Correction("restore", 0, at, at, "a place", "why"), NOW)
+            place = {"epoch": 1, "at": at}
+            corrections.note(CorrectedTable(asked, "shop.t", "done", 7, place), datetime.now(UTC))
+            about = {COPIED: CopyNote(1, at, at).to_json()}
+            with mock.patch.object(Lake, "state", lambda *_, about=about: TableState(5, 2, (), about)):
+                assert bool(on_purpose(corrections, SCHEMA).by(b"1", b"1,11", [])) is counts
+
+    def test_after(self) -> None:
+        """A correction that goes on from another's row stands for both, alone if its commit came."""
+        there = after([], Replaced(1, b"c", b"b"), certain=False)
+        assert there == [Replaced(1, b"c", b"b")]
+        assert after(there, Replaced(2, b"b", b"a"), certain=False) == [*there, Replaced(2, b"c", b"a")]
+        assert after(there, Replaced(2, b"b", b"a"), certain=True) == [Replaced(2, b"c", b"a")]
+        assert after(there, Replaced(2, b"b", b"c"), certain=True) == []
+        assert after(there, Replaced(2, b"b", b"c"), certain=False) == there
+        assert after(there, Replaced(2, b"c", b"a"), certain=True) == [Replaced(2, b"c", b"a")]
 
 
 class TestCorrections:
