@@ -1,13 +1,16 @@
 """Notes of tables that an expectation blocks, and of batches that a person took as they are.
 
-They lie with the notes of tables that wait. A block notes where the batch ends; to accept it notes the same place with
-a reason. Until the table has passed that place, what blocks it is a warning: a batch that comes again may be longer.
+They lie with the notes of tables that wait. A block notes where the batch ends and how many rows failed; to accept it
+notes the same with a reason. Until the table has passed that place, what blocks it is a warning: a batch that comes
+again may be longer. A load has no beginning: until the table is loaded, loads pass in which no more rows fail. What was
+not blocked then blocks in either case. A batch may be accepted by which its table stops: then the load that resumes it
+is accepted likewise.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,11 +25,29 @@ _BLOCKED, _ACCEPTED = "sluice.blocked.", "sluice.accepted."
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A table that was blocked by `checks`, at a batch that ends at version `upto` of `epoch`."""
+    """A table that was blocked at a batch, or a `load`, that ends at version `upto` of `epoch`. `failed`: the rows that
+    failed, by check."""
 
     epoch: int
     upto: int
-    checks: tuple[str, ...]
+    failed: Mapping[str, int]
+    load: bool = False
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        return tuple(self.failed)
+
+    def covers(self, changes: VersionRange, results: Sequence[ExpectationResult], *, load: bool) -> bool:
+        """Whether who accepts this block accepts that these results block a batch with these changes; or a load that
+        ends with them, whose table is at their beginning."""
+        if self.load and not load:
+            return False
+        if not self.load and (changes.epoch, changes.after or 0) >= (self.epoch, self.upto):
+            return False
+        known = all(one.name in self.failed for one in results)
+        if not load:
+            return known
+        return known and changes.epoch == self.epoch and all(one.bad <= self.failed[one.name] for one in results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +58,21 @@ class Acceptances:
     destination: str
     client_id: int
 
-    def blocked(self, table: str, changes: VersionRange, results: Sequence[ExpectationResult]) -> None:
+    def blocked(
+        self, table: str, changes: VersionRange, results: Sequence[ExpectationResult], *, load: bool = False
+    ) -> None:
         """Notes that the table does not take these changes, because of these results. Raises LakeError."""
-        note = Blocked(changes.epoch, changes.upto, tuple(one.name for one in results))
+        note = Blocked(changes.epoch, changes.upto, {one.name: one.bad for one in results}, load)
         if self._notes(_BLOCKED).get(table) != json.loads(json.dumps(asdict(note))):
             self._noted.write({_BLOCKED + table: json.dumps(asdict(note))})
 
-    def reason(self, table: str, changes: VersionRange) -> str:
-        """Returns the reason for which a person accepted these changes, or "". Raises LakeError."""
+    def reason(
+        self, table: str, changes: VersionRange, results: Sequence[ExpectationResult], *, load: bool = False
+    ) -> str:
+        """Returns the reason for which a person accepted that these results block these changes, or "". Raises
+        LakeError."""
         note = self._notes(_ACCEPTED).get(table)
-        if note is None or (changes.epoch, changes.after or 0) >= (note["epoch"], note["upto"]):
+        if note is None or not Blocked(**note["block"]).covers(changes, results, load=load):
             return ""
         return str(note["reason"])
 
@@ -57,14 +83,15 @@ class Acceptances:
         if fields is None:
             hint = "Name a table whose stop says which expectation its rows fail (sluice status)."
             raise ConfigError(f"{table} is not blocked by an expectation", place=table, hint=hint)
-        found = Blocked(fields["epoch"], fields["upto"], tuple(fields["checks"]))
-        note = {"epoch": found.epoch, "upto": found.upto, "reason": reason}
+        note = {"block": fields, "reason": reason}
         self._noted.write({_BLOCKED + table: "", _ACCEPTED + table: json.dumps(note)})
-        return found
+        return Blocked(**fields)
 
     def end(self, table: str) -> None:
-        """Ends what a person accepted of the table. Raises LakeError."""
-        self._noted.write({_ACCEPTED + table: ""})
+        """Ends what a person accepted of the table, and what blocked it. Raises LakeError."""
+        found = [prefix + table for prefix in (_ACCEPTED, _BLOCKED) if table in self._notes(prefix)]
+        if found:
+            self._noted.write(dict.fromkeys(found, ""))
 
     @property
     def _noted(self) -> Noted:

@@ -54,10 +54,11 @@ def judged(
     blocking = [one for one in results if _blocks(one)]
     if not blocking:
         return results
-    changes, notes = VersionRange(target.client.epoch, None, upto), acceptances(target)
-    reason = notes.reason(target.name, changes)
+    state, notes = target.lake.state(target.path, target.app), acceptances(target)
+    changes = VersionRange(target.client.epoch, state.applied if state else None, upto)
+    reason = notes.reason(target.name, changes, blocking, load=True)
     if not reason:
-        notes.blocked(target.name, changes, blocking)
+        notes.blocked(target.name, changes, blocking, load=True)
         raise _stop(target, blocking)
     return tuple(_accepted(one, reason) if one in blocking else one for one in results)
 

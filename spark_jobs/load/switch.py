@@ -120,7 +120,7 @@ def switch(
         target.fence.check(target.path)
     _commit(sessions, load, new)
     version = target.committed(about, flushed=flushed)
-    if any(one.accepted for one in results):
+    if results:
         acceptances(target).end(target.name)
     return Copied(staged.schema, load.place, staged.rows, version, (note.epoch, note.high), results)
 

@@ -175,7 +175,7 @@ class Evaluator:
 
     def _accepted(self, work: _Work) -> str:
         """Returns the reason for which a person let the block of this batch pass, or ""."""
-        return self.acceptances.reason(work.table.ready.name, work.table.ready.changes.range)
+        return self.acceptances.reason(work.table.ready.name, work.table.ready.changes.range, work.judge.blocking)
 
     def _ended(self, work: _Work) -> Evaluation:
         """Returns the end of the evaluation: what needs Spark is evaluated, and the quarantine is committed."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_a_stopped_table_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     acceptances.blocked("shop.orders", RANGE, RESULTS)
 
     def resumed(*_: Any) -> Done:
-        assert acceptances.reason("shop.orders", RANGE) == "the shop knows"
+        assert acceptances.reason("shop.orders", RANGE, RESULTS) == "the shop knows"
         return Done("3 rows as of x", {"copied": True}, reloaded=True)
 
     monkeypatch.setattr(accept, "resumed", resumed)
@@ -97,11 +97,36 @@ def test_a_table_that_waits_is_tried_at_once(tmp_path: Path) -> None:
 def test_a_batch_is_accepted_until_the_table_has_passed_it(tmp_path: Path, asked: VersionRange, accepted: bool) -> None:
     """Also if it comes again longer; a later epoch is after it."""
     acceptances = Acceptances(Lake(tmp_path), "shop", 1)
-    assert acceptances.reason("shop.orders", asked) == ""
+    assert acceptances.reason("shop.orders", asked, RESULTS) == ""
     acceptances.blocked("shop.orders", RANGE, RESULTS)
     acceptances.accept("shop.orders", "known")
-    assert acceptances.reason("shop.orders", asked) == ("known" if accepted else "")
-    assert acceptances.reason("shop.users", asked) == ""
+    assert acceptances.reason("shop.orders", asked, RESULTS) == ("known" if accepted else "")
+    assert acceptances.reason("shop.users", asked, RESULTS) == ""
+
+
+def test_what_was_not_blocked_is_not_accepted(tmp_path: Path) -> None:
+    """Another check, a load in which more rows fail or after the batch is in the table, and a batch after a load."""
+    notes, other = Acceptances(Lake(tmp_path), "shop", 1), ExpectationResult("other", Severity.BLOCK, 3, 1)
+    more = [ExpectationResult("some", Severity.BLOCK, 3, 2)]
+
+    def accepted(changes: VersionRange, results: Sequence[ExpectationResult], *, load: bool = False) -> bool:
+        return bool(notes.reason("shop.orders", changes, results, load=load))
+
+    notes.blocked("shop.orders", RANGE, RESULTS)
+    notes.accept("shop.orders", "known")
+    assert accepted(RANGE, RESULTS)
+    assert accepted(VersionRange(1, 10, 99), RESULTS, load=True)
+    assert not accepted(RANGE, [*RESULTS, other])
+    assert not accepted(VersionRange(1, 10, 99), more, load=True)
+    assert not accepted(VersionRange(1, 20, 99), RESULTS, load=True)
+    notes.blocked("shop.orders", RANGE, RESULTS, load=True)
+    notes.accept("shop.orders", "known")
+    assert accepted(VersionRange(1, 90, 99), RESULTS, load=True)
+    assert not accepted(VersionRange(1, 90, 99), more, load=True)
+    assert not accepted(VersionRange(2, 90, 99), RESULTS, load=True)
+    assert not accepted(RANGE, RESULTS)
+    notes.end("shop.orders")
+    assert not accepted(RANGE, RESULTS, load=True)
 
 
 def test_values_are_given_by_column() -> None:
