@@ -38,7 +38,7 @@ SEED            ?=
 SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint format bench fuzz soak clean
+.PHONY: help setup demo up test lint format docs bench fuzz soak clean
 
 help: ## list the targets and their variables
 	@awk -F ':[^#]*## ' '/^[a-zA-Z0-9_.-]+:[^#]*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ lint: $(READY) ## check style and formatting (ruff), layering (import-linter) an
 format: $(READY) ## format the code
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
+
+docs: $(READY) ## build the documentation's site into build/site, strictly
+	@$(BIN)/python -m scripts.site
 
 bench: $(READY) ## measure; one JSON object a line
 	@$(BIN)/python -m tests.bench $(BENCH)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PACKAGES = ("cdc_core", "spark_jobs", "orchestration")
 _CODE = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(rf"^(?:{'|'.join(PACKAGES)}|tests|docs|scripts)/[\w./-]*$")
@@ -42,7 +42,7 @@ def _anchors(page: Path) -> set[str]:
     return {"#" + re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_paths_and_names_on_a_page_exist(page: Path) -> None:
     """Each `folder/`, `folder/file.py` and `folder/file.py:name` in backticks."""
     for code in _CODE.findall(page.read_text()):
@@ -52,7 +52,7 @@ def test_paths_and_names_on_a_page_exist(page: Path) -> None:
             assert (ROOT / code).exists(), code
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     """To a file of the project, and to a title in it."""
     for target, anchor, here in _LINK.findall(page.read_text()):
