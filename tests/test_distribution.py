@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -28,10 +29,11 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def built_wheel(source: Path, folder: Path) -> Path:
+def built_wheel(source: Path, folder: Path, **environment: str) -> Path:
     """The wheel of a folder or of a source distribution, built with what is installed here."""
     options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--quiet", "--wheel-dir", folder]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, source], check=True, cwd=folder.parent)
+    command = [sys.executable, "-m", "pip", "wheel", *options, source]
+    subprocess.run(command, check=True, cwd=folder.parent, env=os.environ | environment)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -61,3 +63,39 @@ def test_wheel_and_sdist_build_from_a_clean_checkout(checkout: Path, tmp_path: P
     assert contents(built_wheel(sdist, folders[2])) == contents(wheel)
     with tarfile.open(sdist) as archive:
         assert not [name for name in archive.getnames() if "/tests" in name]
+
+
+@pytest.mark.full
+def test_kernels_that_come_with_the_wheel_are_not_compiled_again(checkout: Path, tmp_path: Path) -> None:
+    """At another path than where they were compiled, on any processor that has their instructions; nothing is
+    written."""
+    (tmp_path / "dist").mkdir()
+    wheel = built_wheel(checkout, tmp_path / "dist", SLUICE_KERNELS="1")
+    installed = tmp_path / "lib" / "site-packages"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    before = contents(wheel)
+
+    environment = os.environ | {"PYTHONPATH": str(installed), "XDG_CACHE_HOME": str(tmp_path), "NUMBA_CACHE_DIR": ""}
+    command = [sys.executable, "-B", "-c", _HITS]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    hits, misses = map(int, done.stdout.split())
+
+    assert "-any" not in wheel.name
+    assert misses == 0
+    assert hits > 20
+    assert {str(file.relative_to(installed)) for file in installed.rglob("*") if file.is_file()} >= before
+    assert not list(installed.rglob("__pycache__"))
+    assert not list((tmp_path / "sluice").rglob("*.nb?"))
+
+
+_HITS = """
+import sys
+import cdc_core.rows.net, cdc_core.serve
+from numba.core.dispatcher import Dispatcher
+assert "site-packages" in cdc_core.serve.__file__
+modules = [module for name, module in sys.modules.items() if name.startswith("cdc_core")]
+kernels = {id(one): one for module in modules for one in vars(module).values() if isinstance(one, Dispatcher)}.values()
+stats = [one.stats for one in kernels]
+print(sum(map(len, (one.cache_hits for one in stats))), sum(map(len, (one.cache_misses for one in stats))))
+"""

@@ -2,7 +2,8 @@
 
 Numba looks at the file that a kernel stands in, and does not notice that a kernel or constant of another module has
 changed. Here the digest is part of the file's name: a kernel that was made of something else is never found, whatever
-the files' times say, and processes that start side by side from different sources do not share files.
+the files' times say, and processes that start side by side from different sources do not share files. The digest is
+the same wherever the packages are installed, so that kernels may come with them (`cdc_core.compiled.ahead`).
 """
 
 from __future__ import annotations
@@ -16,22 +17,39 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import llvmlite  # type: ignore[import-untyped]
+import numba
 import numpy as np
 from numba.core import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.dispatcher import Dispatcher
+
+from cdc_core.compiled.places import LOCATORS
+
+_AHEAD = Path(__file__).with_name("ahead_of_time")
+_TOOLS = f"numba {numba.__version__} llvmlite {llvmlite.__version__} numpy {np.__version__}"
 
 
 class KernelCache(FunctionCache):
     """The cache of one kernel. Saving it removes what was cached of its earlier forms."""
 
     def __init__(self, function: Callable[..., Any], signature: Any, bare: bool) -> None:
-        made_of = f"{ingredients(function)}{_fields(signature)}{'bare' if bare else ''}"
+        made_of = f"{_TOOLS}{ingredients(function)}{_fields(signature)}{'bare' if bare else ''}"
         digest = hashlib.sha256(made_of.encode()).hexdigest()[:16]
         self._impl_class: Any = partial(_Named, digest)
         super().__init__(function)  # type: ignore[no-untyped-call]
         base = self._impl.filename_base
         self._cache_file = IndexDataCacheFile(self._cache_path, base, digest)  # type: ignore[no-untyped-call]
+        self._shipped = _Shipped(str(_AHEAD), base, digest) if _AHEAD.is_dir() else None  # type: ignore[no-untyped-call]
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        if self._shipped is not None:
+            key = self._index_key(sig, target_context.codegen())  # type: ignore[no-untyped-call]
+            if (data := self._shipped.load(key)) is not None:
+                return self._impl.rebuild(target_context, data)
+        with suppress(OSError):
+            return super()._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """An installation that cannot be written to compiles again in each process."""
@@ -42,8 +60,29 @@ class KernelCache(FunctionCache):
                     cached.unlink(missing_ok=True)
 
 
+class _Shipped(IndexDataCacheFile):
+    """The file of a kernel that came with the package."""
+
+    def load(self, key: tuple[Any, tuple[str, str, str], Any]) -> Any:
+        """Returns a kernel that runs on this processor, or None."""
+        sig, here, code = key
+        for (its_sig, made_for, its_code), name in self._load_index().items():  # type: ignore[no-untyped-call]
+            if (its_sig, its_code) == (sig, code) and runs_on(made_for, here):
+                with suppress(OSError):
+                    return self._load_data(name)  # type: ignore[no-untyped-call]
+        return None
+
+
+def runs_on(made_for: tuple[str, str, str], here: tuple[str, str, str]) -> bool:
+    """Whether code for one processor (platform, name, instructions) runs on another one."""
+    needed, there = ({name for name in one[2].split(",") if name.startswith("+")} for one in (made_for, here))
+    return made_for[0] == here[0] and needed <= there
+
+
 class _Named(CompileResultCacheImpl):
     """Names files `module.function-python-digest`."""
+
+    _locator_classes = LOCATORS
 
     def __init__(self, digest: str, function: Callable[..., Any]) -> None:
         self._digest = digest
@@ -84,7 +123,9 @@ def _value(value: Any) -> str:
         return repr(list(value))
     if isinstance(value, type) and hasattr(value, "_fields"):
         return repr(value._fields)
-    if callable(value) or isinstance(value, ModuleType):
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if callable(value):
         return str(getattr(value, "__qualname__", value))
     return repr(value)
 

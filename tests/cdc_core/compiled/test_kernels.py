@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.compiled.cache import runs_on
+
 _CALLEE = """
 import numpy as np
 from numba import types
@@ -103,6 +105,52 @@ def test_kernels_work_where_nothing_can_be_written(program: Path, monkeypatch: p
 
     assert run(program) == "40"
     assert run(program) == "40 cached"
+
+
+def test_kernels_of_an_installed_package_go_to_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written into site-packages."""
+    program = tmp_path / "lib" / "site-packages"
+    program.mkdir(parents=True)
+    (program / "caller.py").write_text(_CALLER)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+
+    assert run(program) == "40"
+    assert run(program) == "40 cached"
+    assert sorted(file.name for file in program.iterdir()) == ["callee.py", "caller.py"]
+    assert len(list((tmp_path / "home" / "sluice" / "kernels").rglob("*.nbi"))) == 2
+
+
+def test_without_a_home_kernels_go_to_a_folder_of_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that others may write in, or that somebody else made, is not taken: what is loaded from there runs."""
+    program = tmp_path / "site-packages"
+    program.mkdir()
+    (program / "caller.py").write_text(_CALLER)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/home")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    own = tmp_path / f"sluice-kernels-{os.geteuid()}"
+
+    assert run(program) == "40"
+    assert run(program) == "40 cached"
+    assert own.stat().st_mode & 0o777 == 0o700
+    own.chmod(0o777)
+    assert run(program) == "40"
+    assert sorted(file.name for file in program.iterdir()) == ["callee.py", "caller.py"]
+
+
+@pytest.mark.parametrize(
+    ("needed", "runs"),
+    [
+        (("linux", "generic", "+avx,+avx2"), True),
+        (("linux", "generic", "+avx,-avx512f"), True),
+        (("linux", "generic", "+avx512f"), False),
+        (("darwin", "generic", "+avx"), False),
+    ],
+)
+def test_a_kernel_runs_where_its_instructions_are(needed: tuple[str, str, str], runs: bool) -> None:
+    """The processor's name does not matter, nor what a kernel does without."""
+    assert runs_on(needed, ("linux", "skylake", "+64bit,+avx,+avx2,-avx512f")) is runs
 
 
 def test_importing_the_package_touches_no_file() -> None:
