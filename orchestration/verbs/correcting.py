@@ -36,7 +36,8 @@ def corrected(
     at: Access, report: Report, planner: Planner, correction: Correction, names: Sequence[str], *, dry_run: bool
 ) -> None:
     """Plans the tables, then shows what would be done, or does it. Raises LakeError for a table that cannot be
-    corrected, ConfigError for an order without a reason."""
+    corrected, ConfigError for an order without a reason. If the last order was the same, and ended before all tables
+    were done, it is continued under its number, so that a redo of that takes all of it back."""
     if not dry_run:
         check_reason(report)
     plans = []
@@ -47,10 +48,26 @@ def corrected(
         for plan in plans:
             report.each(plan.table, partial(_shown, plan))
         return
-    numbered = corrections_of(at).asked(correction, datetime.now(UTC))
+    planned = {plan.table: len(plan.decision.puts) for plan in plans}
     with at.connect() as connector, at.sessions() as sessions:
+        check_no_snapshot(connector, list(planned))
+        numbered, done = corrections_of(at).unfinished(correction, planned)
+        if not numbered.number:
+            numbered = corrections_of(at).asked(correction, datetime.now(UTC), planned)
         for plan in plans:
-            report.each(plan.table, partial(_put, connector, sessions, planner, numbered, plan))
+            if plan.table in done:
+                report.each(plan.table, partial(_done_before, numbered, plan))
+            else:
+                report.each(plan.table, partial(_put, connector, sessions, planner, numbered, plan))
+
+
+def check_no_snapshot(connector: Connector, tables: Sequence[str]) -> None:
+    """Raises LakeError for a table that is read by a snapshot: its rows will be replaced by the source's."""
+    opened = {one.table for one in connector.client_status().snapshots if not one.broken}
+    for table in (one for one in tables if one in opened):
+        cancel = f"sluice snapshot {connector.destination} {table} --cancel"
+        hint = f"Do it again when the snapshot is in the lake; or cancel it: {cancel}. Nothing was put."
+        raise LakeError("a snapshot of the table is open, which would replace its rows", place=table, hint=hint)
 
 
 def check_reason(report: Report) -> None:
@@ -75,6 +92,7 @@ def _put(connector: Connector, sessions: Sessions, planner: Planner, correction:
     parking = Parking(tables.lake, tables.destination, tables.client_id)
 
     def work(hold: Hold) -> Corrected:
+        check_no_snapshot(connector, [plan.table])
         return corrector.correct(correction, next(given, None) or planner.plan(plan.table), hold.check)
 
     with parking.turn(plan.table):
@@ -88,6 +106,12 @@ def _put(connector: Connector, sessions: Sessions, planner: Planner, correction:
         f"{correction.kind} {correction.number}, version {made.version}" if made.version else "nothing was left to do"
     )
     return Done(f"{_text(made.plan)}\n{done}", facts | {"number": correction.number})
+
+
+def _done_before(correction: Correction, plan: TablePlan) -> Done:
+    """A table into which a run put its rows before it died."""
+    facts = _facts(plan) | {"dry_run": False, "delta_version": None, "number": correction.number}
+    return Done(f"{_text(plan)}\n{correction.kind} {correction.number} was done before", facts)
 
 
 def _shown(plan: TablePlan) -> Done:

@@ -70,8 +70,9 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class CorrectedTable:
-    """What a correction did to a table, or was about to do: Delta's `version` of the commit once it is `done`, and
-    `counts` of its rows. `table` is "" for the correction itself, which is `asked`."""
+    """What a correction did to a table, or was about to do: Delta's `version` of the commit once it is `done`, None if
+    there was nothing to put, and `counts` of its rows. `table` is "" for the correction itself, which is `asked`: then
+    `counts` has the rows that were to be put, by table."""
 
     correction: Correction
     table: str
@@ -83,7 +84,8 @@ class CorrectedTable:
     @property
     def put_rows(self) -> bool:
         """Whether it put rows of single keys into the table, or may have."""
-        return self.correction.kind != "restore" and self.state in ("began", "done")
+        done = self.state == "done" and self.version is not None
+        return self.correction.kind != "restore" and (self.state == "began" or done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +104,15 @@ class Corrections:
         """Returns the path of the rows that a correction puts into a table."""
         return f"{self._home}/corrected/{number}/{'/'.join(map(folder_of, split_name(table)))}"
 
-    def asked(self, correction: Correction, now: datetime) -> Correction:
-        """Notes a correction, and returns it with its number. Raises LakeError."""
+    def asked(self, correction: Correction, now: datetime, planned: Mapping[str, int] | None = None) -> Correction:
+        """Notes a correction, with the rows that are planned by table, and returns it with its number. Raises
+        LakeError."""
         for _ in range(_TRIES):
             opened = self._open()
             last = (opened.transaction_version(self._app) or 0) if opened is not None else 0
             numbered = replace(correction, number=last + 1)
             try:
-                self._append(opened, CorrectedTable(numbered, "", "asked"), now, numbered.number)
+                self._append(opened, CorrectedTable(numbered, "", "asked", counts=planned or {}), now, numbered.number)
             except CommitFailedError:  # another one took the number
                 continue
             return numbered
@@ -148,6 +151,22 @@ class Corrections:
         for one in map(_corrected, sorted(rows.to_pylist(), key=lambda row: (row["at"], _ORDER[row["state"]]))):
             last[one.correction.number, one.table] = one
         return [last[key] for key in sorted(last)]
+
+    def unfinished(self, correction: Correction, planned: Mapping[str, int]) -> tuple[Correction, set[str]]:
+        """Returns the last correction, with the tables that are done, if it is the same one and has yet to put rows
+        into others, because its run died or failed; else `correction`, without a number. `planned`: how many rows are
+        to be put now, by table. Raises LakeError."""
+        known = self.tables()
+        last = [one for one in known if one.correction.number == known[-1].correction.number]
+        header = next((one for one in last if not one.table), None)
+        if header is None:
+            return correction, set()
+        done = {one.table for one in last if one.table and one.state == "done"}
+        number, waits = header.correction.number, {table for table, rows in header.counts.items() if rows} - done
+        same = replace(header.correction, number=0, reason=correction.reason, run_id=correction.run_id) == correction
+        if not same or not waits or planned.keys() != header.counts.keys() or any(planned[table] for table in done):
+            return correction, set()
+        return replace(correction, number=number), done
 
     def of_table(self, table: str) -> list[CorrectedTable]:
         """Returns those that put rows into a table, or may have. Raises LakeError."""

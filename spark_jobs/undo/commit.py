@@ -75,10 +75,12 @@ class Corrector:
         rewrite = Rewrite.begun(target, self.sessions, at)
         if rewrite.state.columns != plan.state.columns:
             raise WentOn(target.path)
-        self._settle(table)
+        settled = self._settle(table)
         plan = self.planner.again(plan, rewrite.state)
         if not plan.decision.puts:
-            return Corrected(plan, None)
+            if correction.number not in settled:
+                self.corrections.note(CorrectedTable(correction, table, "done", counts=_counts(plan)), self._now())
+            return Corrected(plan, settled.get(correction.number))
         about = rewrite.about(NOTE, {"number": correction.number, "kind": correction.kind, "table": table})
         noted = CorrectedTable(correction, table, "began", counts=_counts(plan))
         self.corrections.began(noted, plan.decision.images(), self._now())
@@ -88,18 +90,19 @@ class Corrector:
         self.corrections.note(replace(noted, state="done", version=made.version), self._now())
         return Corrected(plan, made.version)
 
-    def _settle(self, table: str) -> None:
+    def _settle(self, table: str) -> dict[int, int]:
         """Notes what became of corrections of the table that have begun. The table is fenced, so no commit of theirs
-        comes any more."""
+        comes any more. Returns the versions of those that came, by number."""
         begun = [one for one in self.corrections.of_table(table) if one.state == "began"]
         if not begun:
-            return
+            return {}
         commits = self.tables.lake.commits(self.tables.path(table))
         made = {one.note[NOTE].get("number"): one.version for one in commits if NOTE in one.note}
         for one in begun:
             version = made.get(one.correction.number)
             state = replace(one, state="void" if version is None else "done", version=version)
             self.corrections.note(state, self._now())
+        return {one.correction.number: made[one.correction.number] for one in begun if one.correction.number in made}
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self.clock(), UTC)
@@ -171,4 +174,4 @@ def _counts(plan: TablePlan) -> dict[str, int]:
     """Returns the counts that are noted, and the place of the table."""
     decision, (epoch, at) = plan.decision, plan.place
     counts = {"put": len(decision.puts), "already": decision.already, "changed": len(decision.changed)}
-    return counts | {"epoch": epoch, "at": at}
+    return counts | {"left": decision.left_alone, "epoch": epoch, "at": at}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from cdc_core.errors import LakeError
-from spark_jobs.lake.corrections import NOTE, Correction
+from spark_jobs.lake.corrections import NOTE, CorrectedTable, Correction
 from spark_jobs.load.result import WentOn
 from spark_jobs.session import Sessions
 from spark_jobs.undo.commit import Corrector
@@ -55,8 +56,13 @@ class TestUndo:
         undoing.batch({2: 22})
         assert undoing.undo(number).plan.decision.left_alone == 1
         assert undoing.rows == {1: 10, 2: 22}
+        assert undoing.noted()[-1].counts["left"] == 1
         undoing.undo(number, force=True)
         assert undoing.rows == {1: 10, 2: 20}
+        undoing.redo(2)
+        undoing.redo(1)
+        assert undoing.redo(1).version is None
+        assert undoing.rows == {1: 11, 2: 22}
 
     def test_range(self, undoing: Undoing) -> None:
         """Several batches are undone together: rows are as before the first."""
@@ -72,7 +78,9 @@ class TestUndo:
         number = undoing.batch({1: 11})
         undoing.undo(number)
         assert undoing.undo(number).version is None
-        assert [one.state for one in undoing.noted()] == ["done"]
+        first, again = undoing.noted()
+        assert (first.counts["put"], first.put_rows, again.state, again.put_rows) == (1, True, "done", False)
+        assert {one: again.counts[one] for one in ("put", "already", "left")} == {"put": 0, "already": 1, "left": 0}
 
     def test_soft_deletes(self, tmp_path: Path) -> None:
         """A deleted row that comes back takes the place of its marked row, by an undo, a redo and a replay."""
@@ -132,9 +140,33 @@ class TestKills:
         assert undoing.rows == {1: 10}
         notes = [one.note for one in undoing.lake.lake.commits(undoing.lake.path(A)) if NOTE in one.note]
         assert len(notes) == 1
-        assert [one.state for one in undoing.noted()].count("done") == 1
+        assert [one.state for one in undoing.noted() if one.put_rows] == ["done"]
         undoing.batch({3: 30})
         assert undoing.rows == {1: 10, 3: 30}
+
+    def test_between_tables(self, undoing: Undoing) -> None:
+        """A run that dies between two tables, or before or after its commit: the same order is the same correction, so
+        that one redo takes all of it back. Another order is another one, and so is one that puts rows once more."""
+        number = undoing.batch({1: 10}, "shop.b")
+        asked, rows = Correction("undo", 0, number, number, "batch", "first"), {A: 1, "shop.b": 1}
+        undoing.batch({1: 10})
+        number = undoing.batch({1: 11})
+        first = undoing.corrections.asked(asked, NOW, rows)
+        again = replace(asked, reason="again", run_id="later")
+        assert undoing.corrections.unfinished(again, rows) == (replace(again, number=first.number), set())
+        planner = undoing.planner(number)
+        corrector = Corrector(undoing.tables, cast(Sessions, None), planner)
+        with suppress(Killed), killed_at("spark_jobs.undo.commit.by_delta_rs", after=True):
+            corrector.correct(first, planner.plan(A))
+        assert corrector.correct(first, planner.plan(A)).version is not None
+        left = {A: 0, "shop.b": 1}
+        assert undoing.corrections.unfinished(again, left) == (replace(again, number=first.number), {A})
+        (noted,) = undoing.noted()
+        assert (noted.state, noted.counts["put"], noted.put_rows) == ("done", 1, True)
+        for other, planned in ((again, rows), (again, {A: 0}), (replace(again, end=7), left)):
+            assert undoing.corrections.unfinished(other, planned) == (other, set())
+        undoing.corrections.note(CorrectedTable(first, "shop.b", "done", 1), NOW)
+        assert undoing.corrections.unfinished(again, left) == (again, set())
 
     def test_two_at_once(self, undoing: Undoing) -> None:
         """Of two undos the one whose fence came first is refused, and nothing is put twice."""
