@@ -22,13 +22,36 @@ def key_codes(keys: pa.Table) -> np.ndarray:
 
 
 def is_among(keys: pa.Table, others: pa.Table) -> np.ndarray:
-    """Returns, for each of the keys, whether it is among the `others`, which have columns of the same names."""
+    """Returns, for each of the keys, whether it is among the `others`, which have columns of the same names: of other
+    types too, if a statement changed these in between."""
     if not others.num_rows or not keys.num_rows:
         return np.zeros(keys.num_rows, bool)
-    both = pa.concat_tables([keys, others.select(keys.column_names).cast(keys.schema)])
+    both = pa.concat_tables(alike(keys, others.select(keys.column_names)))
     codes = key_codes(both)
     found: np.ndarray = np.isin(codes[: keys.num_rows], codes[keys.num_rows :])
     return found
+
+
+def alike(rows: pa.Table, others: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Returns both tables, which have columns of the same names, with columns of types that have the values of both."""
+    if rows.schema.equals(others.schema):
+        return rows, others
+    kinds = pa.schema([(one.name, _common(one.type, others.schema.field(one.name).type)) for one in rows.schema])
+    return rows.cast(kinds), others.cast(kinds)
+
+
+def _common(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if kind == other:
+        return kind
+    exact = [one for one in (kind, other) if pa.types.is_decimal(one)]
+    if len(exact) == 1 and any(map(pa.types.is_integer, (kind, other))):
+        return pa.decimal128(38, exact[0].scale)
+    fields = [pa.schema([("one", one)]) for one in (kind, other)]
+    try:
+        return pa.unify_schemas(fields, promote_options="permissive").field(0).type
+    except pa.ArrowTypeError:
+        binary = (pa.types.is_binary, pa.types.is_large_binary)
+        return pa.large_binary() if any(test(one) for test in binary for one in (kind, other)) else pa.large_string()
 
 
 def without_keys(rows: pa.Table, left_out: pa.Table | None) -> pa.Table:
@@ -54,7 +77,7 @@ def plain(rows: pa.Table) -> pa.Table:
 
 def joined(rows: pa.Table, others: pa.Table) -> np.ndarray:
     """Returns, for each of `rows`, how often an equal row is among the `others`, which have the same columns."""
-    both = key_codes(pa.concat_tables([rows, others.select(rows.column_names).cast(rows.schema)]))
+    both = key_codes(pa.concat_tables(alike(rows, others.select(rows.column_names))))
     counts = np.bincount(both[rows.num_rows :], minlength=int(both.max(initial=-1)) + 1)
     found: np.ndarray = counts[both[: rows.num_rows]]
     return found

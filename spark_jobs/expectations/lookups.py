@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
-from spark_jobs.changes.keys import has_null, is_among, joined
+from spark_jobs.changes.keys import alike, has_null, is_among, joined
 from spark_jobs.expectations.expectation import Expectation, References
 from spark_jobs.expectations.row_judge import RowJudge
 from spark_jobs.lake.failures import first_line
@@ -129,12 +129,13 @@ def rows_with(table: DeltaTable, values: pa.Table, more: Sequence[str] = ()) -> 
     listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
     asked = f"SELECT {listed} FROM t WHERE {own.living}"  # noqa: S608
     schema = pa.schema([pa.schema(table.schema().to_arrow()).field(name) for name in names])
-    wanted = values.cast(pa.schema([schema.field(name) for name in values.column_names]))
+    none, wanted = alike(schema.empty_table().select(values.column_names), values)
     found = []
     for batch in QueryBuilder().register("t", table).execute(asked):
         rows = pa.Table.from_batches([pa.record_batch(batch)]).cast(schema)
         for name in wanted.column_names:
-            rows = rows.filter(pc.is_in(rows.column(name), wanted.column(name).combine_chunks()))
+            there = rows.column(name).cast(none.schema.field(name).type)
+            rows = rows.filter(pc.is_in(there, wanted.column(name).combine_chunks()))
         if rows.num_rows and len(wanted.column_names) > 1:
             rows = rows.filter(pa.array(is_among(rows.select(wanted.column_names), wanted)))
         found.append(rows)

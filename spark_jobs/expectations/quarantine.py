@@ -6,8 +6,9 @@ it is the same however the changes are cut into batches, and whenever a batch is
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from spark_jobs.expectations.row_judge import CHECK, REASON
 
 OP, PLACE, TIME = "_sluice_op", "_sluice_position", "_sluice_time"
 BATCH, EPOCH, VERSION = "_sluice_batch", "_sluice_epoch", "_sluice_version"
+LACKS = "_sluice_lacks"
 SYSTEM = pa.schema(
     [
         (OP, pa.string()),  # of the row's last change
@@ -31,6 +33,7 @@ SYSTEM = pa.schema(
         (BATCH, pa.int64()),
         (EPOCH, pa.int32()),
         (VERSION, pa.int64()),  # of the end of the batch
+        (LACKS, pa.string()),  # columns that came after the row, which it has no values for: a list in JSON, or NULL
     ]
 )
 _OPS = {log.INSERT: "insert", log.UPDATE_AFTER: "update"}
@@ -65,6 +68,7 @@ def bad_rows(images: pa.Table, failed: pa.Table, columns: Sequence[str], key: Se
         BATCH: pa.array([end.number] * count, pa.int64()),
         EPOCH: pa.array([end.epoch] * count, pa.int32()),
         VERSION: pa.array([end.version] * count, pa.int64()),
+        LACKS: pa.nulls(count, pa.string()),
     }
     own = [last.schema.field(name) for name in columns]
     arrays = [*(last[name] for name in columns), *(made[field.name].cast(field.type) for field in SYSTEM)]
@@ -82,11 +86,24 @@ def after_batch(before: pa.Table | None, ended: pa.Table | None, bad: pa.Table, 
     kinds = {field.name: field.type for field in bad.schema}
     gone = [field for field in left.schema if field.name not in kinds and field.name not in SYSTEM.names]
     names = [*(name for name in bad.column_names if name not in SYSTEM.names), *(field.name for field in gone)]
-    columns = {}
+    left, columns = _lacking(left, [name for name in names if name not in left.column_names]), {}
     for name in [*names, *SYSTEM.names]:
         old, new = _column(left, name, bad), _column(bad, name, left)
         columns[name] = pa.chunked_array(_alike(old, new))
     return pa.table(columns)
+
+
+def lacks(rows: pa.Table) -> list[set[str]]:
+    """Returns, for each row, the columns of its quarantine that came after it."""
+    return [set(json.loads(text or "[]")) for text in rows[LACKS].to_pylist()]
+
+
+def _lacking(rows: pa.Table, names: Collection[str]) -> pa.Table:
+    """Returns the rows with the note that they lack these columns too."""
+    if not names:
+        return rows
+    noted = pa.array([json.dumps(sorted(known.union(names))) for known in lacks(rows)], pa.string())
+    return rows.set_column(rows.schema.get_field_index(LACKS), LACKS, noted)
 
 
 def by_check(rows: pa.Table) -> Counter[str]:

@@ -131,15 +131,17 @@ class Requeuer:
 
 def requeued_rows(rows: pa.Table, state: TableState, values: Mapping[str, str]) -> pa.Table:
     """Returns the rows with the table's columns of the source, those of Sluice's, and the given values. Raises
-    ConfigError for a column that the table does not have or that is in its key, and for a value that is none."""
+    ConfigError for a column that the table does not have or that is in its key, for a value that is none, and for
+    columns that came after the rows and are not given."""
     names = [column.name for column in state.columns]
     for name in values:
         if name not in names or name in state.primary_key:
             why = "is in its primary key" if name in state.primary_key else "is no column of the table"
             raise ConfigError(f"{name} {why}", place="values", hint=f"Give values of {', '.join(names)}.")
-    columns = {}
+    _check_whole(rows, names, values)
+    columns, none = {}, pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
     for name in names:
-        there = rows.column(name) if name in rows.column_names else pa.chunked_array([pa.nulls(rows.num_rows)])
+        there = rows.column(name) if name in rows.column_names else none
         columns[name] = _given(name, values[name], there) if name in values else there
     last = {
         own.DELETED: pa.array(np.zeros(rows.num_rows, bool)),
@@ -148,6 +150,18 @@ def requeued_rows(rows: pa.Table, state: TableState, values: Mapping[str, str]) 
         own.LAST_OP: rows[waiting.OP],
     }
     return pa.table(columns | {name: last[name] for name in state.own.names})
+
+
+def _check_whole(rows: pa.Table, names: Sequence[str], values: Mapping[str, str]) -> None:
+    """Raises ConfigError for rows without a value of a column, which the source may have given one since."""
+    lacked = set().union(*waiting.lacks(rows)) | {name for name in names if name not in rows.column_names}
+    if missing := [name for name in names if name in lacked and name not in values]:
+        said = f"rows that wait are from before the column {missing[0]}"
+        hint = (
+            f"Give its value (--set {missing[0]}=..., NULL for none; --key chooses rows), or reload the table (sluice "
+            "copy), which has the source's values and ends the quarantine."
+        )
+        raise ConfigError(said, place="values", hint=hint)
 
 
 def _given(name: str, value: str, there: pa.ChunkedArray) -> pa.ChunkedArray:

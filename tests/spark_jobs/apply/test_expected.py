@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError
@@ -304,6 +304,24 @@ def test_a_reference_to_a_stopped_table_cannot_be_evaluated(world: World, severi
         return
     (refusal,) = result.refused
     assert "parent cannot be evaluated: shop.users is stopped" in refusal.error.message
+
+
+def test_keys_of_a_wider_type_are_those_that_wait(world: World) -> None:
+    """After an ALTER of the key, also beside keys that the former type did not have, and as references."""
+    parent = Expectation("parent", References("shop.narrow"), ("of",), Severity.QUARANTINE)
+    expected = Expectations({"shop.orders": (SMALL, parent)})
+    narrow = Table("narrow", FIELDS.set(0, pa.field("id", pa.int32())), key=("id",))
+    world.put(narrow, (None, (7, 0, 0)))
+    world.put(Table("orders", narrow.fields, narrow.key), *((None, (at, 50, None)) for at in (1, 2, 3)))
+    world.apply(expected)
+    path = world.lake.path("shop", "orders")
+    wide = DeltaTable(path).to_pyarrow_table().cast(FIELDS)
+    write_deltalake(path, wide, mode="overwrite", schema_mode="overwrite")
+    big = 1 << 40
+    world.put(ORDERS, ((1, 50, None), (1, 5, 7)), ((2, 50, None), (2, 60, None)), (None, (big, 5, big)))
+    result = world.apply(expected)
+    assert not result.refused
+    assert (world.rows("orders"), world.waiting("orders")) == ({1: 5}, {2: 60, 3: 50, big: 5})
 
 
 def test_a_value_is_unique_among_the_batch_and_the_table(world: World) -> None:

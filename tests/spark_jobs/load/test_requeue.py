@@ -14,6 +14,7 @@ from cdc_core.errors import ConfigError
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.expectations.column_tests import Bounded, NotNull
 from spark_jobs.expectations.expectation import Expectation, Expectations, Severity
+from spark_jobs.expectations.quarantine import after_batch
 from spark_jobs.expectations.quarantine_table import QuarantineTable
 from spark_jobs.lake.record import COPIED, CopyNote
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules
@@ -126,15 +127,21 @@ def test_a_table_without_a_quarantine_is_named(service: Feed, tmp_path: Path) ->
 
 
 def test_rows_come_with_their_last_change_and_the_given_values(service: Feed, tmp_path: Path) -> None:
-    """In a table with columns of Sluice's too; a column that came later is NULL."""
+    """In a table with columns of Sluice's too; a column that came later must be given, as the source may have filled
+    it."""
     lake = filled(service, Lake(tmp_path, rules=RowRules(deletes=Deletes.SOFT, columns=tuple(LastChange))))
     state = lake.state(lake.path("shop", "orders"), APP)
     assert state is not None
-    some = QuarantineTable(lake, "d", "shop.orders").read(state, 1, APP).rows.drop_columns(["what"]).sort_by("id")
-    first = requeued_rows(some, state, {"n": "NULL"}).to_pylist()[0]
+    whole = QuarantineTable(lake, "d", "shop.orders").read(state, 1, APP).rows.sort_by("id")
+    some, new = whole.drop_columns(["what"]), whole.slice(0, 0)
+    for rows in (some, after_batch(some, None, new, ["id"])):
+        with pytest.raises(ConfigError, match="from before the column what"):
+            requeued_rows(rows, state, {"n": "8"})
+        assert requeued_rows(rows, state, {"what": "x"})["what"].to_pylist() == ["x"] * 3
+    first = requeued_rows(some, state, {"n": "NULL", "what": "NULL"}).to_pylist()[0]
     assert (first["id"], first["n"], first["what"], first["_sluice_deleted"]) == (2, None, None, False)
     assert (first["_sluice_op"], first["_sluice_position"]) == ("insert", "1:2")
-    assert requeued_rows(some, state, {"n": "8"})["n"].to_pylist() == [8, 8, 8]
+    assert requeued_rows(whole, state, {"n": "8"})["n"].to_pylist() == [8, 8, 8]
     assert statement("/p", state).startswith(
         "MERGE INTO delta.`/p` AS t USING sluice_requeued AS s ON t.`id` = CAST(s."
     )
