@@ -29,6 +29,12 @@ class Metrics:
     ack_delay: float | None = None
     cursor_age_seconds: float | None = None
     unacked_batches: int | None = None
+    oldest_claim_seconds: float | None = None
+    acked_claims: int | None = None
+    claim_seconds: float | None = None
+    rollbacks: int | None = None
+    store_bytes: int | None = None
+    store_capacity_bytes: int | None = None
     lag_seconds: float | None = None
     parse_errors: int | None = None
     reconnects: int | None = None

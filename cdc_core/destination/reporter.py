@@ -117,6 +117,8 @@ class Reporter:
             put_delay = _delay([ring.log.last_commit], now)
             blocked = self.store.blocked_seconds * 1000
             stops = [stop for tables in self.sessions.stops.of.values() for stop in tables.values()]
+            claimed = [batch.since for client in clients for batch in client.batches]
+            times, store = self.sessions.claim_times, _store_figures(ring)
             binlog, detected, heard = self.expiry.report, self.detected(), self.dump.last_received
             return Metrics(
                 leader=1,
@@ -137,7 +139,13 @@ class Reporter:
                 get_delay=_delay((client.next_start for client in clients), now),
                 ack_delay=_delay(cursors, now),
                 cursor_age_seconds=_age(cursors, now),
-                unacked_batches=sum(len(client.batches) for client in clients),
+                unacked_batches=len(claimed),
+                oldest_claim_seconds=max((max(0.0, now - since) for since in claimed), default=0.0),
+                acked_claims=times.acked,
+                claim_seconds=times.seconds,
+                rollbacks=sum(client.rollbacks for client in clients),
+                store_bytes=store.bytes,
+                store_capacity_bytes=store.capacity_bytes,
                 lag_seconds=_lag_seconds(ring, now),
                 parse_errors=self.health.parse_errors,
                 reconnects=self.dump.reconnects,

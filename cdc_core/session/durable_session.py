@@ -24,6 +24,7 @@ from cdc_core.meta.set_backs import SetBack
 from cdc_core.position import EntryPosition, LogPosition, journal_number
 from cdc_core.rules.rules import Rules
 from cdc_core.schema.ddl import Ddl
+from cdc_core.session.claim_times import ClaimTimes
 from cdc_core.session.claiming import Claiming, Limits
 from cdc_core.session.filters import ClientFilters
 from cdc_core.session.lake_rules import LakeRules
@@ -71,6 +72,7 @@ class DurableSession:
         self._refilter = refilter
         self._writing = threading.Lock()  # of cursors; never waited for under the store's lock
         self._closed = False
+        self.claim_times = ClaimTimes()
         self.stops = Stops(cursors.stopped, store, session, self._open)
         self.snapshots = OpenSnapshots(cursors.snapshots, self.stops, session, self._open, clock)
         self.filters = ClientFilters(cursors, self._open)
@@ -221,6 +223,8 @@ class DurableSession:
             raise
         with self._store.changed:
             moved = self.session.finish(pending)
+            if pending.batch_id is not None:
+                self.claim_times.note(self._clock() - pending.since)
             self._store.changed.notify_all()
             return moved
 

@@ -123,7 +123,7 @@ class Session:
             return None
         claim = self._ranges.claim(client, found, self._next_batch, owner, now + lease_seconds)
         self._next_batch += 1
-        client.batches.append(Batch(claim, found, rules))
+        client.batches.append(Batch(claim, found, rules, now))
         client.next_start = claim.end
         self._ring.advance(client_id, found.end)
         return claim
@@ -184,7 +184,8 @@ class Session:
         self._check_owner(client_id, first, owner)
         claim, pending = first.claim, self._begin(client, first.range, first.claim.start)
         named, redefined = claim.table_names, claim.redefined
-        return replace(pending, batch_id=first.id, end=claim.end, tables=named, redefined=redefined)
+        known = replace(pending, batch_id=first.id, end=claim.end, since=first.since)
+        return replace(known, tables=named, redefined=redefined)
 
     def begin_skip(self, client_id: int, *, entries: bool = False) -> PendingAck | None:
         """The next range, if it is empty and no claim is outstanding: so the cursor of a quiet schema moves."""

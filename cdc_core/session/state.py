@@ -14,12 +14,13 @@ from cdc_core.store.range import Range
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """An outstanding claim as the source has it, the range of the ring behind it, and the rules by which its owner sees
-    both."""
+    """An outstanding claim as the source has it, the range of the ring behind it, the rules by which its owner sees
+    both, and when it was claimed."""
 
     claim: Claim
     range: Range
     rules: Rules = NO_RULES
+    since: float = 0.0  # seconds since the epoch
 
     @property
     def id(self) -> int:
@@ -32,7 +33,8 @@ class PendingAck:
 
     `end` is where the range ends. `cursor` is None when no transaction ends in it; `batch_id` is None when nobody
     claimed it, because it is empty. `tables`: those of which it has changes; `redefined`: those on which it has DDL
-    statements; `mended`: stopped ones that the lake has as the source has them where the range ends.
+    statements; `mended`: stopped ones that the lake has as the source has them where the range ends. `since`: when it
+    was claimed.
     """
 
     client_id: int
@@ -43,6 +45,7 @@ class PendingAck:
     tables: tuple[str, ...] = ()
     redefined: frozenset[str] = frozenset()
     mended: tuple[str, ...] = ()
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

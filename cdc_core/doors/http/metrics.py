@@ -20,6 +20,7 @@ from cdc_core.doors.all_destinations import all_destinations
 from cdc_core.doors.traffic import BUCKETS_MS, CallCounts, Traffic
 from cdc_core.server.server import CanalServer
 
+_STOPPED = 100  # of a client's stopped tables, with a sample each
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 # (field of `Metrics`, type, labels beyond the destination, help); shown as canal_instance_{key}
@@ -49,6 +50,12 @@ _OURS: tuple[tuple[str, str, str], ...] = (
     ("leader", "gauge", "1 when this process serves the destination"),
     ("cursor_age_seconds", "gauge", "Age of the oldest client's cursor"),
     ("unacked_batches", "gauge", "Claims outstanding"),
+    ("oldest_claim_seconds", "gauge", "How long the oldest outstanding claim has been out"),
+    ("acked_claims", "counter", "Claims acked"),
+    ("claim_seconds", "counter", "Seconds from claim to ack, of all acked claims together"),
+    ("rollbacks", "counter", "Times that claims were given back, by a run that failed or because a lease ran out"),
+    ("store_bytes", "gauge", "Bytes in the store"),
+    ("store_capacity_bytes", "gauge", "Bytes that the store may hold"),
     ("schema_versions", "gauge", "Versions of table definitions held"),
     ("heartbeat_age_seconds", "gauge", "Time since anything was heard from the source"),
     ("lag_seconds", "gauge", "How far the store is behind the source"),
@@ -79,6 +86,7 @@ class _Instances(Collector):
         for key, kind, text in _OURS:
             yield _family(f"sluice_{key}", kind, text, key, numbers, {})
         yield _holders(statuses)
+        yield _stopped(statuses)
         yield from _clients(dict(self._traffic.items()))
 
 
@@ -109,6 +117,17 @@ def _holders(statuses: dict[str, Status]) -> Metric:
             if client.holds_back_seconds is not None:
                 labels = {"destination": name, "client": str(client.client_id)}
                 metric.add_sample(metric.name, labels, client.holds_back_seconds)
+    return metric
+
+
+def _stopped(statuses: dict[str, Status]) -> Metric:
+    """The first tables by name have a sample each; `sluice_stopped_tables` counts all."""
+    metric = Metric("sluice_stopped_table", "1 for a table that takes no more changes", "gauge")
+    for name, status in statuses.items():
+        for client in status.clients:
+            for stop in sorted(client.stopped, key=lambda stop: stop.table)[:_STOPPED]:
+                labels = {"destination": name, "client": str(client.client_id), "table": stop.table, "kind": stop.kind}
+                metric.add_sample(metric.name, labels, 1)
     return metric
 
 

@@ -55,11 +55,18 @@ def test_a_claim_says_what_happened(mysql8: MySqlServer, shop: str) -> None:
         assert found.end.server_id == 1
         assert capture.service.slices(CLIENT, found.batch_id)
         assert capture.status().lag_seconds > 0
+        out = capture.metrics()
+        assert (out.acked_claims, out.unacked_batches, out.claim_seconds) == (0, 1, 0)
+        assert 0 < out.oldest_claim_seconds < 60
+        assert 0 < out.store_bytes < out.store_capacity_bytes
 
         assert capture.service.ack(CLIENT, found.batch_id, "run-1") == found.end
         assert capture.service.ack(CLIENT, found.batch_id, "run-1") == found.end
         status = capture.status()
         assert (status.lag_seconds, status.backlog_rows, status.error) == (0, 0, None)
+        numbers = capture.metrics()
+        assert (numbers.acked_claims, numbers.oldest_claim_seconds, numbers.rollbacks) == (1, 0, 0)
+        assert out.oldest_claim_seconds <= numbers.claim_seconds < 60
         client = capture.service.client(CLIENT)
         assert client.reached.position.to_dict() == client.cursor.to_dict() == found.end.to_dict()
         with pytest.raises(RangeGone):

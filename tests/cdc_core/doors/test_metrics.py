@@ -8,9 +8,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.doors.http import HttpDoor
 from cdc_core.doors.http.metrics import render
 from cdc_core.doors.traffic import Traffic
+from cdc_core.position import EntryPosition
 from tests.support.door_double import Destination, Server, opened
 from tests.support.metrics import KEYS
 
@@ -92,6 +94,24 @@ def test_every_number_of_an_instance_is_shown(text: str) -> None:
         if match := re.match(r"(?:canal_instance|sluice)_(\w+?)(?:_total)?\{.*\} (.*)", line):
             shown[match[1]] = float(match[2])
     assert {key: shown.get(key) for key in NUMBERS} == NUMBERS
+
+
+def test_stopped_tables_have_names() -> None:
+    """Each has a sample with its kind, up to a hundred of a client."""
+    place = EntryPosition("mysql-bin.000001", 4)
+    tables = [StoppedTable(f"shop.t{at:03}", "why", "what to do", place) for at in range(101)]
+    blocked = StoppedTable("shop.orders", "2 rows fail", "Accept it.", place, kind="blocked")
+    samples = [line for line in scrape(Destination(stopped=[*tables, blocked])) if line.startswith("sluice_stopped_ta")]
+
+    assert samples[0] == (
+        'sluice_stopped_table{client="1001",destination="shop",kind="blocked",table="shop.orders"} 1.0'
+    )
+    assert len(samples) == 100
+    assert not any(line.startswith("sluice_stopped_table{") for line in scrape(Destination()))
+
+
+def scrape(destination: Destination) -> list[str]:
+    return render(Server(destination), Traffic()).splitlines()
 
 
 def test_an_unknown_number_has_no_sample() -> None:

@@ -33,6 +33,15 @@ def make(*events_of: list, last_gtid: Gtid | None = None) -> Session:  # type: i
     return session
 
 
+def test_an_ack_knows_since_when_its_claim_is_out() -> None:
+    """Also after the claim was renewed."""
+    session = make([*transaction(1)])
+    found = claimed(session, now=5)
+    session.renew(1, found.batch_id, "me", 10, now=9)
+
+    assert session.begin_ack(1, found.batch_id, "me").since == 5
+
+
 def claimed(session: Session, rows: int = 100, now: float = 0) -> Claim:
     found = session.claim(1, rows, "me", 10, now)
     assert found is not None
