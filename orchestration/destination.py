@@ -34,6 +34,7 @@ from orchestration.internals import job_of_process, noted
 from orchestration.jobs.by_hand import job_name, job_of, maintain_schedule
 from orchestration.jobs.routine import drain_schedule
 from orchestration.resources import CanalResource, LakeResource
+from orchestration.scaffolding import DestinationScaffolder
 from orchestration.sensors.alerting import alerts_sensor
 from orchestration.sensors.backlog import backlog_sensor
 from orchestration.sensors.merging import merging_sensor
@@ -42,6 +43,7 @@ from orchestration.sensors.round import round_of
 from orchestration.sensors.snapshots import snapshot_sensor
 from orchestration.settings import Settings, secret
 from orchestration.source import CONF_VARIABLE
+from orchestration.stand_in import stand_in
 from orchestration.store import lag_check
 from orchestration.verbs.orders import JOBS, Accept, Drop, Maintain, Register, Remake, Requeue, Reset, Snapshot
 from spark_jobs.lake.catalog_names import catalog_json
@@ -52,13 +54,27 @@ from spark_jobs.lake.unions import unions_json
 from spark_jobs.landing.modes import modes_json
 
 _SILENT = ContextVar[dict[str, SluiceError] | None]("what does not answer, by its address", default=None)
+_IN_A_FILE = ContextVar(
+    "whether Sluice loads the file, and puts something in the place of one that it cannot", default=False
+)
 _SECONDS = 5.0  # for a service to answer
 
 
+@dg.scaffold_with(DestinationScaffolder)
 class CdcDestination(dg.Component, Settings):
-    """Assets, checks, jobs, sensors and resources of one destination."""
+    """Tables of MySQL in a Delta lake: assets, checks, jobs, sensors and resources of one destination."""
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster calls it by name
+        """In a project of one's own, a destination whose tables are not known yet does not keep the rest from
+        loading."""
+        try:
+            return self._defs()
+        except TablesUnknown as error:
+            if _IN_A_FILE.get():
+                raise
+            return stand_in(self.destination, error, partial(_ask, self))
+
+    def _defs(self) -> dg.Definitions:
         canal, lake = _canal(self), _lake(self)
         resources = {self.names.canal: canal, self.names.lake: lake}
         known, kept = _known_tables(self)
@@ -220,6 +236,16 @@ def _ask(settings: Settings) -> list[TableSchema]:
             "one; elsewhere, reload this code location then, or list `tables` in defs.yaml.",
         )
     return tables
+
+
+@contextmanager
+def in_a_file() -> Iterator[None]:
+    """While the block runs, a destination whose tables are not known raises TablesUnknown."""
+    reset = _IN_A_FILE.set(True)
+    try:
+        yield
+    finally:
+        _IN_A_FILE.reset(reset)
 
 
 @contextmanager

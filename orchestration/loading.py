@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import re
 import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -23,13 +23,13 @@ import yaml
 from pydantic import ValidationError
 
 from cdc_core.errors import ConfigError, SluiceError
-from orchestration.destination import CdcDestination, one_load
+from orchestration.destination import CdcDestination, in_a_file, one_load
 from orchestration.failures import TablesUnknown
 from orchestration.internals import ResolutionException, job_of_process, noted
 from orchestration.names import UNION
 from orchestration.resources import LakeResource
 from orchestration.settings import Settings
-from orchestration.stack.dagster import BROKEN, LOADABLE, WAITING
+from orchestration.stand_in import stand_in
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.unions import Union, unions_from
 
@@ -104,9 +104,10 @@ def _each(files: Sequence[Path], *, alone: bool) -> dg.Definitions:
             paths |= check_paths(one, str(file), paths)
             unions |= check_unions(one, str(file), unions)
         except ConfigError as error:
-            parts.append(_stand_in(file, error))
+            parts.append(stand_in(file.parent.name, error, partial(load_destination, file)))
         except dg.DagsterError as error:
-            parts.append(_stand_in(file, ConfigError(f"cannot be loaded: {error}", place=str(file), hint=_REMEDY)))
+            wrong = ConfigError(f"cannot be loaded: {error}", place=str(file), hint=_REMEDY)
+            parts.append(stand_in(file.parent.name, wrong, partial(load_destination, file)))
         else:
             names |= (one.resources or {}).keys()
             jobs[str(file)] = read, [job.name for job in one.jobs or ()]
@@ -163,7 +164,8 @@ def _specs(definitions: dg.Definitions) -> Iterable[dg.AssetSpec]:
 def load_destination(file: Path) -> dg.Definitions:
     """One file's definitions. Raises ConfigError with file, line and key."""
     try:
-        return _tree(file).build_defs(file.parent)
+        with in_a_file():
+            return _tree(file).build_defs(file.parent)
     except Exception as error:
         raise _as_config_error(file, error) from error
 
@@ -264,28 +266,3 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _stand_in(file: Path, error: ConfigError) -> dg.Definitions:
-    """A sensor in the place of a file that cannot be loaded."""
-    logging.getLogger("dagster").error("%s", error)
-    name = re.sub(r"[^A-Za-z0-9_]", "_", file.parent.name)
-    waits = isinstance(error, TablesUnknown)
-
-    def tick(_context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        if not waits:
-            raise error from None  # the cause shows the file's values
-        try:
-            load_destination(file)
-        except ConfigError as still:
-            return dg.SkipReason(str(still))
-        return dg.SkipReason(LOADABLE)
-
-    sensor = dg.SensorDefinition(
-        name=f"{WAITING if waits else BROKEN}{name}",
-        evaluation_fn=tick,
-        minimum_interval_seconds=5 if waits else 30,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description=str(error),
-    )
-    return dg.Definitions(sensors=[sensor])
