@@ -19,8 +19,8 @@ CHECK, REASON = "_sluice_check", "_sluice_reason"
 
 @dataclass
 class RowJudge:
-    """The results so far of the expectations of a table with this `key`, empty for none. At most `most` keys are kept
-    for the quarantine; if there are more, it `overflows`. `waiting`: the keys that are in the quarantine already.
+    """The results so far of the expectations of a table with this `key`, empty for none. At most `most` keys wait in
+    the quarantine; if there were more, it `overflows`. `waiting`: the keys that are in the quarantine already.
     `keeps`: the keys of all rows are kept, for other tables that reference them. The mutable state is the rest."""
 
     expectations: Sequence[Expectation]
@@ -93,10 +93,10 @@ class RowJudge:
         examples = found.keys + tuple(key_texts(keys.slice(0, KEYS), key)) if key else ()
         self.results[one.name] = replace(found, bad=found.bad + bad, keys=examples[:KEYS])
         if one.severity is Severity.QUARANTINE and not self.overflows:
-            self.overflows = sum(some.num_rows for some in self._failed) + bad > self.most
             for name, text in ((CHECK, one.name), (REASON, one.reason)):
                 keys = keys.append_column(name, pa.array([text] * bad, pa.string()))
             self._failed.append(keys)
+            self.overflows = self._most_waiting > self.most and self._waiting_after > self.most
         return bad
 
     def forget(self, one: Expectation) -> None:
@@ -138,6 +138,23 @@ class RowJudge:
             listed = grouped.column(f"{name}_list").to_pylist()
             columns[name] = pa.array([between.join(dict.fromkeys(one)) for one in listed], pa.string())
         return pa.table(columns)
+
+    @property
+    def _most_waiting(self) -> int:
+        """Returns a bound for the rows that wait after what was evaluated so far, at little cost."""
+        there = [self.waiting] if self.waiting is not None else []
+        return sum(int(one.num_rows) for one in (*there, *self._failed))
+
+    @property
+    def _waiting_after(self) -> int:
+        """Returns how many rows wait after what was evaluated so far."""
+        failed = self.failed
+        if failed is None:
+            return 0
+        parts = [failed]
+        if self.waiting is not None:
+            parts.append(without_keys(_without(self.waiting, failed, self.key), self.ended))
+        return sum(int(one.num_rows) for one in parts)
 
     @property
     def _keeps_keys(self) -> bool:

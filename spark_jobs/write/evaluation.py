@@ -235,7 +235,7 @@ class Evaluator:
         said = [f"{one.name} cannot be evaluated: {one.why}" for one in judge.blocking if one.why]
         said += [f"{one.bad} rows fail {one.name}{_examples(one)}" for one in judge.blocking if not one.why]
         if judge.overflows:
-            said.append(f"more than {self.most_quarantined} of them are too many for its quarantine")
+            said.append(f"more than {self.most_quarantined:,} rows would wait, too many for its quarantine")
         name = self.destination
         first = "Mend what it cannot be evaluated for. " if any(one.why for one in judge.blocking) else ""
         hint = (

@@ -392,12 +392,28 @@ def test_too_many_rows_for_a_quarantine_block(world: World, monkeypatch: pytest.
     (refusal,) = apply_batch(claim, world.lake, NO_SPARK, world.service.url, expectations=SMALL_ONLY).refused
     assert refusal.is_blocked
     assert "5 rows fail small" in refusal.error.message
-    assert "more than 3 of them are too many" in refusal.error.message
+    assert "more than 3 rows would wait, too many" in refusal.error.message
     assert world.waiting("orders") == {}
     Acceptances(world.lake, "d", 1).accept("shop.orders", "known")
     (one,) = world.apply(SMALL_ONLY).applied
     assert [(found.bad, found.accepted) for found in one.expected] == [(5, "known")]
     assert (sorted(world.rows("orders")), world.waiting("orders")) == ([0, 1, 2, 3, 4], {})
+
+
+def test_a_quarantine_does_not_grow_without_bound(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of earlier batches count, those that the batch ends or replaces do not, and one that fails twice counts
+    once."""
+    monkeypatch.setattr("spark_jobs.apply.expected.MOST_QUARANTINED", 3)
+    expected = Expectations({"shop.orders": (SMALL, Expectation("tiny", Bounded(0, 5), ("n",), Severity.QUARANTINE))})
+    world.put(ORDERS, *((None, (key, 50, 0)) for key in (1, 2, 3)))
+    assert not world.apply(expected).refused
+    world.put(ORDERS, ((1, 50, 0), (1, 60, 0)), ((2, 50, 0), (2, 5, 0)), ((3, 50, 0), None), (None, (4, 70, 0)))
+    assert not world.apply(expected).refused
+    assert world.waiting("orders") == {1: 60, 4: 70}
+    world.put(ORDERS, (None, (5, 50, 0)), (None, (6, 50, 0)))
+    (refusal,) = world.apply(expected).refused
+    assert "more than 3 rows would wait, too many for its quarantine" in refusal.error.message
+    assert world.waiting("orders") == {1: 60, 4: 70}
 
 
 def test_a_place_that_another_table_has_stops_the_table(world: World) -> None:
