@@ -8,7 +8,7 @@ makes the calls, again or at another server where that is safe.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
@@ -25,6 +25,7 @@ from cdc_core.client.trust import Trust
 from cdc_core.contract.claim import Claim
 from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.doors import Doors
+from cdc_core.contract.quarantined_tables import MOST_TABLES, bounded
 from cdc_core.contract.status import Status
 from cdc_core.contract.stopped_table import BLOCKED, StopKind
 from cdc_core.errors import ConfigError, CursorError, RunsElsewhere, ServiceUnavailable, SluiceError
@@ -230,6 +231,19 @@ class Connector:
         """
         body = {"copied": copied.to_dict() if copied else None, "owner": owner}
         self._call("DELETE", f"{self._client}/stopped/{quote(table, safe='')}", body)
+
+    def report_quarantined(self, rows: Mapping[str, int], *, whole: bool = False) -> None:
+        """Has the service show how many rows of these tables wait in their quarantines, 0 for none. `whole`: no row of
+        any other table does."""
+        if whole:
+            self._report_quarantined(bounded(rows), whole=True)
+            return
+        counts = sorted(rows.items())
+        for at in range(0, len(counts), MOST_TABLES):
+            self._report_quarantined(dict(counts[at : at + MOST_TABLES]), whole=False)
+
+    def _report_quarantined(self, rows: Mapping[str, int], *, whole: bool) -> None:
+        self._call("PUT", f"{self._client}/quarantined", {"rows": dict(rows), "whole": whole})
 
     def changes(
         self, claim: Claim, table: str, *, mode: str = "net", after: int | None = None, splits: int = 1

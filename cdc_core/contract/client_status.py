@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_core.contract.claim import Claim
@@ -46,7 +46,7 @@ class ClientStatus:
     `identity` is the destination's, the same for all clients. `configured`: it is always subscribed.
     `holds_back_seconds`: how long a full ring has been waiting for an ack of this client; None when none does.
     `snapshots` are those of its tables that are open. `rules`: the fingerprint of what its lake sees of the tables; ""
-    for all of them.
+    for all of them. `quarantined`: how many rows wait in the quarantine of a table, as its lake's writer reported it.
     """
 
     client_id: int
@@ -68,6 +68,7 @@ class ClientStatus:
     identity: str = ""
     snapshots: tuple[Snapshot, ...] = ()
     rules: str = ""
+    quarantined: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def waiting(self) -> int:
@@ -81,6 +82,7 @@ class ClientStatus:
             "claims": [claim.to_dict() for claim in self.claims],
             "stopped": [stopped.to_dict() for stopped in self.stopped],
             "snapshots": [snapshot.to_dict() for snapshot in self.snapshots],
+            "quarantined": dict(self.quarantined),
         }
 
     @classmethod

@@ -97,6 +97,7 @@ class Reporter:
                 identity=self.sessions.identity,
                 snapshots=tuple(snapshots[name] for name in sorted(snapshots)),
                 rules=self.sessions.rules.fingerprint(client_id),
+                quarantined=self.sessions.quarantined.of(client_id),
                 configured=client_id in subscriptions.configured,
                 holds_back_seconds=None if since is None else self.clock() - since,
             )

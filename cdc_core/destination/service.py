@@ -5,7 +5,7 @@ Errors that clients run into are noted in the health of the capture that serves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -183,6 +183,13 @@ class CanalService:
         """`copied`: where the table was reloaded from the source; `owner`: whose claims will be given back. Raises
         SessionError when the table would miss changes."""
         self._connected().stops.lift(client_id, table, copied, owner)
+
+    def report_quarantined(self, client_id: int, rows: Mapping[str, int], *, whole: bool) -> None:
+        """Keeps how many rows of these tables wait in their quarantines. `whole`: no row of any other one does. Raises
+        SessionError for a client that is not subscribed."""
+        session = self._connected()
+        session.session.client(client_id)
+        session.quarantined.report(client_id, rows, whole=whole)
 
     def open_snapshot(self, client_id: int, table: str, owner: str, lease_seconds: float, *, first: bool) -> Snapshot:
         """The table's snapshot: a new one, or one whose owner is gone. `first`: the lake has no such table. Raises

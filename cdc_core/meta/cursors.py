@@ -4,6 +4,7 @@
                                                     /filter         Canal's filter expression
                                                     /own_filter     the same, where the client brought it along
                                                     /rules          what its lake sees of the tables
+                                                    /quarantined    how many rows of each table wait
                                                     /captured       the filter up to the cursor: `meta.filter_notes`
                                                     /entries        its rows are read as Canal's entries
                                                     /epoch          rises with a rewind, and where rows are given up
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cdc_core.contract.reached import How, Reached
 from cdc_core.contract.snapshot import Snapshot
@@ -99,6 +100,15 @@ class Cursors(EpochNodes):
 
     def set_rules(self, client_id: int, text: str) -> None:
         self._nodes.write(self._changes(client_id, {"rules": text.encode() or None}))
+
+    def quarantined(self, client_id: int) -> dict[str, int]:
+        """How many rows wait in the quarantines of the client's tables, as it was reported last."""
+        path = self._path(client_id, "quarantined")
+        return self._parsed(path, self._nodes.read(path), _counts, "counts of rows") or {}
+
+    def set_quarantined(self, client_id: int, rows: Mapping[str, int]) -> None:
+        value = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode() if rows else None
+        self._nodes.write(self._changes(client_id, {"quarantined": value}))
 
     def reads_entries(self, client_id: int) -> bool:
         """Whether the client's last reader was one of entries: a client of Canal's, or a message queue."""
@@ -185,3 +195,7 @@ class Cursors(EpochNodes):
                 hint="Make sure that no other service runs this destination. To go back on purpose: sluice reset.",
             )
         return {path: Change(cursor.to_json().encode(), node.version if node else None)}
+
+
+def _counts(value: bytes) -> dict[str, int]:
+    return {str(table): int(rows) for table, rows in json.loads(value).items()}

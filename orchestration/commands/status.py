@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from rich.console import Console
@@ -19,7 +19,8 @@ MOST = 20  # stopped tables of a destination that are shown
 
 
 def run(service: str, token: str, *, as_json: bool, lake: str | None = None) -> int:
-    """1 when a destination has failed. With a lake also the rows that wait in quarantines."""
+    """1 when a destination has failed. Rows that wait in quarantines are counted in the lake, or else shown as the runs
+    reported them."""
     found = statuses(service, token)
     rows = {status.destination: waiting(lake, status.destination) for status in found} if lake else {}
     if as_json:
@@ -27,9 +28,8 @@ def run(service: str, token: str, *, as_json: bool, lake: str | None = None) -> 
         print(json.dumps([status.to_dict() | more for status, more in zip(found, quarantined, strict=True)]))
     else:
         show(found)
-        for destination, tables in rows.items():
-            for name, count in tables.items():
-                print(f"{name}: {count:,} rows wait in its quarantine (sluice requeue|drop {destination} {name})")
+        for status in found:
+            show_quarantined(status.destination, rows.get(status.destination, reported(status)))
     return 1 if any(status.error for status in found) else 0
 
 
@@ -46,6 +46,17 @@ def waiting(root: str, destination: str) -> dict[str, int]:
     lake = Lake(root)
     found = {name: QuarantineTable(lake, destination, name).count() for name in lake.quarantines(destination)}
     return {name: count for name, count in sorted(found.items()) if count}
+
+
+def reported(status: Status) -> dict[str, int]:
+    """Returns the same as the service knows it by the reports of the runs."""
+    return {name: count for client in status.clients for name, count in client.quarantined.items()}
+
+
+def show_quarantined(destination: str, rows: Mapping[str, int]) -> None:
+    """Prints a line for each table with rows that wait, and what to do."""
+    for name, count in sorted(rows.items()):
+        print(f"{name}: {count:,} rows wait in its quarantine (sluice requeue|drop {destination} {name})")
 
 
 def switch(verb: Literal["start", "stop", "reload"], name: str, service: str, token: str, *, as_json: bool) -> int:

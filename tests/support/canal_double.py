@@ -15,11 +15,12 @@ from cdc_core.client.connector import Connector
 from cdc_core.client.snapshot_calls import SnapshotCalls
 from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.contract.client_status import ClaimStatus, ClientStatus
+from cdc_core.contract.quarantined_tables import bounded
 from cdc_core.contract.reached import How, Reached
 from cdc_core.contract.snapshot import Snapshot
 from cdc_core.contract.status import ErrorReport, Status
 from cdc_core.contract.stopped_table import StopKind, StoppedTable
-from cdc_core.errors import SessionError
+from cdc_core.errors import SessionError, SluiceError
 from cdc_core.gtid import GtidSet
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
@@ -81,6 +82,9 @@ class MemoryCanal(Connector):
         self.error: ErrorReport | None = None
         self.lag = 1.0
         self.reasons: list[str] = []
+        self.quarantined: dict[str, int] = {}
+        self.reports: list[tuple[dict[str, int], bool]] = []
+        self.report_error: SluiceError | None = None
 
     token = None
 
@@ -122,6 +126,7 @@ class MemoryCanal(Connector):
             snapshots=tuple(self.snapshots.opened),
             rollbacks=self.rollbacks,
             generation=7000 + self.rollbacks,
+            quarantined=dict(self.quarantined),
         )
 
     def get_without_ack(
@@ -169,6 +174,12 @@ class MemoryCanal(Connector):
         self.log.append("rollback")
         self.reasons.append(reason)
         return [c.batch_id for c in mine]
+
+    def report_quarantined(self, rows: Mapping[str, int], *, whole: bool = False) -> None:
+        if self.report_error is not None:
+            raise self.report_error
+        self.reports.append((dict(rows), whole))
+        self.quarantined = bounded(rows if whole else self.quarantined | dict(rows))
 
     def stop_table(
         self,

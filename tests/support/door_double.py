@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from cdc_core.binlog.block import Block, BlockSlice
 from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.contract.client_status import ClaimStatus, ClientStatus
+from cdc_core.contract.quarantined_tables import bounded
 from cdc_core.contract.reached import How, Reached
 from cdc_core.contract.status import ErrorReport, SourceStatus, StartReport, Status, StoreFigures
 from cdc_core.contract.stopped_table import StoppedTable
@@ -92,6 +93,7 @@ class Destination:
     seen: dict[int, Rules] = field(default_factory=dict)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     stopped: list[StoppedTable] = field(default_factory=list)
+    quarantined: dict[str, int] = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
     error: ErrorReport | None = None
     start: StartReport | None = None
@@ -149,6 +151,7 @@ class Destination:
             rollbacks=0,
             generation=1_700_000_000_000_000,
             rules=fingerprint_of(self.rules),
+            quarantined=dict(self.quarantined),
         )
 
     @property
@@ -261,6 +264,10 @@ class Destination:
 
     def lift_stop(self, client_id: int, table: str, copied: EntryPosition | None, owner: str = "") -> None:
         self.stopped = [entry for entry in self.stopped if entry.table != table]
+
+    def report_quarantined(self, client_id: int, rows: Mapping[str, int], *, whole: bool) -> None:
+        self.calls.append(("quarantined", len(rows), whole))
+        self.quarantined = bounded(rows if whole else self.quarantined | dict(rows))
 
     def rules_of(self, client_id: int) -> str:
         return self.rules

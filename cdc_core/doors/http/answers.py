@@ -132,6 +132,7 @@ class Client(Answer):
     stopped: list[dict[str, Any]]
     snapshots: list[dict[str, Any]] = Field(description="tables that are read while the stream goes on")
     rules: str = Field(description="the fingerprint of what its lake sees of the tables; empty for all of them")
+    quarantined: dict[str, int] = Field({}, description="how many rows wait in the quarantines of its tables")
     configured: bool = Field(description="it is always subscribed")
     holds_back_seconds: float | None = Field(description="how long a full store has been waiting for its ack")
     rollbacks: int = Field(description="since the destination started", examples=[0])

@@ -1,4 +1,4 @@
-"""The `/v1` calls of clients: claim, ack, renew, roll back, stop and resume a table.
+"""The `/v1` calls of clients: claim, ack, renew, roll back, stop and resume a table, report rows that wait.
 
 Claim calls wait for rows in a thread pool of their own, so they hold up neither each other nor the other calls. When a
 claimer disconnects while it waits, its claim is rolled back at once.
@@ -16,7 +16,7 @@ from cdc_core.contract.claim import Claim
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.destination.runner import Destination
 from cdc_core.doors.http import answers, requests
-from cdc_core.doors.http.paths import BATCH, CLIENT, STOPPED, BatchId, ClientId, Table
+from cdc_core.doors.http.paths import BATCH, CLIENT, QUARANTINED, STOPPED, BatchId, ClientId, Table
 from cdc_core.doors.traffic import Traffic
 from cdc_core.position import EntryPosition
 from cdc_core.server.server import CanalServer
@@ -144,6 +144,12 @@ def _add_batches(router: APIRouter, server: CanalServer) -> None:
 
 
 def _add_stopped(router: APIRouter, server: CanalServer) -> None:
+    @router.put(QUARANTINED, status_code=204)
+    def report_quarantined(destination: str, client_id: ClientId, body: requests.QuarantinedRequest) -> None:
+        """Notes with the cursor how many rows of tables wait in their quarantines."""
+        service = server.destination(destination).service()
+        service.report_quarantined(client_id, body.rows, whole=body.whole)
+
     @router.put(STOPPED, status_code=204)
     def stop_table(destination: str, client_id: ClientId, table: Table, body: requests.StopRequest) -> None:
         """Notes with the cursor that a table takes no more changes."""

@@ -14,6 +14,7 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from cdc_core.config.models import InstanceConfig
+from cdc_core.contract.quarantined_tables import bounded
 from cdc_core.contract.status import Status
 from cdc_core.destination.metrics import Metrics
 from cdc_core.doors.all_destinations import all_destinations
@@ -21,6 +22,7 @@ from cdc_core.doors.traffic import BUCKETS_MS, CallCounts, Traffic
 from cdc_core.server.server import CanalServer
 
 _STOPPED = 100  # of a client's stopped tables, with a sample each
+_WAITING = 100  # of a client's tables with rows that wait, with a sample each
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 # (field of `Metrics`, type, labels beyond the destination, help); shown as canal_instance_{key}
@@ -87,6 +89,7 @@ class _Instances(Collector):
             yield _family(f"sluice_{key}", kind, text, key, numbers, {})
         yield _holders(statuses)
         yield _stopped(statuses)
+        yield _quarantined(statuses)
         yield from _clients(dict(self._traffic.items()))
 
 
@@ -128,6 +131,20 @@ def _stopped(statuses: dict[str, Status]) -> Metric:
             for stop in sorted(client.stopped, key=lambda stop: stop.table)[:_STOPPED]:
                 labels = {"destination": name, "client": str(client.client_id), "table": stop.table, "kind": stop.kind}
                 metric.add_sample(metric.name, labels, 1)
+    return metric
+
+
+def _quarantined(statuses: dict[str, Status]) -> Metric:
+    """Of very many tables those with the most rows have a sample, and the others share one."""
+    metric = Metric("sluice_quarantined_rows", "Rows that wait in the quarantine of a table", "gauge")
+    for name, status in statuses.items():
+        for client in status.clients:
+            labels = {"destination": name, "client": str(client.client_id)}
+            shown = bounded(client.quarantined, _WAITING)
+            for table, rows in shown.items():
+                metric.add_sample(metric.name, {**labels, "table": table}, rows)
+            if others := sum(client.quarantined.values()) - sum(shown.values()):
+                metric.add_sample(metric.name, {**labels, "table": "others"}, others)
     return metric
 
 

@@ -20,6 +20,7 @@ DESTINATION = "/destinations/{destination}"
 CLIENT = DESTINATION + "/clients/{client_id}"
 BATCH = CLIENT + "/claims/{batch_id}"
 STOPPED = CLIENT + "/stopped/{table:name}"
+QUARANTINED = CLIENT + "/quarantined"
 SNAPSHOT = CLIENT + "/snapshots/{table:name}"
 
 ClientId = Annotated[int, Path(ge=0, description="Canal's client id", examples=[1001])]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from cdc_core.contract.quarantined_tables import MOST_TABLES
 from cdc_core.contract.stopped_table import StopKind
+
+TableName = Annotated[str, Field(min_length=1, max_length=300)]
+Rows = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 MAX_WAIT = 60.0  # seconds that one claim call may wait
 
@@ -48,6 +52,15 @@ class ClaimRequest(Request):
 
 class RulesRequest(Request):
     rules: str = Field(max_length=1 << 20, description="what the client's lake sees of its tables, as JSON text")
+
+
+class QuarantinedRequest(Request):
+    rows: dict[TableName, Rows] = Field(
+        max_length=MOST_TABLES,
+        description="how many rows wait, by table; 0 for none",
+        examples=[{"shop.orders": 2}],
+    )
+    whole: bool = Field(False, description="no row of any other table waits")
 
 
 class OfOwner(Request):

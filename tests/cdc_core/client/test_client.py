@@ -188,6 +188,16 @@ def test_tables_stop_and_resume(connector: Connector, destination: Destination) 
     assert connector.status().state == "running"
 
 
+def test_rows_that_wait_are_reported(connector: Connector, destination: Destination) -> None:
+    """Very many tables take several calls; of a whole report those with the most rows are kept."""
+    connector.report_quarantined({f"shop.t{at:03}": 1 for at in range(600)} | {TABLE: 7})
+    assert [call[1:] for call in destination.calls if call[0] == "quarantined"] == [(500, False), (101, False)]
+    found = connector.client_status().quarantined
+    assert (len(found), found[TABLE]) == (500, 7)
+    connector.report_quarantined({TABLE: 2}, whole=True)
+    assert connector.client_status().quarantined == connector.status().clients[0].quarantined == {TABLE: 2}
+
+
 def test_a_table_of_any_name_stops_and_resumes(connector: Connector, destination: Destination) -> None:
     """The name is part of the call's path: slashes and dots in it too."""
     for name in ODD_NAMES:

@@ -40,6 +40,7 @@ def test_a_stop_is_not_lifted_after_changes_of_the_table_were_acked(mysql8: MySq
             capture.service.lift_stop(CLIENT, table, None)  # nothing passed
             assert claim(capture).stopped == ()
             stop(capture, table, first.start)
+            capture.service.report_quarantined(CLIENT, {table: 2}, whole=True)
             capture.service.rollback(CLIENT, None, None, "test")
             passed = ack(capture)
             assert passed.stopped == (table,)
@@ -49,6 +50,7 @@ def test_a_stop_is_not_lifted_after_changes_of_the_table_were_acked(mysql8: MySq
         with running(config(mysql8, shop), nodes) as capture:
             (stopped,) = capture.service.client(CLIENT).stopped
             assert stopped.passed == passed.end
+            assert capture.service.client(CLIENT).quarantined == {table: 2}
             for copied in (None, passed.start):
                 with pytest.raises(SessionError, match=f"up to {passed.end} were acked .* sluice copy shop {table}"):
                     capture.service.lift_stop(CLIENT, table, copied)

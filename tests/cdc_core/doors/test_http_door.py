@@ -178,6 +178,28 @@ def test_stops_and_resumes_a_table(http: httpx.Client, destination: Destination)
     assert destination.stopped == []
 
 
+def test_rows_that_wait_are_reported_by_table(http: httpx.Client, destination: Destination) -> None:
+    """A table without any is named no more, and a whole report forgets the others."""
+    path = f"{CLIENT}/quarantined"
+
+    assert http.put(path, json={"rows": {TABLE: 2, "shop.users": 1}}).status_code == 204
+    assert http.put(path, json={"rows": {TABLE: 0}}).status_code == 204
+    assert http.get(CLIENT).json()["quarantined"] == {"shop.users": 1}
+    assert http.put(path, json={"rows": {"shop.more": 3}, "whole": True}).status_code == 204
+    assert destination.quarantined == {"shop.more": 3}
+
+
+@pytest.mark.parametrize(
+    "rows", [{TABLE: -1}, {TABLE: "2"}, {"": 1}, {"x" * 301: 1}, {f"a.t{at}": 1 for at in range(501)}]
+)
+def test_a_report_of_rows_that_wait_is_bounded(
+    http: httpx.Client, destination: Destination, rows: dict[str, object]
+) -> None:
+    """It is kept with the cursor, so nobody can make it large."""
+    assert http.put(f"{CLIENT}/quarantined", json={"rows": rows}).status_code == 400
+    assert destination.quarantined == {}
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "place"),
     [

@@ -134,3 +134,17 @@ def test_a_scrape_over_http_parses() -> None:
     assert families["canal_instance_client_empty_batches"].samples[0].value == 1
     assert families["canal_instance_client_request_error"].samples[0].labels["errorCode"] == "409"
     assert "nope" not in answer.text
+
+
+def test_rows_that_wait_have_a_sample_by_table() -> None:
+    """Labels stay few: of very many tables those with the most rows have one, and the others share one."""
+    destination = Destination()
+    destination.quarantined = {"shop.orders": 2, "shop.users": 9}
+    scrape = render(Server(destination), Traffic())
+    assert 'sluice_quarantined_rows{client="1001",destination="shop",table="shop.orders"} 2.0' in scrape
+    assert 'table="others"' not in scrape
+    destination.quarantined = {f"shop.t{at:03}": 1 for at in range(300)} | {"shop.orders": 2}
+    scrape = render(Server(destination), Traffic())
+    assert 'sluice_quarantined_rows{client="1001",destination="shop",table="shop.orders"} 2.0' in scrape
+    assert 'sluice_quarantined_rows{client="1001",destination="shop",table="others"} 201.0' in scrape
+    assert scrape.count("sluice_quarantined_rows{") == 101

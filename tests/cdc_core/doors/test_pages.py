@@ -111,6 +111,23 @@ def test_an_error_shows_with_its_remedy_and_without_a_reload(page: Page) -> None
         expect(alert).to_have_count(0)
 
 
+def test_rows_that_wait_are_on_the_page(page: Page) -> None:
+    """By table, those with the most rows first, with what to do about them."""
+    destination = busy()
+    destination.report_quarantined(1001, {TABLE: 2} | {f"shop.t{at}": 1200 for at in range(50)}, whole=True)
+    with opened(HttpDoor(Server(destination), "127.0.0.1", 0)) as door:
+        page.goto(door.url)
+        shop = page.locator("[data-destination=shop]")
+        expect(shop.get_by_role("row").filter(has_text="sluice requeue")).to_have_count(50)
+        expect(shop).to_contain_text("And 1 more tables")
+        destination.report_quarantined(1001, {TABLE: 2}, whole=True)
+        row = shop.get_by_role("row").filter(has_text="sluice requeue")
+        expect(row).to_have_count(1)
+        expect(row).to_contain_text("sluice drop shop shop.orders")
+        destination.report_quarantined(1001, {}, whole=True)
+        expect(row).to_have_count(0)
+
+
 def test_the_page_says_that_the_service_went_away(page: Page) -> None:
     """The page does not show old figures as if they were new."""
     door = HttpDoor(Server(busy()), "127.0.0.1", free_port())

@@ -34,7 +34,7 @@ def test_rows_that_wait_are_counted_by_table(
             rows = [Change(at, None, (at, n)) for at in (1, 2)]
             service.put(Table(name, FIELDS, key=("id",)), rows)
         apply_batch(service.claim(1, 0, 2), Lake(tmp_path), NO_SPARK, service.url, expectations=EXPECTED)
-    one = SimpleNamespace(destination="d", error=None, to_dict=lambda: {"destination": "d"})
+    one = SimpleNamespace(destination="d", error=None, clients=(), to_dict=lambda: {"destination": "d"})
     monkeypatch.setattr(status, "statuses", lambda *_: [one])
     monkeypatch.setattr(status, "show", lambda _: None)
     assert status.run("http://x", "", as_json=True, lake=str(tmp_path)) == 0
@@ -64,3 +64,21 @@ def test_stopped_tables_are_shown_with_their_remedy(
     assert "shop.orders is stopped: its key was dropped. Copy it." in lines
     assert "shop.users is blocked: 2 rows fail small. Run `sluice accept shop shop.users`." in lines
     assert "1 more tables of shop are stopped" in lines
+
+
+def test_rows_that_wait_are_shown_without_the_lake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the service knows them by the reports of the runs."""
+    canal = MemoryCanal()
+    canal.report_quarantined({"shop.users": 1234, "shop.orders": 2})
+    one = Status("shop", "running", clients=(canal.client_status(),))
+    monkeypatch.setattr(status, "statuses", lambda *_: [one])
+    assert status.run("http://x", "", as_json=False) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "shop.orders: 2 rows wait in its quarantine (sluice requeue|drop shop shop.orders)",
+        "shop.users: 1,234 rows wait in its quarantine (sluice requeue|drop shop shop.users)",
+    ]
+    status.run("http://x", "", as_json=True)
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert shown["clients"][0]["quarantined"] == {"shop.orders": 2, "shop.users": 1234}

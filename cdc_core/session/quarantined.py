@@ -1,0 +1,36 @@
+"""The rows that wait in the quarantines of clients' tables, kept with their cursors: the service does not read the
+lake, so a lake's writer reports them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+
+from cdc_core.contract.quarantined_tables import bounded
+from cdc_core.meta.cursors import Cursors
+
+
+class QuarantinedRows:
+    """`writing` surrounds each write of a node."""
+
+    def __init__(self, cursors: Cursors, writing: Callable[[], AbstractContextManager[None]]) -> None:
+        self._cursors, self._writing = cursors, writing
+        self._of: dict[int, dict[str, int]] = {}
+
+    def load(self, client_id: int) -> None:
+        self._of[client_id] = self._cursors.quarantined(client_id)
+
+    def of(self, client_id: int) -> dict[str, int]:
+        """How many rows wait, by table; only tables of which some do."""
+        return dict(self._of.get(client_id, {}))
+
+    def report(self, client_id: int, rows: Mapping[str, int], *, whole: bool) -> None:
+        """Takes over the counts of these tables, 0 for none. `whole`: of all other tables no row waits. Kept when this
+        returns."""
+        with self._writing():
+            before = self.of(client_id)
+            after = bounded(rows if whole else before | dict(rows))
+            if after != before:
+                self._cursors.set_quarantined(client_id, after)
+                self._of[client_id] = after
