@@ -32,6 +32,7 @@ from orchestration.assets.metadata import batch_metadata, ddl_metadata, union_me
 from orchestration.assets.reports import EXPLAIN, MOMENT, BatchLines, Reports, moment, reported
 from orchestration.assets.turns import Turns, queued
 from orchestration.assets.verdicts import Verdicts
+from orchestration.assets.waiting_rows import WaitingReports
 from orchestration.first_rows import FirstRows
 from orchestration.names import ACKED_TAG, LEFT_TAG, PLACE, UNTIL_TAG, Names, place_text
 from orchestration.settings import Limits
@@ -79,10 +80,13 @@ class Drain:
         seconds = self.limits.report_seconds
         reports = Reports(self.context.log_event, seconds, self.clock)
         lines = BatchLines(self.context.log.info, seconds, self.clock)
-        tally = self._begin()
+        waiting = WaitingReports(
+            self.lake.waiting_rows, self.connector.report_quarantined, self.lake.may_wait, self.context.log.warning
+        )
+        tally = self._begin(waiting)
         verdicts = Verdicts(self.context.instance, self.context.log_event, tally.lasting(), self.clock)
         try:
-            self._drain(tally, reports, verdicts, lines)
+            self._drain(tally, reports, verdicts, lines, waiting)
         except BaseException:
             verdicts.report(tally.results(_concerned(tally, verdicts)))
             raise
@@ -92,7 +96,9 @@ class Drain:
         concerned = _concerned(tally, verdicts, tally.touched) | {key.asset_key for key in self.selected}
         yield from verdicts.end(tally.results(concerned, self.selected), self.selected)
 
-    def _drain(self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: BatchLines) -> None:
+    def _drain(
+        self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: BatchLines, waiting: WaitingReports
+    ) -> None:
         deadline = self.clock() + self.limits.max_seconds
         until = int(self.context.run.tags.get(UNTIL_TAG) or 1000 * self.now())
         before = None
@@ -134,6 +140,7 @@ class Drain:
             turns.end(claim, batch)
             tally.add(batch, found, doubts)
             self._keep_stopped(tally, tally.stopped.keys() - mended)
+            self._report_waiting(claim, batch, waiting)
             self._report(claim, batch, reports)
             lines.add(claim, batch, at_once=logged.is_set())
             lines.write_due()
@@ -143,13 +150,15 @@ class Drain:
         if end != _DRAINED and (before is None or (before.end.timestamp or 0) < until):
             self.context.instance.add_run_tags(self.run_id, {LEFT_TAG: str(until)})
 
-    def _begin(self) -> checks.Tally:
+    def _begin(self, waiting: WaitingReports) -> checks.Tally:
         """Gives back what an earlier try of this run still holds, such as a claim whose answer was lost. Raises
         LakeError when the service acked what the lake does not have."""
         client = self.connector.subscribe()
         self.connector.rollback(owner=self.run_id, reason=f"run {self.run_id} begins again")
         if lost := self.lake.check_cursor(client):
             self.context.log.warning(lost)
+        if self.lake.has_quarantines or client.quarantined:
+            waiting.begin(client.epoch, client.quarantined)
         stopped = {stop.table: stop for stop in client.stopped}
         doubts = self.lake.doubts()
         return checks.Tally(
@@ -206,6 +215,11 @@ class Drain:
         )
         self.context.log.error(f"{table} {kind}: {error}")
         return StoppedTable(table, reason, error.hint, claim.start, kind=kind)
+
+    def _report_waiting(self, claim: Claim, batch: BatchResult, waiting: WaitingReports) -> None:
+        if self.lake.has_quarantines or waiting.rows:
+            followed = {name for one in batch.followed for name in (one.table, one.origin) if name}
+            waiting.after(claim.epoch, checks.tables_of(batch), followed)
 
     def _report(self, claim: Claim, batch: BatchResult, reports: Reports) -> None:
         """Adds a report of each table with changes, and writes the run's tags: the batch is checked and acked."""

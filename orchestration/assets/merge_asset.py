@@ -24,12 +24,14 @@ from orchestration.assets.metadata import union_metadata
 from orchestration.assets.reports import Reports
 from orchestration.assets.turns import queued
 from orchestration.assets.verdicts import Verdicts
+from orchestration.assets.waiting_rows import WaitingReports
 from orchestration.freshness import parse_freshness
 from orchestration.jobs.routine import Routine
 from orchestration.names import PLACE, Names, place_text
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
 from spark_jobs.apply.checks import expected
+from spark_jobs.apply.waiting_rows import WaitingRows
 from spark_jobs.expectations.expectation import Expectation
 from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.history.columns import work_of
@@ -60,7 +62,8 @@ class Following(dg.Config):
 @dataclass(slots=True)
 class Run:
     """One run. `tables` are declared; other tables with a log are merged all the same. `stop` makes the service note
-    that a table takes no more changes; `publish` brings a table's unions to its rows."""
+    that a table takes no more changes; `publish` brings a table's unions to its rows; `waiting` reports the rows that
+    wait."""
 
     context: dg.OpExecutionContext
     names: Names
@@ -71,6 +74,7 @@ class Run:
     reports: Reports
     selected: Collection[dg.AssetCheckKey]
     expected: Mapping[str, Sequence[Expectation]] = field(default_factory=dict)
+    waiting: WaitingReports | None = None
     verdicts: Verdicts = field(init=False)
     done: dict[str, Merged] = field(default_factory=dict)
     _contradicting: list[Merged] = field(default_factory=list)
@@ -136,6 +140,8 @@ class Run:
         self.done[merged.table] = before + merged if before else merged
         self.reports.add(self.names.followed(merged.table), self._metadata(merged))
         self._publish(merged)
+        if self.waiting is not None and merged.expected:
+            self.waiting.after(merged.epoch, [merged.table])
         self.reports.write_due()
         if merged.contradiction:
             self.context.log.error(f"{merged.table} contradicts its change log: {merged.contradiction}")
@@ -220,7 +226,8 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
             reports = Reports(context.log_event, settings.report_seconds, time.monotonic)
             stop = partial(_stop, canal, works.follows)
             unions = partial(_published, works.follows.lake)
-            run = Run(context, names, declared, follow, stop, unions, reports, selected, tables.expected)
+            waiting = _waiting(context, canal, works.follows)
+            run = Run(context, names, declared, follow, stop, unions, reports, selected, tables.expected, waiting)
             follow.gives_way = run.gives_way
             yield from run.run()
 
@@ -234,6 +241,17 @@ def _landed(follows: Follows, is_landed: Callable[[str], bool]) -> list[str]:
 
 def _published(lake: Lake, table: str) -> list[Published]:
     return [publish(lake, one, [table]) for one in lake.unions.among([table])]
+
+
+def _waiting(context: dg.OpExecutionContext, canal: CanalResource, follows: Follows) -> WaitingReports:
+    def count(epoch: int, tables: Collection[str] | None = None) -> dict[str, int]:
+        return WaitingRows(follows.lake, follows.destination, follows.client_id, epoch).counts(tables)
+
+    def report(rows: Mapping[str, int], *, whole: bool = False) -> None:
+        with canal.connect() as connector:
+            connector.report_quarantined(rows, whole=whole)
+
+    return WaitingReports(count, report, lambda _: True, context.log.warning)
 
 
 def _stop(canal: CanalResource, follows: Follows, merged: Merged) -> None:

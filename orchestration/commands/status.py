@@ -22,7 +22,7 @@ def run(service: str, token: str, *, as_json: bool, lake: str | None = None) -> 
     """1 when a destination has failed. Rows that wait in quarantines are counted in the lake, or else shown as the runs
     reported them."""
     found = statuses(service, token)
-    rows = {status.destination: waiting(lake, status.destination) for status in found} if lake else {}
+    rows = {status.destination: waiting(lake, status) for status in found} if lake else {}
     if as_json:
         quarantined = ({"quarantined": rows[status.destination]} if rows else {} for status in found)
         print(json.dumps([status.to_dict() | more for status, more in zip(found, quarantined, strict=True)]))
@@ -38,13 +38,14 @@ def statuses(service: str, token: str = "") -> list[Status]:
     return [Status.from_dict(fields) for fields in call(service, token, "GET", "/v1/destinations")]
 
 
-def waiting(root: str, destination: str) -> dict[str, int]:
+def waiting(root: str, status: Status) -> dict[str, int]:
     """Returns how many rows wait, by table; only tables of which some do. Raises LakeError."""
-    from spark_jobs.expectations.quarantine_table import QuarantineTable
+    from spark_jobs.apply.waiting_rows import WaitingRows
     from spark_jobs.lake.tables import Lake
 
-    lake = Lake(root)
-    found = {name: QuarantineTable(lake, destination, name).count() for name in lake.quarantines(destination)}
+    lake, found = Lake(root), dict[str, int]()
+    for client_id, epoch in [(one.client_id, one.epoch) for one in status.clients] or [(0, 0)]:
+        found |= WaitingRows(lake, status.destination, client_id, epoch).counts()
     return {name: count for name, count in sorted(found.items()) if count}
 
 

@@ -16,6 +16,7 @@ from orchestration.names import PLACE, place_text
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Copy
 from orchestration.verbs.report import Done, Report
+from orchestration.verbs.waiting import report_waiting
 from spark_jobs.expectations.expectation import NO_EXPECTATIONS
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.reader import Manner
@@ -43,9 +44,9 @@ def opened_loader(at: Access, connector: Connector, read_on: str = "driver") -> 
 def reloaded(loader: Loader, table: str, report: Report) -> Done:
     """Reloads a table and ends its stop. Raises what `Loader.copy` raises."""
     report.progress(f"{table}: waits for a place in the binlog")
-    return outcome(
-        loader.copy(*split_name(table), report=lambda read: report.progress(f"{table}: {read.rows:,} rows so far"))
-    )
+    found = loader.copy(*split_name(table), report=lambda read: report.progress(f"{table}: {read.rows:,} rows so far"))
+    report_waiting(loader.connector, loader.lake, table, report)
+    return outcome(found)
 
 
 def outcome(found: Copied | NoSuchTable) -> Done:

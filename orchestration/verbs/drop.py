@@ -14,7 +14,7 @@ def run(order: Drop, at: Access, report: Report) -> None:
 
 
 def _dropped(order: Drop, at: Access, report: Report) -> Done:
-    with opened(at, order.table) as requeuer:
+    with opened(at, order.table, report) as requeuer:
         done = requeuer.drop(ChosenRows(order.check, order.keys))
     report.waiting(order.table, done.waiting)
     return Done(f"{done.rows:,} rows dropped, {done.left:,} wait still", {"rows": done.rows, "waiting": done.left})

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Requeue
 from orchestration.verbs.report import Done, Report
+from orchestration.verbs.waiting import report_waiting
 from spark_jobs.load.replacement import Target
 from spark_jobs.load.requeue import ChosenRows, Requeuer
 from spark_jobs.load.result import LakeClient
@@ -21,7 +22,7 @@ def run(order: Requeue, at: Access, report: Report) -> None:
 
 
 def _requeued(order: Requeue, at: Access, report: Report) -> Done:
-    with opened(at, order.table) as requeuer:
+    with opened(at, order.table, report) as requeuer:
         done = requeuer.requeue(ChosenRows(order.check, order.keys), order.given)
     report.waiting(order.table, done.waiting)
     facts = {"rows": done.rows, "waiting": done.left}
@@ -30,9 +31,11 @@ def _requeued(order: Requeue, at: Access, report: Report) -> Done:
 
 
 @contextmanager
-def opened(at: Access, table: str) -> Iterator[Requeuer]:
-    """Yields what changes the quarantine of a table. Raises SluiceError when the service is away."""
+def opened(at: Access, table: str, report: Report) -> Iterator[Requeuer]:
+    """Yields what changes the quarantine of a table, and reports what waits afterwards. Raises SluiceError when the
+    service is away."""
     with at.connect() as connector, at.sessions() as sessions:
         epoch = connector.client_status().epoch
         client = LakeClient(at.destination, at.client_id, epoch, at.run_id)
         yield Requeuer(Target.fenced(at.lake, sessions, client, table), sessions)
+        report_waiting(connector, at.lake, table, report)

@@ -26,6 +26,7 @@ from orchestration.verbs.access import Access
 from orchestration.verbs.correcting import check_reason, corrections_of, tables_of
 from orchestration.verbs.orders import WHOLE, Restore
 from orchestration.verbs.report import Done, Report
+from orchestration.verbs.waiting import report_waiting
 from spark_jobs.as_of.as_of import TablesAsOf
 from spark_jobs.as_of.choice import Chosen
 from spark_jobs.lake.corrections import CorrectedTable, Correction, Corrections
@@ -97,7 +98,7 @@ def _tables(
         for chosen in found.tables.values():
             report.progress(f"{chosen.table} is restored")
             try:
-                done = _restored(restorer, connector, correction, chosen, place, hold)
+                done = _restored(restorer, connector, correction, chosen, place, hold, report)
             except (RunWentOn, WentOn):
                 raise
             except Exception as error:  # whatever it is, the next table may do well
@@ -174,6 +175,7 @@ def _restored(
     chosen: Chosen,
     place: LakePlace,
     hold: Hold,
+    report: Report,
 ) -> Done:
     tables, table = restorer.tables, chosen.table
     with Parking(tables.lake, tables.destination, tables.client_id).turn(table):
@@ -191,6 +193,7 @@ def _restored(
     with suppress(SluiceError):  # not stopped; or stopped before the place, which its stop goes on to say
         if any(stop.table == table for stop in connector.client_status().stopped):
             connector.lift_stop(table)
+    report_waiting(connector, tables.lake, table, report)
     return Done(f"restored from version {chosen.version}, in version {made.version}", facts, reloaded=True)
 
 

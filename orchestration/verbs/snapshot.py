@@ -11,6 +11,7 @@ from orchestration.verbs.access import Access
 from orchestration.verbs.copy import NOT_COPIED, outcome
 from orchestration.verbs.orders import Snapshot
 from orchestration.verbs.report import Done, Report
+from orchestration.verbs.waiting import report_waiting
 from spark_jobs.expectations.expectation import NO_EXPECTATIONS
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.reader import Manner, Read
@@ -33,7 +34,7 @@ def run(order: Snapshot, at: Access, report: Report) -> None:
             return
         shown = lambda so_far: report.progress(progress(so_far, time.monotonic() - begun))  # noqa: E731
         for loading in report.during(loader.tables(tables, report=shown)):
-            report.each(loading.name, partial(_taken, loading), otherwise=NOT_COPIED)
+            report.each(loading.name, partial(_taken, loader, loading, report), otherwise=NOT_COPIED)
 
 
 def manner_of(order: Snapshot) -> Manner:
@@ -58,9 +59,10 @@ def of_table(read: Read, seconds: float) -> str:
     return f"{read.table}: {read.rows:,}{of} rows in {read.chunks} chunks{rate}"
 
 
-def _taken(loading: Loading) -> Done:
+def _taken(loader: Loader, loading: Loading, report: Report) -> Done:
     begun = time.monotonic()
     found = loading.outcome()
+    report_waiting(loader.connector, loader.lake, loading.name, report)
     done, seconds = outcome(found), max(time.monotonic() - begun, 0.001)
     if not isinstance(found, Copied):
         return done

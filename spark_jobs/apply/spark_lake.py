@@ -20,7 +20,8 @@ from spark_jobs.apply.lost import lost_rows
 from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import BatchResult, Refusal
 from spark_jobs.apply.table import CatchUp
-from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
+from spark_jobs.apply.waiting_rows import WaitingRows
+from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations, Severity
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
@@ -107,6 +108,19 @@ class SparkLake:
     def doubts(self) -> dict[str, Doubt]:
         """By table, the rows that were not as the source's changes presume, since the table was made."""
         return self.ledger.doubts()
+
+    @property
+    def has_quarantines(self) -> bool:
+        """Whether rows of some table may wait in a quarantine."""
+        return bool(self.expectations)
+
+    def may_wait(self, table: str) -> bool:
+        """Whether rows of the table may go to its quarantine."""
+        return any(one.severity is Severity.QUARANTINE for one in self.expectations.of(table))
+
+    def waiting_rows(self, epoch: int, tables: Collection[str] | None = None) -> dict[str, int]:
+        """Returns how many rows of these tables wait, or of all that have a quarantine. Raises LakeError."""
+        return WaitingRows(self.lake, self.connector.destination, self.connector.client_id, epoch).counts(tables)
 
     def apply(self, claim: Claim, run_id: str, parallelism: int, stopped: Collection[str]) -> BatchResult:
         """Merges the claim's tables, except the `stopped` ones, up to `parallelism` at a time. Reports to the service

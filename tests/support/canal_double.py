@@ -215,6 +215,9 @@ class MemoryLake:
         self.connected = 0
         self.side_by_side: list[int] = []
         self.progress = Progress()
+        self.has_quarantines = False
+        self.waiting: dict[str, int] = {}
+        self.count_error: Exception | None = None
 
     def connect(self) -> int:
         self.connected += 1
@@ -243,6 +246,14 @@ class MemoryLake:
 
     def doubts(self) -> dict[str, Doubt]:
         return dict(self.known_doubts)
+
+    def may_wait(self, table: str) -> bool:
+        return table in self.waiting
+
+    def waiting_rows(self, epoch: int, tables: Collection[str] | None = None) -> dict[str, int]:
+        if self.count_error is not None:
+            raise self.count_error
+        return {name: self.waiting.get(name, 0) for name in (self.waiting if tables is None else tables)}
 
     def apply(self, claim: Claim, run_id: str, parallelism: int, stopped: Sequence[str]) -> BatchResult:
         self.side_by_side.append(parallelism)

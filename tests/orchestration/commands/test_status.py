@@ -34,9 +34,15 @@ def test_rows_that_wait_are_counted_by_table(
             rows = [Change(at, None, (at, n)) for at in (1, 2)]
             service.put(Table(name, FIELDS, key=("id",)), rows)
         apply_batch(service.claim(1, 0, 2), Lake(tmp_path), NO_SPARK, service.url, expectations=EXPECTED)
-    one = SimpleNamespace(destination="d", error=None, clients=(), to_dict=lambda: {"destination": "d"})
+    one = SimpleNamespace(
+        destination="d",
+        error=None,
+        clients=[SimpleNamespace(client_id=1, epoch=1)],
+        to_dict=lambda: {"destination": "d"},
+    )
     monkeypatch.setattr(status, "statuses", lambda *_: [one])
     monkeypatch.setattr(status, "show", lambda _: None)
+    monkeypatch.setattr(status, "reported", lambda _: {})
     assert status.run("http://x", "", as_json=True, lake=str(tmp_path)) == 0
     assert json.loads(capsys.readouterr().out) == [{"destination": "d", "quarantined": {"shop.orders": 2}}]
     status.run("http://x", "", as_json=False, lake=str(tmp_path))
