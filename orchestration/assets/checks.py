@@ -10,7 +10,7 @@ What a `defs.yaml` expects of a table are checks too, with the verdict of the la
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -24,7 +24,7 @@ from orchestration.names import Names
 from orchestration.settings import Settings
 from spark_jobs.apply.checks import CHECKS, ROWS_ADD_UP, Verdict
 from spark_jobs.apply.result import DONE_BEFORE, BatchResult
-from spark_jobs.expectations.expectation import Expectation
+from spark_jobs.expectations.expectation import Expectation, Severity
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.remedy import copy_hint
 
@@ -39,7 +39,8 @@ class Tally:
     stopped it, and which tables are stopped. `touched`: tables that got changes. `doubts`: the rows of each table that
     were not as the source's changes presume, since it was created; `noted`: the ledger's note of them. `logs`: declared
     tables whose changes land in their logs. `expected`: what is expected of declared tables; `latest`: the last
-    verdicts of that."""
+    verdicts of that. `is_red`: whether Dagster shows a check as failed; `waiting`: how many rows wait by
+    table, None while that is not known."""
 
     names: Names
     tables: Sequence[str]
@@ -53,6 +54,8 @@ class Tally:
     logs: Sequence[str] = ()
     expected: Mapping[str, Sequence[Expectation]] = field(default_factory=dict)
     latest: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+    is_red: Callable[[dg.AssetCheckKey], bool] = lambda _: False
+    waiting: Callable[[], Mapping[str, int] | None] = lambda: None
     _assets: dict[dg.AssetKey, str] = field(init=False)
     _log_assets: dict[dg.AssetKey, str] = field(init=False)
 
@@ -110,6 +113,7 @@ class Tally:
         lifted = {name for name in self.stopped if name not in tables}
         self.stopped = {name: stop for name, stop in self.stopped.items() if name in tables}
         self.failed = {(name, check): one for (name, check), one in self.failed.items() if name not in lifted}
+        self.latest = {at: one for at, one in self.latest.items() if at[0] not in lifted or not one.blocks}
         return lifted
 
     def is_news(self, verdict: Verdict, doubts: Collection[str]) -> bool:
@@ -137,6 +141,8 @@ class Tally:
     def lasting(self) -> list[dg.AssetCheckKey]:
         """Returns the checks that may change without rows: an operator resumes or reloads a table."""
         deltas = [dg.AssetCheckKey(key, check) for key in self._assets for check in (TAKES_CHANGES, ROWS_ADD_UP)]
+        for key, table in self._assets.items():
+            deltas += [dg.AssetCheckKey(key, one.name) for one in self.expected.get(table, ()) if _lasts(one)]
         return deltas + [dg.AssetCheckKey(key, TAKES_CHANGES) for key in self._log_assets]
 
     def results(
@@ -159,10 +165,17 @@ class Tally:
         self, key: dg.AssetKey, table: str, selected: Collection[dg.AssetCheckKey]
     ) -> Iterator[dg.AssetCheckResult]:
         for one in self.expected.get(table, ()):
-            found = self.latest.get((table, one.name))
-            if found is None and dg.AssetCheckKey(key, one.name) not in selected:
-                continue
-            yield expected_result(key, table, one, found)
+            found, check = self.latest.get((table, one.name)), dg.AssetCheckKey(key, one.name)
+            if found is None and self._is_over(table, one, check):
+                yield _over(key, one)
+            elif found is not None or check in selected:
+                yield expected_result(key, table, one, found)
+
+    def _is_over(self, table: str, one: Expectation, check: dg.AssetCheckKey) -> bool:
+        """Whether what made a check red has ended without a batch: a stop was lifted, a copy ended the quarantine."""
+        rows = self.waiting()
+        ended = rows is not None and not rows.get(table) and table not in self.stopped
+        return ended and _lasts(one) and self.is_red(check)
 
     def _copy(self, table: str) -> str:
         return copy_hint(self.names.destination, table)
@@ -200,6 +213,16 @@ def expected_result(
         description=found.text if found else "no batch had rows of this table",
         metadata={"sql": dg.MetadataValue.text(expectation.sql(table)), **(found.figures if found else {})},
     )
+
+
+def _lasts(one: Expectation) -> bool:
+    """Whether a failure of the expectation lasts beyond its batch: rows wait, or the table is blocked."""
+    return one.severity is not Severity.WARN
+
+
+def _over(key: dg.AssetKey, one: Expectation) -> dg.AssetCheckResult:
+    text = "no row waits, and the table is not blocked"
+    return dg.AssetCheckResult(passed=True, asset_key=key, check_name=one.name, description=text)
 
 
 def expected_specs(

@@ -85,6 +85,7 @@ class Drain:
         )
         tally = self._begin(waiting)
         verdicts = Verdicts(self.context.instance, self.context.log_event, tally.lasting(), self.clock)
+        tally.is_red, tally.waiting = verdicts.is_red, lambda: waiting.rows
         try:
             self._drain(tally, reports, verdicts, lines, waiting)
         except BaseException:

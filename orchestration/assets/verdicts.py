@@ -66,6 +66,11 @@ class Verdicts:
         self._look_up(self.lasting)
         return {key.asset_key for key, one in self._known.items() if one is not None and not one.passed}
 
+    def is_red(self, key: dg.AssetCheckKey) -> bool:
+        """Whether the last verdict of a check, as far as it was looked up, is that it failed."""
+        known = self._known.get(key)
+        return known is not None and not known.passed
+
     def report(
         self,
         results: Iterable[dg.AssetCheckResult],

@@ -7,7 +7,7 @@ the first event. Of small tables that a snapshot loads together, both are report
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,15 +69,13 @@ class History(Report):
             self._context.log.info(text)
 
     def waiting(self, table: str, rows: Mapping[str, int]) -> None:
-        log_event: Callable[[Any], None] = self._context.log_event  # takes an evaluation too, though no type says so
         for check, count in rows.items():
             text = f"{count} rows wait in the quarantine" if count else "no row waits in the quarantine"
-            log_event(
-                dg.AssetCheckEvaluation(
-                    asset_key=self._names.delta(table), check_name=check, passed=not count, description=text,
-                    severity=dg.AssetCheckSeverity.WARN, metadata={"quarantined": count},
-                )
-            )  # fmt: skip
+            self._evaluated(table, check, text, passed=not count, quarantined=count)
+
+    def accepted(self, table: str, checks: Sequence[str]) -> None:
+        for check in checks:
+            self._evaluated(table, check, f"accepted: {self.reason}", passed=True)
 
     def stopped(self, table: str, position: str) -> None:
         self._observe(self._names.delta(table), "stopped", {"position": position})
@@ -131,6 +129,16 @@ class History(Report):
         except Exception as error:
             self._observe(key, "failed", {**facts, "message": _short(error)})
             raise
+
+    def _evaluated(self, table: str, check: str, text: str, *, passed: bool, **facts: int) -> None:
+        """Writes the verdict of a check that this run knows."""
+        log_event: Callable[[Any], None] = self._context.log_event  # takes an evaluation too, though no type says so
+        key, severity = self._names.delta(table), dg.AssetCheckSeverity.WARN
+        log_event(
+            dg.AssetCheckEvaluation(
+                asset_key=key, check_name=check, passed=passed, description=text, severity=severity, metadata=facts
+            )
+        )
 
     def _observe(self, key: dg.AssetKey, outcome: str, facts: Mapping[str, Any]) -> None:
         metadata = {"outcome": outcome, **self._facts, **known(facts)}

@@ -30,6 +30,8 @@ def _accepted(table: str, at: Access, report: Report) -> Done:
         stopped = any(stop.table == table for stop in connector.client_status().stopped)
         if not stopped:  # its change log is merged by a run of its own
             Parking(at.lake, at.destination, at.client_id).free(table)
+            report.accepted(table, blocked.checks)
             return Done(text, facts)
         done = resumed(at, connector, table, report)
+    report.accepted(table, blocked.checks)
     return Done(f"{text}; {done.text}", {**facts, **done.facts}, done.good, done.reloaded)

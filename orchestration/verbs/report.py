@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -48,6 +48,9 @@ class Report(ABC):
 
     def waiting(self, table: str, rows: Mapping[str, int]) -> None:  # noqa: B027 - a terminal shows it otherwise
         """Reports how many rows of a table wait in its quarantine, by the checks that they failed."""
+
+    def accepted(self, table: str, checks: Sequence[str]) -> None:  # noqa: B027 - a terminal shows it otherwise
+        """Reports that a person took the rows that failed these checks of a table."""
 
     def stopped(self, table: str, position: str) -> None:  # noqa: B027 - a terminal shows it otherwise
         """Reports that the work has stopped a table."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 import dagster as dg
 
 from cdc_core.contract.claim import Claim
+from cdc_core.errors import LakeError, ServiceUnavailable
 from orchestration.assets.drain_asset import delta_asset, drain_job
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared
@@ -116,6 +117,47 @@ def test_a_block_is_an_error_of_its_table_alone() -> None:
     assert canal.stopped[0].hint == "Accept it."
     assert canal.stopped[0].is_blocked
     assert not canal.stopped[0].copy_needed
+
+
+def test_rows_that_wait_are_reported_after_the_batch() -> None:
+    """The service then shows them. When the service is away for it, the batch is acked all the same."""
+    canal, lake = MemoryCanal(batches=2), MemoryLake(Batches([ID, QTY, FEW], [ID, QTY, FEW]))
+    lake.has_quarantines, lake.waiting = True, {"shop.orders": 3}
+    drain(canal, lake, dg.DagsterInstance.ephemeral())
+    assert canal.quarantined == {"shop.orders": 3}
+    assert canal.reports[0] == ({"shop.orders": 3}, True)
+    canal = MemoryCanal(batches=1)
+    canal.report_error = ServiceUnavailable("away", place="x", hint="Wait.")
+    drain(canal, lake, dg.DagsterInstance.ephemeral())
+    assert (canal.log, canal.quarantined) == (["claim 1", "ack 1"], {})
+
+
+def test_a_block_that_was_lifted_ends_the_red_check() -> None:
+    """Also without a further batch of the table: a person accepted the rows, or it was copied."""
+    lake, instance = MemoryLake(Batches([replace(ID, bad=3, keys=("id=1",)), QTY, FEW])), dg.DagsterInstance.ephemeral()
+    lake.has_quarantines = True
+    canal = MemoryCanal(batches=1)
+    assert not drain(canal, lake, instance)["not_null_id"].passed
+    again = MemoryCanal(batches=0)
+    again.stopped = canal.stopped
+    assert "not_null_id" not in drain(again, lake, instance)
+    over = drain(MemoryCanal(batches=0), lake, instance)
+    assert (over["not_null_id"].passed, "range_qty" in over, "few" in over) == (True, False, False)
+    assert "not_null_id" not in drain(MemoryCanal(batches=0), lake, instance)
+
+
+def test_rows_that_a_copy_ended_end_the_red_check() -> None:
+    """As long as some wait, or that is not known, it stays red."""
+    bad = replace(QTY, bad=3, keys=("id=1",), waiting=3)
+    lake, instance = MemoryLake(Batches([ID, bad, replace(FEW, bad=1)])), dg.DagsterInstance.ephemeral()
+    lake.has_quarantines, lake.waiting = True, {"shop.orders": 3}
+    assert not drain(MemoryCanal(batches=1), lake, instance)["range_qty"].passed
+    assert "range_qty" not in drain(MemoryCanal(batches=0), lake, instance)
+    lake.waiting, lake.count_error = {}, LakeError("away", place="x", hint="Wait.")
+    assert "range_qty" not in drain(MemoryCanal(batches=0), lake, instance)
+    lake.count_error = None
+    over = drain(MemoryCanal(batches=0), lake, instance)
+    assert (over["range_qty"].passed, "few" in over) == (True, False)
 
 
 def test_a_run_yields_every_expectation_that_was_selected() -> None:

@@ -36,6 +36,7 @@ class Heard(Report):
 
     reason: str = "the shop knows"
     done: dict[str, Done] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
 
     def one(self, name: str, work: Callable[[], Done], kind: str = "delta") -> None:
         self.done[name] = work()
@@ -47,6 +48,9 @@ class Heard(Report):
 
     def progress(self, text: str) -> None:
         """Nobody reads it."""
+
+    def accepted(self, table: str, checks: Sequence[str]) -> None:
+        self.ended += [f"{table} {check}" for check in checks]
 
 
 def access(lake: Lake, *stopped: str) -> Access:
@@ -70,6 +74,7 @@ def test_a_stopped_table_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     Accept(table="shop.orders").run(access(lake, "shop.orders"), heard)
     done = heard.done["shop.orders"]
     assert (done.facts["checks"], done.facts["copied"], done.reloaded) == (["some"], True, True)
+    assert heard.ended == ["shop.orders some"]
     with pytest.raises(ConfigError, match="is not blocked"):
         Accept(table="shop.orders").run(access(lake), heard)
 
