@@ -169,11 +169,13 @@ def replace(spark: SparkSession, rows: DataFrame, new: Replacement) -> None:
 
 
 @contextmanager
-def one_commit(spark: SparkSession, path: str, app: str, version: int, metadata: str) -> Iterator[None]:
+def one_commit(
+    spark: SparkSession, path: str, app: str, version: int, metadata: str, *, few: bool = False, small: bool = False
+) -> Iterator[None]:
     """Makes the block's one statement one commit of the table at `path`: see `transaction`. Raises WentOn when another
     commit came in between."""
     try:
-        with transaction(spark, app, version, metadata):
+        with transaction(spark, app, version, metadata, few=few, small=small):
             yield
     except PySparkException as error:
         if is_conflict(error):

@@ -65,14 +65,19 @@ class Rewrite:
         if version is not None and target.lake.open(target.path).version() != version:
             raise WentOn(target.path)
 
-    def commit(self, about: str, statement: Callable[[SparkSession], None], remedy: str) -> DeltaCommit:
-        """Executes `statement`, one statement of Spark's, and returns its commit. Raises WentOn if another commit came
-        in between, LakeError with the `remedy` if the table refuses the rows."""
+    def commit(
+        self, about: str, statement: Callable[[SparkSession], None], remedy: str, *, few: bool = False
+    ) -> DeltaCommit:
+        """Executes `statement`, one statement of Spark's, and returns its commit. `few`: it has few rows, see
+        `transaction`. Raises WentOn if another commit came in between, LakeError with the `remedy` if the table refuses
+        the rows."""
         target = self.target
         with (
             self.sessions.take() as spark,
             lake_errors(target.path, remedy),
-            one_commit(spark, target.path, target.app, self.mark.upto, about),
+            one_commit(
+                spark, target.path, target.app, self.mark.upto, about, few=few, small=target.lake.is_small(target.path)
+            ),
         ):
             statement(spark)
         made = target.lake.commit_noted(target.path, about)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql.connect.session import SparkSession
@@ -25,6 +26,7 @@ from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import DeltaCommit, TableState
 from spark_jobs.lake.statistics import exact_statistics
+from spark_jobs.lake.transaction import FEW_ROWS
 from spark_jobs.lake.types import OP
 from spark_jobs.landing.client_tables import ClientTables
 from spark_jobs.load.replacement import Target
@@ -33,7 +35,9 @@ from spark_jobs.load.rewrite import Rewrite
 from spark_jobs.session import Sessions
 from spark_jobs.undo.decision import ADDED, GONE
 from spark_jobs.undo.plan import Planner, TablePlan
+from spark_jobs.write.choice import spares_files
 from spark_jobs.write.order import MOST_BYTES, writable
+from spark_jobs.write.preparation import give_vectors
 
 _VIEW = "sluice_correction"
 _REFUSAL = (
@@ -72,7 +76,7 @@ class Corrector:
         tables, table, (epoch, at) = self.tables, plan.table, plan.place
         client = LakeClient(tables.destination, tables.client_id, epoch, correction.run_id)
         target = Target.fenced(tables.lake, self.sessions, client, table)
-        rewrite = Rewrite.begun(target, self.sessions, at)
+        rewrite = self._vectored(Rewrite.begun(target, self.sessions, at), at)
         if rewrite.state.columns != plan.state.columns:
             raise WentOn(target.path)
         settled = self._settle(table)
@@ -113,21 +117,50 @@ class Corrector:
         if self._is_small(path, rewrite.state):
             return by_delta_rs(rewrite, source, key, about)
 
+        between = self._key_range(path, plan, source)
+
         def merged(spark: SparkSession) -> None:
             types = from_arrow_schema(source.schema, prefer_timestamp_ntz=True)
             spark.createDataFrame(source, types).createOrReplaceTempView(_VIEW)
-            spark.sql(statement(path, source.schema.names[:-1], key)).collect()
+            spark.sql(statement(path, source.schema.names[:-1], key, between)).collect()
 
-        return rewrite.commit(about, merged, _REFUSAL)
+        return rewrite.commit(about, merged, _REFUSAL, few=source.num_rows <= FEW_ROWS)
+
+    def _vectored(self, rewrite: Rewrite, at: int) -> Rewrite:
+        """Gives a large table deletion vectors, as a batch would: without them Spark writes each file again that has
+        one of the rows. Raises WentOn if a batch came in between, LakeError."""
+        target, lake = rewrite.target, self.tables.lake
+        if self._is_small(target.path, rewrite.state):
+            return rewrite
+        with self.sessions.take() as spark:
+            give_vectors(spark, lake, target.fence, target.path, rewrite.state)
+        state = lake.state(target.path, target.app)
+        if state is None or (state.applied or 0) != at:
+            raise WentOn(target.path)
+        return replace(rewrite, state=state)
+
+    def _key_range(self, path: str, plan: TablePlan, source: pa.Table) -> tuple[int, int] | None:
+        """Returns the range of the keys, if that spares Spark enough files."""
+        key = plan.state.primary_key
+        if len(key) != 1 or not _is_whole(source.schema.field(key[0]).type):
+            return None
+        bounds = pc.min_max(source.column(key[0])).as_py()
+        if bounds["min"] is None or source.column(key[0]).null_count:
+            return None
+        low, high = int(bounds["min"]), int(bounds["max"])
+        return (low, high) if spares_files(self.tables.lake, path, key[0], low, high, plan.state) else None
 
     def _is_small(self, path: str, state: TableState) -> bool:
         """Whether delta-rs writes the table as Spark does, in less time."""
         return writable(state.features, state.properties) and self.tables.lake.size(path) <= MOST_BYTES
 
 
-def statement(path: str, columns: list[str], key: tuple[str, ...]) -> str:
-    """Returns one MERGE: all rows of a key are deleted, however many there are, and its new row is added."""
+def statement(path: str, columns: list[str], key: tuple[str, ...], between: tuple[int, int] | None = None) -> str:
+    """Returns one MERGE: all rows of a key are deleted, however many there are, and its new row is added. `between`
+    bounds a key of one integer, so that Spark leaves files out."""
     same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in key)
+    if between is not None:
+        same += f" AND t.{quote(key[0])} BETWEEN {between[0]} AND {between[1]}"
     names = [quote(name) for name in columns]
     return (
         f"MERGE INTO delta.{quote(path)} AS t USING {_VIEW} AS s ON s.{OP} = {GONE} AND {same} "  # noqa: S608
@@ -164,6 +197,10 @@ def by_delta_rs(rewrite: Rewrite, source: pa.Table, key: tuple[str, ...], about:
     if made is None:
         raise WentOn(target.path)
     return made
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0))
 
 
 def _name(column: str) -> str:

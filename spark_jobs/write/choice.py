@@ -30,9 +30,12 @@ def key_range(lake: Lake, path: str, changes: Changes, state: TableState) -> tup
     """Returns the changes' range of keys, or None if it would not spare Spark enough files: its bounds are constants in
     generated code, which Spark compiles again for each batch."""
     key, low, high = changes.key, changes.counts.min_key, changes.counts.max_key
-    if low is None or high is None or len(key) != 1:
-        return None
-    kind = next((column.type for column in state.columns if column.name == key[0]), "")
-    if kind not in _INTEGERS or lake.bytes_outside(path, key[0], low, high) < _PRUNED_BYTES:
+    if low is None or high is None or len(key) != 1 or not spares_files(lake, path, key[0], low, high, state):
         return None
     return low, high
+
+
+def spares_files(lake: Lake, path: str, key: str, low: int, high: int, state: TableState) -> bool:
+    """Whether bounds of a key of one column spare Spark enough files."""
+    kind = next((column.type for column in state.columns if column.name == key), "")
+    return kind in _INTEGERS and lake.bytes_outside(path, key, low, high) >= _PRUNED_BYTES

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import cast
+from unittest import mock
 
+import pyarrow as pa
 import pytest
 
 from cdc_core.errors import LakeError
 from spark_jobs.lake.corrections import NOTE, CorrectedTable, Correction
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.types import LakeColumn
 from spark_jobs.load.result import WentOn
 from spark_jobs.session import Sessions
-from spark_jobs.undo.commit import Corrector
+from spark_jobs.undo.commit import Corrector, statement
+from tests.support.lake_history import LakeHistory
 from tests.support.undoing import NOW, A, Killed, Undoing, killed_at
 
 
@@ -114,6 +121,30 @@ class TestUndo:
         undoing.batch({2: 22})
         assert undoing.redo(1).plan.decision.left_alone == 1
         assert undoing.rows == {1: 11, 2: 22}
+
+
+class TestRange:
+    @pytest.mark.parametrize(
+        ("keys", "outside", "expected"),
+        [
+            (pa.array([7, 3, 5]), 100 << 20, (3, 7)),
+            (pa.array([7, 3, 5]), 1, None),
+            (pa.array([7, None]), 100 << 20, None),
+            (pa.array(["a"]), 100 << 20, None),
+            (pa.array([Decimal(3)], pa.decimal128(20, 0)), 100 << 20, (3, 3)),
+        ],
+    )
+    def test_bounds(self, undoing: Undoing, keys: pa.Array, outside: int, expected: tuple[int, int] | None) -> None:
+        """A key of one integer bounds the statement, where that spares enough files."""
+        number = undoing.batch({1: 10})
+        planner = undoing.planner(number)
+        plan, kind = planner.plan(A), {"decimal128(20, 0)": "decimal(20,0)"}.get(str(keys.type), "bigint")
+        plan = replace(plan, state=replace(plan.state, columns=(LakeColumn("id", kind),)))
+        corrector = Corrector(undoing.tables, cast(Sessions, None), planner)
+        with mock.patch.object(Lake, "bytes_outside", return_value=outside):
+            found = corrector._key_range(undoing.tables.path(A), plan, pa.table({"id": keys}))
+        assert found == expected
+        assert ("BETWEEN 3 AND 7" in statement("p", ["id"], ("id",), found)) is (found == (3, 7))
 
 
 class TestKills:
@@ -224,6 +255,20 @@ class TestRefused:
         """Nor in a table without a key."""
         number = undoing.batch({1: 10}, "shop.keyless")
         self._check(undoing, number, "no primary key", "shop.keyless")
+
+    def test_change_log_alone(self, tmp_path: Path) -> None:
+        """Nor where the lake has the change log alone, as with `append`: the log says what the source did."""
+        undoing = Undoing(tmp_path)
+        undoing.lake = LakeHistory(tmp_path, Random(1), [A], ["shop.l"])
+        undoing.tables = undoing.lake.follows
+        number = undoing.batch({1: 10}, "shop.l")
+        self._check(undoing, number, "change log alone", "shop.l")
+        undoing.lake.merge("shop.l")
+        number = undoing.batch({2: 20}, "shop.l")
+        self._check(undoing, number, "not got all of these changes yet", "shop.l")
+        undoing.lake.merge("shop.l")
+        assert undoing.undo(number, name="shop.l").plan.part.origin == "log"
+        assert undoing.lake.current("shop.l") == {1: 10}
 
     def test_unknown_table(self, undoing: Undoing) -> None:
         """Nor in a table that the lake does not have."""
