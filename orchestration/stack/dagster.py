@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
-import yaml
 
 from cdc_core.client.trust import Trust
 from cdc_core.errors import ConfigError
 from orchestration.names import RUNS_KEPT_DAYS, RUNS_KEPT_VARIABLE
 from orchestration.stack.home import PROJECT
+from orchestration.stack.instance import LOCATION, write_instance, write_workspace
 from orchestration.stack.ports import answers, free_port, listening
 from orchestration.stack.process import Process
 
@@ -26,7 +26,6 @@ BROKEN, WAITING = "broken_", "waiting_"
 LOADABLE = "its tables are known now: reload this code location"
 """What a tick of the latter says then."""
 
-_INSTANCE = PROJECT / "orchestration" / "dagster.yaml"
 _MODULE = "orchestration.definitions"
 _START_SECONDS, _EACH_SECONDS = 120.0, 2.0  # that Dagster may take to start, and more for each destination
 
@@ -56,12 +55,12 @@ class Dagster:
             "DAGSTER_DISABLE_TELEMETRY": "1",
             "SLUICE_DEFS": str(defs),
         }
-        workspace = home / "workspace.yaml"
+        workspace = write_workspace(home, self._code_port)
         code = [sys.executable, "-m", "orchestration.stack.code_server", "-m", module, "-h", "127.0.0.1"]
-        code += ["-p", str(self._code_port), "-d", str(PROJECT), "--location-name", "sluice"]
+        code += ["-p", str(self._code_port), "-d", str(PROJECT), "--location-name", LOCATION]
         web = [_program("dagster-webserver"), "-h", "127.0.0.1", "-p", str(port), "-w", str(workspace)]
         daemon = [_program("dagster-daemon"), "run", "-w", str(workspace)]
-        self._write_configuration(workspace)
+        write_instance(home)
         self.code_server = self._process("Dagster's code server", code, "code.log", environment)
         self.webserver = self._process("Dagster's webserver", web, "webserver.log", environment)
         self.daemon = self._process("Dagster's daemon", daemon, "daemon.log", environment)
@@ -137,26 +136,6 @@ class Dagster:
             directory=PROJECT,
             timeout=self._timeout,
         )
-
-    def _write_configuration(self, workspace: Path) -> None:
-        settings = yaml.safe_load(_INSTANCE.read_text()) | _storages(self.home)
-        (self.home / "dagster.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
-        server = {"host": "127.0.0.1", "port": self._code_port, "location_name": "sluice"}
-        workspace.write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
-
-
-def _storages(home: Path) -> dict[str, Any]:
-    """The storages of runs, events and ticks. Dagster's default has a file for each run, of 110 KB without any event,
-    and each event of an asset twice."""
-    kinds = {
-        "run_storage": ("runs", "SqliteRunStorage", "records"),
-        "event_log_storage": ("event_log", "ConsolidatedSqliteEventLogStorage", "records"),
-        "schedule_storage": ("schedules", "SqliteScheduleStorage", "ticks"),
-    }
-    return {
-        kind: {"module": f"dagster._core.storage.{room}", "class": name, "config": {"base_dir": str(home / folder)}}
-        for kind, (room, name, folder) in kinds.items()
-    }
 
 
 def _program(name: str) -> str:

@@ -1,0 +1,121 @@
+"""deploy/install.sh in an environment that has nothing: each part is installed, and starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from orchestration.stack.ports import answers, free_port, listening
+from spark_jobs.session import connect
+
+ROOT = Path(__file__).parents[1]
+pytestmark = [pytest.mark.full, pytest.mark.integration]
+
+
+def install(part: str, folder: Path) -> Path:
+    """The prefix into which the script has installed a part of a clean checkout."""
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    for name in filter(None, names):
+        if not name.startswith("tests/") and (ROOT / name).is_file():
+            (folder / "src" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / "src" / name)
+    environment = bare() | {"SLUICE_PREFIX": str(folder / "opt"), "PYTHON": sys.executable}
+    done = subprocess.run(
+        [folder / "src" / "deploy" / "install.sh", part], env=environment, capture_output=True, text=True, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("install: done\n")
+    return folder / "opt"
+
+
+def bare() -> dict[str, str]:
+    """The environment without what makes this checkout's packages known."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+
+
+def has(prefix: Path, module: str) -> bool:
+    """Whether the installed Python imports a module, from the prefix alone."""
+    command = [
+        prefix / "bin" / "python",
+        "-c",
+        f"import {module}; assert {module}.__file__.startswith({str(prefix)!r})",
+    ]
+    return subprocess.run(command, env=bare(), cwd=prefix, capture_output=True).returncode == 0
+
+
+@contextmanager
+def running(command: list[str], ready: Callable[[], bool], environment: dict[str, str], folder: Path) -> Iterator[None]:
+    """A process that is ready within a minute or two, and that ends by SIGTERM."""
+    with (folder / "log").open("w+") as log:
+        process = subprocess.Popen(command, env=bare() | environment, cwd=folder, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 150
+            while not ready():
+                assert process.poll() is None, (folder / "log").read_text()
+                assert time.monotonic() < deadline, (folder / "log").read_text()
+                time.sleep(0.5)
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+def test_the_service_is_installed_without_spark_and_dagster(tmp_path: Path) -> None:
+    """It answers at its door, as the unit and the image start it."""
+    prefix = install("service", tmp_path)
+    http, flight = free_port(), free_port()
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "canal.properties").write_text(
+        f"canal.metrics.pull.port = {http}\nsluice.flight.port = {flight}\ncanal.withoutNetty = true\n"
+        f"canal.file.data.dir = {tmp_path}/data\n"
+    )
+
+    assert [has(prefix, one) for one in ("cdc_core", "pyspark", "dagster")] == [True, False, False]
+    command, conf = [str(prefix / "bin" / "sluice-service")], {"SLUICE_CONF": str(tmp_path / "conf")}
+    with running(command, lambda: answers(f"http://127.0.0.1:{http}/healthz"), conf, tmp_path):
+        assert listening(flight)
+
+
+def test_spark_is_installed_with_delta(tmp_path: Path) -> None:
+    """It makes a Delta table for a client with its token, and does not start without one."""
+    prefix = install("spark", tmp_path)
+    port, token, program = free_port(), "of-this-test", str(prefix / "bin" / "sluice-spark")
+    refused = subprocess.run([program], env=bare(), capture_output=True, text=True)
+
+    assert (refused.returncode, has(prefix, "dagster")) == (2, False)
+    assert "SPARK_CONNECT_AUTHENTICATE_TOKEN" in refused.stderr
+    command = [program, "--conf", f"spark.connect.grpc.binding.port={port}"]
+    with running(command, lambda: listening(port), {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}, tmp_path):
+        spark = connect(f"sc://localhost:{port}", token)
+        spark.range(3).write.format("delta").save(str(tmp_path / "table"))
+
+        assert spark.read.format("delta").load(str(tmp_path / "table")).count() == 3
+        spark.stop()
+
+
+def test_dagster_is_installed_with_its_settings(tmp_path: Path) -> None:
+    """The code server loads a folder of destinations, and the pages answer beside it."""
+    prefix = install("dagster", tmp_path)
+    (tmp_path / "defs").mkdir()
+    code, web = free_port(), free_port()
+    environment = {
+        **{"DAGSTER_HOME": str(tmp_path / "home"), "SLUICE_DEFS": str(tmp_path / "defs")},
+        **{"DAGSTER_CODE_PORT": str(code), "DAGSTER_PORT": str(web)},
+    }
+    program, folder = str(prefix / "bin" / "sluice-dagster"), tmp_path / "web"
+    folder.mkdir()
+
+    with (
+        running([program, "code"], lambda: listening(code), environment, tmp_path),
+        running([program, "web"], lambda: answers(f"http://127.0.0.1:{web}/server_info"), environment, folder),
+    ):
+        assert "ConsolidatedSqliteEventLogStorage" in (tmp_path / "home" / "dagster.yaml").read_text()
