@@ -27,7 +27,7 @@ from spark_jobs.verify.candidates import SourceSide, candidates, rows_about
 from spark_jobs.verify.counts import LakeSide, counted
 from spark_jobs.verify.definition import holds
 from spark_jobs.verify.lake_rows import lake_rows, rows_in, rows_of_keys
-from spark_jobs.verify.quarantined import waiting_keys
+from spark_jobs.verify.quarantined import waiting_rows
 from spark_jobs.verify.standing import ComparedTable, ExpectedRows, Moving, Pinned
 from spark_jobs.verify.sums import buckets_for
 from spark_jobs.verify.verified import Comparison
@@ -43,7 +43,7 @@ _DATES = ("date", "timestamp", "timestamp_ntz")
 class Differences:
     """How many rows are `missing` from the lake, `extra` there, or `different`. `wrong` are rows of the lake whose key
     has another row or no row, one for each key; `right` are the rows that the lake must have. `on_purpose`: by
-    correction, how many rows it made different; these are no differences."""
+    correction, how many rows it made different; `quarantined`: keys whose rows wait. These are no differences."""
 
     missing: int = 0
     extra: int = 0
@@ -51,6 +51,7 @@ class Differences:
     wrong: tuple[pa.RecordBatch, ...] = ()
     right: tuple[pa.RecordBatch, ...] = ()
     on_purpose: Mapping[str, int] = field(default_factory=dict)
+    quarantined: int = 0
 
     def __bool__(self) -> bool:
         return self.rows > 0
@@ -124,20 +125,19 @@ def audit(
     found = candidates(place.source, place.schema, table, place.zero_dates)
     if found.keys is None:
         return _by_buckets(place, in_time, sleep)
-    missing = extra = different = settled = 0
-    lake_rows, waiting = found.lake_rows, waiting_keys(place) if found.keys else frozenset()
-    keys = tuple(key for key in found.keys if key not in waiting)
+    missing = extra = different = settled = held = 0
+    lake_rows = found.lake_rows
     at: EntryPosition | None = None
     purposely = Counter[str]()
-    for part in _parts(keys):
+    for part in _parts(found.keys):
         for one, right, stood in _looked_at(place, part, settle, in_time, sleep):
             at = stood
             purposely.update(one.on_purpose)
+            held += one.quarantined
             if right:
                 settled, lake_rows = settled + one.rows, lake_rows + one.missing - one.extra
                 continue
             missing, extra, different = missing + one.missing, extra + one.extra, different + one.different
-    held = len(found.keys) - len(keys)
     comparison = Comparison(found.source_rows, lake_rows, missing, extra, different, held)
     return Audited(comparison, at, settled, by_key=bool(place.schema.primary_key), on_purpose=purposely)
 
@@ -208,8 +208,8 @@ def differing(place: ComparedTable, standing: ExpectedRows, keys: Iterable[bytes
     others are extra."""
     table = place.lake.open(place.path, standing.state.version)
     there = rows_of_keys(lake_rows(table, arrow_fields(place.schema)), place.schema, list(standing.rows))
-    missing = extra = different = 0
-    purposes, purposely = place.purposes(), Counter[str]()
+    missing = extra = different = held = 0
+    purposes, purposely, waiting = place.purposes(), Counter[str](), waiting_rows(place)
     wrong, right = list[pa.RecordBatch](), list[pa.RecordBatch]()
     for key in keys:
         row, rows = standing.rows[key], there.get(key, [])
@@ -218,9 +218,12 @@ def differing(place: ComparedTable, standing: ExpectedRows, keys: Iterable[bytes
         if by := purposes.by(key, row.text if row else None, [text for text, _ in rows]):
             purposely[by] += 1
             continue
+        if waiting.explains(key, row.text if row else None, [text for text, _ in rows]):
+            held += 1
+            continue
         missing += row is not None and not rows
         different += row is not None and bool(rows) and all(text != row.text for text, _ in rows)
         extra += max(0, len(rows) - (row is not None))
         wrong += [one for _, one in rows[:1]]
         right += [row.row] if row is not None else []
-    return Differences(missing, extra, different, tuple(wrong), tuple(right), purposely)
+    return Differences(missing, extra, different, tuple(wrong), tuple(right), purposely, held)

@@ -1,25 +1,52 @@
-"""The keys of a table whose rows wait in its quarantine: the lake differs from the source there as it is meant to."""
+"""The rows of a table that wait in its quarantine: the lake differs from the source there as it is meant to, if the
+source still has the row that waits. If it has another one, a change is missing in the lake."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
 from cdc_core.errors import LakeError
+from cdc_core.rows.columns.batch import arrow_fields
+from spark_jobs.expectations.quarantine import lacks
 from spark_jobs.expectations.quarantine_table import QuarantineTable
 from spark_jobs.lake.state import app_id
+from spark_jobs.verify.lake_rows import as_fields
 from spark_jobs.verify.row_text import lake_text
 from spark_jobs.verify.standing import ComparedTable
 
 
-def waiting_keys(place: ComparedTable) -> frozenset[bytes]:
-    """Returns the text of each key that waits. Raises LakeError."""
+@dataclass(frozen=True, slots=True)
+class WaitingRows:
+    """`texts`: by the text of its key, that of each row; None for a row of other columns than those that are
+    compared."""
+
+    texts: Mapping[bytes, bytes | None] = field(default_factory=dict)
+
+    def explains(self, key: bytes, source: bytes | None, lake: Sequence[bytes]) -> bool:
+        """Whether the key's row at the source waits, and the lake has one row or none instead."""
+        return key in self.texts and source is not None and self.texts[key] in (None, source) and len(lake) <= 1
+
+
+def waiting_rows(place: ComparedTable) -> WaitingRows:
+    """Returns the rows that wait. Raises LakeError."""
     connector, schema = place.connector, place.schema
     quarantine = QuarantineTable(place.lake, connector.destination, schema.name)
     if not schema.primary_key or not quarantine.exists:
-        return frozenset()
+        return WaitingRows()
     epoch = connector.client_status().epoch
     app = app_id(connector.destination, connector.client_id, schema.name, epoch)
     state = place.lake.state(place.path, app)
     if state is None:
         raise LakeError("the table is gone", place=place.path, hint="Verify again.")
     rows = quarantine.read(state, epoch, app).rows
-    batches = rows.select(list(schema.primary_key)).to_batches()
-    return frozenset(text for batch in batches for text in lake_text(batch, schema.primary_key).to_pylist())
+    names = [column.name for column in schema.shown]
+    whole = set(names) <= set(rows.column_names)
+    fields = [one for one in arrow_fields(schema) if whole or one.name in schema.primary_key]
+    texts: dict[bytes, bytes | None] = {}
+    for batch in rows.to_batches():
+        there = as_fields(batch, fields)
+        keys = lake_text(there, schema.primary_key).to_pylist()
+        texts |= zip(keys, lake_text(there, names).to_pylist() if whole else [None] * len(keys), strict=True)
+    lacking = zip([*texts], lacks(rows), strict=True)
+    return WaitingRows(texts | {key: None for key, lacked in lacking if lacked.intersection(names)})
