@@ -39,6 +39,7 @@ from spark_jobs.lake.state import (
     TableState,
     fill_id,
 )
+from spark_jobs.lake.statistics import INDEXED, INDEXED_COLUMNS, MOST_INDEXED
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import transaction
 from spark_jobs.lake.types import LakeColumn, delta_field, lake_columns, needs_mapping
@@ -48,8 +49,6 @@ LOG_PROPERTIES = {  # of tables and histories
     "delta.logRetentionDuration": KEPT_LOG,
     "delta.checkpointInterval": "10",  # delta-rs makes one every 100 commits by itself
 }
-_STATISTICS = "delta.dataSkippingNumIndexedCols"
-_INDEXED, _MOST_INDEXED = 32, 256  # columns with statistics: Delta's default, and the most that is affordable
 
 
 def create_table(
@@ -140,7 +139,7 @@ def delta_properties(schema: TableSchema) -> dict[str, str]:
     names = [column.name for column in schema.columns]
     last = max((names.index(name) for name in schema.primary_key if name in names), default=0)
     indexed = last + 1 + sum(column.type_code == ColumnType.GEOMETRY for column in schema.columns[:last])
-    return LOG_PROPERTIES | ({_STATISTICS: str(indexed)} if _INDEXED < indexed <= _MOST_INDEXED else {})
+    return LOG_PROPERTIES | ({INDEXED_COLUMNS: str(indexed)} if INDEXED < indexed <= MOST_INDEXED else {})
 
 
 def alter_table(spark: SparkSession, fence: Fence, path: str, change: str) -> None:

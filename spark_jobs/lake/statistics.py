@@ -1,19 +1,147 @@
-"""What Delta's log says of new files: which columns have statistics, those whose statistics delta-rs writes exactly.
+"""The statistics of new files in Delta's log: those of Sluice's own writers, and which columns delta-rs writes exactly.
 
-It notes the least and the greatest DECIMAL as a number of 64 bits, which has 15 digits. A MERGE, and any query with a
-condition, would leave out files that have the row.
+A file has statistics of all its first columns, or the number of its rows alone. If it has some of them, delta-rs takes
+every bound that is missing for NULL: a query with a condition on that column finds no row of the file.
+
+delta-rs itself notes the least and the greatest DECIMAL as a number of 64 bits, which has 15 digits. A MERGE, and any
+query with a condition, would leave out files that have the row.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 from deltalake import ColumnProperties, WriterProperties
 from deltalake.transaction import AddAction
 
 _EXACT_DIGITS = 15
+INDEXED_COLUMNS = "delta.dataSkippingNumIndexedCols"
+INDEXED, MOST_INDEXED = 32, 256  # first columns with statistics: Delta's default, and the most that is affordable
+_LONGEST = 32  # characters of a text's bound
+_GREATEST = "\U0010ffff"
+_BOUNDED = (
+    pt.is_integer, pt.is_floating, pt.is_decimal, pt.is_boolean, pt.is_date, pt.is_timestamp,
+    pt.is_string, pt.is_large_string,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """The least and the greatest value of a column in a file, None if all are NULL, and the number of NULLs."""
+
+    low: Any
+    high: Any
+    nulls: int
+
+    def joined(self, other: ColumnBounds) -> ColumnBounds:
+        """Returns the bounds of both files' rows."""
+        lows, highs = ([one for one in pair if one is not None] for pair in zip(self.both, other.both, strict=True))
+        return ColumnBounds(min(lows, default=None), max(highs, default=None), self.nulls + other.nulls)
+
+    @property
+    def both(self) -> tuple[Any, Any]:
+        return self.low, self.high
+
+
+class FileBounds:
+    """The bounds of all columns that need them, of one file with these columns, row group by row group."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._found = {field.name: ColumnBounds(None, None, 0) for field in _bounded(schema)}
+
+    def __repr__(self) -> str:
+        return f"<FileBounds columns={len(self._found)}>"
+
+    def add(self, group: pa.Table) -> None:
+        for name, before in self._found.items():
+            column = group.column(name)
+            found = pc.min_max(column)
+            low, high = (_shortened(one) for one in (found["min"].as_py(), found["max"].as_py()))
+            self._found[name] = before.joined(ColumnBounds(low[0], high[1], column.null_count))
+
+    def to_json(self, rows: int) -> str:
+        """Returns Delta's JSON of the file's statistics."""
+        return statistics(self._schema, rows, self._found)
+
+
+def statistics(
+    schema: Iterable[pa.Field], rows: int, known: Mapping[str, ColumnBounds], columns: int = MOST_INDEXED
+) -> str:
+    """Returns Delta's JSON of the statistics of a file in a table with these columns (Delta protocol, "Per-file
+    Statistics"), as readers look for them if the table has statistics of that many columns, or fewer. It has the number
+    of rows alone if the bounds of a column are not known that needs them."""
+    fields = list(schema)[:columns]
+    texts = dict[str, tuple[str, str]]()
+    for field in _bounded(fields):
+        found = known.get(field.name)
+        texts[field.name] = low, high = (_text(found.low), _text(found.high)) if found else ("", "")
+        if found is None or ((not low or not high) and found.nulls != rows):
+            return json.dumps({"numRecords": rows})
+    # A struct has bounds of its own columns, of which none has to be there.
+    structs = {field.name: "{}" for field in fields if pt.is_struct(field.type)}
+    parts = (
+        ("minValues", {name: low for name, (low, _) in texts.items() if low} | structs),
+        ("maxValues", {name: high for name, (_, high) in texts.items() if high} | structs),
+        ("nullCount", {name: str(known[name].nulls) for name in texts}),
+    )
+    return "{" + ", ".join([f'"numRecords": {rows}', *(f'"{part}": {_object(of)}' for part, of in parts)]) + "}"
+
+
+def known_statistics(schema: Iterable[pa.Field], file: Mapping[str, Any]) -> dict[str, ColumnBounds]:
+    """Returns the bounds that a table's log has of a file: a row of `get_add_actions(flatten=True)`."""
+    found = dict[str, ColumnBounds]()
+    for field in _bounded(schema):
+        low, high, nulls = (file.get(f"{part}.{field.name}") for part in ("min", "max", "null_count"))
+        if nulls is not None:
+            found[field.name] = ColumnBounds(low, high, nulls)
+    return found
+
+
+def _bounded(schema: Iterable[pa.Field]) -> list[pa.Field]:
+    return [field for field in list(schema)[:MOST_INDEXED] if any(fits(field.type) for fits in _BOUNDED)]
+
+
+def _shortened(value: Any) -> tuple[Any, Any]:
+    """Returns a lower and an upper bound of the value, of which a text's are not long."""
+    if not isinstance(value, str) or len(value) <= _LONGEST:
+        return value, value
+    end = _LONGEST
+    while end < len(value) and value[end] == _GREATEST:
+        end += 1
+    return value[:_LONGEST], value[:end] + _GREATEST if end < len(value) else value
+
+
+def _text(value: Any) -> str:
+    """Returns the value in JSON, as Delta's statistics have it; "" for None, and for a number that JSON lacks."""
+    match value:
+        case None:
+            return ""
+        case float():
+            return repr(value) if math.isfinite(value) else ""
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            utc = "Z" if value.tzinfo else ""
+            return json.dumps(value.replace(tzinfo=None).isoformat(timespec="microseconds") + utc)
+        case date():
+            return json.dumps(value.isoformat())
+        case _:
+            return json.dumps(value)
+
+
+def _object(texts: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in texts.items()) + "}"
 
 
 def exact_statistics(schema: pa.Schema, key: Collection[str] = ()) -> WriterProperties:

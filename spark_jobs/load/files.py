@@ -6,7 +6,6 @@ Files that no commit names go with the folder. Memory holds one row group and it
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -25,8 +23,8 @@ from cdc_core.errors import LakeError
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.statistics import FileBounds, known_statistics, statistics
 
-_COLUMNS = 32  # the first ones, as Delta's own writers count
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # column names that every reader of Parquet accepts unchanged
 _GROUP_BYTES = 32 << 20  # of Arrow, in one row group; a larger batch is a group of its own
 _FILE_BYTES = 256 << 20  # of Parquet, about: a file ends with the row group that reaches it
@@ -38,33 +36,6 @@ _FORMAT: dict[str, Any] = {
     "store_decimal_as_integer": True,  # Spark reads such decimals faster
     "store_schema": False,
 }
-
-
-class Bounds:
-    """Of one file, row group by row group."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._names = [field.name for field in list(schema)[:_COLUMNS] if pa.types.is_integer(field.type)]
-        self._least: dict[str, int] = {}
-        self._most: dict[str, int] = {}
-        self._nulls = dict.fromkeys(self._names, 0)
-
-    def __repr__(self) -> str:
-        return f"<Bounds columns={len(self._names)}>"
-
-    def add(self, group: pa.Table) -> None:
-        for name in self._names:
-            column = group.column(name)
-            found = pc.min_max(column).as_py()
-            self._nulls[name] += column.null_count
-            if found["min"] is not None:
-                self._least[name] = min(found["min"], self._least.get(name, found["min"]))
-                self._most[name] = max(found["max"], self._most.get(name, found["max"]))
-
-    def to_json(self, rows: int) -> str:
-        return json.dumps(
-            {"numRecords": rows, "minValues": self._least, "maxValues": self._most, "nullCount": self._nulls}
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +50,13 @@ class StagedFile:
 
 def files_of(table: DeltaTable) -> list[StagedFile]:
     """Returns the files of a table whose log has their statistics."""
-    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    return [StagedFile(one["path"], one["size_bytes"], one["num_records"], _stats(one)) for one in files]
+    schema = pa.schema(table.schema().to_arrow())
+    return [_file_of(one, schema) for one in pa.table(table.get_add_actions(flatten=True)).to_pylist()]
 
 
-def _stats(file: dict[str, Any]) -> str:
-    """Returns the statistics that a log has of a file (Delta protocol, "Per-file Statistics")."""
-    parts = {"minValues": "min.", "maxValues": "max.", "nullCount": "null_count."}
-    known = {key: value for key, value in file.items() if value is not None}
-    stats = {
-        part: {key.removeprefix(prefix): value for key, value in known.items() if key.startswith(prefix)}
-        for part, prefix in parts.items()
-    }
-    return json.dumps({"numRecords": file["num_records"], **stats})
+def _file_of(file: Mapping[str, Any], schema: pa.Schema) -> StagedFile:
+    rows = file["num_records"]
+    return StagedFile(file["path"], file["size_bytes"], rows, statistics(schema, rows, known_statistics(schema, file)))
 
 
 def numbered(fields: Iterable[pa.Field], *more: pa.Field) -> pa.Schema:
@@ -152,7 +117,7 @@ class _File:
         folder: Any = PyFileSystem(DeltaStorageHandler(path, storage or None))
         self._name, self._rows = f"{uuid.uuid4().hex}.parquet", 0
         self._sink = folder.open_output_stream(self._name)
-        self._bounds = Bounds(schema)
+        self._bounds = FileBounds(schema)
         self._writer = pq.ParquetWriter(self._sink, schema, **_FORMAT)
 
     @property

@@ -109,9 +109,9 @@ class _Overlay:
         """Whether a changed key may be in the file, by its bounds."""
         name, stats = self.changed.column_names[0], json.loads(file.stats)
         low, high = (stats.get(part, {}).get(name) for part in ("minValues", "maxValues"))
-        if not isinstance(low, int) or not isinstance(high, int):
-            return bool(self.changed.num_rows)
         first = self.changed.column(0)
+        if not pt.is_integer(first.type) or low is None or high is None:
+            return bool(self.changed.num_rows)
         return pc.any(pc.and_(pc.greater_equal(first, low), pc.less_equal(first, high))).as_py() is True
 
     def _met(self, keys: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

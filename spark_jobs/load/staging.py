@@ -29,7 +29,7 @@ from cdc_core.errors import LakeError
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.record import app_versions
-from spark_jobs.lake.statistics import new_file
+from spark_jobs.lake.statistics import INDEXED_COLUMNS, MOST_INDEXED, new_file
 from spark_jobs.lake.tables import Lake
 from spark_jobs.load.files import Files, StagedFile, staged_schema, unwritable
 from spark_jobs.snapshot.chunk import Chunk
@@ -111,7 +111,13 @@ class Staging:
     def table(self, schema: pa.Schema) -> DeltaTable:
         """Returns the table as it is before a group is read, and creates it if needed. Raises LakeError."""
         try:
-            return DeltaTable.create(self.path, schema, mode="ignore", storage_options=self.lake.storage or None)
+            return DeltaTable.create(
+                self.path,
+                schema,
+                mode="ignore",
+                configuration={INDEXED_COLUMNS: str(MOST_INDEXED)},  # the table's own may be any, up to that
+                storage_options=self.lake.storage or None,
+            )
         except (DeltaError, OSError) as error:
             raise unwritable(self.path, error) from error
 

@@ -1,7 +1,8 @@
-"""Files that delta-rs writes are not left out by statistics that it rounds."""
+"""No file is left out by its statistics: those that delta-rs rounds, and those of Sluice's own writers."""
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
-from spark_jobs.lake.statistics import exact_statistics
+from spark_jobs.lake.statistics import INDEXED, ColumnBounds, FileBounds, exact_statistics, statistics
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,55 @@ def test_a_row_is_found_by_its_key(tmp_path: Path, kind: pa.DataType, value: Any
 
 def _sql(kind: pa.DataType) -> str:
     return f"DECIMAL({kind.precision}, {kind.scale})" if pa.types.is_decimal(kind) else "BIGINT"
+
+
+def test_bounds_are_those_of_a_file() -> None:
+    """Over all its row groups; NULLs are counted, and are no bound."""
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.int8()), ("d", pa.binary())])
+    bounds = FileBounds(schema)
+    bounds.add(pa.table([[5, None], ["x", "y"], [None, None], [b"", b""]], schema=schema))
+    bounds.add(pa.table([[-(2**63), 7], ["x", None], [None, None], [b"", b""]], schema=schema))
+    assert json.loads(bounds.to_json(4)) == {
+        "numRecords": 4,
+        "minValues": {"a": -(2**63), "b": "x"},
+        "maxValues": {"a": 7, "b": "y"},
+        "nullCount": {"a": 1, "b": 1, "c": 4},
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "high"),
+    [
+        ("x" * 32, "x" * 32),
+        ("x" * 33, "x" * 32 + "\U0010ffff"),
+        ("x" * 32 + "\U0010ffff" * 2 + "a", "x" * 32 + "\U0010ffff" * 3),
+        ("x" * 32 + "\U0010ffff", "x" * 32 + "\U0010ffff"),
+    ],
+)
+def test_long_texts_have_short_bounds(value: str, high: str) -> None:
+    """As Delta's own writers shorten them: no greater text begins so."""
+    schema = pa.schema([("t", pa.string())])
+    bounds = FileBounds(schema)
+    bounds.add(pa.table([[value]], schema=schema))
+    found = json.loads(bounds.to_json(1))
+    assert (found["minValues"]["t"], found["maxValues"]["t"]) == ("x" * 32, high)
+    assert high.encode() >= value.encode()
+
+
+def test_a_column_without_bounds_leaves_the_number_of_rows() -> None:
+    """delta-rs would take the bounds for NULL, and find no row."""
+    schema = pa.schema([("a", pa.int64()), ("ok", pa.bool_())])
+    a = ColumnBounds(1, 2, 0)
+    assert json.loads(statistics(schema, 2, {"a": a})) == {"numRecords": 2}
+    assert json.loads(statistics(schema, 2, {"a": a, "ok": ColumnBounds(None, None, 1)})) == {"numRecords": 2}
+    assert json.loads(statistics(schema, 2, {"a": a, "ok": ColumnBounds(None, None, 2)}))["nullCount"]["ok"] == 2
+
+
+def test_later_columns_have_no_statistics() -> None:
+    """Of a table that has statistics of its first columns alone."""
+    schema = pa.schema([(f"c{number}", pa.int64()) for number in range(40)])
+    known = {field.name: ColumnBounds(1, 1, 0) for field in schema}
+    assert len(json.loads(statistics(schema, 1, known))["minValues"]) == 40
+    del known["c32"]
+    assert len(json.loads(statistics(schema, 1, known, INDEXED))["minValues"]) == 32
+    assert json.loads(statistics(schema, 1, known)) == {"numRecords": 1}

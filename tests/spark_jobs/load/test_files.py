@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
+from deltalake.transaction import create_table_with_add_actions
 
 from cdc_core.errors import LakeError
 from cdc_core.schema.table import Column, TableSchema
+from spark_jobs.lake.statistics import new_file
 from spark_jobs.lake.tables import Lake
 from spark_jobs.load import files
-from spark_jobs.load.files import Bounds, Files, staged_schema
+from spark_jobs.load.files import Files, files_of, staged_schema
 from spark_jobs.load.staging import Groups, Staging
 from spark_jobs.snapshot.chunk import Chunk
 from tests.support.lake_types import SCHEMA, rows
@@ -59,15 +63,41 @@ def test_no_rows_are_no_file(staging: Staging) -> None:
     assert written.end() == []
 
 
-def test_bounds_are_those_of_a_file() -> None:
-    """Over all its row groups, of integers alone; NULLs are counted, and are no bound."""
-    schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.int8())])
-    bounds = Bounds(schema)
-    bounds.add(pa.table([[5, None], ["x", "y"], [None, None]], schema=schema))
-    bounds.add(pa.table([[-(2**63), 7], ["x", None], [None, None]], schema=schema))
-    assert json.loads(bounds.to_json(4)) == {
-        "numRecords": 4, "minValues": {"a": -(2**63)}, "maxValues": {"a": 7}, "nullCount": {"a": 1, "c": 4},
-    }  # fmt: skip
+def test_readers_find_each_value(staging: Staging) -> None:
+    """With a condition on a column of any type, as delta-rs and pyarrow take Delta's statistics."""
+    table = staging.table(SCHEMA)
+    written = Files(staging.path, {}, SCHEMA)
+    written.add(rows())
+    staging.commit(table, written.end(), Groups().then([Chunk(0)]))
+    for opened in (staging.lake.open(staging.path), _copied(staging)):
+        found = opened.to_pyarrow_dataset()
+        for field in SCHEMA:
+            column = pc.field(field.name)
+            assert found.to_table(filter=column.is_null()).num_rows == 1, field
+            if pa.types.is_nested(field.type):
+                continue
+            for value in rows().column(int(field.name)).slice(0, 2):
+                assert found.to_table(filter=column == value.cast(found.schema.field(field.name).type)).num_rows == 1, (
+                    field
+                )
+
+
+def test_later_columns_are_found_too(staging: Staging) -> None:
+    """A table's key may be after those that have statistics by Delta's default."""
+    schema = pa.schema([(f"c{number}", pa.int64()) for number in range(40)])
+    table, written = staging.table(schema), Files(staging.path, {}, schema)
+    written.add(pa.RecordBatch.from_arrays([pa.array([number]) for number in range(40)], schema=schema))
+    staging.commit(table, written.end(), Groups().then([Chunk(0)]))
+    assert '"c39": 39' in files_of(staging.lake.open(staging.path))[0].stats
+
+
+def _copied(staging: Staging) -> DeltaTable:
+    """Returns a table of the same files, described by what the first one's log has of them."""
+    opened, path = staging.lake.open(staging.path), f"{staging.path}-copied"
+    copytree(staging.path, path, ignore=ignore_patterns("_delta_log"))
+    added = [new_file(one.path, one.size, one.stats) for one in files_of(opened)]
+    create_table_with_add_actions(path, opened.schema(), added)
+    return DeltaTable(path)
 
 
 def test_names_are_kept_where_parquet_can_hold_them() -> None:
