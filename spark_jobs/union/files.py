@@ -1,12 +1,11 @@
 """The files of a union, and of its shards as the union names them.
 
-A path is relative to the union's folder, without the escapes of Delta's log. Statistics are those that every reader
-takes alike: the number of rows, and the bounds of integers.
+A path is relative to the union's folder, without the escapes of Delta's log. A file's statistics are those of the
+union's columns: a column that the shard lacks is NULL in all of its rows.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,24 +15,39 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
-_INTEGERS = ("byte", "short", "integer", "long")
-_INDEXED = 32  # columns with statistics, as Delta's own writers count
+from spark_jobs.lake.statistics import INDEXED, ColumnBounds, known_statistics, statistics
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """What a log has of a file: the number of its rows, the columns of the table, and the bounds that are known."""
+
+    rows: int | None = None
+    columns: frozenset[str] = frozenset()
+    known: Mapping[str, ColumnBounds] = field(default_factory=dict)
+
+    def to_json(self, schema: pa.Schema) -> str:
+        """Returns Delta's JSON of the statistics, for a table with these columns."""
+        if self.rows is None:
+            return "{}"
+        lacking = {one.name: ColumnBounds(None, None, self.rows) for one in schema if one.name not in self.columns}
+        return statistics(schema, self.rows, lacking | dict(self.known), INDEXED)
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file with `size` in bytes, the time of its writing in milliseconds, and Delta's JSON of its statistics.
-    `values`: what its rows have in the partitions' columns."""
+    """A file with `size` in bytes, and the time of its writing in milliseconds. `values`: what its rows have in the
+    partitions' columns."""
 
     path: str
     size: int
     written: int
-    stats: str = field(default="", compare=False)
+    about: FileStatistics = field(default_factory=FileStatistics, compare=False)
     values: Mapping[str, str | None] = field(default_factory=dict, compare=False)
 
-    @property
-    def added(self) -> AddAction:
-        return AddAction(self.path, self.size, dict(self.values), self.written, True, self.stats)
+    def added(self, schema: pa.Schema, *, new: bool = True) -> AddAction:
+        """Returns the entry of the file in a union with these columns; not `new` if the union has its rows already."""
+        return AddAction(self.path, self.size, dict(self.values), self.written, new, self.about.to_json(schema))
 
     def removed(self, now: int) -> RemoveAction:
         return RemoveAction(self.path, True, now, self.size, dict(self.values))
@@ -41,25 +55,19 @@ class File:
 
 def files_of_shard(table: DeltaTable, below: str, values: Mapping[str, str]) -> list[File]:
     """Returns the files of a shard's table, which is in the folder `below` of its union's."""
-    fields = table.schema().fields[:_INDEXED]
-    integers = [one.name for one in fields if getattr(one.type, "type", "") in _INTEGERS]
-    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     return [
-        File(f"{below}/{unquote(one['path'])}", one["size_bytes"], _time(one), _stats(one, integers), values)
-        for one in files
+        File(f"{below}/{unquote(one['path'])}", one["size_bytes"], _time(one), about, values)
+        for one, about in _files(table)
     ]
 
 
 def files_of_union(table: DeltaTable) -> list[File]:
     """Returns the files that a union has."""
     names = table.metadata().partition_columns
-    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     return [
-        File(
-            unquote(one["path"]), one["size_bytes"], _time(one), values={n: one[f"partition.{n}"] for n in names}
-        )
-        for one in files
-    ]  # fmt: skip
+        File(unquote(one["path"]), one["size_bytes"], _time(one), about, {n: one[f"partition.{n}"] for n in names})
+        for one, about in _files(table)
+    ]
 
 
 def difference(wanted: Iterable[File], there: Iterable[File]) -> tuple[list[File], list[File]]:
@@ -70,15 +78,15 @@ def difference(wanted: Iterable[File], there: Iterable[File]) -> tuple[list[File
     return lacking, [one for path, one in old.items() if path not in new]
 
 
+def _files(table: DeltaTable) -> list[tuple[dict[str, Any], FileStatistics]]:
+    schema = pa.schema(table.schema().to_arrow())
+    columns = frozenset(schema.names)
+    return [
+        (one, FileStatistics(one["num_records"], columns, known_statistics(schema, one)))
+        for one in pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    ]
+
+
 def _time(file: Mapping[str, Any]) -> int:
     found = file["modification_time"]
     return int(found.timestamp() * 1000) if hasattr(found, "timestamp") else int(found)
-
-
-def _stats(file: Mapping[str, Any], integers: Iterable[str]) -> str:
-    parts = {"minValues": "min", "maxValues": "max", "nullCount": "null_count"}
-    found: dict[str, Any] = {"numRecords": file["num_records"]}
-    for part, prefix in parts.items():
-        known = ((name, file.get(f"{prefix}.{name}")) for name in integers)
-        found[part] = {name: value for name, value in known if value is not None}
-    return json.dumps(found)

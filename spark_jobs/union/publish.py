@@ -1,8 +1,11 @@
 """Brings a union to name the files of its shards, in one commit of delta-rs, without Spark.
 
-The union is opened first and the shards after it: if another publisher commits in between, the commit is refused, and
-everything is looked at again. So no commit takes a shard back. Of other destinations' shards nothing is touched. Files
-that are no shard's go: somebody who compacts the union writes rows that its shards have.
+The union is opened first and the shards after it, and the one commit of this look is on that version: if anybody
+commits in between, it is refused, and everything is looked at again. So no commit takes a shard back, and no version
+has rows of both before and after. Other columns are a commit of their own, which changes no row, and another look.
+
+Each commit of Sluice's records its own version. Where that is not the union's, somebody else has written: what he did
+to the files is undone, by those of the version that was recorded, also of other destinations' shards.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, TableFeatures
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -19,6 +24,7 @@ from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import split_name
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.folders import folder_of
+from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import KEPT_LOG
 from spark_jobs.lake.tables import Lake
@@ -27,7 +33,7 @@ from spark_jobs.union.files import File, difference, files_of_union
 from spark_jobs.union.shape import UnionShape, shape
 from spark_jobs.union.shards import ShardTable, folder_in, shards_of
 
-UNION = "sluice.union"  # the property of a union: the columns that say whose a row is
+UNION = "sluice.union"  # the property of a union, the columns that say whose a row is; and the app id of its commits
 _PROPERTIES = {"delta.logRetentionDuration": KEPT_LOG, "delta.checkpointInterval": "10"}
 _TRIES = 20  # a try is lost to another destination's commit
 _NTZ = "timestamp_ntz"
@@ -70,7 +76,9 @@ def publish(
 
 def _published(lake: Lake, union: Union, path: str, only: Collection[str] | None) -> Published:
     table = _opened(lake, union, path)
-    there = files_of_union(table) if table else []
+    has = files_of_union(table) if table else []
+    left = has if table is None or _own(table) else _left_by_us(lake, path, table)
+    only, there = (None, has) if table is None or left is None else (only, left)
     shards = shards_of(lake, union, there, only)
     known = list(table.schema().fields) if table else []
     found = shape(known, {one.name: one.fields for one in shards if not one.wrong}, union.partitions)
@@ -82,23 +90,42 @@ def _published(lake: Lake, union: Union, path: str, only: Collection[str] | None
             return Published(union.table, None, refused=refused)
         table = _created(lake, union, path, found)
     elif _types(found.fields) != _types(known):
-        _reshape(table, union, found)
-    added, removed = difference(wanted, _looked_at(there, shards, lake.unions.destination, whole=only is None))
-    if added or removed:
+        _reshape(table, union, found, has)
+        raise CommitFailedError("the union has other columns now: everything is looked at again")
+    looked_at = {one.path for one in _looked_at(there, shards, lake.unions.destination, whole=only is None)}
+    kept = [one for one in there if one.path not in looked_at]
+    added, removed = difference([*kept, *wanted], has)
+    if added or removed or not _own(table):
         _commit(table, union, added, removed)
-    version = table.version() + bool(added or removed)
-    return Published(union.table, version, len(added), len(removed), refused)
+        table.update_incremental()
+    return Published(union.table, table.version(), len(added), len(removed), refused)
+
+
+def _own(table: DeltaTable) -> bool:
+    """Whether the table's last commit is Sluice's."""
+    return table.transaction_version(UNION) == table.version()
+
+
+def _left_by_us(lake: Lake, path: str, table: DeltaTable) -> list[File] | None:
+    """Returns the files that the union had after Sluice's last commit. None if that is not known any more."""
+    version = table.transaction_version(UNION)
+    if version is None or version > table.version():
+        return None
+    try:
+        return files_of_union(lake.open(path, version))
+    except (DeltaError, OSError):
+        return None
 
 
 def _looked_at(there: Iterable[File], shards: Iterable[ShardTable], destination: str, *, whole: bool) -> list[File]:
-    """Returns the union's files that only these shards can have; if `whole`, all that no other destination has. A shard
-    that is left as it was is not looked at."""
+    """Returns the union's files that only these shards can have, and those that are no shard's; if `whole`, all that no
+    other destination has. A shard that is left as it was is not looked at."""
     seen, left = {one.below for one in shards}, {one.below for one in shards if one.wrong}
     own, found = f"{SHARDS}/{folder_of(destination)}", list[File]()
     for one in there:
         below = folder_in(one.path)
-        mine = not below.startswith(f"{SHARDS}/") or below.startswith(f"{own}/")
-        if below not in left and (mine if whole else below in seen):
+        nobodys = not below.startswith(f"{SHARDS}/")
+        if below not in left and (nobodys or below in seen or (whole and below.startswith(f"{own}/"))):
             found.append(one)
     return found
 
@@ -157,33 +184,44 @@ def _created(lake: Lake, union: Union, path: str, found: UnionShape) -> DeltaTab
         raise
 
 
-def _reshape(table: DeltaTable, union: Union, found: UnionShape) -> None:
-    """Gives the union its columns, in a commit of its own that replaces no file: no row has an empty partition."""
-    if any(getattr(one.type, "type", "") == _NTZ for one in found.fields) and not _knows_ntz(table):
+def _reshape(table: DeltaTable, union: Union, found: UnionShape, has: list[File]) -> None:
+    """Gives the union its columns, or the feature that they need. Its files are named again, because their statistics
+    are those of all columns."""
+    ntz = any(getattr(one.type, "type", "") == _NTZ for one in found.fields)
+    if ntz and "timestampNtz" not in (table.protocol().writer_features or ()):
         table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
-        table.update_incremental()
+        return
+    schema = _schema(found.fields, union)
     table.create_write_transaction(
-        [],
-        "overwrite",
+        [one.added(schema, new=False) for one in has],
+        "overwrite",  # delta-rs takes other columns so alone; no row has an empty partition
         Schema(list(found.fields)),
         partition_by=list(union.partitions),
         partition_filters=[(union.partitions[0], "=", "")],
-        commit_properties=CommitProperties(max_commit_retries=0),
+        commit_properties=_properties(table, {"union": union.table, "columns": [one.name for one in found.fields]}),
     )
-    table.update_incremental()
-
-
-def _knows_ntz(table: DeltaTable) -> bool:
-    return "timestampNtz" in (table.protocol().writer_features or ())
 
 
 def _commit(table: DeltaTable, union: Union, added: list[File], removed: list[File]) -> None:
-    now = int(time.time() * 1000)
+    now, schema = int(time.time() * 1000), _schema(table.schema().fields, union)
     about = {"union": union.table, "added": len(added), "removed": len(removed)}
     table.create_write_transaction(
-        [*(one.added for one in added), *(one.removed(now) for one in removed)],
+        [*(one.added(schema) for one in added), *(one.removed(now) for one in removed)],
         "append",
         table.schema(),
         partition_by=list(union.partitions),
-        commit_properties=CommitProperties(custom_metadata={"userMetadata": json.dumps(about)}, max_commit_retries=0),
+        commit_properties=_properties(table, about),
     )
+
+
+def _properties(table: DeltaTable, about: Mapping[str, Any]) -> CommitProperties:
+    return CommitProperties(
+        custom_metadata={"userMetadata": json.dumps(about)},
+        max_commit_retries=0,
+        app_transactions=app_versions({UNION: table.version() + 1}),
+    )
+
+
+def _schema(fields: Iterable[Field], union: Union) -> pa.Schema:
+    """Returns the columns that are in the files."""
+    return pa.schema(Schema([one for one in fields if one.name not in union.partitions]).to_arrow())

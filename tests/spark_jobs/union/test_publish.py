@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import ColumnProperties, DeltaTable, WriterProperties, write_deltalake
 
 from cdc_core.errors import LakeError
 from cdc_core.schema.names import split_name
@@ -175,6 +178,28 @@ def test_a_commit_in_between_is_looked_at_again(tmp_path: Path, monkeypatch: pyt
     assert rows(lake) == [{"id": 3, "shop": "1"}]
 
 
+def test_a_change_of_columns_shows_no_row_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another publisher takes the shard further while this one is at the columns: no version has rows of both."""
+    lake = lake_of(tmp_path)
+    write(lake, "shop_1.orders", {"id": [1]})
+    publish(lake, ORDERS)
+    write(lake, "shop_1.orders", {"id": [2], "v": ["a"]})
+    between, commit = [{"id": [3], "v": ["a"]}], DeltaTable.create_write_transaction
+
+    def late(*args: Any, **options: Any) -> None:
+        commit(*args, **options)
+        if between:
+            write(lake, "shop_1.orders", between.pop())
+            publish(lake, ORDERS)
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", late)
+    publish(lake, ORDERS, sleep=lambda _: None)
+    assert rows(lake) == [{"id": 3, "v": "a", "shop": "1"}]
+    path = lake.path("shop", "orders")
+    for version in range(lake.open(path).version() + 1):
+        assert lake.open(path, version).to_pyarrow_table().num_rows <= 1
+
+
 def test_writers_that_never_rest_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch goes back; the shards have their rows."""
     lake = lake_of(tmp_path)
@@ -204,6 +229,58 @@ def test_rows_that_are_no_shards_go(tmp_path: Path) -> None:
     files = DeltaTable(lake.path("shop", "orders")).file_uris()
     assert len(files) == 4
     assert all("_sluice_shards/eu" in one for one in files)
+
+
+@pytest.mark.parametrize("what", ["compacted", "deleted", "emptied", "appended", "restored"])
+def test_what_somebody_writes_is_undone(tmp_path: Path, what: str) -> None:
+    """By the next batch, whatever shards it has: the others' rows, also other destinations', are there once again."""
+    eu, us = lake_of(tmp_path, "eu", BOTH), lake_of(tmp_path, "us", BOTH)
+    for lake in (eu, us):
+        for shop in "12":
+            write(lake, f"shop_{shop}.orders", {"id": [1, 2]})
+            write(lake, f"shop_{shop}.orders", {"id": [3]}, "append")
+        publish(lake, BOTH)
+    path = eu.path("shop", "orders")
+    table, expected = eu.open(path), rows(eu)
+    match what:
+        case "compacted":
+            table.optimize.compact()
+        case "deleted":
+            table.delete("id > 1")
+        case "emptied":
+            table.delete()
+        case "appended":
+            write_deltalake(path, pa.table({"id": [9], "shop": ["1"], "region": ["us"]}), mode="append")
+        case _:
+            table.restore(1)
+    publish(eu, BOTH, ["shop_2.orders"])
+    assert rows(eu) == expected
+    version = eu.open(path).version()
+    assert publish(us, BOTH, ["shop_1.orders"]).version == version
+
+
+def test_each_value_is_found(tmp_path: Path) -> None:
+    """With a condition on any column, also one that a shard lacks, or whose bounds its log does not have."""
+    lake, day = lake_of(tmp_path), date(2026, 1, 2)
+    first: dict[str, list[Any]] = {"id": [1], "name": ["x"], "day": [day], "price": [Decimal("1.50")], "ok": [True]}
+    write(lake, "shop_1.orders", first)
+    publish(lake, ORDERS)
+    write(lake, "shop_2.orders", {"id": [1], "big": pa.array([Decimal(10**20)], pa.decimal128(30, 0))})
+    path = lake.path("shop_3", "orders")
+    noted = {DESTINATION: "eu", TABLE: "shop_3.orders"}
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    DeltaTable.create(path, schema, configuration=noted, raise_if_key_not_exists=False)
+    unknown = WriterProperties(column_properties={"name": ColumnProperties(statistics_enabled="NONE")})
+    write_deltalake(path, pa.table({"id": [1], "name": ["y"]}), mode="append", writer_properties=unknown)
+    publish(lake, ORDERS)
+    found = lake.open(lake.path("shop", "orders")).to_pyarrow_dataset()
+    for name, (value,) in first.items():
+        shops = ["1", "2", "3"] if name == "id" else ["1"]
+        met = found.to_table(filter=pc.field(name) == pa.scalar(value, found.schema.field(name).type))
+        assert sorted(met["shop"].to_pylist()) == shops, name
+    assert found.to_table(filter=pc.field("name") == "y")["shop"].to_pylist() == ["3"]
+    for name, shops in (("name", ["2"]), ("big", ["1", "3"]), ("day", ["2", "3"])):
+        assert sorted(found.to_table(filter=pc.field(name).is_null())["shop"].to_pylist()) == shops
 
 
 @pytest.mark.parametrize(
