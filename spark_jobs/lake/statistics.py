@@ -21,13 +21,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-from deltalake import ColumnProperties, WriterProperties
+from deltalake import ColumnProperties, DeltaTable, WriterProperties
 from deltalake.transaction import AddAction
 
 _EXACT_DIGITS = 15
 INDEXED_COLUMNS = "delta.dataSkippingNumIndexedCols"
 INDEXED, MOST_INDEXED = 32, 256  # first columns with statistics: Delta's default, and the most that is affordable
 _LONGEST = 32  # characters of a text's bound
+_PARTS = ("min.", "max.", "null_count.")
 _GREATEST = "\U0010ffff"
 _BOUNDED = (
     pt.is_integer, pt.is_floating, pt.is_decimal, pt.is_boolean, pt.is_date, pt.is_timestamp,
@@ -64,11 +65,15 @@ class FileBounds:
         return f"<FileBounds columns={len(self._found)}>"
 
     def add(self, group: pa.Table) -> None:
-        for name, before in self._found.items():
+        for name, before in list(self._found.items()):
             column = group.column(name)
             found = pc.min_max(column)
-            low, high = (_shortened(one) for one in (found["min"].as_py(), found["max"].as_py()))
-            self._found[name] = before.joined(ColumnBounds(low[0], high[1], column.null_count))
+            low, high = (_shortened(_value(found[one])) for one in ("min", "max"))
+            if (low is None or high is None) and column.null_count < len(column):
+                del self._found[name]
+                continue
+            bounds = ColumnBounds(low and low[0], high and high[1], column.null_count)
+            self._found[name] = before.joined(bounds)
 
     def to_json(self, rows: int) -> str:
         """Returns Delta's JSON of the file's statistics."""
@@ -98,8 +103,18 @@ def statistics(
     return "{" + ", ".join([f'"numRecords": {rows}', *(f'"{part}": {_object(of)}' for part, of in parts)]) + "}"
 
 
+def files_in_log(table: DeltaTable, *, bounds: bool = True) -> list[dict[str, Any]]:
+    """Returns what the table's log has of each file: the rows of `get_add_actions(flatten=True)`, which take a while
+    with the `bounds` of all columns."""
+    files = pa.table(table.get_add_actions(flatten=True))
+    if not bounds:
+        files = files.select([one for one in files.column_names if not one.startswith(_PARTS)])
+    columns = [_values(column) for column in files.columns]
+    return [dict(zip(files.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 def known_statistics(schema: Iterable[pa.Field], file: Mapping[str, Any]) -> dict[str, ColumnBounds]:
-    """Returns the bounds that a table's log has of a file: a row of `get_add_actions(flatten=True)`."""
+    """Returns the bounds that a table's log has of a file."""
     found = dict[str, ColumnBounds]()
     for field in _bounded(schema):
         low, high, nulls = (file.get(f"{part}.{field.name}") for part in ("min", "max", "null_count"))
@@ -112,8 +127,25 @@ def _bounded(schema: Iterable[pa.Field]) -> list[pa.Field]:
     return [field for field in list(schema)[:MOST_INDEXED] if any(fits(field.type) for fits in _BOUNDED)]
 
 
-def _shortened(value: Any) -> tuple[Any, Any]:
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        return [_value(one) for one in column]
+
+
+def _value(found: pa.Scalar) -> Any:
+    """Returns the value, None for one that Python lacks: a day of the year 0, for example."""
+    try:
+        return found.as_py()
+    except (OverflowError, ValueError):
+        return None
+
+
+def _shortened(value: Any) -> tuple[Any, Any] | None:
     """Returns a lower and an upper bound of the value, of which a text's are not long."""
+    if value is None:
+        return None
     if not isinstance(value, str) or len(value) <= _LONGEST:
         return value, value
     end = _LONGEST

@@ -23,7 +23,7 @@ from cdc_core.errors import LakeError
 from cdc_core.rows.columns.batch import arrow_fields
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.failures import first_line
-from spark_jobs.lake.statistics import FileBounds, known_statistics, statistics
+from spark_jobs.lake.statistics import FileBounds, files_in_log, known_statistics, statistics
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # column names that every reader of Parquet accepts unchanged
 _GROUP_BYTES = 32 << 20  # of Arrow, in one row group; a larger batch is a group of its own
@@ -51,7 +51,7 @@ class StagedFile:
 def files_of(table: DeltaTable) -> list[StagedFile]:
     """Returns the files of a table whose log has their statistics."""
     schema = pa.schema(table.schema().to_arrow())
-    return [_file_of(one, schema) for one in pa.table(table.get_add_actions(flatten=True)).to_pylist()]
+    return [_file_of(one, schema) for one in files_in_log(table)]
 
 
 def _file_of(file: Mapping[str, Any], schema: pa.Schema) -> StagedFile:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
-from spark_jobs.lake.statistics import INDEXED, ColumnBounds, known_statistics, statistics
+from spark_jobs.lake.statistics import INDEXED, ColumnBounds, files_in_log, known_statistics, statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ def files_of_shard(table: DeltaTable, below: str, values: Mapping[str, str]) -> 
     ]
 
 
-def files_of_union(table: DeltaTable) -> list[File]:
-    """Returns the files that a union has."""
+def files_of_union(table: DeltaTable, *, bounds: bool = False) -> list[File]:
+    """Returns the files that a union has; without the `bounds` of their columns they cannot be added."""
     names = table.metadata().partition_columns
     return [
         File(unquote(one["path"]), one["size_bytes"], _time(one), about, {n: one[f"partition.{n}"] for n in names})
-        for one, about in _files(table)
+        for one, about in _files(table, bounds=bounds)
     ]
 
 
@@ -78,12 +78,12 @@ def difference(wanted: Iterable[File], there: Iterable[File]) -> tuple[list[File
     return lacking, [one for path, one in old.items() if path not in new]
 
 
-def _files(table: DeltaTable) -> list[tuple[dict[str, Any], FileStatistics]]:
+def _files(table: DeltaTable, *, bounds: bool = True) -> list[tuple[dict[str, Any], FileStatistics]]:
     schema = pa.schema(table.schema().to_arrow())
     columns = frozenset(schema.names)
     return [
         (one, FileStatistics(one["num_records"], columns, known_statistics(schema, one)))
-        for one in pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        for one in files_in_log(table, bounds=bounds)
     ]
 
 

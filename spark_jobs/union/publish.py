@@ -90,7 +90,7 @@ def _published(lake: Lake, union: Union, path: str, only: Collection[str] | None
             return Published(union.table, None, refused=refused)
         table = _created(lake, union, path, found)
     elif _types(found.fields) != _types(known):
-        _reshape(table, union, found, has)
+        _reshape(table, union, found)
         raise CommitFailedError("the union has other columns now: everything is looked at again")
     looked_at = {one.path for one in _looked_at(there, shards, lake.unions.destination, whole=only is None)}
     kept = [one for one in there if one.path not in looked_at]
@@ -112,7 +112,7 @@ def _left_by_us(lake: Lake, path: str, table: DeltaTable) -> list[File] | None:
     if version is None or version > table.version():
         return None
     try:
-        return files_of_union(lake.open(path, version))
+        return files_of_union(lake.open(path, version), bounds=True)
     except (DeltaError, OSError):
         return None
 
@@ -184,7 +184,7 @@ def _created(lake: Lake, union: Union, path: str, found: UnionShape) -> DeltaTab
         raise
 
 
-def _reshape(table: DeltaTable, union: Union, found: UnionShape, has: list[File]) -> None:
+def _reshape(table: DeltaTable, union: Union, found: UnionShape) -> None:
     """Gives the union its columns, or the feature that they need. Its files are named again, because their statistics
     are those of all columns."""
     ntz = any(getattr(one.type, "type", "") == _NTZ for one in found.fields)
@@ -193,7 +193,7 @@ def _reshape(table: DeltaTable, union: Union, found: UnionShape, has: list[File]
         return
     schema = _schema(found.fields, union)
     table.create_write_transaction(
-        [one.added(schema, new=False) for one in has],
+        [one.added(schema, new=False) for one in files_of_union(table, bounds=True)],
         "overwrite",  # delta-rs takes other columns so alone; no row has an empty partition
         Schema(list(found.fields)),
         partition_by=list(union.partitions),

@@ -86,6 +86,16 @@ def test_a_column_without_bounds_leaves_the_number_of_rows() -> None:
     assert json.loads(statistics(schema, 2, {"a": a, "ok": ColumnBounds(None, None, 2)}))["nullCount"]["ok"] == 2
 
 
+def test_a_day_that_python_lacks_is_no_bound() -> None:
+    """MySQL has the year 0: the file has the number of its rows alone, whichever row group has the day."""
+    schema = pa.schema([("d", pa.date32())])
+    for days in ([-719900, 0], [0, -719900], [None, -719900]):
+        bounds = FileBounds(schema)
+        for day in days:
+            bounds.add(pa.table([pa.array([day], pa.int32()).cast(pa.date32())], schema=schema))
+        assert json.loads(bounds.to_json(2)) == {"numRecords": 2}
+
+
 def test_later_columns_have_no_statistics() -> None:
     """Of a table that has statistics of its first columns alone."""
     schema = pa.schema([(f"c{number}", pa.int64()) for number in range(40)])
