@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from cdc_core.rules.language import MOST_DIGITS, PARTS_OF_TIME
 Values: TypeAlias = Any  # an array, or a scalar for all rows: pyarrow has no types
 
 DATETIME = pa.timestamp("us")
+_LAST = pa.scalar(datetime(9999, 12, 31, 23, 59, 59, 999999), DATETIME)
 _FRACTION = 30  # digits that a text may have after the point
 _PLAIN_SCALE = 6  # Arrow prints no decimal of so few places with an exponent
 _DAY, _MOMENT = r"^\d{4}-\d{2}-\d{2}$", r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
@@ -233,7 +235,18 @@ def _cast(node: exp.Expr, parts: list[Values]) -> Values:
         case exp.DType.DATE:
             return _matched(values, _DAY, "a date").cast(pa.date32()) if pt.is_string(values.type) else _day(values)
         case _:
-            return _matched(values, _MOMENT, "a time").cast(DATETIME) if pt.is_string(values.type) else moment(values)
+            times = _matched(values, _MOMENT, "a time").cast(DATETIME) if pt.is_string(values.type) else moment(values)
+            return _to_digits(times, *sizes)
+
+
+def _to_digits(times: Values, digits: int = 0) -> Values:
+    """Times with so many digits of a second, halves rounded up. Raises NoValue beyond the year 9999."""
+    unit = 10 ** (6 - digits)
+    later = pc.add(times, pa.scalar(unit // 2, pa.duration("us")))
+    found = pc.floor_temporal(later, unit="microsecond", multiple=unit)
+    if pc.any(pc.greater(found, _LAST)).as_py() if isinstance(found, pa.Array) else pc.greater(found, _LAST).as_py():
+        raise NoValue("a time rounds to one beyond the year 9999")
+    return found
 
 
 def as_text(values: Values) -> Values:

@@ -21,6 +21,7 @@ _DEEPEST = 450  # frames of an evaluation; Python has 1000. A value takes two
 _FRAMES_OF_CHOICE = 5  # the most that CASE, IF or COALESCE takes
 MOST_DIGITS = 76  # of a number while it is computed
 _MOST_PRECISION = 38  # of a number that a column of the lake has
+_MOST_FRACTION = 6  # digits of a second
 _JSON_UNQUOTE = "JSON_UNQUOTE"
 PARTS_OF_TIME = ("%Y", "%m", "%d", "%H", "%M", "%S")  # as sqlglot writes MySQL's %Y %m %d %H %i %s
 _NEUTRAL = (
@@ -84,7 +85,7 @@ def _is_path(node: exp.Expr) -> bool:
 
 
 def _is_type(node: exp.Expr) -> bool:
-    """Whether CAST can make it: CHAR, CHAR(n), SIGNED, DECIMAL(p, s), DATE, DATETIME."""
+    """Whether CAST can make it: CHAR, CHAR(n), SIGNED, DECIMAL(p, s), DATE, DATETIME, DATETIME(n)."""
     sizes = [one.this for one in node.expressions]
     if not isinstance(node, exp.DataType) or not all(isinstance(one, exp.Literal) and is_count(one) for one in sizes):
         return False
@@ -94,7 +95,9 @@ def _is_type(node: exp.Expr) -> bool:
             return len(counts) < 2
         case exp.DType.DECIMAL:
             return len(counts) == 2 and counts[1] <= counts[0] <= _MOST_PRECISION and counts[0] > 0
-        case exp.DType.BIGINT | exp.DType.DATE | exp.DType.DATETIME:
+        case exp.DType.DATETIME:
+            return len(counts) < 2 and sum(counts) <= _MOST_FRACTION
+        case exp.DType.BIGINT | exp.DType.DATE:
             return not counts
         case _:
             return False

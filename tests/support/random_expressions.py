@@ -108,7 +108,9 @@ def _day(rng: Random, depth: int) -> str:
 
 def _moment(rng: Random, depth: int) -> str:
     if depth == 0:
-        return rng.choice(("at", "ts", "day", "CAST('2024-02-29 08:00:00' AS DATETIME)"))
+        digits = rng.choice(("", "(0)", "(3)", "(6)"))
+        text = f"'2024-02-29 08:59:59.{rng.choice(('0', '5', '4999', '9996'))}'"
+        return rng.choice(("at", "ts", "day", f"CAST({text} AS DATETIME{digits})"))
     return _choice(rng, _moment(rng, depth - 1), _moment(rng, depth - 1), depth, kinds=4)
 
 

@@ -31,6 +31,7 @@ ROWS: dict[str, pa.Array] = {
 
 _REASONS = (
     "a value does not fit its type", "a text is not a whole number", "a text is not a number", "a text is not JSON",
+    "a time rounds to one beyond the year 9999",
 )  # fmt: skip
 
 
@@ -95,6 +96,14 @@ def computed(text: str, rows: dict[str, pa.Array] = ROWS) -> tuple[Any, list[Any
         ("CAST(a AS DECIMAL(3,0))", [Decimal(7), Decimal(-7), None, Decimal(2)]),
         ("CAST('2024-01-31' AS DATE)", [date(2024, 1, 31)] * 4),
         ("CAST(day AS DATETIME)", [datetime(2024, 2, 29), datetime(1, 1, 1), None, datetime(9999, 12, 31)]),
+        (
+            "CAST(at AS DATETIME)",
+            [datetime(2024, 2, 29, 23, 59, 59), datetime(1969, 12, 31, 1, 2, 3), None, datetime(2024, 3, 1)],
+        ),
+        ("CAST('1960-12-31 23:59:59.5' AS DATETIME)", [datetime(1961, 1, 1)] * 4),
+        ("CAST('9999-12-31 23:59:59.4999' AS DATETIME(0))", [datetime(9999, 12, 31, 23, 59, 59)] * 4),
+        ("CAST('1960-01-01 00:00:00.123456' AS DATETIME(3))", [datetime(1960, 1, 1, 0, 0, 0, 123000)] * 4),
+        ("CAST('1960-01-01 00:00:00.123456' AS DATETIME(6))", [datetime(1960, 1, 1, 0, 0, 0, 123456)] * 4),
         ("DATE(at)", [date(2024, 2, 29), date(1969, 12, 31), None, date(2024, 3, 1)]),
         ("DATE(ts)", [date(2024, 2, 29)] * 2 + [None] * 2),
         ("YEAR(day)", [2024, 1, None, 9999]),
@@ -152,6 +161,7 @@ def test_types_of_an_expression(text: str, kind: Any) -> None:
         ("CAST(CASE WHEN a = 2 THEN '2023-02-29' ELSE '2024-02-29' END AS DATE)", 3),
         ("CAST(d * 100 AS DECIMAL(3,0))", 3),
         ("CAST(s AS DECIMAL(9,2))", 0),
+        ("CAST(IF(a = 2, '9999-12-31 23:59:59.5', '2024-01-01 00:00:00') AS DATETIME)", 3),
         ("IF(b = 0, doc, '{')->>'$.a'", 0),
     ],
 )
@@ -191,7 +201,7 @@ def test_a_branch_is_evaluated_for_its_rows_alone() -> None:
         ("CAST(a AS UNSIGNED)", "is not a value"),
         ("CAST(a AS DECIMAL(65,2))", "is not a value"),
         ("CAST(a AS DECIMAL)", "is not a value"),
-        ("CAST(at AS DATETIME(3))", "is not a value"),
+        ("CAST(at AS DATETIME(7))", "is not a value"),
         ("ROUND(d, a)", "is not a value"),
         ("ROUND(d, -1)", "is not a value"),
         ("IF(a = 1, 2)", "is not a value"),
