@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -74,6 +74,10 @@ class FileBounds:
                 continue
             bounds = ColumnBounds(low and low[0], high and high[1], column.null_count)
             self._found[name] = before.joined(bounds)
+
+    @property
+    def known(self) -> Mapping[str, ColumnBounds]:
+        return self._found
 
     def to_json(self, rows: int) -> str:
         """Returns Delta's JSON of the file's statistics."""
@@ -176,12 +180,26 @@ def _object(texts: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in texts.items()) + "}"
 
 
-def exact_statistics(schema: pa.Schema, key: Collection[str] = ()) -> WriterProperties:
+def exact_statistics(
+    schema: pa.Schema, key: Collection[str] = (), written: Sequence[Mapping[str, ColumnBounds]] = ()
+) -> WriterProperties:
     """Returns the options to write rows of the schema. Times of a `key` have no statistics either: distant times are
-    rounded too."""
-    inexact = [field.name for field in schema if _rounds(field.type) or _is_time(field, key)]
+    rounded too. `written`: the bounds of all rows that may be written, as far as they are known."""
+    inexact = [field.name for field in schema if _rounded(field, written) or _is_time(field, key)]
     none = ColumnProperties(statistics_enabled="NONE")
     return WriterProperties(column_properties=dict.fromkeys(inexact, none) or None)
+
+
+def exact_statistics_of(rows: pa.Table, table: DeltaTable, key: Collection[str] = ()) -> WriterProperties:
+    """Returns the options to merge the rows into the table: few numbers have all the digits that their DECIMAL may
+    have."""
+    schema = pa.schema(table.schema().to_arrow())
+    if not any(_rounds(field.type) for field in schema):
+        return exact_statistics(schema, key)
+    bounds, nothing = FileBounds(rows.schema), ColumnBounds(None, None, rows.num_rows)
+    bounds.add(rows)
+    new = dict(bounds.known) | {name: nothing for name in schema.names if name not in rows.column_names}
+    return exact_statistics(schema, key, [new, *(known_statistics(schema, file) for file in files_in_log(table))])
 
 
 def new_file(name: str, size: int, statistics: str) -> AddAction:
@@ -191,6 +209,15 @@ def new_file(name: str, size: int, statistics: str) -> AddAction:
 
 def _rounds(kind: pa.DataType) -> bool:
     return bool(pa.types.is_decimal(kind)) and kind.precision > _EXACT_DIGITS
+
+
+def _rounded(field: pa.Field, written: Sequence[Mapping[str, ColumnBounds]]) -> bool:
+    if not _rounds(field.type):
+        return False
+    found = [one[field.name] for one in written if field.name in one]
+    values = [value for one in found for value in one.both if value is not None]
+    known = bool(written) and len(found) == len(written)
+    return not known or any(abs(value).scaleb(field.type.scale) >= 10**_EXACT_DIGITS for value in values)
 
 
 def _is_time(field: pa.Field, key: Collection[str]) -> bool:

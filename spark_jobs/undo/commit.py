@@ -25,7 +25,7 @@ from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import DeltaCommit, TableState
-from spark_jobs.lake.statistics import exact_statistics
+from spark_jobs.lake.statistics import exact_statistics_of
 from spark_jobs.lake.transaction import FEW_ROWS
 from spark_jobs.lake.types import OP
 from spark_jobs.landing.client_tables import ClientTables
@@ -184,7 +184,7 @@ def by_delta_rs(rewrite: Rewrite, source: pa.Table, key: tuple[str, ...], about:
     try:
         table.merge(
             source, f"s.{_name(OP)} = {GONE} AND {same}", source_alias="s", target_alias="t", streamed_exec=False,
-            writer_properties=exact_statistics(source.schema, key), commit_properties=properties,
+            writer_properties=exact_statistics_of(source, table, key), commit_properties=properties,
         ).when_matched_delete().when_not_matched_insert(
             {_name(name): f"s.{_name(name)}" for name in source.schema.names[:-1]}, f"s.{_name(OP)} = {ADDED}"
         ).execute()  # fmt: skip

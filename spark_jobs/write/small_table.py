@@ -24,7 +24,7 @@ from spark_jobs.lake.kept_tables import KeptTables
 from spark_jobs.lake.own_columns import DELETED
 from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.state import FENCE
-from spark_jobs.lake.statistics import exact_statistics
+from spark_jobs.lake.statistics import exact_statistics_of
 from spark_jobs.lake.types import COUNT
 from spark_jobs.stores import check_root
 from spark_jobs.write.order import MOST_BYTES, MOST_FILE_ROWS, Form, Order, Outcome, writable
@@ -148,8 +148,8 @@ def _append(order: Order, table: DeltaTable, rows: pa.Table) -> None:
     for field in schema:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    how = exact_statistics(schema, order.key)
     rows = rows.select(schema.names)
+    how = exact_statistics_of(rows, table, order.key)
     write_deltalake(table, rows, mode="append", writer_properties=how, commit_properties=_properties(order))
 
 
@@ -209,7 +209,7 @@ def _opened(order: Order) -> _Clauses:
 
 
 def _merged(order: Order, table: DeltaTable, source: pa.Table, clauses: _Clauses) -> Outcome:
-    opened, how = table.version(), exact_statistics(source.schema, order.key)
+    opened, how = table.version(), exact_statistics_of(source, table, order.key)
     merge = table.merge(
         source, clauses.on, source_alias="s", target_alias="t", streamed_exec=False, writer_properties=how,
         commit_properties=_properties(order),

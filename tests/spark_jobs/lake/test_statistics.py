@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
-from spark_jobs.lake.statistics import INDEXED, ColumnBounds, FileBounds, exact_statistics, statistics
+from spark_jobs.lake.statistics import (
+    INDEXED,
+    ColumnBounds,
+    FileBounds,
+    exact_statistics,
+    exact_statistics_of,
+    statistics,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +46,27 @@ def test_a_row_is_found_by_its_key(tmp_path: Path, kind: pa.DataType, value: Any
     if not pa.types.is_timestamp(kind):
         query = f"SELECT what FROM t WHERE id = CAST('{value}' AS {_sql(kind)})"
         assert pa.table(QueryBuilder().register("t", DeltaTable(tmp_path)).execute(query).read_all()).num_rows == 1
+
+
+def test_numbers_of_few_digits_are_found(tmp_path: Path) -> None:
+    """By a condition of pyarrow's, in the file of a MERGE; more digits are not rounded, also in columns that the rows
+    do not have."""
+    kinds = {"id": pa.int64(), "u": pa.decimal128(20, 0), "d": pa.decimal128(30, 10), "big": pa.decimal128(20, 0)}
+    schema, much = pa.schema(kinds), Decimal(1234567890123456789)
+    rows = pa.table([[1, 2], [Decimal(7), None], [Decimal("-1.5"), None], [much, much]], schema=schema)
+    DeltaTable.create(tmp_path, schema)
+    table = DeltaTable(tmp_path)
+    write_deltalake(table, rows, mode="append", writer_properties=exact_statistics_of(rows, table))
+    source = pa.table([[2], [Decimal(8)]], schema=pa.schema([schema.field("id"), schema.field("u")]))
+    how = exact_statistics_of(source, table)
+    merge = table.merge(source, "t.id = s.id", source_alias="s", target_alias="t", writer_properties=how)
+    merge.when_matched_update({"u": "s.u"}).execute()
+    found = DeltaTable(tmp_path).to_pyarrow_dataset()
+    for name, value in (("u", Decimal(7)), ("u", Decimal(8)), ("d", Decimal("-1.5"))):
+        assert found.to_table(filter=pc.field(name) == pa.scalar(value, kinds[name])).num_rows == 1
+    query = QueryBuilder().register("t", DeltaTable(tmp_path))
+    asked = f"SELECT id FROM t WHERE big = CAST('{much}' AS DECIMAL(20, 0))"
+    assert pa.table(query.execute(asked).read_all()).num_rows == 2
 
 
 def _sql(kind: pa.DataType) -> str:
