@@ -26,6 +26,7 @@ from spark_jobs.load import hold
 from spark_jobs.undo.commit import Corrector
 from tests.support.jobs import executed
 from tests.support.shop import Shop, opened_shop, until_running
+from tests.support.verbs import commanded
 
 
 class TestOrders:
@@ -187,13 +188,6 @@ class TestAtASource:
             mode, executed_set = cursor.fetchone()
         last = str(executed_set).rpartition(",")[2].strip()
         return f"{last.partition(':')[0]}:{last.rpartition('-')[2].rpartition(':')[2]}" if mode == "ON" else ""
-
-
-def commanded(shop: Shop, tmp_path: Path, order: Order) -> int:
-    """The verb as a command, at the shop's lake and Spark."""
-    url, remote = shop.connector.http_url, shop.lake.sessions.remote
-    at = access_of("shop", lake=str(tmp_path / "lake"), conf=tmp_path / "conf", spark=remote, service=url)
-    return run(order, at, as_json=True, reason="a bad release")
 
 
 def changed(shop: Shop) -> str:

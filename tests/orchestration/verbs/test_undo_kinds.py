@@ -23,8 +23,8 @@ from spark_jobs.lake.own_columns import DELETED
 from spark_jobs.lake.row_rules import Deletes, RowRules
 from spark_jobs.landing.modes import Mode
 from spark_jobs.undo.commit import Corrector
-from tests.orchestration.verbs.test_undo import commanded
 from tests.support.landed import LandedShop, opened_landed
+from tests.support.verbs import commanded
 
 pytestmark = pytest.mark.integration
 
