@@ -17,6 +17,8 @@ from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared
 from orchestration.assets.merge_asset import MERGED, merge_asset
 from orchestration.settings import Settings
+from spark_jobs.expectations.expectation import Severity
+from spark_jobs.expectations.results import ExpectationResult
 from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.pending import Part, Pending
@@ -43,6 +45,7 @@ class MemoryLogs:
     left: dict[str, int]
     refuses: str = ""
     contradiction: str = ""
+    expected: tuple[ExpectationResult, ...] = ()
     destination: str = "shop"
     client_id: int = 1001
     runs: list[str] = field(default_factory=list)
@@ -79,7 +82,9 @@ class MemoryLogs:
         if table == self.refuses:
             raise TableStopped("a constraint refuses a row", place=table, hint="Drop the constraint.")
         self.left[table] -= 1
-        return Merged(table, 1, 10, 4, 3, 1, 0, 200, 7, 5.0, 8.5, 0.5, contradiction=self.contradiction)
+        return Merged(
+            table, 1, 10, 4, 3, 1, 0, 200, 7, 5.0, 8.5, 0.5, contradiction=self.contradiction, expected=self.expected
+        )
 
 
 def merge(
@@ -197,6 +202,16 @@ def test_a_table_that_contradicts_its_log_stops(tmp_path: Path) -> None:
     merge(MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1}, contradiction="a key is there twice"), canal)
 
     assert [(one.table, one.reason) for one in canal.stopped] == [("shop.orders", "a key is there twice")]
+
+
+def test_rows_that_wait_are_reported_when_a_part_is_merged(tmp_path: Path) -> None:
+    """The first time in a run of all tables. A service that is away for it fails no merge."""
+    qty, canal = ExpectationResult("range_qty", Severity.QUARANTINE, 10), MemoryCanal()
+    canal.quarantined = {"shop.orders": 3}
+    assert merge(MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1}, expected=(qty,)), canal).success
+    assert (canal.quarantined, canal.reports) == ({}, [({}, True)])
+    canal.report_error = ServiceUnavailable("away", place="x", hint="Wait.")
+    assert merge(MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1}, expected=(qty,)), canal).success
 
 
 def test_a_service_that_is_away_loses_no_contradiction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

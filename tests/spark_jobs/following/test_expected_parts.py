@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from cdc_core.errors import TableStopped
 from spark_jobs.apply.batch import apply_batch
+from spark_jobs.apply.waiting_rows import WaitingRows
 from spark_jobs.expectations.acceptance import Acceptances
 from spark_jobs.expectations.column_tests import Bounded, NotNull
 from spark_jobs.expectations.expectation import Expectation, Expectations, Severity, Unique
@@ -70,6 +71,18 @@ class Logs:
 def logs(tmp_path: Path) -> Iterator[Logs]:
     with feed() as service:
         yield Logs(service, Lake(tmp_path))
+
+
+def test_rows_of_parts_that_wait_are_counted(logs: Logs) -> None:
+    """As those of batches, by the place of the table."""
+    expected = Expectations({"shop.orders": (SMALL,)})
+    waiting = WaitingRows(logs.lake, "d", 1, 1)
+    logs.land(ORDERS, (None, (1, 50)), (None, (2, 60)))
+    logs.merge(expected)
+    assert waiting.counts() == {"shop.orders": 2}
+    logs.land(ORDERS, ((1, 50), (1, 5)))
+    logs.merge(expected)
+    assert waiting.counts() == {"shop.orders": 1}
 
 
 def test_rows_of_a_part_wait_and_the_others_are_merged(logs: Logs) -> None:
